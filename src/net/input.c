@@ -525,11 +525,9 @@ void conn_continue(struct conn *conn)
 
 /* ---- TLS handshakes ------------------------------------------------------------------------ */
 
-/* Continues the handshake; opens the connection when it is done. */
-static void shake_hands(struct conn *conn)
+void conn_shake_hands(struct conn *conn)
 {
     const char *why = NULL;
-    claim_heard(conn);
     ssize_t n = stream_handshake(&conn->stream, &why);
     if (n == STREAM_AGAIN || n == STREAM_CROSSED) {
         if (!loop_io_want(conn->worker->reactor.loop, &conn->io,
@@ -546,6 +544,16 @@ static void shake_hands(struct conn *conn)
     if (stream_has_more(&conn->stream)) /* bytes that came with the handshake's end */
         conn->input = INPUT_MORE;
     worker_flush_later(conn->worker, conn); /* updates the watch, and reads those bytes */
+}
+
+/* Bytes for the handshake came: continues it now, or when it is its turn. */
+static void on_handshake(struct conn *conn)
+{
+    claim_heard(conn);
+    if (worker_may_shake(conn->worker, conn))
+        conn_shake_hands(conn);
+    else
+        CHECK(loop_io_want(conn->worker->reactor.loop, &conn->io, 0)); /* needs no memory */
 }
 
 /* ---- events -------------------------------------------------------------------------------- */
@@ -573,7 +581,8 @@ static void on_io(struct loop_io *io, unsigned what)
         return;
     }
     if (conn->reading == READING_HANDSHAKE) {
-        shake_hands(conn);
+        if (!conn->in_again_list)
+            on_handshake(conn);
         worker_flush(worker);
         return;
     }

@@ -197,7 +197,9 @@ struct worker {
 
     struct conn_list flush;     /* to be flushed after the event */
     unsigned flushes_left;      /* in this iteration */
+    unsigned handshakes_left;   /* in this iteration */
     struct conn_list again;     /* have work for the next iteration */
+    struct conn_list shaking;   /* the same: in a handshake. A connection is in one of the two */
     struct conn *dead;          /* closed connections, freed at the end of the iteration */
     _Atomic uint32_t behind;    /* connections that are behind; the main thread reads it */
     struct conn *serving;       /* the connection whose requests are being served; NULL: none */
@@ -316,6 +318,8 @@ bool conn_take_input(struct conn *conn, const uint8_t *data, size_t len, size_t 
 void conn_drop_input(struct conn *conn);
 /* Continues left-over work (conn_has_work). */
 void conn_continue(struct conn *conn);
+/* Continues the handshake; opens the connection when it is done. */
+void conn_shake_hands(struct conn *conn);
 /* Restarts the deadline of an unfinished request. */
 void conn_renew_request(struct conn *conn);
 /* Ends a connection after a failed handshake. `told`: the library has sent an alert, and the peer
@@ -372,6 +376,9 @@ static inline void conn_end_serving(struct conn *conn)
 /* Writes all collected answers. */
 void worker_flush(struct worker *worker);
 void worker_again_later(struct worker *worker, struct conn *conn);
+/* Returns true when the connection may continue its handshake in this iteration. Else has
+ * conn_shake_hands called in a later one; the connection must not be watched until then. */
+bool worker_may_shake(struct worker *worker, struct conn *conn) MUST_USE;
 /* Frees a slot. */
 void worker_give_slot(struct worker *worker, uint32_t slot);
 

@@ -32,6 +32,9 @@
 #define FLUSHES_MAX  512
 #define TIMER_PASSES 256
 
+/* Maximum number of handshakes that go on in an iteration: a step of one may take a millisecond. */
+#define HANDSHAKES_MAX 1
+
 _Static_assert(offsetof(struct worker, reactor) == 0 &&
                    offsetof(struct worker, number) == offsetof(struct worker_head, number),
                "WORKER_HEAD comes first");
@@ -63,30 +66,45 @@ static struct conn *take_flush(struct worker *worker)
     return conn;
 }
 
-void worker_again_later(struct worker *worker, struct conn *conn)
+/* Adds a connection to `again` or `shaking`. */
+static void add_again(struct worker *worker, struct conn_list *list, struct conn *conn)
 {
-    if (conn->in_again_list || (conn->reading == READING_CLOSED && !conn->ending))
-        return;
     conn->in_again_list = true;
     conn->again_next = NULL;
-    if (worker->again.last)
-        worker->again.last->again_next = conn;
+    if (list->last)
+        list->last->again_next = conn;
     else
-        worker->again.first = conn;
-    worker->again.last = conn;
+        list->first = conn;
+    list->last = conn;
     loop_soon(worker->reactor.loop);
 }
 
-static struct conn *take_again(struct worker *worker)
+static struct conn *take_again(struct conn_list *list)
 {
-    struct conn *conn = worker->again.first;
+    struct conn *conn = list->first;
     if (!conn)
         return NULL;
-    worker->again.first = conn->again_next;
-    if (!worker->again.first)
-        worker->again.last = NULL;
+    list->first = conn->again_next;
+    if (!list->first)
+        list->last = NULL;
     conn->in_again_list = false;
     return conn;
+}
+
+void worker_again_later(struct worker *worker, struct conn *conn)
+{
+    if (!conn->in_again_list && (conn->reading != READING_CLOSED || conn->ending))
+        add_again(worker, &worker->again, conn);
+}
+
+bool worker_may_shake(struct worker *worker, struct conn *conn)
+{
+    if (worker->handshakes_left == 0 || worker->shaking.first) {
+        add_again(worker, &worker->shaking, conn);
+        return false;
+    }
+    worker->handshakes_left--;
+    return true;
 }
 
 /* ---- pools ------------------------------------------------------------------------------- */
@@ -318,6 +336,7 @@ void worker_begin_iteration(struct worker *worker)
 {
     (void)reactor_begin(&worker->reactor);
     worker->flushes_left = FLUSHES_MAX;
+    worker->handshakes_left = HANDSHAKES_MAX;
 }
 
 /* Measures the time that the requests of this iteration took. */
@@ -374,15 +393,30 @@ static void on_timer(void *arg)
     worker_flush(worker); /* if more are due, the timer runs again at once */
 }
 
-/* Continues with letters, and with connections that have left-over work, the longest waiting first.
- */
+/* Continues with handshakes, the longest waiting first. */
+static void go_on_shaking(struct worker *worker)
+{
+    struct conn *conn;
+    while (worker->handshakes_left > 0 && (conn = take_again(&worker->shaking)) != NULL) {
+        if (drop_if_closed(worker, conn))
+            continue;
+        worker->handshakes_left--;
+        conn_shake_hands(conn);
+    }
+    if (worker->shaking.first)
+        loop_soon(worker->reactor.loop);
+}
+
+/* Continues with letters, with handshakes, and with connections that have left-over work, the
+ * longest waiting first. */
 static void on_soon(void *arg)
 {
     struct worker *worker = arg;
     reactor_deliver_more(&worker->reactor);
+    go_on_shaking(worker);
     const struct conn *last = worker->again.last; /* those after it were added by this loop */
     struct conn *conn;
-    for (unsigned i = 0; i < AGAINS_MAX && (conn = take_again(worker)) != NULL; i++) {
+    for (unsigned i = 0; i < AGAINS_MAX && (conn = take_again(&worker->again)) != NULL; i++) {
         if (!conn_gave_back(conn))
             worker_again_later(worker, conn);
         else if (!drop_if_closed(worker, conn))
@@ -510,7 +544,7 @@ void worker_drain(struct worker *worker)
         worker_begin_iteration(worker);
         on_soon(worker); /* the lists may contain closed connections */
         (void)worker_end_iteration(worker);
-    } while (worker->flush.first || worker->again.first);
+    } while (worker->flush.first || worker->again.first || worker->shaking.first);
 }
 
 /* Gives back all that ending connections have. Returns false when there was none. */

@@ -321,6 +321,73 @@ TEST(oldest_silent_handshakes_of_a_source_go_when_it_has_its_quarter)
 }
 END_TEST
 
+/* Clients whose greetings have all come, and how many of them have an answer. */
+struct greetings {
+    struct mail letter; /* one in each iteration */
+    struct toy_server *s;
+    struct secure_client clients[16];
+    int theirs[16];
+    unsigned answered, most;
+    atomic_bool over;
+};
+
+static void count_answers(struct mail *mail, void *reader)
+{
+    struct greetings *g = container_of(mail, struct greetings, letter);
+    unsigned answered = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(g->clients); i++) {
+        char byte;
+        answered += recv(g->clients[i].fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+    }
+    unsigned more = answered - g->answered;
+    g->most = more > g->most ? more : g->most;
+    g->answered = answered;
+    if (answered == ARRAY_SIZE(g->clients))
+        atomic_store(&g->over, true);
+    else
+        worker_post(reader, mail);
+}
+
+static void open_greetings(struct worker *worker, void *arg)
+{
+    struct greetings *g = arg;
+    for (size_t i = 0; i < ARRAY_SIZE(g->clients); i++) {
+        struct toy_opening opening = {
+            .protocol = &g->s->protocol, .fd = g->theirs[i], .transport = TRANSPORT_TLS};
+        toy_open_there(worker, &opening);
+        ck_assert(opening.ok);
+    }
+    g->letter.deliver = count_answers;
+    worker_post(worker, &g->letter);
+}
+
+TEST(handshakes_go_on_one_in_an_iteration)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    static struct greetings g;
+    g.s = &s;
+    for (size_t i = 0; i < ARRAY_SIZE(g.clients); i++) {
+        int fd;
+        g.theirs[i] = local_pair(SOCK_STREAM, &fd);
+        g.clients[i] = client_new(fd, TLS1_3_VERSION);
+        set_nonblocking(fd);
+        ck_assert_int_eq(SSL_do_handshake(g.clients[i].ssl), -1);
+    }
+    in_worker(&s, 0, open_greetings, &g);
+    WAIT_UNTIL(atomic_load(&g.over));
+    ck_assert_uint_le(g.most, 2); /* of the iteration before the letter, and of the letter's */
+    for (size_t i = 0; i < ARRAY_SIZE(g.clients) / 2; i++)
+        WAIT_UNTIL(SSL_do_handshake(g.clients[i].ssl) == 1);
+    for (size_t i = 0; i < ARRAY_SIZE(g.clients); i++)
+        client_free(&g.clients[i]);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
 /* A greeting of 8 KiB, a byte in each record. */
 TEST(records_of_a_handshake_are_limited)
 {
@@ -1369,6 +1436,7 @@ static const struct unit_test tests[] = {
     UNIT(request_that_comes_along_with_the_handshakes_end_is_answered),
     UNIT(handshake_that_takes_too_long_is_closed),
     UNIT(oldest_silent_handshakes_of_a_source_go_when_it_has_its_quarter),
+    UNIT(handshakes_go_on_one_in_an_iteration),
     UNIT(records_of_a_handshake_are_limited),
     UNIT(without_a_certificate_clients_of_tls_are_turned_away),
     UNIT(plain_text_to_a_tls_port_is_closed),
