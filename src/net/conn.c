@@ -430,6 +430,11 @@ static const uint16_t transitions[READING_COUNT] = {
     [READING_DISCARD] = TO(CLOSED),
 };
 
+/* So much a connection gives back when it closes, as many others may in the same iteration; and in
+ * each iteration after that. */
+#define GIVE_BACK_FIRST 32
+#define GIVE_BACK_STEP  512
+
 /*
  * Ends service for this client: frees what it holds, and clears its deadlines and pending answers.
  */
@@ -442,7 +447,7 @@ static void stop_serving(struct conn *conn)
     conn->unserved = false;
     if (conn->extended)
         conn_drop_extension(conn);
-    if (conn->protocol->row->give_back && !conn->protocol->row->give_back(conn)) {
+    if (conn->protocol->row->give_back && !conn->protocol->row->give_back(conn, GIVE_BACK_FIRST)) {
         worker_again_later(conn->worker, conn);
         conn->ending = true;
     }
@@ -452,7 +457,7 @@ bool conn_gave_back(struct conn *conn)
 {
     if (likely(!conn->ending))
         return true;
-    conn->ending = !conn->protocol->row->give_back(conn);
+    conn->ending = !conn->protocol->row->give_back(conn, GIVE_BACK_STEP);
     if (!conn->ending && conn->reading == READING_CLOSED)
         worker_give_slot(conn->worker, conn->slot);
     return !conn->ending;

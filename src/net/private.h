@@ -219,7 +219,9 @@ struct worker {
 /* Maximum number of connections that continue left-over work in an iteration. A client with a
  * single request never waits longer than for these. */
 #define AGAINS_MAX 16
-#define SLOTS_MAX  (CONN_ID_SECOND - 2)
+/* A connection that gives back counts as so many of them. */
+#define ENDING_AGAINS 4
+#define SLOTS_MAX     (CONN_ID_SECOND - 2)
 
 static inline int64_t worker_mono_ns(const struct worker *worker)
 {

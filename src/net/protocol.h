@@ -142,10 +142,11 @@ struct protocol_row {
     /* Called when the client has gone or its last answer is queued. Frees everything that the
      * client holds. */
     void (*close)(struct conn *conn);
-    /* Called after `close`, until it returns true: gives back a step of what the client held, when
-     * that may be much. Other connections are served in between. NULL: `close` has given all back.
+    /* Called after `close`, until it returns true: gives back up to `max` of what the client held,
+     * when that may be many. Other connections are served in between. NULL: `close` has given all
+     * back.
      */
-    bool (*give_back)(struct conn *conn);
+    bool (*give_back)(struct conn *conn, unsigned max);
 
     /* For upgrades. `save` writes the session while no worker runs. `restore` reads it in the new
      * process, instead of `open`; it returns false when that fails. */

@@ -417,6 +417,8 @@ static void on_soon(void *arg)
     const struct conn *last = worker->again.last; /* those after it were added by this loop */
     struct conn *conn;
     for (unsigned i = 0; i < AGAINS_MAX && (conn = take_again(&worker->again)) != NULL; i++) {
+        if (conn->ending)
+            i += ENDING_AGAINS - 1;
         if (!conn_gave_back(conn))
             worker_again_later(worker, conn);
         else if (!drop_if_closed(worker, conn))

@@ -409,10 +409,10 @@ static void on_close(struct conn *conn)
     s->dump = NULL;
 }
 
-static bool on_give_back(struct conn *conn)
+static bool on_give_back(struct conn *conn, unsigned max)
 {
     struct ctr_session *s = conn_session(conn);
-    return service_close_some(conn, &s->holder, &service_counts(conn)->holds);
+    return service_close_some(conn, &s->holder, max, &service_counts(conn)->holds);
 }
 
 /* ---- upgrades ------------------------------------------------------------------------------ */

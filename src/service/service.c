@@ -16,9 +16,6 @@
 /* service_describe counts the names of a connection only up to this number. */
 #define DESCRIBED_MAX 1000
 
-/* So many names one step of a closing holder gives back. */
-#define CLOSE_STEP 512
-
 const char *waited_word(enum waited how)
 {
     static const char *const words[WAITED_COUNT] = {
@@ -120,12 +117,12 @@ void service_close_holder(struct conn *conn, struct holder *holder, struct histo
     service_deliver(conn_worker(conn), &out);
 }
 
-bool service_close_some(struct conn *conn, struct holder *holder, struct histogram *holds)
+bool service_close_some(struct conn *conn, struct holder *holder, unsigned max,
+                        struct histogram *holds)
 {
     verdicts out;
     mail_list_init(&out);
-    bool all =
-        table_close_some(service_table(conn), holder, CLOSE_STEP, service_now(conn), holds, &out);
+    bool all = table_close_some(service_table(conn), holder, max, service_now(conn), holds, &out);
     service_deliver(conn_worker(conn), &out);
     return all;
 }

@@ -325,8 +325,10 @@ void service_open_holder(struct conn *conn, struct holder *holder);
  * itself.
  */
 void service_close_holder(struct conn *conn, struct holder *holder, struct histogram *holds);
-/* The same for `give_back` (net/protocol.h): a step of it. Returns false when there is more. */
-bool service_close_some(struct conn *conn, struct holder *holder, struct histogram *holds) MUST_USE;
+/* The same for `give_back` (net/protocol.h): up to `max` names. Returns false when there is more.
+ */
+bool service_close_some(struct conn *conn, struct holder *holder, unsigned max,
+                        struct histogram *holds) MUST_USE;
 
 /* The `describe` of protocols whose connections have holders. */
 void service_describe(struct conn *conn, struct conn_info *info);

@@ -11,6 +11,7 @@
 
 #include "base/record.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -187,7 +188,7 @@ void shared_counter_close(struct conn *conn)
     const struct ctr_session *s = conn_session(conn);
     shared_close(conn, &s->holder);
     counter_row.protocol.close(conn);
-    while (!counter_row.protocol.give_back(conn)) /* at once, as the node was told */
+    while (!counter_row.protocol.give_back(conn, UINT_MAX)) /* at once, as the node was told */
         continue;
 }
 
