@@ -288,6 +288,23 @@ static void drop(struct http_request *client)
     bury(client);
 }
 
+/* ---- a full house --------------------------------------------------------------------------- */
+
+/* True when a client waits to be accepted. */
+static bool somebody_waits(const struct http *http)
+{
+    struct pollfd doors[LISTENERS_MAX];
+    for (size_t i = 0; i < http->listener_count; i++)
+        doors[i] = (struct pollfd){.fd = evconnlistener_get_fd(http->doors[i]), .events = POLLIN};
+    return poll(doors, http->listener_count, 0) > 0;
+}
+
+/* True when a client waits until a connection ends. */
+static bool is_crowded(struct http *http)
+{
+    return http->paused && !free_place(http) && somebody_waits(http);
+}
+
 /* ---- answers ------------------------------------------------------------------------------- */
 
 /* Called when the kernel has the whole answer. */
@@ -324,7 +341,9 @@ static void send_body(struct http_request *client, int status, const char *type,
     }
     set_default(headers, "Cache-Control", "no-store");
     set_default(headers, "X-Content-Type-Options", "nosniff");
-    if (!body)
+    bool makes_place = is_crowded(client->http);
+    client->http->met[HTTP_LIMIT_CROWDED] += makes_place;
+    if (!body || makes_place)
         set_default(headers, "Connection", "close");
     if (body && (evhttp_request_get_command(req) == EVHTTP_REQ_HEAD || status == 304))
         evbuffer_drain(body, evbuffer_get_length(body));
@@ -775,15 +794,6 @@ static struct http_request *slowest(struct http *http, int64_t now_ns)
             oldest = client;
     }
     return oldest;
-}
-
-/* True when a client waits to be accepted. */
-static bool somebody_waits(const struct http *http)
-{
-    struct pollfd doors[LISTENERS_MAX];
-    for (size_t i = 0; i < http->listener_count; i++)
-        doors[i] = (struct pollfd){.fd = evconnlistener_get_fd(http->doors[i]), .events = POLLIN};
-    return poll(doors, http->listener_count, 0) > 0;
 }
 
 static bool is_late(const struct http_request *client, int64_t now_ns)

@@ -6,8 +6,8 @@
  * clients:
  *
  * - connections: at most HTTP_CONNECTIONS_MAX at once. More clients wait in the kernel's backlog.
- *   While one waits, the oldest connection is closed if for HTTP_CROWDED_NS its client has sent no
- *   request or has not read its answer.
+ *   While one waits, each connection ends with its answer, and the oldest one is closed if for
+ *   HTTP_CROWDED_NS its client has sent no request or has not read its answer.
  * - time: a connection is closed when a request does not arrive completely within HTTP_PATIENCE_NS
  *   after the connection was made or the last answer was read, or when an answer is not read within
  *   that time.

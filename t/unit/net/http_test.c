@@ -684,6 +684,38 @@ TEST(full_house_stays_while_nobody_waits)
 }
 END_TEST
 
+/* Clients that ask again and again on connections that they keep. */
+TEST(busy_connections_keep_nobody_out)
+{
+    const char *where = serve();
+    int fds[HTTP_CONNECTIONS_MAX];
+    bool may_go_on = true;
+    for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
+        fds[i] = http_connect(where);
+        http_send(fds[i], "GET /ok HTTP/1.1\r\n\r\n");
+    }
+    COME_TRUE(atomic_load(&handled) == HTTP_CONNECTIONS_MAX);
+    int waits = http_connect(where);
+    http_send(waits, "GET /ok HTTP/1.1\r\n\r\n");
+    int64_t until_ms = real_ms() + 20000;
+    for (int i = 0; may_go_on && real_ms() < until_ms; i = (i + 1) % HTTP_CONNECTIONS_MAX) {
+        struct http_reply r = read_reply(fds[i], false);
+        may_go_on = r.status == 200 && !strstr(r.head, "\r\nConnection: close\r\n") &&
+                    try_send(fds[i], "GET /ok HTTP/1.1\r\n\r\n", 20);
+        reply_free(&r);
+    }
+    ck_assert_msg(!may_go_on, "nobody makes a place");
+    struct http_reply r = read_reply(waits, false);
+    ck_assert_int_eq(r.status, 200);
+    reply_free(&r);
+    ck_assert_uint_ge(met(HTTP_LIMIT_CROWDED), 1);
+    close(waits);
+    for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++)
+        close(fds[i]);
+    http_free(&http);
+}
+END_TEST
+
 /* Twice as many clients as places, all at once: none is cut off, all get answers. */
 static void *ask_often(void *arg)
 {
@@ -897,6 +929,7 @@ static const struct unit_test tests[] = {
     UNIT(many_idle_connections_keep_nobody_out),
     UNIT(many_slow_readers_keep_nobody_out),
     UNIT(full_house_stays_while_nobody_waits),
+    UNIT(busy_connections_keep_nobody_out),
     UNIT(crowd_of_honest_clients_is_all_served),
     UNIT(without_descriptors_it_waits_and_goes_on_later),
     UNIT(thread_has_its_name_and_all_signals_blocked),
