@@ -6,8 +6,13 @@
 
 #include "admin/private.h"
 
-/* So many connections or holders are asked of a worker at once. */
+/* So many connections or holders are asked of a worker at once. Four names or waits of theirs that
+ * are counted for it count as one more. */
 #define CLIENT_PIECE 256
+
+/* Describes a connection, in its worker's thread. Adds to *looks_r, for CLIENT_PIECE, what that
+ * took. */
+void client_describe(struct conn *conn, struct conn_info *info_r, unsigned *looks_r);
 
 /* Adds the connection, its protocol, client and transport to *object, as json_add does. */
 void client_add(json_t **object, const struct conn_info *info);

@@ -11,6 +11,12 @@
 #define LIMIT_DEFAULT   100
 #define CONNECTIONS_MAX 1000
 
+void client_describe(struct conn *conn, struct conn_info *info_r, unsigned *looks_r)
+{
+    conn_describe(conn, info_r);
+    *looks_r += 1 + (unsigned)((info_r->holds + info_r->waits) / 4);
+}
+
 void client_add(json_t **object, const struct conn_info *info)
 {
     char tag[CONN_TAG_TEXT];
@@ -37,10 +43,13 @@ static void look(struct worker *worker, void *arg)
 {
     struct connections_job *job = arg;
     uint32_t slots = worker_slots(worker);
-    for (unsigned i = 0; i < CLIENT_PIECE && job->slot < slots && job->count < job->limit; i++) {
+    for (unsigned looks = 0;
+         looks < CLIENT_PIECE && job->slot < slots && job->count < job->limit;) {
         struct conn *conn = worker_conn_at(worker, job->slot++);
         if (conn && (!job->protocol || conn_protocol(conn) == job->protocol))
-            conn_describe(conn, &job->found[job->count++]);
+            client_describe(conn, &job->found[job->count++], &looks);
+        else
+            looks++;
     }
     if (job->slot >= slots) {
         job->worker++;

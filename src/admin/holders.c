@@ -43,7 +43,7 @@ struct name_job {
     unsigned worker; /* whose are being asked */
     size_t first;    /* the next party to consider for that worker */
     struct party *piece[CLIENT_PIECE];
-    size_t piece_count;
+    size_t piece_at, piece_count; /* those before `piece_at` were asked */
 
     struct table_wait waits[SHOWN_MAX];
     size_t wait_count;
@@ -149,17 +149,27 @@ static bool holds_now(const struct name_job *job, struct conn *conn, struct part
     return true;
 }
 
-/* Finds out who a piece of the parties are; in their worker's thread. */
+/* Finds out who some of a piece of the parties are; in their worker's thread. */
 static void resolve(struct worker *worker, void *arg)
 {
     struct name_job *job = arg;
-    for (size_t i = 0; i < job->piece_count; i++) {
-        struct party *party = job->piece[i];
+    for (unsigned looks = 0; job->piece_at < job->piece_count && looks < CLIENT_PIECE; looks++) {
+        struct party *party = job->piece[job->piece_at++];
         struct conn *conn =
             party->holder ? conn_by_id(worker, party->holder) : conn_by_tag(worker, party->tag);
         party->found = conn && (!party->holder || holds_now(job, conn, party));
         if (party->found)
-            conn_describe(conn, &party->info);
+            client_describe(conn, &party->info, &looks);
+    }
+}
+
+/* Makes a piece of the next parties of a worker. */
+static void take_piece(struct name_job *job)
+{
+    job->piece_at = job->piece_count = 0;
+    for (; job->first < job->party_count && job->piece_count < CLIENT_PIECE; job->first++) {
+        if (party_worker(&job->parties[job->first]) == job->worker)
+            job->piece[job->piece_count++] = &job->parties[job->first];
     }
 }
 
@@ -168,11 +178,8 @@ static bool ask_some(struct name_job *job)
 {
     const struct server *server = job->admin->config.server;
     for (; job->worker < server->count; job->worker++, job->first = 0) {
-        job->piece_count = 0;
-        for (; job->first < job->party_count && job->piece_count < CLIENT_PIECE; job->first++) {
-            if (party_worker(&job->parties[job->first]) == job->worker)
-                job->piece[job->piece_count++] = &job->parties[job->first];
-        }
+        if (job->piece_at == job->piece_count)
+            take_piece(job);
         if (job->piece_count > 0) {
             worker_ask(server->workers[job->worker], resolve, job);
             return true;

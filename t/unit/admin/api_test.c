@@ -1183,6 +1183,73 @@ TEST(connections_are_listed_page_by_page)
 }
 END_TEST
 
+/* Names that are counted for a question to a worker, and the most so far. */
+static _Atomic unsigned counted, counted_most;
+
+uint32_t __real_holder_count(const struct table *t, const struct holder *holder, uint32_t max);
+uint32_t __wrap_holder_count(const struct table *t, const struct holder *holder, uint32_t max);
+uint32_t __wrap_holder_count(const struct table *t, const struct holder *holder, uint32_t max)
+{
+    uint32_t count = __real_holder_count(t, holder, max);
+    atomic_fetch_add(&counted, count);
+    if (atomic_load(&counted) > atomic_load(&counted_most))
+        atomic_store(&counted_most, atomic_load(&counted));
+    return count;
+}
+
+void __real_worker_ask(struct worker *worker, void (*fn)(struct worker *worker, void *arg),
+                       void *arg);
+void __wrap_worker_ask(struct worker *worker, void (*fn)(struct worker *worker, void *arg),
+                       void *arg);
+void __wrap_worker_ask(struct worker *worker, void (*fn)(struct worker *worker, void *arg),
+                       void *arg)
+{
+    atomic_store(&counted, 0);
+    __real_worker_ask(worker, fn, arg);
+}
+
+/* Takes a unit of a name. */
+static void counter_take(int fd, const char *name)
+{
+    size_t len = strlen(name);
+    uint8_t request[64] = {0x90, 2, [7] = (uint8_t)(10 + len), [15] = 1, [19] = 99}, reply[16];
+    request[21] = (uint8_t)len;
+    memcpy(request + 22, name, len);
+    ck_assert(try_send(fd, request, 22 + len));
+    for (size_t got = 0; got < sizeof(reply);)
+        got += receive_some(fd, reply + got, sizeof(reply) - got);
+    ck_assert_uint_eq(reply[2], 0);
+}
+
+TEST(names_of_connections_are_counted_some_at_a_time)
+{
+    enum { CLIENTS = 4, EACH = 1000, MOST = 2100 };
+    begin(1, NULL);
+    int fds[CLIENTS];
+    for (unsigned i = 0; i < CLIENTS * EACH; i++) {
+        char name[16];
+        unsigned client = i / EACH;
+        snprintf(name, sizeof(name), "%u", i);
+        if (i % EACH == 0)
+            fds[client] = http_connect(listeners[1].where);
+        counter_take(fds[client], i % EACH ? name : "k");
+    }
+    json_t *json = get_shaped("/api/v1/connections", CONNECTIONS);
+    ck_assert_uint_eq(json_array_size(at(json, "connections")), CLIENTS);
+    ck_assert_int_eq((int)number_at(json, "connections.3.holds"), EACH);
+    json_decref(json);
+    ck_assert_uint_le(atomic_load(&counted_most), MOST);
+    json = get_shaped("/api/v1/names/k", NAME);
+    ck_assert_uint_eq(json_array_size(at(json, "holders")), CLIENTS);
+    json_decref(json);
+    ck_assert_uint_le(atomic_load(&counted_most), MOST);
+    ck_assert_uint_ge(atomic_load(&counted_most), EACH);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        close(fds[i]);
+    finish();
+}
+END_TEST
+
 TEST(connection_is_described)
 {
     begin(1, NULL);
@@ -1332,6 +1399,7 @@ static const struct unit_test tests[] = {
     UNIT(of_many_holders_the_oldest_are_shown),
     UNIT(contended_names_are_listed),
     UNIT(connections_are_listed_page_by_page),
+    UNIT(names_of_connections_are_counted_some_at_a_time),
     UNIT(connection_is_described),
     UNIT(killed_connection_is_closed_and_gives_back_what_it_had),
     UNIT(without_memory_an_answer_says_so),

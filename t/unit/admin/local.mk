@@ -18,6 +18,7 @@ t_unit_admin_history_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
 t_unit_admin_history_test_LDADD = $(admin_test_libs) -lm
 t_unit_admin_api_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
 t_unit_admin_api_test_LDADD = $(admin_test_libs) -lm
+t_unit_admin_api_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=holder_count,--wrap=worker_ask
 t_unit_admin_metrics_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
 t_unit_admin_metrics_test_LDADD = $(admin_test_libs) -lm
 t_unit_admin_load_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
