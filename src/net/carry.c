@@ -309,7 +309,7 @@ static bool restore_workers(struct carry *carry, struct record_reader *r)
     uint32_t count = record_get_u32(r);
     if (carry->begun || count == 0 || count > WORKERS_MAX)
         record_refuse(r, "the number of workers is out of range");
-    carry->begun = true;
+    carry->begun = server->restores = true;
     carry->same_places = count == server->count;
     for (uint32_t i = 0; i < count && record_ok(r); i++) {
         uint32_t slots = record_get_u32(r);
@@ -725,5 +725,6 @@ void carry_done(const struct carry *carry)
 {
     for (unsigned i = 0; i < carry->server->count; i++)
         worker_chain_free_slots(carry->server->workers[i]);
+    carry->server->restores = false;
     allow_moment(carry->server);
 }

@@ -186,7 +186,7 @@ bool claim_memory(struct conn *conn, uint64_t bytes, enum close_reason *why_r)
     uint64_t limit = conn->worker->rules->limits.unfinished;
     if (bytes == 0)
         return true;
-    if (!limit)
+    if (!limit || server->restores) /* the limit may have been lower since a reload */
         limit = UINT64_MAX / 2;
     *why_r = CLOSE_UNFINISHED;
     if (bytes > limit)

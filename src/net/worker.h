@@ -25,6 +25,7 @@ struct server {
     _Atomic uint32_t handshakes; /* TLS handshakes in progress, of all workers */
     _Atomic uint64_t unfinished; /* bytes that unfinished requests claim (claims.h) */
     _Atomic bool ending;         /* server_end was called */
+    bool restores;               /* what restored connections claim has no limit */
     int64_t busy_poll_ns;        /* for all workers' loops; set it before making workers */
     confine_fn *confine;         /* called first in each thread; NULL: none */
     unsigned count;

@@ -478,6 +478,47 @@ TEST(record_with_too_many_slots_is_refused)
 }
 END_TEST
 
+/* A limit that is lower than what clients have sent may refuse them, but not all others. */
+TEST(unfinished_requests_beyond_the_limit_are_restored)
+{
+    enum { LIMIT = 500 };
+    struct toy_server a, b;
+    struct record_reader r;
+    struct carry carry;
+    char text[901];
+    int fds[2];
+    make(&a, 1);
+    toy_run(&a);
+    memset(text, 'e', sizeof(text));
+    for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+        fds[i] = connect_local(&a, 0);
+        text[sizeof(text) - 1 - i] = '\0';
+        send_text(fds[i], text);
+        wait_taken(fds[i]);
+    }
+    server_park(&a.server);
+    int fd = carry_save(&a);
+    carry_abandon(&a);
+    make(&b, 1);
+    struct rules_config config = {.limits = toy_limits()};
+    config.limits.unfinished = LIMIT;
+    struct rules *rules = rules_new(&config);
+    ck_assert(rules != NULL);
+    server_set_rules(&b.server, rules);
+    ck_assert(record_map(&r, fd));
+    ck_assert_msg(restore(&b, &r, false, &carry), "%s", r.why);
+    ck_assert_uint_gt(atomic_load(&b.server.unfinished), LIMIT);
+    record_unmap(&r);
+    close(fd);
+    toy_run(&b);
+    WAIT_UNTIL(atomic_load(&b.server.unfinished) <= LIMIT);
+    WAIT_UNTIL(toy_closed(&b, CLOSE_UNFINISHED) >= 1);
+    for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+        close(fds[i]);
+    toy_stop(&b);
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(parked_workers_go_on),
     UNIT(letters_under_way_are_delivered_before_the_workers_are_parked),
@@ -487,6 +528,7 @@ static const struct unit_test tests[] = {
     UNIT(extended_connections_go_on),
     UNIT(a_record_that_is_cut_or_wrong_is_refused_or_harmless),
     UNIT(record_with_too_many_slots_is_refused),
+    UNIT(unfinished_requests_beyond_the_limit_are_restored),
 };
 
 UNIT_MAIN("carry", tests)
