@@ -351,8 +351,8 @@ static inline bool counter_is_kept(const struct counter *c)
 /*
  * For a request that finds no memory: looks at no more than *looks names and empty buckets, and
  * counts them off. Drops a counter at 0, and among the first 16 rather one that the collector has
- * passed. Returns false when it found none, or when less than 15/16 of the limit is used: the
- * request is refused. A request may need several.
+ * passed. Returns false when it found none (without a look when the shard has none), or when less
+ * than 15/16 of the limit is used: the request is refused. A request may need several.
  */
 bool shard_make_room(struct shard *s, uint32_t interval, unsigned *looks);
 #define ROOM_LOOKS 64

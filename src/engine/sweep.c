@@ -103,7 +103,7 @@ bool shard_make_room(struct shard *s, uint32_t interval, unsigned *looks)
     bool found = false; /* the best that there can be */
     unsigned enough = *looks > ROOM_LOOKS / 4 ? *looks - ROOM_LOOKS / 4 : 0;
     lock_assert_held(&s->lock);
-    if (!arena_is_full(s->slab.arena))
+    if (s->idle.count == 0 || !arena_is_full(s->slab.arena))
         return false;
     while (!found && *looks > (spare ? enough : 0)) {
         ref_t ref = index_walk_next(&s->names, &s->hand, looks);

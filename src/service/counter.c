@@ -151,6 +151,7 @@ static void do_acquire(struct conn *conn, const struct ctr_request *req, uint64_
         reply_status(conn, req, CTR_STATUS_NOT_AVAILABLE);
         break;
     case TABLE_NO_MEMORY:
+        conn_dear(conn); /* it has looked for names that could go */
         reply_status(conn, req, CTR_STATUS_OUT_OF_MEMORY);
         break;
     default:

@@ -291,6 +291,7 @@ static void do_acquire(struct conn *conn, const struct pc_request *req, uint64_t
         reply(conn, verb, PC_REPLY_TIMEOUT);
         break;
     case TABLE_NO_MEMORY:
+        conn_dear(conn); /* it has looked for names that could go */
         s->waiter = NULL;
         reply(conn, verb, PC_REPLY_OUT_OF_MEMORY);
         break;

@@ -1,6 +1,8 @@
 /*
  * expiry_test.c - how long a name lives: its interval, its peak, and the collector.
  */
+#include "engine/shard.h"
+
 #include "t/unit/engine/tables.h"
 
 /* ---- how long a name lives, and its peak ----------------------------------------------------- */
@@ -415,6 +417,11 @@ TEST(a_request_without_memory_looks_at_64_names_and_goes_on_where_it_was)
         ck_assert_int_lt(++count, NAMES);
     ck_assert(stats().dropped_early == 0); /* all are held */
     (void)numbered(0, &wanted);
+    unsigned looks = ROOM_LOOKS;
+    lock_acquire(&t->shards[wanted].lock);
+    ck_assert(!shard_make_room(&t->shards[wanted], 0, &looks));
+    lock_release(&t->shards[wanted].lock);
+    ck_assert_uint_eq(looks, ROOM_LOOKS); /* at none: the count of names at 0 tells it */
     for (int i = 0; i < count; i++) {
         (void)numbered(i, &shard);
         in_shard += shard == wanted;
