@@ -126,7 +126,7 @@ static void check_waits(struct pool *pool)
         CHECK(ring_has(&place->of_choosy) == (w->class == CLASS_CHOOSY));
         CHECK(!place->guest || w->asking);
         if (w->class != CLASS_CHOOSY)
-            CHECK(pool->serves || !fits(place));
+            CHECK(!fits(place) || pool_is_behind(place));
         guests += place->guest;
         use += !place->guest && w->ask.what == POOL_FOR_USE;
         other += !place->guest && w->ask.what != POOL_FOR_USE;

@@ -150,7 +150,7 @@ static inline struct bytes pool_member_name(const struct pool_member *m)
 enum pool_class {
     CLASS_PLAIN, /* for one member, whichever */
     CLASS_NAMED, /* for one member by name; without attributes */
-    CLASS_CHOOSY /* all others */
+    CLASS_CHOOSY /* all others, and what looks in steps */
 };
 
 /* How far a choosy place has looked at its pool (pool_fit.c). */
@@ -287,9 +287,8 @@ struct pool {
     struct ring touched;
     bool unsettled; /* what choosy waits know of the pool has to be looked at (pool_fit_settle) */
     bool to_serve, to_share;
-    bool steps;  /* this call makes a step: those look on that have begun to */
-    bool looks;  /* a wait that nobody asks for goes on looking, in the next run of the timer */
-    bool serves; /* the same: not all waits that may fit were looked at */
+    bool steps; /* this call makes a step: those look on that have begun to */
+    bool looks; /* a wait that nobody asks for goes on looking, in the next run of the timer */
     struct ring shared; /* in pools->shared: what was wanted of suppliers may change in this call */
 
     uint32_t leaving;      /* suppliers that have ended, and whose members still leave */
@@ -498,6 +497,8 @@ void pool_checks_add(struct pool_member *m);
 void pool_checks_remove(struct pool_member *m);
 /* True if a member is in the state that a request needs, and may be handed out. */
 bool pool_is_ready(const struct pool_member *m, enum pool_for what);
+/* True if a plain wait is behind one that asks for the same and looks in steps. */
+bool pool_is_behind(const struct pool_place *place);
 /* True if an older wait has closed this ready member to the request. */
 bool pool_is_closed(const struct pool_member *m, const struct pool_ask *ask);
 /* A ready member may fit a wait that it did not fit before: looks at that at the end of the call.

@@ -281,7 +281,9 @@ static void leave_line(struct pool_place *place)
     ring_remove(&place->of_retries);
     if (w->class == CLASS_CHOOSY)
         pool_fit_leave(place);
-    else
+    if (w->class == CLASS_CHOOSY && pool_class_of(&w->ask) == CLASS_PLAIN)
+        pool_serve_later(pool); /* those behind it (first_plain) */
+    if (w->class != CLASS_CHOOSY)
         tree_remove(&pool->classes[w->ask.what][w->class], &place->by_class);
     count_place(place, -1);
     w->in_line--;
@@ -357,6 +359,14 @@ static void serve(struct pool_place *place, struct pool_member **members)
     pool_post(w->client);
 }
 
+/* A wait for any member looks on in steps from now on, as a choosy one. */
+static void make_choosy(struct pool_waiter *w)
+{
+    leave_all_lines(w);
+    w->class = CLASS_CHOOSY;
+    pool_wait_in_line(w);
+}
+
 /* Serves a waiter if it fits. *through_r is false if that is not known: it had to end before. */
 static bool try_serve(struct pool_place *place, bool *through_r)
 {
@@ -382,6 +392,28 @@ static struct pool_place *older(struct pool_place *a, struct pool_place *b)
     return !a || (b && b->waiter->ask.seq < a->waiter->ask.seq) ? b : a;
 }
 
+/* True if a plain wait for this is behind one that asks for the same and looks in steps: what that
+ * one may not have, it may not have either. */
+bool pool_is_behind(const struct pool_place *place)
+{
+    const struct pool_ask *ask = &place->waiter->ask;
+    for (struct pool_place *p = pool_first_choosy(place->pool); p; p = pool_next_choosy(p)) {
+        const struct pool_waiter *w = p->waiter;
+        if (w->ask.seq > ask->seq)
+            return false;
+        if (w->ask.what == ask->what && !w->choosing && pool_class_of(&w->ask) == CLASS_PLAIN)
+            return true;
+    }
+    return false;
+}
+
+/* The oldest plain waiter for this, if it may be tried; NULL: none. */
+static struct pool_place *first_plain(struct pool *pool, enum pool_for what)
+{
+    struct pool_place *first = place_or_null(tree_first(&pool->classes[what][CLASS_PLAIN]));
+    return first && !pool_is_behind(first) ? first : NULL;
+}
+
 /* The oldest choosy waiter for this that fits; NULL: none. */
 static struct pool_place *oldest_choosy(struct pool *pool, enum pool_for what)
 {
@@ -400,7 +432,7 @@ static struct pool_place *oldest_to_try(struct pool *pool, unsigned whats, unsig
         if (!(whats >> what & 1))
             continue;
         if (plain >> what & 1)
-            best = older(best, place_or_null(tree_first(&pool->classes[what][CLASS_PLAIN])));
+            best = older(best, first_plain(pool, what));
         best = older(best, oldest_choosy(pool, what));
     }
     for (struct ring *at = pool->retries.next; at != &pool->retries; at = at->next) {
@@ -422,19 +454,19 @@ static void serve_for(struct pool *pool, unsigned whats)
         place = oldest_to_try(pool, whats, plain);
         if (!place)
             return;
-        const struct pool_waiter *w = place->waiter;
+        struct pool_waiter *w = place->waiter;
         ring_remove(&place->of_retries);
         if (try_serve(place, &through) || w->class != CLASS_PLAIN)
             continue;
         plain &= ~(1u << w->ask.what);
-        pool->serves = pool->serves || !through;
+        if (!through)
+            make_choosy(w);
     }
 }
 
 void pool_serve(struct pool *pool)
 {
     pool_expire(pool);
-    pool->serves = false;
     serve_for(pool, 1u << POOL_FOR_USE | 1u << POOL_FOR_CLEAN);
     serve_for(pool, 1u << POOL_FOR_CHECK);
     bool none = pool->states[MEMBER_FREE] + pool->states[MEMBER_DIRTY] == 0;

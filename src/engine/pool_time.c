@@ -87,7 +87,7 @@ void pool_set_timer(struct pool *pool)
         return;
     if (!ring_is_empty(&pool->owed))
         at_ns = pools->now.mono_ns + OWED_NS;
-    if (pool->looks || pool->serves)
+    if (pool->looks)
         at_ns = pools->now.mono_ns;
     if (pool->timed) {
         const struct pool_member *dirty = first_dirty(pool), *stopping = first_stopping(pool);
@@ -289,8 +289,6 @@ static void run_pool(struct pool *pool, int64_t now_ns)
         pool_share_later(pool);
     if (pool->looks)
         pool_fit_step(pool);
-    if (pool->serves)
-        pool_serve_later(pool);
     pool_unref(pool);
 }
 

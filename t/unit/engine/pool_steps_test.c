@@ -445,6 +445,48 @@ TEST(pool_with_many_suppliers_shares_seldom)
 }
 END_TEST
 
+/* Waits for several members close so many that a wait for any one meets only these in a step. */
+TEST(wait_behind_many_closed_members_is_served)
+{
+    enum { GROUPS = 20, EACH = POOL_COUNT_MAX };
+    struct pool_options options = {.queue_max = 100, .on_start = POOL_AFTER_DIRTY};
+    char name[16], group[GROUPS][16];
+    begin(POOL_STATIC);
+    options.order = POOL_FIFO;
+    ck_assert(pool_set(pools, big, &options, false, now, &effects) == POOL_OK);
+    for (unsigned i = 0; i < GROUPS * EACH; i++) {
+        snprintf(name, sizeof(name), "m%05u", i);
+        snprintf(group[i / EACH], sizeof(group[0]), "%u", i / EACH);
+        struct pool_attribute z = {bytes_of("z"), bytes_of(group[i / EACH])};
+        struct pool_new_member new = {
+            .pool = big, .name = bytes_of(name), .attributes = &z, .attribute_count = 1};
+        ck_assert(pool_member_add(pools, &new, now, &effects) == POOL_OK);
+    }
+    for (unsigned c = 0; c < GROUPS; c++)
+        ck_assert_int_eq(try_take(clients[c], big, EACH, group[c], NS_PER_S), POOL_WAITS);
+    run();
+    ck_assert_int_eq(try_take(clients[GROUPS], big, 1, "", NS_PER_S), POOL_WAITS);
+    ck_assert_int_eq(try_take(clients[GROUPS + 1], big, 1, "", NS_PER_S), POOL_WAITS);
+    for (unsigned i = 0; i < GROUPS * EACH; i++) {
+        snprintf(name, sizeof(name), "m%05u", i);
+        struct pool_member_change change = {
+            .pool = big, .name = bytes_of(name), .sets_state = true, .state = MEMBER_FREE};
+        if (i % EACH > 0)
+            ck_assert(pool_member_set(pools, &change, now, &effects) == POOL_OK);
+    }
+    ck_assert_uint_eq(pool_find(pools, big)->closed, GROUPS * (EACH - 1));
+    run(); /* it ends */
+    taken = 0;
+    pool_client_end(clients[GROUPS - 1], POOL_END_CRASH, NULL, now, &effects);
+    clients[GROUPS - 1] = NULL;
+    run();
+    pool_client_read(clients[GROUPS], &reader, 0, now, &effects);
+    pool_client_read(clients[GROUPS + 1], &reader, 0, now, &effects);
+    ck_assert_uint_eq(taken, 2);
+    end();
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(request_for_what_nobody_has_looks_in_steps),
     UNIT(request_in_steps_stands_in_line_from_the_beginning),
@@ -455,6 +497,7 @@ static const struct unit_test tests[] = {
     UNIT(end_of_a_large_supplier_goes_in_steps),
     UNIT(lifetimes_and_stops_of_many_members_go_in_steps),
     UNIT(pool_with_many_suppliers_shares_seldom),
+    UNIT(wait_behind_many_closed_members_is_served),
 };
 
 UNIT_MAIN("engine/pool_steps", tests)
