@@ -73,6 +73,17 @@ static void check_member(const struct pool_member *m, struct sums *sums)
     sums->unsupplied += m->joined && m->joined->max == 0 && counts_for_supplier(m);
 }
 
+/* A choosy wait knows how many members it has not met. */
+static void check_left(const struct pool_place *place)
+{
+    uint32_t left = 0;
+    if (place->looks != STAGE_LOOKS || place->waiter->ask.what != POOL_FOR_USE)
+        return;
+    for (const struct tree_node *n = &place->next->place; n; n = tree_next(n))
+        left += item_of(n, struct pool_member, place)->rank.seq <= place->began;
+    CHECK(left == place->left);
+}
+
 /* What a choosy wait that has looked at all knows is so, and it does not fit. */
 static void check_choosy(const struct pool_place *place)
 {
@@ -135,6 +146,7 @@ static void check_waits(struct pool *pool)
     for (struct pool_place *p = pool_first_choosy(pool); p; p = pool_next_choosy(p), choosy++) {
         CHECK(p->waiter->ask.seq > before);
         before = p->waiter->ask.seq;
+        check_left(p);
         check_choosy(p);
     }
     CHECK(use == pool->waiting_use && other == pool->waiting_other && guests == pool->guests);

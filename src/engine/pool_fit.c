@@ -5,10 +5,11 @@
  * A choosy place (CLASS_CHOOSY) has candidates: the ready members that it could have and that no
  * older wait closes to it, at most as many as it asks for. When it has that many it fits. It looks
  * at all ready members once, in the order in which they are handed out, in steps. What becomes
- * ready in the part that it has met is compared with it at once, and what it has not met yet it
- * will meet. So afterwards a member that moves is compared with each choosy place, of which a pool
- * has POOL_CHOOSY_MAX. If it fits but an older wait comes before it, there may be more than its
- * candidates (`more`): when it loses one it looks again (`stale`).
+ * ready meanwhile is compared with it at once; so it ends, however fast others take members at the
+ * beginning of the order and return them at its end. Afterwards a member that moves is compared
+ * with each choosy place, of which a pool has POOL_CHOOSY_MAX. If it fits but an older wait comes
+ * before it, there may be more than its candidates (`more`): when it loses one it looks again
+ * (`stale`).
  *
  * A wait for several members that was overtaken too often closes its candidates to all younger
  * ones, while the pool has as many members as it asks for. Each of them then has it as `closer`:
@@ -58,11 +59,20 @@ static bool comes_first(const struct pool_place *place, const struct pool_member
     return order_of(place)->compare(node_of(place, a), node_of(place, b)) < 0;
 }
 
-/* True if a place has looked at the part of the order where a member is. */
+/* True if a member got to its place in the order after this place began to look. */
+static bool is_newer(const struct pool_place *place, const struct pool_member *m)
+{
+    return (place->waiter->ask.what == POOL_FOR_CHECK ? m->checked_seq : m->rank.seq) >
+           place->began;
+}
+
+/* True if a place was compared with a ready member: it has looked at the part of the order where
+ * that is, or it is newer. */
 static bool has_met(const struct pool_place *place, const struct pool_member *m)
 {
     return place->looks == STAGE_DONE ||
-           (place->looks == STAGE_LOOKS && comes_first(place, m, place->next));
+           (place->looks == STAGE_LOOKS &&
+            (is_newer(place, m) || comes_first(place, m, place->next)));
 }
 
 /* The same for the members by name. */
@@ -233,11 +243,23 @@ static void spread(struct pool_member *m, struct pool_place *from)
     }
 }
 
+/* A member gets to a place in the order, or leaves it: 1 or -1. Counts it if a place will meet it.
+ */
+static void count_left(const struct pool_member *m, int more)
+{
+    struct pool_place *p = pool_first_choosy(m->pool);
+    for (; p && m->state == MEMBER_FREE; p = pool_next_choosy(p)) {
+        if (p->waiter->ask.what == POOL_FOR_USE && p->looks == STAGE_LOOKS && !has_met(p, m))
+            p->left += (uint32_t)more;
+    }
+}
+
 void pool_fit_add(struct pool_member *m)
 {
     struct pool *pool = m->pool;
     if (likely(ring_is_empty(&pool->choosy)))
         return;
+    count_left(m, 1);
     if (pool_is_ready(m, m->state == MEMBER_DIRTY ? POOL_FOR_CLEAN : POOL_FOR_USE))
         spread(m, pool_first_choosy(pool));
 }
@@ -247,6 +269,7 @@ void pool_fit_remove(struct pool_member *m)
     struct pool *pool = m->pool;
     if (likely(ring_is_empty(&pool->choosy)))
         return;
+    count_left(m, -1);
     for (struct pool_place *p = pool_first_choosy(pool); p; p = pool_next_choosy(p)) {
         if (!asks_for(p, m))
             continue;
@@ -354,11 +377,20 @@ static void look(struct pool_place *place)
         place->looks = STAGE_DONE;
         return;
     }
-    if (place->looks == STAGE_NEW)
+    if (place->looks == STAGE_NEW) {
         place->next = member_at(place, tree_first(order_of(place)));
+        place->began = pool->pools->seq;
+        place->left = pool->states[MEMBER_FREE];
+    }
     while (place->next && !has_enough(place) && pool_visit(pool->pools)) {
         struct pool_member *m = place->next;
-        place->next = member_at(place, tree_next(node_of(place, m)));
+        bool newer = is_newer(place, m);
+        place->left -= !newer;
+        /* Members for cleaning and checks are in the order of their ages. */
+        bool all = ask->what == POOL_FOR_USE ? place->left == 0 : newer;
+        place->next = all ? NULL : member_at(place, tree_next(node_of(place, m)));
+        if (newer)
+            continue; /* they have met */
         if (is_check(place) && m->state != MEMBER_FREE)
             pool_checks_remove(m);
         else

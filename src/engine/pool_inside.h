@@ -176,6 +176,8 @@ struct pool_place {
     bool closes; /* it is `closer` of its candidates */
     enum pool_stage looks, counts;
     struct pool_member *next;    /* STAGE_LOOKS: what it looks at next, among the ready ones */
+    uint64_t began;              /* the same: the youngest age when it began, */
+    uint32_t left;               /* and how many older free ones it has not met. POOL_FOR_USE */
     struct pool_member *next_by; /* STAGE_LOOKS of `counts`: by name, among all */
     uint32_t ready;              /* how many ready ones it has met */
     uint32_t population;         /* how many it could use at all, of those that it has met */

@@ -487,6 +487,38 @@ TEST(wait_behind_many_closed_members_is_served)
 }
 END_TEST
 
+/* In an order of ages others take members at its beginning and return them at its end, faster than
+ * a step looks. */
+static void look_beside_a_flood(unsigned order)
+{
+    struct pool_options options = {.queue_max = 100, .overtakes = 1, .order = order};
+    enum pool_status status = POOL_LOOKS;
+    unsigned steps;
+    begin(POOL_STATIC);
+    ck_assert(pool_set(pools, big, &options, false, now, &effects) == POOL_OK);
+    fill(NULL);
+    ck_assert_int_eq(try_take(clients[0], big, 1, "2", 0), POOL_LOOKS);
+    for (steps = 0; status == POOL_LOOKS; steps++) {
+        ck_assert_uint_lt(steps, MEMBERS / 100);
+        for (unsigned i = 0; i < 300; i++) {
+            ck_assert_int_eq(try_take(clients[1], big, 1, "", 0), POOL_OK);
+            ck_assert_int_eq(pool_return(clients[1], 0, true, now, &effects), POOL_OK);
+        }
+        now.mono_ns++;
+        status = pool_take_on(clients[0], &reader, 0, now, &effects);
+        pools_check(pools, now);
+    }
+    ck_assert_int_eq(status, POOL_TIMES_OUT);
+    end();
+}
+
+TEST(request_in_steps_ends_beside_a_flood)
+{
+    for (unsigned order = POOL_LIFO; order <= POOL_LEAST; order++)
+        look_beside_a_flood(order);
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(request_for_what_nobody_has_looks_in_steps),
     UNIT(request_in_steps_stands_in_line_from_the_beginning),
@@ -498,6 +530,7 @@ static const struct unit_test tests[] = {
     UNIT(lifetimes_and_stops_of_many_members_go_in_steps),
     UNIT(pool_with_many_suppliers_shares_seldom),
     UNIT(wait_behind_many_closed_members_is_served),
+    UNIT(request_in_steps_ends_beside_a_flood),
 };
 
 UNIT_MAIN("engine/pool_steps", tests)
