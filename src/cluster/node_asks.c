@@ -107,6 +107,7 @@ void ask_finish(struct node *node, struct node_ask *ask, enum node_result result
     ask_remove(node, ask);
     if (ask->own) {
         CHECK(ask->op == NODE_RELEASE);
+        node->given_bytes -= sizeof(*ask) + ask->name.len;
         free(ask);
         return;
     }
@@ -323,11 +324,16 @@ void node_asks_by_age(struct node *node)
 bool node_give_back(struct node *node, struct bytes name, uint32_t units, uint64_t id,
                     int64_t now_ns)
 {
+    if (node->given_bytes >= NODE_GIVEN_MAX) {
+        node_lose(node, NODE_LOSS_ERROR, "it grants too much that nobody waits for", now_ns);
+        return false;
+    }
     struct node_ask *ask = calloc(1, sizeof(*ask) + name.len);
     if (!ask) {
         node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
         return false;
     }
+    node->given_bytes += sizeof(*ask) + name.len;
     uint8_t *copy = (uint8_t *)(ask + 1);
     memcpy(copy, name.data, name.len);
     ask->op = NODE_RELEASE;

@@ -286,7 +286,7 @@ void node_on_ready(struct node *node, const redisReply *reply, const struct pend
     }
     /* This node's own sessions come first, before those that `open` ended. */
     size_t own = 0;
-    for (size_t i = 0; i < reply->elements; i += 2) {
+    for (size_t i = 0; i < reply->elements && i < 2 * NODE_SESSIONS_MAX; i += 2) {
         struct ended item = {.foreign = false, .over_ns = now_ns};
         uint64_t beat;
         if (!reply_copy(reply->element[i], item.session, sizeof(item.session)) ||

@@ -66,6 +66,7 @@ void node_calls_lost(struct node *node)
         node_name_release(node, name);
     }
     node->last_try = NULL;
+    node->tries_bytes = 0;
 }
 
 int64_t node_calls_since_ns(const struct node *node)
@@ -181,6 +182,7 @@ void node_try(struct node *node, struct node_name *name)
     else
         node->tries = name;
     node->last_try = name;
+    node->tries_bytes += sizeof(*name) + name->len;
 }
 
 void node_try_all(struct node *node, bool strict, bool loose)
@@ -196,7 +198,8 @@ void node_try_all(struct node *node, bool strict, bool loose)
 
 bool node_try_listed(struct node *node, const redisReply *names, const char *what, int64_t now_ns)
 {
-    for (size_t i = 0; i < names->elements; i++) {
+    /* What is left out is listed again by a beat. */
+    for (size_t i = 0; i < names->elements && node->tries_bytes < NODE_TRIES_MAX; i++) {
         struct bytes name;
         if (!reply_text(names->element[i], &name) || name.len == 0 || name.len > UINT16_MAX) {
             node_odd(node, what, now_ns);
@@ -217,6 +220,7 @@ static void add_tries(struct node *node, struct node_call *call, struct command 
     while (node->tries && node_op_fits(call, c, name_bytes(node->tries))) {
         struct node_name *name = node->tries;
         node->tries = name->try_next;
+        node->tries_bytes -= sizeof(*name) + name->len;
         name->try_queued = false;
         name->tries_sent++;
         node_op_add(call, c, &(struct node_op_sent){.kind = OP_TRY, .name = name});

@@ -277,7 +277,7 @@ static bool add_over(struct node *node, const struct ended *item)
 {
     struct ended *known = ended_find(&node->over, item->session);
     if (!known)
-        return ended_add(&node->over, item);
+        return node->over.count < NODE_OVER_MAX && ended_add(&node->over, item);
     if (strcmp(known->beat, item->beat) == 0 || strcmp(known->beat, "-") == 0)
         return false;
     *known = *item;
@@ -347,10 +347,12 @@ static void on_lease(struct node *node, const redisReply *reply, int64_t now_ns)
         return;
     }
     bool again = false;
-    for (size_t i = 2; i < reply->elements; i += 2)
+    node_watch_begin(node);
+    for (size_t i = 2; i < reply->elements && i < 2 * NODE_SESSIONS_MAX; i += 2)
         if (look_if_over(node, reply->element[i], reply->element[i + 1],
                          (int64_t)ms * NODE_NS_PER_MS, true, now_ns))
             again = true;
+    node_watch_end(node);
     if (!again) {
         snprintf(
             why, sizeof(why),

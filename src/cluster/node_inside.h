@@ -68,6 +68,11 @@
 #define NODE_REPLY_MAX    (32u << 20) /* bytes of a reply */
 #define NODE_ROUNDS_MAX   8u          /* questions under way at a Sentinel */
 
+/* An honest engine keeps to less. */
+#define NODE_SESSIONS_MAX ((size_t)4096) /* sessions looked at in an answer; to be reaped */
+#define NODE_TRIES_MAX    (4u << 20)  /* bytes of names to try, beyond which none that it lists */
+#define NODE_GIVEN_MAX    (64u << 20) /* bytes of units on their way back that nobody waited for */
+
 /* ---- phases ---------------------------------------------------------------------------------- */
 
 /* In order: each is reached from the one before, or from HELD. node_move has the table. */
@@ -197,7 +202,7 @@ struct node_wire_state {
 
 /* A session of which only the beat is known. */
 struct watched {
-    char session[NODE_SESSION_SIZE];
+    char session[NODE_SESSION_SIZE]; /* with null bytes behind it */
     uint64_t beat;
     int64_t since_ns; /* when this beat came first, on this connection */
     uint32_t round;
@@ -319,6 +324,8 @@ struct node {
     size_t names_size, names_count;
     struct node_name *first_name, *last_name;
     struct node_name *tries, *last_try;
+    size_t tries_bytes;
+    size_t given_bytes; /* of asks that are its own */
     struct hash_key hash_key;
     uint64_t granted_held; /* asks in ASK_GRANTED */
     int64_t wrong_said_ns; /* when the log had names with a wrong key last; 0: not yet */

@@ -176,9 +176,10 @@ void node_on_look(struct node *node, const redisReply *reply, const struct pendi
         node_error_reply(node, reply, now_ns);
         return;
     }
+    size_t count = reply->elements < NODE_SESSIONS_MAX ? reply->elements : NODE_SESSIONS_MAX;
     struct node_peer *peers =
         reply->type == REDIS_REPLY_ARRAY && reply->elements <= NODE_ELEMENTS_MAX
-            ? calloc(reply->elements + 1, sizeof(*peers))
+            ? calloc(count + 1, sizeof(*peers))
             : NULL;
     if (!peers) {
         node_odd(node, "look", now_ns);
@@ -186,7 +187,7 @@ void node_on_look(struct node *node, const redisReply *reply, const struct pendi
     }
     node_forget_peers(node);
     node->peers = peers;
-    for (size_t i = 0; i < reply->elements; i++)
+    for (size_t i = 0; i < count; i++)
         if (read_peer(node, reply->element[i], &peers[node->peers_count]))
             node->peers_count++;
     compare_patterns(node);

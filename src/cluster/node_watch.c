@@ -59,11 +59,13 @@ void node_watch_begin(struct node *node)
 }
 
 /* Finds a session. The engine mostly lists them in the same order: the hint is the next. */
-static struct watched *find(struct node *node, struct bytes session)
+static struct watched *find(struct node *node, const char session[static NODE_SESSION_SIZE])
 {
-    for (size_t i = 0; i < node->watched_count; i++) {
-        size_t at = (node->watched_hint + i) % node->watched_count;
-        if (bytes_equal(bytes_of(node->watched[at].session), session)) {
+    size_t at = node->watched_hint;
+    for (size_t i = 0; i < node->watched_count; i++, at++) {
+        if (at >= node->watched_count)
+            at = 0;
+        if (memcmp(node->watched[at].session, session, NODE_SESSION_SIZE) == 0) {
             node->watched_hint = at + 1;
             return &node->watched[at];
         }
@@ -73,7 +75,10 @@ static struct watched *find(struct node *node, struct bytes session)
 
 struct watched *node_watch(struct node *node, struct bytes session, uint64_t beat, int64_t now_ns)
 {
-    struct watched *w = find(node, session);
+    char padded[NODE_SESSION_SIZE] = {0};
+    CHECK(session.len < sizeof(padded));
+    memcpy(padded, session.data, session.len);
+    struct watched *w = find(node, padded);
     if (!w) {
         if (node->watched_count == node->watched_room) {
             size_t room = node->watched_room ? 2 * node->watched_room : 8;
@@ -84,8 +89,7 @@ struct watched *node_watch(struct node *node, struct bytes session, uint64_t bea
             node->watched_room = room;
         }
         w = &node->watched[node->watched_count++];
-        snprintf(w->session, sizeof(w->session), "%.*s", (int)session.len,
-                 (const char *)session.data);
+        memcpy(w->session, padded, sizeof(w->session));
         w->beat = beat;
         w->since_ns = now_ns;
     }
@@ -110,6 +114,8 @@ void node_watch_end(struct node *node)
 bool node_watch_array(struct node *node, redisReply *const *elements, size_t count, int64_t now_ns)
 {
     node_watch_begin(node);
+    if (count > 2 * NODE_SESSIONS_MAX)
+        count = 2 * NODE_SESSIONS_MAX; /* the others follow once these are reaped */
     for (size_t i = 0; i + 1 < count; i += 2) {
         char session[NODE_SESSION_SIZE];
         uint64_t beat;
@@ -136,7 +142,7 @@ bool node_reap_later(struct node *node, const struct ended *item)
 
 bool node_reap_watched(struct node *node, int64_t now_ns)
 {
-    for (size_t i = 0; i < node->watched_count; i++) {
+    for (size_t i = 0; i < node->watched_count && node->reaps.count < NODE_SESSIONS_MAX; i++) {
         const struct watched *w = &node->watched[i];
         if (now_ns - w->since_ns < node->lease_ns || strcmp(w->session, node->session) == 0)
             continue;

@@ -283,6 +283,107 @@ TEST(replies_that_never_end)
     }
 }
 
+/* ---- answers that grow ----------------------------------------------------------------------- */
+
+TEST(units_that_nobody_waits_for_are_bounded)
+{
+    static uint8_t name[LONGEST];
+    static char message[LONGEST + 32];
+    rig_begin("redis://e:1");
+    rig_live(false);
+    size_t before = in_use(), most = 0;
+    for (unsigned i = 0; i < 4000 && r.open[NODE_MESSAGES]; i++) {
+        int head = snprintf(message, sizeof(message), "G %u 1 ", 1000 + i);
+        memcpy(message + head, long_name(name, 60000, i).data, 60000);
+        rig_message_bytes(bytes_at(message, (size_t)head + 60000));
+        most = in_use() > most ? in_use() : most;
+    }
+    ck_assert(!r.open[NODE_MESSAGES]);
+    ck_assert_uint_lt(most, before + NODE_GIVEN_MAX + (8u << 20));
+    ck_assert_uint_eq(r.node->given_bytes, 0);
+    rig_end();
+}
+
+/* Answers a beat with names to try, which are new each time, and with many sessions. */
+static void beat_with(unsigned beat, unsigned names, unsigned sessions)
+{
+    static char text[8u << 20];
+    size_t at = (size_t)snprintf(text, sizeof(text), "*3\r\n:0\r\n*%u\r\n", names);
+    for (unsigned i = 0; i < names; i++)
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "$1000\r\n%0500u%0500u\r\n", beat, i);
+    at += (size_t)snprintf(text + at, sizeof(text) - at, "*%u\r\n", 2 * sessions + 2);
+    for (unsigned i = 0; i < sessions; i++)
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "$16\r\n%016x\r\n:1\r\n", i);
+    at += (size_t)snprintf(text + at, sizeof(text) - at, "$16\r\n%s\r\n:%u\r\n", r.session, beat);
+    ck_assert_uint_lt(at, sizeof(text));
+    node_received(r.node, NODE_COMMANDS, text, at, r.now);
+    node_flush(r.node, r.now);
+    snprintf(text, sizeof(text), "B %u", beat);
+    rig_message(text);
+}
+
+/* Answers one call, each of whose ops is a `t`, or a `reap`, of which something is left. */
+static void answer_one(const redisReply *command)
+{
+    static char answer[NODE_CALL_OPS * 4 + 16];
+    size_t ops = (command->elements - 5) / 2;
+    int at = snprintf(answer, sizeof(answer), "*%zu\r\n", ops);
+    for (size_t i = 0; i < ops; i++)
+        at += snprintf(answer + at, sizeof(answer) - (size_t)at, ":1\r\n");
+    bool reaps = strcmp(rig_word(command, 1), "reap") == 0;
+    rig_answers("%s", reaps ? "*3\r\n:1\r\n$1\r\n0\r\n*0\r\n" : answer);
+}
+
+/* The engine answers calls more slowly than its beats list names. */
+TEST(beats_that_list_ever_more_are_bounded)
+{
+    unsigned beats = 0;
+    rig_begin("redis://e:1");
+    rig_live(false);
+    for (unsigned step = 0; step < 60; step++) {
+        rig_later(FIFTH / 8);
+        const redisReply *command = rig_take(NODE_COMMANDS);
+        if (command && strcmp(rig_word(command, 1), "beat") == 0)
+            beat_with(++beats, 3000, NODE_SESSIONS_MAX + 100);
+        else if (command)
+            answer_one(command);
+        ck_assert_int_eq(rig_seen().state, NODE_LIVE);
+        ck_assert_uint_le(r.node->tries_bytes, NODE_TRIES_MAX + 2000);
+        ck_assert_uint_le(r.node->names_count, 2 * NODE_TRIES_MAX / 1000);
+        ck_assert_uint_le(r.node->watched_count, NODE_SESSIONS_MAX);
+        ck_assert_uint_le(r.node->reaps.count, NODE_SESSIONS_MAX);
+    }
+    ck_assert_uint_gt(beats, 5);
+    rig_end();
+}
+
+TEST(sessions_in_the_way_are_bounded)
+{
+    static char text[1u << 20];
+    rig_begin("redis://e:1");
+    rig_start();
+    rig_connect();
+    for (unsigned n = 0; n < 2; n++) {
+        rig_script("open");
+        size_t at = (size_t)snprintf(text, sizeof(text), "*8402\r\n$5\r\nLEASE\r\n:4000\r\n");
+        for (unsigned i = 0; i < 4200; i++)
+            at += (size_t)snprintf(text + at, sizeof(text) - at, "$16\r\n%08x%08x\r\n$1\r\n7\r\n",
+                                   n, i);
+        node_received(r.node, NODE_COMMANDS, text, at, r.now);
+        ck_assert_uint_le(r.node->watched_count, NODE_SESSIONS_MAX);
+        rig_later(FIFTH);
+    }
+    r.gone = true;
+    for (unsigned n = 0; n < NODE_OVER_MAX + 10; n++) {
+        rig_script("open");
+        rig_answers("*5\r\n$4\r\nNODE\r\n$16\r\n%016x\r\n$1\r\nw\r\n:1\r\n:4000\r\n", n + 1);
+        if (n >= NODE_OVER_MAX)
+            rig_later(FIFTH);
+    }
+    ck_assert_uint_le(r.node->over.count, NODE_OVER_MAX);
+    rig_end();
+}
+
 /* ---- answers of the wrong shape ----------------------------------------------------------------
  */
 
@@ -472,6 +573,9 @@ static const struct unit_test tests[] = {
     UNIT(calls_are_bounded_in_ops_and_bytes),
     UNIT(replies_that_never_end),
     UNIT(an_odd_answer_keeps_no_name),
+    UNIT(units_that_nobody_waits_for_are_bounded),
+    UNIT(beats_that_list_ever_more_are_bounded),
+    UNIT(sessions_in_the_way_are_bounded),
     UNIT(wrong_answers_to_each_command),
     UNIT(the_log_has_lines_of_visible_characters),
 };
