@@ -28,6 +28,7 @@
  *                     bytes pool, member, u64 rank key, seq, i64 before, idle ns, u8 owed
  *     a wait        bytes by, u64 seq, i64 since, timeout ns (0: it goes on in steps), u32 count,
  *                   u8 for, bytes member, attributes; u32 places, each: bytes pool, u32 overtaken
+ *                   (below 2^31; 2^31 more if it goes on in steps and will not wait there)
  *
  * What choosy waits know of their pools is found anew.
  *
@@ -43,6 +44,7 @@
 #include <string.h>
 
 #define NO_WHY UINT8_MAX
+#define GUEST  (UINT32_C(1) << 31)
 
 /* The longest time of an option. */
 #define TIME_MAX ((UINT32_MAX + INT64_C(1)) * NS_PER_S)
@@ -208,8 +210,10 @@ static void put_wait(struct record_writer *w, const struct pool_waiter *waiter)
     for (size_t i = 0; i < waiter->place_count; i++) {
         if (!waiter->places[i].pool)
             continue;
-        put_bytes(w, pool_name(waiter->places[i].pool));
-        record_put_u32(w, waiter->places[i].overtaken);
+        const struct pool_place *place = &waiter->places[i];
+        put_bytes(w, pool_name(place->pool));
+        record_put_u32(w, (place->overtaken < GUEST ? place->overtaken : GUEST - 1) |
+                              (place->guest ? GUEST : 0));
     }
 }
 
@@ -675,8 +679,9 @@ static void get_wait(struct record_reader *r, struct pool_client *client)
                 record_refuse(r, "a request waits twice in one pool");
         }
         struct pool_place *place = pool_waiter_add(waiter, pool);
-        place->overtaken = overtaken;
-        place->guest = timeout_ns == 0;
+        place->overtaken = overtaken & ~GUEST;
+        place->guest = timeout_ns == 0 || overtaken & GUEST;
+        waiter->asking = waiter->asking || place->guest;
     }
     if (record_ok(r))
         pool_wait_in_line(waiter);

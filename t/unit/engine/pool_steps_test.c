@@ -2,11 +2,16 @@
  * pool_steps_test.c - what a call of the pools visits under one hold of the lock: never many
  * members, waits and suppliers, however many there are. Long work goes on in steps.
  */
+#include "base/record.h"
 #include "engine/pool_inside.h"
+#include "engine/state.h"
 #include "t/unit/engine/tables.h"
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum {
     CLIENTS = 70,
@@ -253,7 +258,6 @@ TEST(request_in_steps_stands_in_line_from_the_beginning)
 }
 END_TEST
 
-/* After an upgrade a request in steps is as one that waits, of its own class. */
 /* Makes a step in a thread whose round began later. */
 static void *step_later(void *client)
 {
@@ -282,6 +286,7 @@ TEST(quick_thread_keeps_a_slow_one_from_no_step)
 }
 END_TEST
 
+/* After an upgrade a request in steps is as one that waits, of its own class. */
 TEST(restored_request_in_steps_for_any_member_is_decided)
 {
     unsigned steps;
@@ -519,6 +524,102 @@ TEST(request_in_steps_ends_beside_a_flood)
 }
 END_TEST
 
+/* ---- an upgrade in the middle ---------------------------------------------------------------- */
+
+enum { SECTION_CLIENT = 0x7001 };
+
+static int64_t save_position(void *owner, uint64_t at)
+{
+    (void)owner;
+    return (int64_t)at;
+}
+
+static uint64_t restore_position(void *owner, int64_t saved)
+{
+    (void)owner;
+    return (uint64_t)saved;
+}
+
+/* Writes all to a record. Returns its bytes. */
+static uint8_t *save_all(size_t *len_r)
+{
+    static struct record_writer w;
+    int fd = memfd_create("pools", MFD_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    record_writer_init(&w, fd);
+    table_save(t, now, &w);
+    pools_save(pools, now, &w);
+    for (unsigned c = 0; c < CLIENTS; c++) {
+        record_begin(&w, SECTION_CLIENT);
+        pool_client_save(clients[c], &w, save_position);
+        record_end(&w);
+    }
+    ck_assert(record_finish(&w));
+    *len_r = (size_t)lseek(fd, 0, SEEK_END);
+    uint8_t *record = malloc(*len_r);
+    ck_assert(record && pread(fd, record, *len_r, 0) == (ssize_t)*len_r);
+    close(fd);
+    return record;
+}
+
+static void enter(struct record_reader *r, uint32_t kind, struct record_reader *section)
+{
+    uint32_t got;
+    ck_assert(record_enter(r, &got, section));
+    ck_assert_uint_eq(got, kind);
+}
+
+/* Goes on with another table and other pools. Requests in steps look on. */
+static void upgrade(void)
+{
+    size_t len;
+    uint8_t *record = save_all(&len);
+    bool looks[CLIENTS];
+    for (unsigned c = 0; c < CLIENTS; c++)
+        looks[c] = pool_client_looks(clients[c]);
+    end();
+    begin(POOL_STATIC);
+    for (unsigned c = 0; c < CLIENTS; c++)
+        pool_client_end(clients[c], POOL_END_QUIT, NULL, now, &effects);
+    pools_free(&pools);
+    struct pools_config config = {
+        .table = t, .limits = {10, 100000, 10, 64}, .first_fence = 100, .seed = 7, .hooks = &hooks};
+    pools = pools_new(&config);
+    struct record_reader r, section;
+    record_reader_init(&r, record, len);
+    enter(&r, STATE_TABLE, &section);
+    ck_assert(table_restore(t, now, 1, &section));
+    enter(&r, POOLS_STATE, &section);
+    ck_assert(pools_restore(pools, now, &section));
+    for (uint32_t c = 0; c < CLIENTS; c++) {
+        enter(&r, SECTION_CLIENT, &section);
+        clients[c] =
+            pool_client_restore(pools, 1000 + c, c + 1, &clients[0], &section, restore_position);
+        ck_assert(clients[c] && (!looks[c] || pool_client_look_on(clients[c])));
+    }
+    ck_assert(table_restore_done(t, &r) && pools_restore_done(pools, now, &effects, &r));
+    pools_check(pools, now);
+    free(record);
+}
+
+TEST(restored_request_in_steps_does_not_wait_where_there_is_no_room)
+{
+    struct pool_options options = {.queue_max = 1, .overtakes = 1};
+    unsigned steps;
+    begin(POOL_STATIC);
+    ck_assert(pool_set(pools, big, &options, false, now, &effects) == POOL_OK);
+    fill(NULL);
+    ck_assert_int_eq(try_take(clients[0], big, 1, "2", NS_PER_S), POOL_LOOKS);
+    ck_assert_int_eq(go_on(clients[0], &steps), POOL_WAITS);
+    ck_assert_int_eq(try_take(clients[1], big, 1, "2", NS_PER_S), POOL_LOOKS);
+    upgrade();
+    ck_assert_uint_eq(pool_find(pools, big)->waiting_use, 1);
+    ck_assert_int_eq(go_on(clients[1], &steps), POOL_QUEUE_FULL);
+    ck_assert(pool_client_waits(clients[0]));
+    end();
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(request_for_what_nobody_has_looks_in_steps),
     UNIT(request_in_steps_stands_in_line_from_the_beginning),
@@ -531,6 +632,7 @@ static const struct unit_test tests[] = {
     UNIT(pool_with_many_suppliers_shares_seldom),
     UNIT(wait_behind_many_closed_members_is_served),
     UNIT(request_in_steps_ends_beside_a_flood),
+    UNIT(restored_request_in_steps_does_not_wait_where_there_is_no_room),
 };
 
 UNIT_MAIN("engine/pool_steps", tests)

@@ -974,6 +974,10 @@ static void try_call(struct restored *in, struct pool_client *client, struct mom
     case 0:
     case 1:
         (void)random_take(&take);
+        if (pool_client_looks(client)) {
+            (void)!pool_take_on(client, &ignorer, 1, now, all);
+            break;
+        }
         if (pool_client_waits(client)) {
             pool_client_read(client, &ignorer, 1, now, all);
             if (pool_client_waits(client))
