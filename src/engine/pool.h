@@ -487,7 +487,8 @@ struct pool_supplier_entry {
  * These show items in order, beginning after `after` (empty, or 0: at the start), at most `budget`,
  * until `visit` returns false (that item was not taken). They return true when all were shown.
  * Pools are shown by name, and only those whose name begins with `prefix`; members by name; waiters
- * by age. pool_show_*: *found_r is false if there is no such pool.
+ * by age. pool_show_*: *found_r is false if there is no such pool. pool_show_suppliers has no
+ * budget: its visitor ends it.
  */
 bool pools_list(struct pools *pools, struct bytes prefix, struct bytes after, unsigned budget,
                 bool (*visit)(void *arg, const struct pool_entry *entry), void *arg,
@@ -500,7 +501,7 @@ bool pool_show_members(struct pools *pools, struct bytes name, struct bytes afte
 bool pool_show_waiters(struct pools *pools, struct bytes name, uint64_t after, unsigned budget,
                        bool (*visit)(void *arg, const struct pool_waiter_entry *entry), void *arg);
 void pool_show_suppliers(struct pools *pools, struct bytes name,
-                         void (*visit)(void *arg, const struct pool_supplier_entry *entry),
+                         bool (*visit)(void *arg, const struct pool_supplier_entry *entry),
                          void *arg);
 
 /* Counts of one pool, for metrics. */

@@ -179,8 +179,9 @@ bool pool_show_waiters(struct pools *pools, struct bytes name, uint64_t after, u
     return !n;
 }
 
-static void show_suppliers(const struct ring *list,
-                           void (*visit)(void *arg, const struct pool_supplier_entry *entry),
+/* Returns false when the visitor ends it. */
+static bool show_suppliers(const struct ring *list,
+                           bool (*visit)(void *arg, const struct pool_supplier_entry *entry),
                            void *arg)
 {
     for (struct ring *at = ring_first(list); at; at = ring_after(list, at)) {
@@ -196,20 +197,20 @@ static void show_suppliers(const struct ring *list,
             .want = s->want,
             .late = s->late,
         };
-        visit(arg, &entry);
+        if (!visit(arg, &entry))
+            return false;
     }
+    return true;
 }
 
 void pool_show_suppliers(struct pools *pools, struct bytes name,
-                         void (*visit)(void *arg, const struct pool_supplier_entry *entry),
+                         bool (*visit)(void *arg, const struct pool_supplier_entry *entry),
                          void *arg)
 {
     lock_acquire(&pools->lock);
     const struct pool *pool = pool_find(pools, name);
-    if (pool) {
-        show_suppliers(&pool->suppliers, visit, arg);
-        show_suppliers(&pool->joiners, visit, arg);
-    }
+    if (pool && show_suppliers(&pool->suppliers, visit, arg))
+        (void)show_suppliers(&pool->joiners, visit, arg);
     lock_release(&pools->lock);
 }
 

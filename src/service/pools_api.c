@@ -20,7 +20,7 @@
 #define LIMIT_DEFAULT 100
 #define LIMIT_MAX     1000
 #define ANSWER_MAX    ((size_t)256 * 1024)
-#define PIECE         32                  /* entries in a step; all suppliers are one step */
+#define PIECE         32                  /* entries in a step; the suppliers are one step */
 #define SUPPLIERS_MAX 128                 /* shown of a pool */
 #define PIECE_BYTES   ((size_t)32 * 1024) /* of their names and words: more than one entry has */
 
@@ -146,14 +146,15 @@ static bool copy_waiter(void *arg, const struct pool_waiter_entry *entry)
     return true;
 }
 
-static void copy_supplier(void *arg, const struct pool_supplier_entry *entry)
+static bool copy_supplier(void *arg, const struct pool_supplier_entry *entry)
 {
     struct pools_job *job = arg;
     if (!is_room_for(job, CONN_PEER_TEXT))
-        return;
+        return false;
     struct item *item = &job->items[job->count++];
     item->supplier = *entry;
     item->peer = copy_string(job, pool_session_peer(entry->owner));
+    return true;
 }
 
 /* Copies the next entries, at most `budget`; 0: none. True: those were the last. */

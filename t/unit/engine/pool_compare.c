@@ -284,7 +284,7 @@ static struct {
     unsigned count;
 } suppliers;
 
-static void see_supplier(void *arg, const struct pool_supplier_entry *entry)
+static bool see_supplier(void *arg, const struct pool_supplier_entry *entry)
 {
     (void)arg;
     AGREE(suppliers.count < M_CLIENTS);
@@ -292,6 +292,7 @@ static void see_supplier(void *arg, const struct pool_supplier_entry *entry)
     AGREE(sides[c].tag == entry->client);
     suppliers.entries[suppliers.count] = *entry;
     suppliers.clients[suppliers.count++] = c;
+    return true;
 }
 
 static void look_at_suppliers(int p)

@@ -416,6 +416,13 @@ TEST(lifetimes_and_stops_of_many_members_go_in_steps)
 }
 END_TEST
 
+static bool see_one(void *seen, const struct pool_supplier_entry *entry)
+{
+    (void)entry;
+    ++*(unsigned *)seen;
+    return false;
+}
+
 TEST(pool_with_many_suppliers_shares_seldom)
 {
     enum { SUPPLIERS = 1000 };
@@ -441,6 +448,9 @@ TEST(pool_with_many_suppliers_shares_seldom)
     now.mono_ns = share_ns;
     run();
     ck_assert(!pool->share_due && pool->share_ns > share_ns);
+    unsigned seen = 0;
+    pool_show_suppliers(pools, big, see_one, &seen);
+    ck_assert_uint_eq(seen, 1); /* what is not shown is not visited */
     for (unsigned i = 0; i < SUPPLIERS; i++)
         ck_assert_uint_eq(pool_supplier_of(suppliers[i], pool)->want, 1);
     for (unsigned i = 0; i < SUPPLIERS; i++) {
