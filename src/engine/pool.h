@@ -521,7 +521,8 @@ void pools_count(struct pools *pools, void (*visit)(void *arg, const struct pool
 /* Sums over all pools. Any thread; does not lock. */
 struct pools_sums {
     uint64_t pools, members, held, waiting;
-    /* Members, waits and suppliers that were visited under the lock, and the most at a time. */
+    /* Members, waits and suppliers that were visited under the lock, and events that were told; and
+     * the most at a time. */
     uint64_t visited, visited_most;
 };
 void pools_sums(const struct pools *pools, struct pools_sums *sums_r);

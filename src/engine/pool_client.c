@@ -360,7 +360,7 @@ enum pool_status pool_watch(struct pool_client *client, struct bytes name, bool 
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* Tells a client of an event, once. */
+/* Tells a client of an event, once: a visit, which is not put off. */
 static void tell_client(struct pools *pools, struct pool_client *client,
                         const struct pool_event *event)
 {
@@ -368,6 +368,7 @@ static void tell_client(struct pools *pools, struct pool_client *client,
         return;
     client->event_seen = pools->event;
     client->has_events = true;
+    pools->visits++;
     pools->config.hooks->event(client->owner, event);
     pool_post(client);
 }

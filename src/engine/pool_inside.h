@@ -342,7 +342,7 @@ struct pools {
     uint32_t watchers;
     uint64_t fence, seq, event, client_number;
     uint64_t random;
-    uint32_t visits;     /* entries that were visited under this hold of the lock, */
+    uint32_t visits;     /* entries visited, and events told, under this hold of the lock, */
     uint32_t visits_max; /* and how many may be */
     _Atomic uint64_t visited, visited_most; /* sum; most under one hold */
     struct deadlines deadlines;

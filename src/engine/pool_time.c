@@ -10,7 +10,8 @@
 
 #include "base/heap.h"
 
-/* A run handles at most so many members for each reason; the rest is due again at once. */
+/* A run handles at most so many members for each reason, and no more than it may visit; the rest is
+ * due again at once. */
 #define RUN_MAX 128
 
 #define CULL_PAUSE_NS (NS_PER_S / 10)
@@ -138,7 +139,7 @@ static void warn(struct pool *pool, int64_t now_ns)
     int64_t warn_ns = pool->options.hold_warn_ns;
     for (unsigned i = 0; warn_ns > 0 && i < RUN_MAX; i++) {
         struct pool_hold *hold = pool->unwarned;
-        if (!hold || after(hold->since_ns, warn_ns) > now_ns)
+        if (!hold || after(hold->since_ns, warn_ns) > now_ns || !pool_visit(pool->pools))
             return;
         hold->warned = true;
         pool_next_unwarned(pool);
@@ -151,7 +152,8 @@ static void take_back(struct pool *pool, int64_t now_ns)
 {
     for (unsigned i = 0; i < RUN_MAX; i++) {
         struct pool_hold *hold = hold_at(ring_first(&pool->held));
-        if (!hold || after(hold->since_ns, pool->options.hold_max_ns) > now_ns)
+        if (!hold || after(hold->since_ns, pool->options.hold_max_ns) > now_ns ||
+            !pool_visit(pool->pools))
             return;
         pool_hold_take_back(hold->member);
     }
@@ -161,7 +163,8 @@ static void rest(struct pool *pool, int64_t now_ns)
 {
     for (unsigned i = 0; i < RUN_MAX; i++) {
         struct pool_member *m = first_dirty(pool);
-        if (!m || after(m->since_ns, pool->options.clean_after_ns) > now_ns)
+        if (!m || after(m->since_ns, pool->options.clean_after_ns) > now_ns ||
+            !pool_visit(pool->pools))
             return;
         pool_move(m, MEMBER_FREE, POOL_WHY_RESTED, false, NULL);
         pool_serve_member(m);
@@ -172,7 +175,8 @@ static void forget_stopping(struct pool *pool, int64_t now_ns)
 {
     for (unsigned i = 0; i < RUN_MAX; i++) {
         struct pool_member *m = first_stopping(pool);
-        if (!m || after(m->since_ns, pool->options.stop_timeout_ns) > now_ns)
+        if (!m || after(m->since_ns, pool->options.stop_timeout_ns) > now_ns ||
+            !pool_visit(pool->pools))
             return;
         pool_move(m, MEMBER_GONE, POOL_WHY_STOP_TIMEOUT, false, NULL);
     }
@@ -257,6 +261,10 @@ static void cull(struct pool *pool, int64_t now_ns)
         int64_t due_ns = after(idle[i]->idle_ns, pool->options.cull_after_ns);
         if (!may_cull(idle[i]))
             continue;
+        if (!pool_visit(pool->pools)) {
+            pool->cull_ns = now_ns;
+            return;
+        }
         if (due_ns > now_ns) {
             pool->cull_ns = due_ns;
             break;
@@ -299,10 +307,13 @@ void pools_run(struct pools *pools, struct moment now, struct pool_effects *effe
         return;
     pool_enter(pools, now, effects);
     pool_clients_leave(pools);
+    if (pools->visits > 0)
+        pool_let_others(pools);
     for (struct tree_node *n = tree_first(&pools->by_name); n; n = tree_next(n))
         note_late_starts(item_of(n, struct pool, by_name), now.mono_ns);
-    for (unsigned i = 0;
-         i < POOLS_MAX && (d = deadlines_take_due(&pools->deadlines, now.mono_ns)) != NULL; i++)
+    for (unsigned i = 0; i < POOLS_MAX && pools->visits < pools->visits_max &&
+                         (d = deadlines_take_due(&pools->deadlines, now.mono_ns)) != NULL;
+         i++)
         run_pool(item_of(d, struct pool, deadline), now.mono_ns);
     pool_leave(pools);
 }

@@ -22,7 +22,7 @@ enum {
 static struct pools *pools;
 static struct pool_effects effects;
 static struct pool_client *clients[CLIENTS];
-static unsigned taken, stops;
+static unsigned taken, stops, events;
 static char last_taken[16];
 static const struct bytes big = {(const uint8_t *)"big", 3}, small = {(const uint8_t *)"small", 5};
 
@@ -30,6 +30,7 @@ static void hear_event(void *owner, const struct pool_event *event)
 {
     (void)owner;
     (void)event;
+    events++;
 }
 
 static void hear_late(void *arg, const struct pool_event *event, int64_t held_ns)
@@ -383,6 +384,49 @@ TEST(end_of_a_large_supplier_goes_in_steps)
 }
 END_TEST
 
+/* Lets the timer do all that is due, which tells few events at a time. */
+static void run_quietly(void)
+{
+    for (bool due = true; due; due = pools_next_ns(pools) <= now.mono_ns) {
+        ck_assert_uint_le(events, MOST);
+        events = 0;
+        pools_run(pools, now, &effects);
+    }
+    ck_assert_uint_le(events, MOST);
+    events = 0;
+}
+
+TEST(events_of_many_members_are_told_in_steps)
+{
+    enum { WATCHERS = 10 };
+    struct pool_options options = {.kind = POOL_JOINED,
+                                   .queue_max = 10,
+                                   .max_lifetime_ns = NS_PER_S,
+                                   .stop_timeout_ns = NS_PER_S};
+    begin(POOL_JOINED);
+    ck_assert(pool_set(pools, big, &options, false, now, &effects) == POOL_OK);
+    fill(clients[0]);
+    for (unsigned i = 0; i < WATCHERS; i++)
+        ck_assert(pool_watch(clients[1 + i], bytes_of("*"), false) == POOL_OK);
+    events = 0;
+    now.mono_ns += NS_PER_S;
+    run_quietly();
+    ck_assert_uint_eq(pool_find(pools, big)->states[MEMBER_STOPPING], MEMBERS);
+    now.mono_ns += NS_PER_S;
+    run_quietly();
+    ck_assert_uint_eq(pool_find(pools, big)->member_count, 0);
+    options.max_lifetime_ns = 0;
+    ck_assert(pool_set(pools, big, &options, false, now, &effects) == POOL_OK);
+    fill(clients[0]);
+    events = 0;
+    pool_client_end(clients[0], POOL_END_CRASH, NULL, now, &effects);
+    clients[0] = NULL;
+    run_quietly();
+    ck_assert_uint_eq(pool_find(pools, big)->member_count, 0);
+    end();
+}
+END_TEST
+
 TEST(lifetimes_and_stops_of_many_members_go_in_steps)
 {
     struct pool_options options = {.kind = POOL_JOINED,
@@ -638,6 +682,7 @@ static const struct unit_test tests[] = {
     UNIT(choosy_waits_cost_one_comparison_each),
     UNIT(wait_closes_members_again_when_pool_set_keeps_them),
     UNIT(end_of_a_large_supplier_goes_in_steps),
+    UNIT(events_of_many_members_are_told_in_steps),
     UNIT(lifetimes_and_stops_of_many_members_go_in_steps),
     UNIT(pool_with_many_suppliers_shares_seldom),
     UNIT(wait_behind_many_closed_members_is_served),
