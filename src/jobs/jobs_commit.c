@@ -14,6 +14,10 @@
  * so long. */
 #define HOLD_NS NS_PER_S
 
+/* The jobs' own steps rest for so many times as long as upkeep of the store took. */
+#define REST_TIMES  16
+#define REST_NS_MAX NS_PER_S
+
 struct job_ops {
     void (*wake)(void *arg);
     void *arg;
@@ -24,7 +28,9 @@ struct job_ops {
     size_t under_way;         /* queued, or with the store's thread */
     size_t own;               /* jobs of the jobs' own changes under way */
     unsigned many;            /* steps of clients under way */
+    unsigned pieces;          /* of settling */
     bool rings, unparks;
+    bool beside; /* since the last upkeep clients' changes were in a transaction with steps */
 };
 
 static struct job_op *op_of(struct mail *mail)
@@ -215,6 +221,12 @@ bool jobs_are_busy(const struct jobs *jobs)
     return jobs->commit->own >= JOBS_OWN_MAX;
 }
 
+/* When deletions of doomed jobs may begin. */
+static int64_t drops_from_ns(const struct jobs *jobs)
+{
+    return jobs->hold_until_ns > jobs->rest_until_ns ? jobs->hold_until_ns : jobs->rest_until_ns;
+}
+
 /* An operation that deletes `count` jobs. There are so few of them that their memory does not count
  * against the limit: when it is used up, this is what frees some. */
 static struct job_op *drop_op(size_t count)
@@ -232,14 +244,14 @@ void drops_set_due(struct jobs *jobs)
     if (jobs->doomed.count == 0 || jobs_are_busy(jobs))
         deadline_clear(&jobs->due, &jobs->drops);
     else
-        deadline_set(&jobs->due, &jobs->drops, jobs->hold_until_ns);
+        deadline_set(&jobs->due, &jobs->drops, drops_from_ns(jobs));
 }
 
 unsigned jobs_begin_drops(struct jobs *jobs, struct moment now)
 {
     struct job_times at = job_times_of(jobs, now);
     size_t count = jobs->doomed.count < JOBS_DROP_STEP ? jobs->doomed.count : JOBS_DROP_STEP;
-    bool may = count > 0 && now.mono_ns >= jobs->hold_until_ns && !jobs_are_busy(jobs);
+    bool may = count > 0 && now.mono_ns >= drops_from_ns(jobs) && !jobs_are_busy(jobs);
     struct job_op *op = may ? drop_op(count) : NULL;
     if (may && !op)
         jobs_hold(jobs, now);
@@ -249,6 +261,18 @@ unsigned jobs_begin_drops(struct jobs *jobs, struct moment now)
         (void)job_op_queue(jobs, op);
     drops_set_due(jobs);
     return op ? (unsigned)count : 0;
+}
+
+void jobs_upkeep_over(struct jobs *jobs, int64_t took_ns, struct moment now)
+{
+    int64_t rest_ns = took_ns < REST_NS_MAX / REST_TIMES ? took_ns * REST_TIMES : REST_NS_MAX;
+    jobs_enter(jobs);
+    if (jobs->commit->beside) {
+        jobs->rest_until_ns = now.mono_ns + rest_ns;
+        drops_set_due(jobs);
+    }
+    jobs->commit->beside = false;
+    jobs_leave(jobs);
 }
 
 bool job_begin_abandon(struct jobs *jobs, uint32_t handle, bool timed_out, struct moment now)
@@ -370,6 +394,7 @@ bool jobs_take_ops(struct jobs *jobs, struct job_op_list *list_r, size_t writes,
         count += op_of(mail)->write_count;
         sum += take_op(list_r, op_of(mail));
     }
+    ops->beside = ops->beside || (list_r->ops.first && ops->steps.first);
     /* A step, or several small ones, however much there was before. */
     for (count = 0; (mail = ops->steps.first) != NULL; count += op_of(mail)->write_count) {
         if (count > 0 && count + op_of(mail)->write_count > JOBS_DROP_STEP)
@@ -414,6 +439,9 @@ static void end_op(struct jobs *jobs, struct job_op *op, struct moment now,
 /* So many writes end before others get the lock. */
 #define SETTLE_STEP 32u
 
+/* So often they also get the time to take it. */
+#define SETTLE_PAUSE 16u
+
 /* Lets others have the lock when *done is so much. */
 static void let_others(struct jobs *jobs, size_t *done)
 {
@@ -421,6 +449,8 @@ static void let_others(struct jobs *jobs, size_t *done)
         return;
     *done = 0;
     jobs_leave(jobs);
+    if (++jobs->commit->pieces % SETTLE_PAUSE == 0)
+        lock_give_way();
     jobs_enter(jobs);
 }
 

@@ -201,6 +201,13 @@ void job_ops_committed(struct job_op_list *list, enum job_store_status status, b
 void jobs_settle(struct jobs *jobs, struct job_op_list *list, struct moment now,
                  struct jobs_effects *effects);
 
+/*
+ * Upkeep of the store (job_store_kind.tend) is over, and took so long. Deletions of doomed jobs are
+ * what makes it due often, and clients wait for it: they rest for 16 times as long, a second at
+ * most, if clients changed something beside them.
+ */
+void jobs_upkeep_over(struct jobs *jobs, int64_t took_ns, struct moment now);
+
 /* ---- start ----------------------------------------------------------------------------------- */
 
 /* Adds everything that a store has, as after the end of the process that wrote it. Reservations of

@@ -259,6 +259,7 @@ struct jobs {
     struct job_tree doomed; /* with a store */
     struct deadline drops;  /* when deletions of those begin */
     int64_t hold_until_ns;  /* the store fails: what the jobs themselves change waits until then */
+    int64_t rest_until_ns;  /* so do deletions of doomed jobs, for the sake of clients */
     uint32_t evict_next;    /* the page where bodies give way next */
 };
 

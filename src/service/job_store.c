@@ -267,12 +267,15 @@ static int64_t on_tend(struct timer *timer, struct moment now)
 {
     struct store_resource *s = container_of(timer, struct store_resource, tend);
     bool was_full = s->store->does->is_full(s->store);
+    int64_t begin_ns = clock_now().mono_ns;
     enum job_store_status status = s->store->does->tend(s->store, now.mono_ns);
     if (status != JOB_STORE_OK)
         note_failure(s, status);
     else if (was_full && !s->store->does->is_full(s->store))
         note_success(s);
     note_sizes(s);
+    struct moment after = clock_now();
+    jobs_upkeep_over(jobs_in(s), after.mono_ns - begin_ns, after);
     int64_t at_ns = s->store->does->tend_ns(s->store);
     return at_ns == INT64_MAX ? DEADLINE_NONE : at_ns > now.mono_ns ? at_ns : now.mono_ns + 1;
 }

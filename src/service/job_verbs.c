@@ -4,6 +4,7 @@
  * A verb that touches many jobs makes its answer in steps (SERVED_PIECES), so that other
  * connections are served in between.
  */
+#include "base/lock.h"
 #include "service/job_session.h"
 
 #include <stdlib.h>
@@ -359,8 +360,10 @@ static bool search_on(struct conn *conn)
     jobs_effects_init(&effects);
     bool more = jobs_search(s->client, service_now(conn), &effects);
     jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
-    if (more)
+    if (more) {
         conn_expire_in(conn, WAIT_DEADLINE_OF_JOBS, 0);
+        lock_give_way();
+    }
     return more || !s->waits;
 }
 

@@ -1337,6 +1337,47 @@ TEST(deletions_of_stale_jobs_go_in_steps_behind_changes_of_clients)
     end();
 }
 
+/* Lets deletions of stale jobs begin. Returns how many jobs were deleted before. */
+static uint64_t begin_deletions(void)
+{
+    uint64_t dropped = tube_of("default").dropped;
+    for (unsigned n = 0; n < 20; n++) {
+        struct jobs_effects effects;
+        jobs_effects_init(&effects);
+        jobs_run(rig.jobs, rig.now, &effects);
+        rig_send(&effects);
+    }
+    return dropped;
+}
+
+TEST(deletions_of_stale_jobs_rest_after_upkeep_of_the_store)
+{
+    static const int64_t took_ns[] = {10 * NS_PER_MS, 3600 * NS_PER_S},
+                         rest_ns[] = {160 * NS_PER_MS, NS_PER_S};
+    begin();
+    put_stale("default", 5 * JOBS_OWN_MAX);
+    for (unsigned n = 0; n < ARRAY_SIZE(took_ns); n++) {
+        (void)begin_deletions();
+        struct ask *ask = ask_submit(new_put("other"));
+        rig_commit();
+        ask_free(&ask);
+        jobs_upkeep_over(rig.jobs, took_ns[n], rig.now);
+        rig_pass_ns(rest_ns[n] - 1);
+        uint64_t dropped = begin_deletions();
+        rig_commit();
+        ck_assert(dropped > 0 && tube_of("default").dropped == dropped);
+        rig_pass_ns(1);
+        (void)begin_deletions();
+        rig_commit();
+        ck_assert(tube_of("default").dropped > dropped);
+    }
+    jobs_upkeep_over(rig.jobs, took_ns[0], rig.now); /* no client was beside them */
+    uint64_t dropped = begin_deletions();
+    rig_commit();
+    ck_assert(tube_of("default").dropped > dropped);
+    end();
+}
+
 TEST(steps_of_many_jobs_take_turns)
 {
     enum { CLEARS = 5, EACH = 40 };
@@ -2221,6 +2262,7 @@ static const struct unit_test tests[] = {
     UNIT(a_stale_job_that_cannot_be_deleted_is_in_nobodys_way),
     UNIT(stale_jobs_that_nothing_can_delete_end_a_search),
     UNIT(deletions_of_stale_jobs_go_in_steps_behind_changes_of_clients),
+    UNIT(deletions_of_stale_jobs_rest_after_upkeep_of_the_store),
     UNIT(a_search_in_many_watched_tubes_goes_on_in_steps),
     UNIT(a_put_dooms_the_stale_jobs_of_its_key),
     UNIT(steps_of_many_jobs_take_turns),
