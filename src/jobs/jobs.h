@@ -518,7 +518,8 @@ struct jobs_stats {
     uint64_t doomed; /* jobs that are stale or to be pruned, and not yet deleted from the store */
     uint64_t steps;  /* since the start: what met its bound and went on after others */
     uint64_t refused[JOBS_NEEDS]; /* so often there was no memory for it */
-    /* Watches that were visited, places of `ready`, and what clients that ended gave back. */
+    /* Watches that were visited, places of `ready`, what clients that ended gave back, and puts of
+     * a batch, for the keys of others. */
     uint64_t visits;
 };
 void jobs_get_stats(struct jobs *jobs, struct jobs_stats *stats_r);

@@ -202,7 +202,6 @@ static bool add_look(struct jobs *jobs, struct job_op *op, struct bytes name, bo
     if (mark->plan == jobs->plans)
         return true;
     mark->plan = jobs->plans;
-    mark->planned = NULL;
     mark->planned_ms = JOB_NO_TIME;
     struct job_write *write = job_op_add(jobs, op, JOB_WRITE_LOOK);
     mark->refs++;

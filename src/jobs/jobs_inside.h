@@ -58,8 +58,7 @@ struct job_mark {
     bool ahead; /* of a key: the store has a time ahead of the wall clock, which is forgotten */
     /* While puts are decided together (jobs_put.c): which, and what those before have planned. */
     uint64_t plan;
-    struct put_plan *planned; /* of a key: the last one */
-    int64_t planned_ms;       /* of a root: the newest time */
+    int64_t planned_ms; /* of a root: the newest time */
 };
 
 #define JOB_NO_TIME INT64_MIN
@@ -249,8 +248,10 @@ struct jobs {
     uint64_t claims;    /* that named tubes, so far */
     uint32_t unclaimed; /* while it is restored: reservations whose connections have not come */
     uint64_t states[JOB_STATES], urgent, waiting, total_jobs, timeouts;
-    uint64_t steps;         /* of what goes on later, so far */
-    uint64_t plans;         /* puts that were decided together, so far */
+    uint64_t steps;           /* of what goes on later, so far */
+    uint64_t plans;           /* puts that were decided together, so far */
+    struct put_plan *planned; /* those that are being decided */
+    size_t planned_count;
     unsigned looks;         /* stale jobs that those may yet look at for keys */
     uint32_t clears;        /* so far, or since they were last counted anew */
     uint32_t clear_rounds;  /* how often they were counted anew */
@@ -580,11 +581,12 @@ struct put_plan {
     bool froze, changes;    /* this put has frozen the twin; the twin has other times */
     struct job_mark *root;  /* to learn `newest_ms` when the put is made; NULL: none */
     int64_t newest_ms;
-    struct put_plan *same_key; /* the one before, of these puts, that has the key */
+    /* A table of what puts that are decided together concern, by key and root of the job. */
+    struct put_plan *first, *next;
 };
 
-/* Decides puts to one tube, in order: as jobs_put_all. Until puts_make or puts_forget, their memory
- * and ids are taken, and nothing else has changed. */
+/* Decides puts to one tube, in order: as jobs_put_all. `plans` are zeros. Until puts_make or
+ * puts_forget, their memory and ids are taken, and nothing else has changed. */
 enum jobs_status puts_decide(struct jobs *jobs, struct tube *tube, const struct job_put *puts,
                              struct put_plan *plans, size_t count, size_t *failed_r,
                              struct moment now);

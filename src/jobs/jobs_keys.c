@@ -319,18 +319,41 @@ static uint32_t smaller_id(const struct jobs *jobs, uint32_t a, uint32_t b)
     return job_at(jobs, a)->id < job_at(jobs, b)->id ? a : b;
 }
 
-/* The same among the jobs that the puts before this one concern: new ones and frozen twins. */
-static uint32_t find_planned(const struct jobs *jobs, const struct job_mark *key,
+/* The place in the table of what is planned for jobs of a key and a root. */
+static struct put_plan **planned_place(const struct jobs *jobs, const struct job_mark *key,
+                                       const struct job_mark *root)
+{
+    uint64_t hash = key->name[0] ^ (root ? root->name[1] : 0);
+    return &jobs->planned[hash % jobs->planned_count].first;
+}
+
+/* The job that a put makes, or is a duplicate of; JOB_NONE: none. */
+static uint32_t job_of(const struct put_plan *plan)
+{
+    return plan->handle != JOB_NONE ? plan->handle : plan->twin;
+}
+
+/* The same among the jobs that the puts before this one concern: new ones and frozen twins. Those
+ * that are stale stay so, and leave the table. */
+static uint32_t find_planned(struct jobs *jobs, const struct job_mark *key,
                              const struct job_mark *root, int64_t wall)
 {
     uint32_t best = JOB_NONE;
     if (key->plan != jobs->plans)
         return JOB_NONE;
-    for (const struct put_plan *plan = key->planned; plan; plan = plan->same_key) {
-        uint32_t at = plan->handle != JOB_NONE ? plan->handle : plan->twin;
-        const struct job *job = job_at(jobs, at);
-        if ((!job->keys->root || job->keys->root == root) && !is_stale(jobs, job, wall))
-            best = smaller_id(jobs, best, at);
+    struct put_plan **link = planned_place(jobs, key, root);
+    while (*link) {
+        struct put_plan *plan = *link;
+        const struct job *job = job_at(jobs, job_of(plan));
+        bool is_theirs = job->keys->key == key && job->keys->root == root;
+        jobs->visits++;
+        if (is_theirs && is_stale(jobs, job, wall)) {
+            *link = plan->next;
+            continue;
+        }
+        if (is_theirs)
+            best = smaller_id(jobs, best, job_of(plan));
+        link = &plan->next;
     }
     return best;
 }
@@ -382,9 +405,11 @@ void job_keys_look(struct jobs *jobs, const struct tube *tube, const struct job_
     if (!key)
         return;
     uint32_t twin = find_twin(jobs, key, NULL, wall);
-    if (root)
+    twin = smaller_id(jobs, twin, find_planned(jobs, key, NULL, wall));
+    if (root) {
         twin = smaller_id(jobs, twin, find_twin(jobs, key, root, wall));
-    twin = smaller_id(jobs, twin, find_planned(jobs, key, root, wall));
+        twin = smaller_id(jobs, twin, find_planned(jobs, key, root, wall));
+    }
     found_r->of = twin;
     found_r->duplicate = twin != JOB_NONE || executed_ms(key, wall) > found_r->at_ms;
 }
@@ -436,13 +461,16 @@ static void plan_root(struct jobs *jobs, struct put_plan *plan, const struct job
     root->plan = jobs->plans;
 }
 
-static void plan_key(struct jobs *jobs, struct put_plan *plan, struct job_mark *key)
+/* Puts the job that a put makes, or has frozen, into the table. */
+static void plan_key(struct jobs *jobs, struct put_plan *plan)
 {
-    if (!key)
+    const struct job_keys *keys = job_at(jobs, job_of(plan))->keys;
+    if (!keys->key)
         return;
-    plan->same_key = key->plan == jobs->plans ? key->planned : NULL;
-    key->planned = plan;
-    key->plan = jobs->plans;
+    struct put_plan **first = planned_place(jobs, keys->key, keys->root);
+    plan->next = *first;
+    *first = plan;
+    keys->key->plan = jobs->plans;
 }
 
 void job_keys_plan(struct jobs *jobs, struct put_plan *plan, const struct job_keys_found *found)
@@ -457,20 +485,21 @@ void job_keys_plan(struct jobs *jobs, struct put_plan *plan, const struct job_ke
         }
         if (keys->root)
             keys->root->refs++;
-        plan_key(jobs, plan, keys->key);
+        plan_key(jobs, plan);
     } else if (found->of != JOB_NONE) {
         struct job *twin = job_at(jobs, found->of);
         plan->twin = found->of;
         plan->at_ms = twin->keys->at_ms;
         plan->root_ms = twin->keys->root_ms;
         plan->froze = twin->state != JOB_STATES && !twin->frozen;
-        if (plan->froze)
+        if (plan->froze) { /* else it is in the table */
             job_freeze(jobs, found->of);
+            plan_key(jobs, plan);
+        }
         twin->keys->at_ms = later(plan->at_ms, found->at_ms);
         if (twin->keys->root)
             twin->keys->root_ms = later(plan->root_ms, found->root_ms);
         plan->changes = twin->keys->at_ms != plan->at_ms || twin->keys->root_ms != plan->root_ms;
-        plan_key(jobs, plan, twin->keys->key);
     }
     plan_root(jobs, plan, found);
 }
@@ -493,7 +522,7 @@ static void thaw_twin(struct jobs *jobs, const struct put_plan *plan)
 
 struct job_mark *job_keys_of_plan(const struct jobs *jobs, const struct put_plan *plan)
 {
-    uint32_t handle = plan->handle != JOB_NONE ? plan->handle : plan->twin;
+    uint32_t handle = job_of(plan);
     const struct job_keys *keys = handle != JOB_NONE ? job_at(jobs, handle)->keys : NULL;
     return keys ? keys->key : NULL;
 }

@@ -29,7 +29,7 @@ static enum jobs_status decide_plain(struct jobs *jobs, struct tube *tube,
 static enum jobs_status decide(struct jobs *jobs, struct tube *tube, const struct job_put *put,
                                struct put_plan *plan, struct moment now)
 {
-    *plan = (struct put_plan){.handle = JOB_NONE, .twin = JOB_NONE};
+    plan->handle = plan->twin = JOB_NONE;
     if (put->key.len == 0 && put->root.len == 0)
         return decide_plain(jobs, tube, put, plan);
     struct job_keys_found found = {.duplicate = false};
@@ -62,6 +62,8 @@ enum jobs_status puts_decide(struct jobs *jobs, struct tube *tube, const struct 
 {
     enum jobs_status status = JOBS_OK;
     jobs->plans++;
+    jobs->planned = plans;
+    jobs->planned_count = count;
     jobs->looks = JOBS_STEP;
     for (size_t n = 0; n < count && status == JOBS_OK; n++) {
         *failed_r = n;
@@ -144,7 +146,7 @@ enum jobs_status jobs_put_all(struct jobs_client *client, const struct job_put *
 {
     struct jobs *jobs = client->jobs;
     enum jobs_status status = JOBS_NO_MEMORY;
-    struct put_plan one, *plans = &one;
+    struct put_plan one = {.handle = JOB_NONE}, *plans = &one;
     CHECK(count > 0 && count <= JOBS_STEP);
     *failed_r = 0;
     jobs_enter(jobs);

@@ -200,7 +200,9 @@ static const struct metric_row metrics[] = {
     {"counterd_jobs_roots_ahead_total", METRIC_COUNTER, "Puts whose root time is over a day ahead.",
      "", 1, roots_ahead},
     {"counterd_jobs_visits_total", METRIC_COUNTER,
-     "Watches and waits that were looked at, and what ended connections gave back.", "", 1, visits},
+     "Watches and waits that were looked at, what ended connections gave back, and puts of a batch "
+     "that were looked at for the keys of others.",
+     "", 1, visits},
     {"counterd_tube_jobs", METRIC_GAUGE, "Jobs of a tube, by their state.", "tube state",
      (TUBES_SHOWN + 1) * JOB_STATES, tube_jobs},
     {"counterd_tube_waiting", METRIC_GAUGE, "Clients that wait for jobs of a tube.", "tube",

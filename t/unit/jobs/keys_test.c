@@ -491,6 +491,7 @@ TEST(a_batch_is_stored_whole_or_not_at_all)
     ck_assert_int_eq(put_batch(texts, 5, duplicates, &failed), JOBS_TUBE_FULL);
     ck_assert_uint_eq(failed, 4);
     jobs_get_stats(jobs, &after);
+    before.visits = after.visits;
     ck_assert_mem_eq(&before, &after, sizeof(before));
     ck_assert_uint_eq(stats().duplicates, 0);
     jobs_check(jobs, now);
@@ -500,6 +501,74 @@ TEST(a_batch_is_stored_whole_or_not_at_all)
     ck_assert_uint_eq(stats().total_jobs, 4);
     run();
     ck_assert_uint_eq(stats().dropped, 1); /* of root S, 800 */
+    end();
+}
+END_TEST
+
+/* Puts a batch of jobs whose keys and roots a number says. Returns how many were duplicates; they
+ * have looked at a few others each. */
+static unsigned put_many(void (*say)(unsigned n, struct job_put *put, char key[32], char root[32]))
+{
+    enum { MANY = 1000 };
+    static struct job_put puts[MANY];
+    static struct job_duplicate duplicates[MANY];
+    static char keys[MANY][32], roots[MANY][32];
+    struct jobs_stats before, after;
+    unsigned count = 0;
+    size_t failed;
+    jobs_get_stats(jobs, &before);
+    for (unsigned n = 0; n < MANY; n++) {
+        puts[n] = describe("");
+        say(n, &puts[n], keys[n], roots[n]);
+        puts[n].key = bytes_of(keys[n]);
+        puts[n].root = bytes_of(roots[n]);
+        puts[n].body = job_body_new(jobs, JOBS_PUTS, 0);
+        puts[n].duplicate_r = &duplicates[n];
+    }
+    ck_assert(jobs_put_all(client, puts, MANY, &failed, now, &effects) == JOBS_OK);
+    for (unsigned n = 0; n < MANY; n++)
+        count += duplicates[n].is;
+    jobs_get_stats(jobs, &after);
+    ck_assert(after.visits - before.visits <= 8 * MANY);
+    return count;
+}
+
+static void say_same(unsigned n, struct job_put *put, char key[32], char root[32])
+{
+    (void)n, (void)put;
+    strcpy(key, "same");
+    *root = '\0';
+}
+
+static void say_roots(unsigned n, struct job_put *put, char key[32], char root[32])
+{
+    say_same(n, put, key, root);
+    snprintf(root, 32, "root%u", n);
+}
+
+static void say_newer(unsigned n, struct job_put *put, char key[32], char root[32])
+{
+    snprintf(key, 32, "turn%u", n % 2);
+    strcpy(root, "newer"); /* makes the one before stale */
+    put->root_ms = n + 1;
+}
+
+static void say_some(unsigned n, struct job_put *put, char key[32], char root[32])
+{
+    (void)put;
+    snprintf(key, 32, "key%u", n % 20);
+    snprintf(root, 32, "some%u", n / 20 % 20);
+}
+
+TEST(puts_of_a_batch_look_at_few_others)
+{
+    begin();
+    ck_assert(put_many(say_roots) == 0);
+    ck_assert(put_many(say_newer) == 0);
+    ck_assert(put_many(say_some) == 600);
+    ck_assert(put_many(say_same) == 999);
+    ck_assert(put_many(say_same) == 1000);
+    ck_assert(put_many(say_roots) == 1000); /* one of no root is there */
     end();
 }
 END_TEST
@@ -791,6 +860,7 @@ static const struct unit_test tests[] = {
     UNIT(an_enqueued_time_to_come_is_now),
     UNIT(a_root_time_is_compared_as_it_was_given),
     UNIT(a_batch_is_stored_whole_or_not_at_all),
+    UNIT(puts_of_a_batch_look_at_few_others),
     UNIT(a_put_without_memory_changes_nothing_and_ends_need_none),
     UNIT(ready_tubes_are_listed_by_name),
     UNIT(a_client_that_waits_hears_of_a_ready_tube),
