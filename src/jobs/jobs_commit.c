@@ -250,7 +250,7 @@ void drops_set_due(struct jobs *jobs)
 unsigned jobs_begin_drops(struct jobs *jobs, struct moment now)
 {
     struct job_times at = job_times_of(jobs, now);
-    size_t count = jobs->doomed.count < JOBS_DROP_STEP ? jobs->doomed.count : JOBS_DROP_STEP;
+    size_t count = jobs->doomed.count < JOBS_OP_STEP ? jobs->doomed.count : JOBS_OP_STEP;
     bool may = count > 0 && now.mono_ns >= drops_from_ns(jobs) && !jobs_are_busy(jobs);
     struct job_op *op = may ? drop_op(count) : NULL;
     if (may && !op)
@@ -397,7 +397,7 @@ bool jobs_take_ops(struct jobs *jobs, struct job_op_list *list_r, size_t writes,
     ops->beside = ops->beside || (list_r->ops.first && ops->steps.first);
     /* A step, or several small ones, however much there was before. */
     for (count = 0; (mail = ops->steps.first) != NULL; count += op_of(mail)->write_count) {
-        if (count > 0 && count + op_of(mail)->write_count > JOBS_DROP_STEP)
+        if (count > 0 && count + op_of(mail)->write_count > JOBS_OP_STEP)
             break;
         (void)mail_list_take(&ops->steps);
         (void)take_op(list_r, op_of(mail));

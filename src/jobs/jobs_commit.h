@@ -18,10 +18,10 @@
  * pruned, last tries that end. They are tried again when they fail. If the store has the job
  * damaged, it is buried instead, in memory alone if need be, until somebody looks at it.
  *
- * What changes many jobs goes in steps: kicks and clears of up to JOBS_STEP jobs, drops of up to
- * JOBS_DROP_STEP; and last tries that end, so many together. A transaction has one step, behind
- * what else is queued. Under way are at most JOBS_OWN_MAX jobs of the jobs' own, and JOBS_MANY_MAX
- * steps of clients.
+ * What changes many jobs goes in steps: kicks, clears and drops of up to JOBS_OP_STEP jobs; and
+ * last tries that end, so many together. A transaction has one step, behind what else is queued;
+ * what comes meanwhile waits for it, and has one beside it in its own transaction. Under way are at
+ * most JOBS_OWN_MAX jobs of the jobs' own, and JOBS_MANY_MAX steps of clients.
  *
  * Threads: jobs_submit in the thread of the client; the rest in that of the store, where the jobs'
  * lock is held only while something is decided or made. One thread at a time.
@@ -88,9 +88,9 @@ struct job_write {
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-#define JOBS_DROP_STEP 256u
-#define JOBS_OWN_MAX   ((size_t)4 * JOBS_DROP_STEP)
-#define JOBS_MANY_MAX  2u
+#define JOBS_OP_STEP  256u
+#define JOBS_OWN_MAX  ((size_t)4 * JOBS_OP_STEP)
+#define JOBS_MANY_MAX 2u
 
 enum job_op_kind {
     JOB_OP_PUT,      /* client, puts, count: as jobs_put_all */

@@ -107,7 +107,8 @@ static enum jobs_status decide_kick(struct jobs *jobs, struct job_op *op, struct
         return JOBS_OK;
     if (op->kick->left > JOB_OP_FEW && !job_op_has_turn(jobs, op))
         return JOBS_COMMITS;
-    size_t most = job_op_room(jobs, op, op->kick->left < JOBS_STEP ? op->kick->left : JOBS_STEP);
+    size_t most =
+        job_op_room(jobs, op, op->kick->left < JOBS_OP_STEP ? op->kick->left : JOBS_OP_STEP);
     unsigned looked = 0;
     bool fits = true;
     for (; fits && op->write_count < most && looked < JOBS_STEP; looked++) {
@@ -137,7 +138,7 @@ static enum jobs_status decide_clear(struct jobs *jobs, struct job_op *op, struc
         return JOBS_COMMITS;
     bool has_frozen = clear_has_frozen(jobs, tube, op->clear);
     op->clear->again |= has_frozen; /* those are passed by */
-    size_t most = tube_jobs(tube) < budget ? (size_t)tube_jobs(tube) : budget;
+    size_t most = tube_jobs(tube) < JOBS_OP_STEP ? (size_t)tube_jobs(tube) : JOBS_OP_STEP;
     most = job_op_room(jobs, op, most);
     for (uint32_t handle; op->write_count < most &&
                           (handle = clear_next(jobs, tube, op->clear, &budget)) != JOB_NONE;) {
