@@ -21,7 +21,7 @@
 struct job_ops {
     void (*wake)(void *arg);
     void *arg;
-    struct mail_list queue, steps; /* steps: of what changes many jobs */
+    struct mail_list queue, behind, steps; /* steps: of what changes many jobs */
     struct mail_list parked;
     struct mail_list late;    /* steps of clients that have not begun */
     struct mail_list arrived; /* what is submitted while parked ones are decided */
@@ -46,6 +46,7 @@ bool jobs_use_store(struct jobs *jobs, void (*wake)(void *arg), void *arg)
     ops->wake = wake;
     ops->arg = arg;
     mail_list_init(&ops->queue);
+    mail_list_init(&ops->behind);
     mail_list_init(&ops->steps);
     mail_list_init(&ops->parked);
     mail_list_init(&ops->late);
@@ -101,13 +102,25 @@ static bool is_own_step(const struct job_op *op)
                                  (int)op->kind == JOB_OP_SPOILED);
 }
 
-/* Counts a step that is queued (`by` is 1), or over (-1). */
-static void count_step(struct job_ops *ops, const struct job_op *op, int by)
+/* Counts an operation that is queued (`by` is 1), or over (-1). */
+static void count_queued(struct job_ops *ops, const struct job_op *op, int by)
 {
     if (op->many)
         ops->many += (unsigned)by;
     else if (is_own_step(op))
         ops->own += op->write_count * (size_t)(ptrdiff_t)by;
+    if (!op->counted)
+        return;
+    op->client->writes += (uint32_t)op->write_count * (uint32_t)by;
+    op->client->behind += op->behind ? (uint32_t)by : 0;
+}
+
+/* True for what others do not wait for. What a client asks for stays in order. */
+static bool is_behind(const struct job_op *op)
+{
+    const struct jobs_client *client = op->client;
+    return op->write_count > JOB_OP_FEW ||
+           (client && (client->behind > 0 || client->writes + op->write_count > JOB_OP_FEW));
 }
 
 enum jobs_status job_op_queue(struct jobs *jobs, struct job_op *op)
@@ -115,10 +128,14 @@ enum jobs_status job_op_queue(struct jobs *jobs, struct job_op *op)
     struct job_ops *ops = jobs->commit;
     count_client(op);
     op->stored = JOB_STORE_OK;
-    count_step(ops, op, 1);
     bool is_step = op->many || is_own_step(op);
+    op->behind = !is_step && is_behind(op);
+    count_queued(ops, op, 1);
     jobs->steps += is_step;
-    mail_list_add(is_step ? &ops->steps : &ops->queue, &op->letter.mail);
+    mail_list_add(is_step      ? &ops->steps
+                  : op->behind ? &ops->behind
+                               : &ops->queue,
+                  &op->letter.mail);
     ops->under_way++;
     ops->rings = true;
     return JOBS_COMMITS;
@@ -380,9 +397,21 @@ static size_t take_op(struct job_op_list *list, struct job_op *op)
     return sum;
 }
 
+/* Takes operations, one at least, until the list has so many writes more, or bytes of bodies. */
+static void take_ops(struct job_op_list *list, struct mail_list *from, size_t writes, size_t bytes,
+                     size_t *sum)
+{
+    struct mail *mail;
+    for (size_t count = 0; (count == 0 || (count < writes && *sum < bytes)) &&
+                           (mail = mail_list_take(from)) != NULL;) {
+        count += op_of(mail)->write_count;
+        *sum += take_op(list, op_of(mail));
+    }
+}
+
 bool jobs_take_ops(struct jobs *jobs, struct job_op_list *list_r, size_t writes, size_t bytes)
 {
-    size_t count = 0, sum = 0;
+    size_t sum = 0;
     struct mail *mail;
     list_r->max_id = 0;
     list_r->has_puts = list_r->has_writes = false;
@@ -390,13 +419,11 @@ bool jobs_take_ops(struct jobs *jobs, struct job_op_list *list_r, size_t writes,
     mail_list_init(&list_r->ops);
     jobs_enter(jobs);
     struct job_ops *ops = jobs->commit;
-    while (count < writes && sum < bytes && (mail = mail_list_take(&ops->queue)) != NULL) {
-        count += op_of(mail)->write_count;
-        sum += take_op(list_r, op_of(mail));
-    }
+    take_ops(list_r, &ops->queue, writes, bytes, &sum);
+    take_ops(list_r, &ops->behind, writes / 2, bytes, &sum);
     ops->beside = ops->beside || (list_r->ops.first && ops->steps.first);
     /* A step, or several small ones, however much there was before. */
-    for (count = 0; (mail = ops->steps.first) != NULL; count += op_of(mail)->write_count) {
+    for (size_t count = 0; (mail = ops->steps.first) != NULL; count += op_of(mail)->write_count) {
         if (count > 0 && count + op_of(mail)->write_count > JOBS_OP_STEP)
             break;
         (void)mail_list_take(&ops->steps);
@@ -414,7 +441,7 @@ static void end_op(struct jobs *jobs, struct job_op *op, struct moment now,
                    struct jobs_effects *effects)
 {
     jobs->commit->under_way--;
-    count_step(jobs->commit, op, -1);
+    count_queued(jobs->commit, op, -1);
     if (is_own_step(op))
         drops_set_due(jobs);
     if (op->fetches) {
@@ -517,6 +544,7 @@ void jobs_commit_free(struct jobs *jobs)
     if (!ops)
         return;
     free_list(jobs, &ops->queue);
+    free_list(jobs, &ops->behind);
     free_list(jobs, &ops->steps);
     free_list(jobs, &ops->parked);
     free_list(jobs, &ops->late);

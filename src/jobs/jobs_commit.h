@@ -23,6 +23,10 @@
  * what comes meanwhile waits for it, and has one beside it in its own transaction. Under way are at
  * most JOBS_OWN_MAX jobs of the jobs' own, and JOBS_MANY_MAX steps of clients.
  *
+ * What clients ask for is written in order, but behind that of others from the 33rd write of a
+ * client on that is under way, and with more than 32 writes (JOB_OP_FEW). A transaction has half as
+ * many of those.
+ *
  * Threads: jobs_submit in the thread of the client; the rest in that of the store, where the jobs'
  * lock is held only while something is decided or made. One thread at a time.
  */
@@ -119,13 +123,13 @@ struct job_op {
     struct jobs_client *client;
     uint64_t id, token;
     uint32_t pri, delay_s, seconds;
+    unsigned state;
     struct bytes tube;
     const struct job_put *puts; /* duplicate_r of each is set */
     size_t count;
     const struct job_settings *settings;
     struct jobs_kick *kick;
     struct jobs_clear *clear;
-    unsigned state;
     struct job_view *views;
     size_t view_count;
 
@@ -145,6 +149,7 @@ struct job_op {
     bool has_writes; /* not only reads */
     bool counted;    /* in client->under_way */
     bool many;       /* it changes many jobs, and takes turns with others that do */
+    bool behind;     /* it is written behind what others ask for */
 };
 
 /*
@@ -175,8 +180,8 @@ struct job_op_list {
     char damage_reason[JOB_STORE_REASON];
 };
 
-/* Takes what is queued, in order, until it has so many writes or bytes of bodies. Returns false
- * when nothing is. */
+/* Takes what is queued until it has so many writes or bytes of bodies; then half as many of what is
+ * behind, and a step. Returns false when nothing is queued. */
 bool jobs_take_ops(struct jobs *jobs, struct job_op_list *list_r, size_t writes, size_t bytes);
 /* True while something is queued, parked, or with the store's thread. */
 bool jobs_has_ops(struct jobs *jobs);

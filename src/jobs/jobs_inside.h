@@ -187,6 +187,7 @@ struct jobs_client {
     uint32_t first_reserved, last_reserved; /* handles, in the order of reserving */
     uint32_t frozen;                        /* of those */
     uint32_t under_way;                     /* changes that it asked for, or that serve it */
+    uint32_t writes, behind;                /* their writes; how many are behind those of others */
     bool refused;                           /* what was promised could not be committed */
     struct deadline due;                    /* the first end of a reservation */
     uint64_t turn;                          /* of the tube that served it last; see struct tube */

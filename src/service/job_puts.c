@@ -218,6 +218,8 @@ enum served job_put_batch(struct conn *conn, bool draining)
     enum served served = SERVED;
     enum bs_answer answer = check_records(conn, in, s->put.count);
     s->put.body = NULL;
+    if (s->put.count > JOB_CHEAP_COUNT)
+        conn_dear(conn);
     if (answer == BS_ANSWER_INSERTED && draining)
         answer = BS_ANSWER_DRAINING;
     if (answer != BS_ANSWER_INSERTED)

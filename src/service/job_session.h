@@ -16,6 +16,9 @@
 
 #include <sys/utsname.h>
 
+/* More jobs or tubes make a request dear (conn_dear). */
+#define JOB_CHEAP_COUNT 16u
+
 /* What the next bytes of a connection are. */
 enum job_input {
     JOB_INPUT_LINE,

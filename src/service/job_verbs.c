@@ -422,9 +422,6 @@ static size_t tubes_of(const struct job_request *r, struct bytes *tubes_r, size_
 /* A line of BS_NEW_LINE_MAX bytes has no more names. */
 #define CLAIM_TUBES (BS_NEW_LINE_MAX / 2)
 
-/* More jobs or tubes make a request dear. */
-#define CHEAP_COUNT 16
-
 static enum served do_claim(struct conn *conn, const struct job_request *r)
 {
     struct job_session *s = job_session(conn);
@@ -442,7 +439,7 @@ static enum served do_claim(struct conn *conn, const struct job_request *r)
     if (tubes && views) {
         request.tubes = tubes;
         request.tube_count = tubes_of(r, tubes, CLAIM_TUBES);
-        if (r->count > CHEAP_COUNT || request.tube_count > CHEAP_COUNT)
+        if (r->count > JOB_CHEAP_COUNT || request.tube_count > JOB_CHEAP_COUNT)
             conn_dear(conn);
         status = jobs_claim(s->client, &request, views, &count, reason, service_now(conn));
     }
@@ -539,7 +536,7 @@ static enum served do_list_jobs(struct conn *conn, const struct job_request *r)
     uint64_t next = 0;
     enum jobs_status status = JOBS_NO_MEMORY;
     enum served served = SERVED;
-    if (r->count > CHEAP_COUNT)
+    if (r->count > JOB_CHEAP_COUNT)
         conn_dear(conn);
     if (views)
         status = jobs_list(conn_jobs(conn), r->tube, job_state_of(r->state), r->id, r->count,

@@ -269,6 +269,38 @@ TEST(a_transaction_has_so_many_writes_at_most)
 }
 END_TEST
 
+TEST(who_asks_for_much_is_behind_others_and_keeps_its_order)
+{
+    enum { PUTS = 100, FEW = 32 };
+    struct ask *asks[PUTS], *other;
+    begin();
+    for (size_t n = 0; n < PUTS; n++)
+        asks[n] = ask_submit(new_put("default"));
+    other = ask_new(b, JOB_OP_PUT);
+    ask_put(other, "default", "body");
+    ask_submit(other);
+    ck_assert_uint_eq(take_and_commit(FEW, SIZE_MAX), FEW + FEW / 2);
+    ck_assert(asks[FEW + FEW / 2 - 1]->done && !asks[FEW + FEW / 2]->done && !other->done);
+    ck_assert_uint_eq(take_and_commit(2, SIZE_MAX), 2);
+    ck_assert(other->done && asks[FEW + FEW / 2]->done);
+    struct ask *last = ask_submit(new_put("default"));
+    ck_assert_uint_eq(take_and_commit(2, SIZE_MAX), 1);
+    ck_assert(!last->done); /* though there are few of them now */
+    while (take_and_commit(FEW, SIZE_MAX) > 0)
+        ck_assert(!last->done || asks[PUTS - 1]->done);
+    ck_assert(last->done);
+    ask_free(&last);
+    ask_free(&other);
+    for (size_t n = 0; n < PUTS; n++)
+        ask_free(&asks[n]);
+    last = ask_submit(new_put("default"));
+    ck_assert_uint_eq(take_and_commit(1, SIZE_MAX), 1); /* it is among the first again */
+    ck_assert(last->done);
+    ask_free(&last);
+    end();
+}
+END_TEST
+
 static bool tube_is_listed(void)
 {
     struct job_body *names[100];
@@ -2230,6 +2262,7 @@ TEST(a_load_that_fails_says_so)
 static const struct unit_test tests[] = {
     UNIT(a_put_is_seen_by_nobody_before_its_commit),
     UNIT(a_transaction_has_so_many_writes_at_most),
+    UNIT(who_asks_for_much_is_behind_others_and_keeps_its_order),
     UNIT(a_tube_that_a_put_makes_is_seen_by_nobody_before_its_commit),
     UNIT(changes_are_seen_by_nobody_before_their_commit),
     UNIT(counts_and_ready_tubes_follow_the_commit),
