@@ -209,9 +209,9 @@ void jobs_settle(struct jobs *jobs, struct job_op_list *list, struct moment now,
 /*
  * Upkeep of the store (job_store_kind.tend) is over, and took so long. Deletions of doomed jobs are
  * what makes it due often, and clients wait for it: they rest for 16 times as long, a second at
- * most, if clients changed something beside them.
+ * most, if clients have changed something since the last one. Returns the time until then.
  */
-void jobs_upkeep_over(struct jobs *jobs, int64_t took_ns, struct moment now);
+int64_t jobs_upkeep_over(struct jobs *jobs, int64_t took_ns, struct moment now);
 
 /* ---- start ----------------------------------------------------------------------------------- */
 

@@ -28,10 +28,11 @@
 /* Ids are taken from the store in blocks of so many. */
 #define IDS_BLOCK 1000u
 
-/* What is remembered of keys and roots, and has become old, is removed in such pieces. */
-#define FORGET_STEP  1000u
+/* What is remembered of keys and roots, and has become old, is removed in such pieces. For a minute
+ * they rest as deletions of doomed jobs do; then there are very many. */
+#define FORGET_STEP  100u
 #define FORGET_NS    (60 * NS_PER_S)
-#define FORGET_ON_NS (NS_PER_S / 10)
+#define FORGET_ON_NS (NS_PER_S / 100)
 
 /* Space on disk for the time when it is full. */
 #define RESERVED_SPACE ((uint32_t)4 << 20)
@@ -56,6 +57,7 @@ struct store_resource {
     struct job_store *store;
     uint64_t ids_end; /* ids below it may be used */
     struct timer tend, forget;
+    int64_t forgets_since_ns; /* in pieces; 0: it does not */
     bool has_tend, has_forget;
     bool failing, told;
     enum job_store_status told_status;
@@ -275,7 +277,9 @@ static int64_t on_tend(struct timer *timer, struct moment now)
         note_success(s);
     note_sizes(s);
     struct moment after = clock_now();
-    jobs_upkeep_over(jobs_in(s), after.mono_ns - begin_ns, after);
+    int64_t until_ns = jobs_upkeep_over(jobs_in(s), after.mono_ns - begin_ns, after);
+    if (s->forgets_since_ns != 0 && after.mono_ns < s->forgets_since_ns + FORGET_NS)
+        reactor_set_timer(&s->resource.thread, &s->forget, until_ns);
     int64_t at_ns = s->store->does->tend_ns(s->store);
     return at_ns == INT64_MAX ? DEADLINE_NONE : at_ns > now.mono_ns ? at_ns : now.mono_ns + 1;
 }
@@ -296,6 +300,8 @@ static int64_t on_forget(struct timer *timer, struct moment now)
         note_damage(s, 0, s->store->reason, 1);
     set_tend(s);
     bool more = status == JOB_STORE_OK && count == FORGET_STEP;
+    if (!more || s->forgets_since_ns == 0)
+        s->forgets_since_ns = more ? now.mono_ns : 0;
     return now.mono_ns + (more ? FORGET_ON_NS : FORGET_NS);
 }
 
