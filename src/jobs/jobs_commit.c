@@ -29,6 +29,7 @@ struct job_ops {
     size_t own;               /* jobs of the jobs' own changes under way */
     unsigned many;            /* steps of clients under way */
     unsigned pieces;          /* of settling */
+    uint64_t parks;           /* operations that were parked or will be, so far */
     bool rings, unparks;
     bool beside; /* since the last upkeep of the store clients have changed something */
 };
@@ -152,9 +153,15 @@ bool job_op_has_turn(struct jobs *jobs, struct job_op *op)
     return false;
 }
 
+void job_op_will_wait(struct jobs *jobs)
+{
+    jobs->commit->parks++;
+}
+
 enum jobs_status job_op_park(struct jobs *jobs, struct job_op *op)
 {
     count_client(op);
+    job_op_will_wait(jobs);
     mail_list_add(&jobs->commit->parked, &op->letter.mail);
     return JOBS_COMMITS;
 }
@@ -356,6 +363,7 @@ bool jobs_promise(struct jobs_client *client, const uint32_t *handles, size_t co
 static enum jobs_status job_op_arrives(struct jobs *jobs, struct job_op *op)
 {
     count_client(op);
+    job_op_will_wait(jobs);
     mail_list_add(&jobs->commit->arrived, &op->letter.mail);
     return JOBS_COMMITS;
 }
@@ -366,12 +374,14 @@ enum jobs_status jobs_submit(struct jobs *jobs, struct job_op *op, struct moment
     CHECK(!job_op_is_own(op) &&
           (op->kind != JOB_OP_PUT || (op->count > 0 && op->count <= JOBS_STEP)));
     jobs_enter(jobs);
+    uint64_t parks = jobs->commit->parks;
     enum jobs_status status =
         jobs->commit->unparks ? job_op_arrives(jobs, op) : job_op_decide(jobs, op, now, effects);
     if (status != JOBS_COMMITS) {
         op->status = status;
         release(jobs, op);
     }
+    op->parked = jobs->commit->parks != parks;
     jobs_leave(jobs);
     return status;
 }

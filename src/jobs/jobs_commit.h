@@ -135,6 +135,7 @@ struct job_op {
 
     /* The answer. */
     enum jobs_status status; /* as of the function of that name; JOBS_IO: a body is not readable */
+    bool parked; /* jobs_submit has, or will: each commit looks at it; ask for no more meanwhile */
     size_t failed;
     char *reason; /* of READ_ONLY: JOBS_READ_ONLY_MAX + 1 bytes, the owner's; or NULL */
 

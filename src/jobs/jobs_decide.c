@@ -205,6 +205,8 @@ static bool add_look(struct jobs *jobs, struct job_op *op, struct bytes name, bo
     mark->plan = jobs->plans;
     mark->planned_ms = JOB_NO_TIME;
     struct job_write *write = job_op_add(jobs, op, JOB_WRITE_LOOK);
+    if (mark->lookers > 0 && !is_root)
+        job_op_will_wait(jobs); /* for the put that looks before it */
     mark->refs++;
     mark->lookers++;
     if (!write) {

@@ -27,6 +27,8 @@ static inline bool job_op_is_own(const struct job_op *op)
  * JOBS_COMMITS. */
 enum jobs_status job_op_queue(struct jobs *jobs, struct job_op *op);
 enum jobs_status job_op_park(struct jobs *jobs, struct job_op *op);
+/* The operation that is decided will be parked later, if not now. */
+void job_op_will_wait(struct jobs *jobs);
 
 /* A change of more jobs than these takes turns with others of its kind, in its steps. */
 #define JOB_OP_FEW 32u

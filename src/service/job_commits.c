@@ -6,7 +6,8 @@
  * points to is in its struct here, since a session may end first.
  *
  * The next request of the connection may start before the answer if both are puts, or both end or
- * prolong reservations; so they share a commit. Any other one waits.
+ * prolong reservations; so they share a commit. Any other one waits; and so does the next one
+ * behind one that is parked, because each commit looks at all that are.
  *
  * Their memory counts against the limit of the jobs (jobs.c). Each connection has had the room for
  * one that ends a job since it was made. Those behind it wait until it is over while there is no
@@ -217,7 +218,7 @@ static enum served start(struct conn *conn, struct waiting *w)
         return SERVED_LAST;
     }
     s->under_way++;
-    s->class = class;
+    s->class = w->op.parked ? JOB_CLASS_NONE : class;
     s->lists += list_room(w);
     return class == JOB_CLASS_NONE ? SERVED_PENDING : SERVED_PENDING_NEXT;
 }

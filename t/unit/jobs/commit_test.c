@@ -301,6 +301,38 @@ TEST(who_asks_for_much_is_behind_others_and_keeps_its_order)
 }
 END_TEST
 
+/* So that a connection has one such operation at most. */
+TEST(an_operation_that_waits_for_another_says_so)
+{
+    struct ask *asks[4];
+    static const char *const keys[] = {"k", "other", "k", "k"};
+    begin();
+    for (unsigned n = 0; n < ARRAY_SIZE(asks); n++) {
+        asks[n] = new_put("default");
+        ask_key(asks[n], keys[n], 1000);
+        ask_submit(asks[n]);
+        ck_assert(asks[n]->op.parked == (n >= 2)); /* they look for the same key in the store */
+    }
+    rig_commit();
+    for (unsigned n = 0; n < ARRAY_SIZE(asks); n++) {
+        ck_assert(asks[n]->done && asks[n]->status == JOBS_OK);
+        ask_free(&asks[n]);
+    }
+    uint64_t id = put("default");
+    for (unsigned n = 0; n < 2; n++) {
+        asks[n] = ask_new(a, JOB_OP_DELETE);
+        asks[n]->op.id = id;
+        ask_submit(asks[n]);
+        ck_assert(asks[n]->op.parked == (n == 1)); /* the job is under change */
+    }
+    rig_commit();
+    ck_assert(asks[0]->status == JOBS_OK && asks[1]->status == JOBS_NOT_FOUND);
+    ask_free(&asks[0]);
+    ask_free(&asks[1]);
+    end();
+}
+END_TEST
+
 static bool tube_is_listed(void)
 {
     struct job_body *names[100];
@@ -2263,6 +2295,7 @@ static const struct unit_test tests[] = {
     UNIT(a_put_is_seen_by_nobody_before_its_commit),
     UNIT(a_transaction_has_so_many_writes_at_most),
     UNIT(who_asks_for_much_is_behind_others_and_keeps_its_order),
+    UNIT(an_operation_that_waits_for_another_says_so),
     UNIT(a_tube_that_a_put_makes_is_seen_by_nobody_before_its_commit),
     UNIT(changes_are_seen_by_nobody_before_their_commit),
     UNIT(counts_and_ready_tubes_follow_the_commit),
