@@ -11,8 +11,8 @@ import {createRequire} from 'node:module';
 
 export const FOLDER = process.env.T_BROWSER;
 export const SHOTS = path.join(FOLDER, 'shots');
-const DEADLINE_MS = 15000;
-const TEST_MS = 120000 + 1000 * Number(process.env.T_SHOTS_SECONDS || 0);
+const DEADLINE_MS = 30000; // a busy machine may stand still for seconds
+const TEST_MS = 300000 + 1000 * Number(process.env.T_SHOTS_SECONDS || 0);
 
 /* --- TAP ---------------------------------------------------------------------------------- */
 
@@ -93,6 +93,21 @@ export async function poll(condition, what, deadline = DEADLINE_MS) {
             throw new Error('not within the deadline: ' + what + (last ? '\n' + last.stack : ''));
         await new Promise((resolve) => setTimeout(resolve, 20));
     }
+}
+
+/*
+ * Waits until `get` returns `wanted`, or a text that matches it. All that the page shows is waited for:
+ * the page draws when it has its answers, and not in step with the test. Not so what must stay: that
+ * is checked after it has had the time to change.
+ */
+export function shows(get, wanted, what) {
+    return poll(async () => {
+        const got = await get();
+        if (wanted instanceof RegExp)
+            check(wanted.test(got), `${what}: ${JSON.stringify(got)} does not match ${wanted}`);
+        else same(got, wanted, what);
+        return true;
+    }, what);
 }
 
 /* --- the daemon ----------------------------------------------------------------------------- */
@@ -295,12 +310,15 @@ export class Load {
         this.answered = [];
         this.clients = Array.from({length: clients}, () => new TextClient(port));
         this.timers = this.clients.map((client, i) => {
+            let isBusy = false;
             const act = async () => {
-                if (this.isOver) return;
+                if (this.isOver || isBusy) return;
+                isBusy = true;
                 for (const line of [`ACQ4ME load:${i} 4 8 5`, `RELEASE load:${i}`]) {
                     if ((await client.ask(line)) === null) return;
                     this.answered.push(Date.now());
                 }
+                isBusy = false;
                 while (this.answered.length && this.answered[0] < Date.now() - 10000)
                     this.answered.shift();
             };
@@ -359,7 +377,9 @@ export class Rush {
  * Starts Chromium with an empty profile. `complaints` collects errors on the console, exceptions,
  * violations of the Content-Security-Policy, requests to other servers, and changes. It ignores
  * network errors while the daemon is down on purpose (`isAway`), missing names, pools, tubes and jobs, names
- * that are not shared or whose engine is away, and changes while the test makes some (`mayPost`).
+ * that are not shared or whose engine is away, and changes while the test makes some (`mayPost`). In the
+ * page, `asked` has the paths of all requests since it was loaded, and `unanswered` counts those under
+ * way.
  */
 export async function openBrowser(origin) {
     const {chromium} = createRequire(path.join(FOLDER, 'package.json'))('playwright-core');
@@ -379,7 +399,7 @@ export async function openBrowser(origin) {
             '--disable-sync',
         ],
     });
-    const browser = {context, complaints: [], requests: [], isAway: false, mayPost: false, page: null};
+    const browser = {context, complaints: [], isAway: false, mayPost: false, page: null};
     await context.exposeFunction('violated', (text) => browser.complaints.push('CSP: ' + text));
     await context.addInitScript(() => {
         document.addEventListener('securitypolicyviolation', (e) => {
@@ -387,9 +407,17 @@ export async function openBrowser(origin) {
                 e.violatedDirective + ' ' + e.blockedURI + ' ' + e.sourceFile + ':' + e.lineNumber,
             );
         });
+        const {fetch} = window;
+        window.asked = [];
+        window.unanswered = 0;
+        window.fetch = (path, ...more) => {
+            window.asked.push(path);
+            window.unanswered++;
+            return fetch(path, ...more).finally(() => window.unanswered--);
+        };
     });
     const page = (browser.page = context.pages()[0] || (await context.newPage()));
-    page.setDefaultTimeout(DEADLINE_MS);
+    context.setDefaultTimeout(DEADLINE_MS);
     page.on('pageerror', (e) => browser.complaints.push('exception: ' + e.stack));
     page.on('console', (message) => {
         const where = message.location().url || '';
@@ -406,7 +434,6 @@ export async function openBrowser(origin) {
             browser.complaints.push(`console: ${message.text()} (${where})`);
     });
     page.on('request', (request) => {
-        browser.requests.push(request.url());
         if (!request.url().startsWith(origin + '/'))
             browser.complaints.push('a request to ' + request.url());
         if (request.method() !== 'GET' && !browser.mayPost)
