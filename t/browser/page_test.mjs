@@ -725,10 +725,12 @@ test('job queues are shown when a tube is used, with rates', async () => {
     closeClients();
 });
 
+/* Answers nothing more in place of the daemon. What is under way is answered first: later it can't be. */
+const endRoutes = () => page.unrouteAll({behavior: 'wait'});
+
 test('jobs that cannot be written are the first thing said', async () => {
     let fails = true;
-    const path = '**/api/v1/stats';
-    await page.route(path, async (route) => {
+    await page.route('**/api/v1/stats', async (route) => {
         const response = await route.fetch();
         const json = await response.json();
         Object.assign(json.resources['job store'], {enabled: true, failing: fails, file_bytes: 4096});
@@ -740,7 +742,7 @@ test('jobs that cannot be written are the first thing said', async () => {
     await fullShot('store-fails');
     fails = false;
     await reads('#verdict-level', /^(?!Jobs cannot be written)/, 'the end of it');
-    await page.unroute(path);
+    await endRoutes();
 });
 
 /* The answers about a cluster that the page gets instead of the daemon's, until cannedEnd. */
@@ -818,8 +820,7 @@ async function cannedBegin() {
 
 async function cannedEnd() {
     await page.goto('about:blank');
-    await page.unroute('**/api/v1/cluster**');
-    await page.unroute('**/api/v1/config');
+    await endRoutes();
     await page.goto(daemon.url + '/');
     await reads('#link-text', 'Live', 'it is live');
     canned = null;
