@@ -258,7 +258,7 @@ export class JobClient extends TextClient {
     /* Puts a body, a latin-1 string, into a tube. Returns the job's id. */
     async put(tube, body, pri = 1024, delay = 0) {
         await this.ask('use ' + tube, 'USING ' + tube);
-        const answer = await this.ask(`put ${pri} ${delay} 60 ${body.length}\r\n${body}`);
+        const answer = await this.ask(`put ${pri} ${delay} 1000 ${body.length}\r\n${body}`);
         check(answer.startsWith('INSERTED '), answer);
         return answer.slice('INSERTED '.length);
     }
