@@ -675,12 +675,12 @@ def test_an_upgrade_that_outlasts_the_lease_is_given_up(node, tmp_path):
 
 def test_an_upgrade_takes_its_time_when_nothing_strict_is_held(node, engine, tmp_path):
     path = program(tmp_path)
-    a = node("a", "cluster.lease=2", "upgrade.timeout=60", program=path)
+    a = node("a", "upgrade.timeout=60", program=path)
     strict, loose = a.text_client(), a.text_client()
     assert strict.ask("ACQ4ME s-1 1 9 0") == "LOCKED"
     assert loose.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
     assert strict.ask("RELEASE s-1") == "RELEASED"
-    misbehave(path, "rehearse", "sleep 1.5")
+    misbehave(path, "rehearse", "sleep 2")  # more than a third of the lease
     upgrade(a, 1)
     assert loose.ask("RELEASE l-1") == "RELEASED"
 
@@ -710,7 +710,7 @@ def test_no_pause_of_an_upgrade_begins_with_an_old_lease(node, engine, tmp_path)
 
 
 # Comes when the lease is over, with a state that has another sum.
-LATE_AND_DAMAGED = """touch %(begun)s; sleep 2; %(python)s -I -c 'import os
+LATE_AND_DAMAGED = """touch %(begun)s; sleep 5; %(python)s -I -c 'import os
 fd = int(os.environ["COUNTERD_UPGRADE"].split()[1])
 at = os.fstat(fd).st_size - 1
 os.pwrite(fd, bytes([os.pread(fd, 1, at)[0] ^ 1]), at)'"""
@@ -718,7 +718,7 @@ os.pwrite(fd, bytes([os.pread(fd, 1, at)[0] ^ 1]), at)'"""
 
 def test_the_way_back_after_the_lease_closes_what_is_strict_first(node, engine, tmp_path):
     path, begun = program(tmp_path), tmp_path / "begun"
-    a = node("a", "cluster.lease=2", program=path)
+    a = node("a", program=path)
     strict, loose = a.text_client(), a.text_client()
     assert strict.ask("ACQ4ME s-1 1 9 0") == "LOCKED"
     assert loose.ask("ACQ4ME l-1 1 9 0") == "LOCKED"

@@ -431,8 +431,8 @@ def wait_connections(server, workers):
 
 
 def test_a_job_is_renewed_while_its_command_runs(server):
-    server.put("t", "x", words=("--ttr", "4"))
-    script = "sleep 9; echo $COUNTER_JOB_TRY"
+    server.put("t", "x", words=("--ttr", "6"))
+    script = "sleep 10; echo $COUNTER_JOB_TRY"
     done = server.ctl("work", "t", "--once", "--", "sh", "-c", script)
     assert (done.status, done.out, done.err) == (0, "1\n", "")
     assert server.counts("t") == (0, 0, 0, 0)

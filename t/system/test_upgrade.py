@@ -247,14 +247,14 @@ def test_time_goes_on(start, tmp_path):
 SLOW = """#!/bin/sh
 case "$COUNTERD_UPGRADE" in
 check*) echo >%(files)s.checked; sleep 0.3 ;;
-take*) echo >%(files)s.parked; until [ -e %(files)s.sent ]; do sleep 0.05; done; sleep 2.2 ;;
+take*) echo >%(files)s.parked; until [ -e %(files)s.sent ]; do sleep 0.05; done; sleep 5.2 ;;
 esac
 exec %(program)s "$@"
 """
 
 
 def test_what_came_in_time_during_the_pause_is_in_time(start, tmp_path):
-    settings = "limits.request_timeout = 2\nupgrade.timeout = 60\n"
+    settings = "limits.request_timeout = 5\nupgrade.timeout = 60\n"
     running = Running(start, tmp_path, settings=settings)
     files = str(tmp_path / "it-is")
     running.install(SLOW % {"files": files, "program": os.path.abspath(servers.COUNTERD)})

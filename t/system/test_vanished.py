@@ -145,7 +145,7 @@ def test_units_of_a_vanished_peer_are_free_in_time(start, cable):
             with open(os.environ["T_VANISHED_TIME"], "w") as f:
                 f.write("%.1f" % passed)
         assert watcher.returncode == 0, out
-        assert passed < PROMISE + (wire.DEADLINE if wire.SLOW else 2), "%.1f s" % passed
+        assert passed < PROMISE + (wire.DEADLINE if wire.SLOW else 10), "%.1f s" % passed
     finally:
         program.kill()
         program.communicate()
