@@ -41,7 +41,7 @@ enum { V1_HANDSHAKING, V1_OPEN, V1_FINISHING };
 #define PROTOCOL_NAME_MAX 31
 
 /* The first iterations of all workers end within this time. */
-#define MOMENT_NS NS_PER_S
+#define MOMENT_NS (5 * NS_PER_S)
 
 /* A connection's phase, as stored in the record. */
 enum phase {
