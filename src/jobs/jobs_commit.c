@@ -31,7 +31,7 @@ struct job_ops {
     unsigned pieces;          /* of settling */
     uint64_t parks;           /* operations that were parked or will be, so far */
     bool rings, unparks;
-    bool beside; /* since the last upkeep of the store clients have changed something */
+    bool changed; /* by clients, since the last upkeep of the store */
 };
 
 static struct job_op *op_of(struct mail *mail)
@@ -291,8 +291,8 @@ int64_t jobs_upkeep_over(struct jobs *jobs, int64_t took_ns, struct moment now)
 {
     int64_t rest_ns = took_ns < REST_NS_MAX / REST_TIMES ? took_ns * REST_TIMES : REST_NS_MAX;
     jobs_enter(jobs);
-    int64_t until_ns = jobs->rest_until_ns = now.mono_ns + (jobs->commit->beside ? rest_ns : 0);
-    jobs->commit->beside = false;
+    int64_t until_ns = jobs->rest_until_ns = now.mono_ns + (jobs->commit->changed ? rest_ns : 0);
+    jobs->commit->changed = false;
     drops_set_due(jobs);
     jobs_leave(jobs);
     return until_ns;
@@ -430,7 +430,7 @@ bool jobs_take_ops(struct jobs *jobs, struct job_op_list *list_r, size_t writes,
     struct job_ops *ops = jobs->commit;
     take_ops(list_r, &ops->queue, writes, bytes, &sum);
     take_ops(list_r, &ops->behind, writes / 2, bytes, &sum);
-    ops->beside = ops->beside || list_r->ops.first;
+    ops->changed = ops->changed || list_r->ops.first;
     /* A step, or several small ones, however much there was before. */
     for (size_t count = 0; (mail = ops->steps.first) != NULL; count += op_of(mail)->write_count) {
         if (count > 0 && count + op_of(mail)->write_count > JOBS_OP_STEP)
