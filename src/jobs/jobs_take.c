@@ -488,6 +488,7 @@ enum jobs_status jobs_reserve_job(struct jobs_client *client, uint64_t id, struc
 struct turns {
     struct tube **tubes;
     size_t count, at;
+    bool missing;   /* others that a claim names are not there */
     uint64_t after; /* number of a watch */
     unsigned looks; /* at watches, before others get the lock or the claim ends */
 };
@@ -572,18 +573,25 @@ static bool any_needs_store(const struct jobs *jobs, const uint32_t *handles, si
     return false;
 }
 
-/* Makes the tubes that a claim names; each is there once. Returns false without memory. */
+/* Lists the tubes that a claim names, each once. If it does not wait, it leaves out those that are
+ * not there (*missing_r), as they have no jobs; else makes them. Returns false without memory. */
 static bool name_tubes(struct jobs_client *client, const struct job_claim_request *request,
-                       struct tube_watch **named_r, size_t *count_r)
+                       struct tube_watch **named_r, size_t *count_r, bool *missing_r)
 {
     struct jobs *jobs = client->jobs;
     size_t count = 0;
+    bool makes = request->timeout_ns != 0 || *jobs->defaults.read_only;
     jobs->claims++;
     struct tube_watch *named = jobs_alloc(jobs, JOBS_REST, request->tube_count * sizeof(*named));
     if (!named)
         return false;
     for (size_t n = 0; n < request->tube_count; n++) {
-        struct tube *tube = tube_get(jobs, request->tubes[n]);
+        struct tube *tube =
+            makes ? tube_get(jobs, request->tubes[n]) : tube_find(jobs, request->tubes[n]);
+        if (!tube && !makes) {
+            *missing_r = true;
+            continue;
+        }
         if (!tube) {
             free_named(jobs, named, request->tube_count, count);
             return false;
@@ -622,8 +630,9 @@ static enum jobs_status claim(struct jobs_client *client, const struct job_claim
                               struct claimed *found_r, char *reason_r, struct moment now)
 {
     unsigned budget = JOBS_STEP;
-    if (turns->tubes ? all_read_only(client->jobs, turns->tubes, turns->count, reason_r)
-                     : watches_read_only(client, reason_r))
+    if (turns->tubes
+            ? !turns->missing && all_read_only(client->jobs, turns->tubes, turns->count, reason_r)
+            : watches_read_only(client, reason_r))
         return JOBS_READ_ONLY;
     size_t taken = take_turns(client, turns, request, views_r, found_r->handles, &budget, now);
     found_r->count = taken;
@@ -642,8 +651,8 @@ static enum jobs_status claim(struct jobs_client *client, const struct job_claim
 static bool list_tubes(struct jobs_client *client, struct tube_watch *named, size_t count,
                        struct turns *turns_r)
 {
-    *turns_r = (struct turns){
-        .count = count, .after = client->last ? client->last->number : 0, .looks = JOBS_STEP};
+    turns_r->count = count;
+    turns_r->after = client->last ? client->last->number : 0;
     if (client->many && !named)
         return true;
     struct tube **tubes = jobs_alloc(client->jobs, JOBS_REST, count * sizeof(struct tube *));
@@ -666,16 +675,18 @@ enum jobs_status jobs_claim(struct jobs_client *client, const struct job_claim_r
     enum jobs_status status = JOBS_NO_MEMORY;
     struct tube_watch *named = NULL;
     struct claimed found;
-    struct turns turns;
+    struct turns turns = {.looks = JOBS_STEP};
     size_t count = 0;
     found.count = 0;
     found.promised = false;
     jobs_enter(jobs);
-    if (request->tube_count > 0 && !name_tubes(client, request, &named, &count))
+    if (request->tube_count > 0 && !name_tubes(client, request, &named, &count, &turns.missing))
         goto out;
     if (!named)
         count = client->watch_count;
-    if (list_tubes(client, named, count, &turns))
+    if (named && count == 0)
+        status = JOBS_TIMED_OUT;
+    else if (list_tubes(client, named, count, &turns))
         status = claim(client, request, &turns, views_r, &found, reason_r, now);
     jobs_release_memory(jobs, turns.tubes, count * sizeof(struct tube *));
     if (status == JOBS_WAITS) {

@@ -179,6 +179,32 @@ TEST(tubes_can_be_watched_when_puts_are_refused)
 }
 END_TEST
 
+TEST(a_claim_that_does_not_wait_makes_no_tubes)
+{
+    struct bytes tubes[] = {bytes_of("new"), bytes_of("t"), bytes_of("newer")};
+    struct job_claim_request request = {
+        .tubes = tubes, .tube_count = 1, .count = 1, .answer_max = SIZE_MAX};
+    struct job_view view;
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    size_t count;
+    begin();
+    struct ask *put = ask_new(a, JOB_OP_PUT);
+    ask_put(put, "t", "x");
+    ck_assert(answer(put) == JOBS_OK);
+    size_t taken = take_all(JOBS_TUBES);
+    ck_assert(jobs_claim(a, &request, &view, &count, reason, rig.now) == JOBS_TIMED_OUT);
+    request.tube_count = 3; /* the job in t is given out when that is committed */
+    ck_assert(jobs_claim(a, &request, &view, &count, reason, rig.now) == JOBS_WAITS);
+    rig_commit();
+    ck_assert(rig_hears(a) && jobs_read(a, &view));
+    job_body_drop(rig.jobs, &view.body);
+    request.timeout_ns = NS_PER_S;
+    ck_assert(jobs_claim(a, &request, &view, &count, reason, rig.now) == JOBS_NO_MEMORY);
+    jobs_uncharge(rig.jobs, taken);
+    end();
+}
+END_TEST
+
 static _Atomic bool others_stop;
 
 static void *ask_too_much(void *arg)
@@ -377,6 +403,7 @@ END_TEST
 static const struct unit_test tests[] = {
     UNIT(each_need_has_its_part_of_the_limit),
     UNIT(tubes_can_be_watched_when_puts_are_refused),
+    UNIT(a_claim_that_does_not_wait_makes_no_tubes),
     UNIT(a_refused_put_takes_nothing_from_others_meanwhile),
     UNIT(every_verb_that_ends_a_job_works_when_all_is_full),
     UNIT(a_step_of_many_jobs_is_as_large_as_there_is_room),
