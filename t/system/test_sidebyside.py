@@ -77,8 +77,10 @@ def test_story(server, story, tmp_path):
     process = start(server, story.settings, *of_jobs)
     backend = player.SocketBackend(process)
     try:
-        player.play(story, backend)
-        process.stop()
+        try:
+            player.play(story, backend)
+        finally:
+            process.stop()  # tells of a server that has ended, and of a sanitizer's report
     finally:
         backend.kill()
         process.kill()
