@@ -2,8 +2,8 @@
  * cluster.c - `counterctl cluster`: the nodes that share limits, as one of them sees them, where
  * units of a name are held, and what the engine (Redis) must allow.
  *
- * The admin interface answers all but `acl`, which asks nobody: the line is needed before the first
- * node starts.
+ * The admin interface answers all but `acl`, which asks nobody: the line, a command of redis-cli,
+ * is needed before the first node starts.
  */
 #include "cli/command.h"
 #include "cli/http.h"
@@ -43,8 +43,9 @@ static enum status print_access(const struct options *options)
                  PREFIX_MAX);
         return STATUS_USAGE;
     }
-    text_addf(&line, "on >PASSWORD resetkeys ~{%s}:* resetchannels &{%s}:* -@all %s%s", prefix,
-              prefix, ENGINE_COMMANDS, options->db > 0 ? " +select" : "");
+    text_addf(&line,
+              "ACL SETUSER USER on >PASSWORD resetkeys ~{%s}:* resetchannels &{%s}:* -@all %s%s",
+              prefix, prefix, ENGINE_COMMANDS, options->db > 0 ? " +select" : "");
     if (options->json) {
         json_t *object = json_new();
         json_put(object, "acl", json_string(text_str(&line)));

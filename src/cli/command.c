@@ -159,8 +159,8 @@ static const struct command commands[] = {
      "print the nodes that share limits, or where units of a name are held",
      "Without a word it prints the state of this node, all nodes, and advice. With\n"
      "check it exits with 0 if this node is live and there is no advice, else with 1.\n"
-     "acl asks no server: it prints the line of Redis that allows what nodes need. To\n"
-     "see a name that is one of these words, use --escapes: \\x61cl is acl.\n"},
+     "acl asks no server: it prints the command for redis-cli that makes the nodes' user.\n"
+     "To see a name that is one of these words, use --escapes: \\x61cl is acl.\n"},
     {"connections", "", 0, 0, EXECUTE_NEVER,
      TO_ADMIN | OPTION_BIT(OPTION_PROTOCOL) | OPTION_BIT(OPTION_LIMIT), do_connections,
      "list connections", ""},
