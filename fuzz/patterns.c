@@ -132,7 +132,9 @@ static bool list_matches(const char *list, const char *name)
             at++;
         while (to > at && is_blank(to[-1]))
             to--;
-        if (to > at && matches(at, (size_t)(to - at), name, strlen(name)))
+        bool of_pools = strncmp(name, "pool:", 5) == 0, is_for_pools = strncmp(at, "pool:", 5) == 0;
+        if (to > at && of_pools == is_for_pools &&
+            matches(at, (size_t)(to - at), name, strlen(name)))
             return true;
     }
     return false;

@@ -336,7 +336,7 @@ static enum status show_name(const struct invocation *invocation, struct http *h
     enum status status = ask_cluster(invocation, http, text_str(&path), &answer);
     if (status == STATUS_OK && strcmp(json_text_at(answer, "name.class", ""), "own") == 0) {
         complain("cluster: the name is this node's own: no pattern of cluster.strict or "
-                 "cluster.loose has it");
+                 "cluster.loose has it (pool:* is only for patterns that begin with pool:)");
         status = STATUS_NO;
     }
     if (status == STATUS_OK && !invocation->options.json)

@@ -28,9 +28,14 @@ struct machine {
 
 enum shape { EXACT, PREFIX, GENERAL };
 
+/* Names that begin so need a pattern that begins so. */
+#define POOLS     "pool:"
+#define POOLS_LEN (sizeof(POOLS) - 1)
+
 struct pattern {
     enum shape shape;
     enum patterns_class class;
+    bool of_pools;           /* it begins with POOLS */
     unsigned least;          /* bytes that a name has at least */
     unsigned before, behind; /* bytes of these parts */
     struct machine *middle;  /* GENERAL: NULL if it is only a `*` */
@@ -106,6 +111,11 @@ static bool machine_matches(const struct machine *m, struct bytes name)
 
 /* ---- one pattern ----------------------------------------------------------------------------- */
 
+static bool begins_with_pools(struct bytes b)
+{
+    return b.len >= POOLS_LEN && memcmp(b.data, POOLS, POOLS_LEN) == 0;
+}
+
 static bool is_wild(uint8_t byte)
 {
     return byte == '*' || byte == '?';
@@ -134,6 +144,7 @@ static void pattern_make(struct pattern *p, enum patterns_class class, struct by
 {
     *p = (struct pattern){.class = class};
     copy_normal(p, in);
+    p->of_pools = begins_with_pools(bytes_at(p->bytes, p->len));
     for (size_t i = 0; i < p->len; i++)
         p->least += p->bytes[i] != '*';
     while (p->before < p->len && !is_wild(p->bytes[p->before]))
@@ -344,10 +355,36 @@ void patterns_free(struct patterns **p)
 
 enum patterns_class patterns_class(const struct patterns *p, struct bytes name)
 {
+    bool of_pools = begins_with_pools(name);
     for (size_t i = 0; i < p->count; i++)
-        if (pattern_matches(&p->at[i], name))
+        if (of_pools == p->at[i].of_pools && pattern_matches(&p->at[i], name))
             return p->at[i].class;
     return PATTERNS_OWN;
+}
+
+/* True if the bytes of the pattern, whatever it begins with, match names that begin with POOLS. */
+static bool reaches_pools(const struct pattern *p)
+{
+    for (size_t i = 0; i < POOLS_LEN; i++) {
+        if (i == p->len)
+            return false;
+        if (p->bytes[i] == '*')
+            return true;
+        if (p->bytes[i] != '?' && p->bytes[i] != (uint8_t)POOLS[i])
+            return false;
+    }
+    return true;
+}
+
+bool patterns_leave_pools(const struct patterns *p)
+{
+    bool reaches = false;
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->at[i].of_pools)
+            return false;
+        reaches = reaches || reaches_pools(&p->at[i]);
+    }
+    return reaches;
 }
 
 const char *patterns_digest(const struct patterns *p)

@@ -3,8 +3,9 @@
  *
  * A list has patterns with commas between; spaces around a pattern are ignored. `*` stands for any
  * bytes, also none, `?` for one byte, any other byte for itself. A pattern matches whole names. A
- * name that both lists match is strict. Finding the class of a name takes time linear in its length
- * for each pattern, whatever the pattern.
+ * name that both lists match is strict. Names that begin with `pool:` are units of the node's own
+ * pools: only a pattern that begins so matches them. Finding the class of a name takes time linear
+ * in its length for each pattern, whatever the pattern.
  *
  * The object never changes. Workers keep a share of it while a reload makes another.
  *
@@ -45,6 +46,12 @@ struct patterns *patterns_share(struct patterns *p);
 void patterns_free(struct patterns **p);
 
 enum patterns_class patterns_class(const struct patterns *p, struct bytes name);
+
+/*
+ * True if a pattern would match names that begin with `pool:`, were they like others, and no
+ * pattern begins with `pool:`: whoever wrote the lists may expect that these names are shared.
+ */
+bool patterns_leave_pools(const struct patterns *p);
 
 /*
  * The digest of both lists: 16 hexadecimal digits, equal on all nodes that share the same names,

@@ -519,6 +519,21 @@ static bool start(struct resource *r, const void *settings, struct moment now)
     return true;
 }
 
+static void say_what_is_left(const struct patterns *patterns)
+{
+    if (patterns_leave_pools(patterns))
+        log_info("cluster: names that begin with pool: are units of this node's own pools, and not "
+                 "shared: no pattern of cluster.strict or cluster.loose begins with pool:");
+}
+
+static bool open_now(struct resource *r, struct moment now)
+{
+    (void)now;
+    if (!r->without_thread)
+        say_what_is_left(cluster_own(r)->shown.patterns);
+    return true;
+}
+
 /* ---- reloads
  * ---------------------------------------------------------------------------------------- */
 
@@ -572,6 +587,8 @@ void cluster_change(struct services *services, const struct cluster_settings *wa
         change.patterns = patterns_new(is->strict, is->loose, NULL, reason);
     if (change.changes.patterns && !change.patterns)
         log_error("cluster.strict and cluster.loose: no memory to change them; reload again");
+    if (change.patterns)
+        say_what_is_left(change.patterns);
     reactor_ask(&c->resource.thread, change_node, &change);
     if (!cluster_show(c, is, change.patterns ? change.patterns : c->shown.patterns))
         log_error("cluster: no memory to show what was changed; reload again");
@@ -763,6 +780,7 @@ const struct resource_row cluster_resource_row = {
     .size = sizeof(struct cluster),
     .threaded = true,
     .start = start,
+    .open = open_now,
     .may_pause = cluster_may_pause,
     .serve_by = cluster_serve_by,
     .park = park,

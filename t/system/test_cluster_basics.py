@@ -924,6 +924,19 @@ def test_an_engine_by_host_name_and_database(start):
             assert client.ask("HGETALL", "{other}:units") == [b"l-1", b"1"]
 
 
+@pytest.mark.parametrize("patterns", [("strict=*",), ("loose=*", "strict=l-*")])
+def test_counters_of_pools_are_this_nodes_own(start, engine, patterns):
+    a = start(
+        "cluster.engine=" + engine.url, "cluster.node=a", "pool.gpu.members=one=1",
+        *("cluster." + pattern for pattern in patterns), admin=True,
+    )  # fmt: skip
+    wire.poll(lambda: state(a)["state"] == "live", "it is live")
+    assert "names that begin with pool: are units of this node's own pools" in a.log
+    taker = a.text_client()
+    assert taker.ask("TAKE gpu 0").startswith("TAKEN")
+    assert a.text_client().ask("ACQ4ME pool:gpu 1 9 0") == "TIMEOUT", "the member counts"
+
+
 @pytest.mark.parametrize(
     "option, said",
     [

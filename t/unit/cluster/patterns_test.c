@@ -85,6 +85,32 @@ TEST(strict_wins)
 }
 END_TEST
 
+TEST(names_of_pools_need_a_pattern_that_begins_so)
+{
+    static const char *const reach[] = {"*", "p*", "?ool:x", "po?*", "*:x", "pool?*", "a, pool*"};
+    static const char *const miss[] = {"", "pool", "????", "q*", "pool;*", "*, pool:x", "pool:*"};
+    for (size_t i = 0; i < ARRAY_SIZE(reach); i++) {
+        ck_assert_msg(!matches(reach[i], "pool:x"), "%s", reach[i]);
+        struct patterns *p = lists(reach[i], NULL), *other = lists(NULL, reach[i]);
+        ck_assert_msg(patterns_leave_pools(p) && patterns_leave_pools(other), "%s", reach[i]);
+        patterns_free(&p);
+        patterns_free(&other);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(miss); i++) {
+        struct patterns *p = lists(miss[i], NULL);
+        ck_assert_msg(!patterns_leave_pools(p), "%s", miss[i]);
+        patterns_free(&p);
+    }
+    ck_assert(matches("pool:*", "pool:x") && matches("pool:", "pool:") &&
+              matches("pool:?", "pool:x"));
+    ck_assert(matches("*", "pool") && matches("*", "Pool:x") && matches("*", "spool:x"));
+    struct patterns *p = lists("*", "pool:*"); /* strict wins among those that match */
+    ck_assert_int_eq(patterns_class(p, bytes_of("pool:x")), PATTERNS_LOOSE);
+    ck_assert_int_eq(patterns_class(p, bytes_of("x")), PATTERNS_STRICT);
+    patterns_free(&p);
+}
+END_TEST
+
 TEST(empty_lists_share_nothing)
 {
     static const char *const empty[] = {NULL, "", "  ", "\t "};
@@ -310,6 +336,7 @@ static const struct unit_test tests[] = {
     UNIT(one_pattern),
     UNIT(lists_have_commas_and_spaces),
     UNIT(strict_wins),
+    UNIT(names_of_pools_need_a_pattern_that_begins_so),
     UNIT(empty_lists_share_nothing),
     UNIT(names_are_bytes),
     UNIT(mistakes),
