@@ -114,8 +114,8 @@ bool ask_pool_quit(struct client *client)
     struct pool_request quit = {.verb = POOL_VERB_QUIT};
     bool is_said = false;
     if (client->link.state == LINK_UP) {
-        signals_handle(NULL, NULL);
-        client->count = 0; /* nobody waits for their answers */
+        signals_handle(NULL, NULL); /* another one ends this wait */
+        client->count = 0;          /* nobody waits for their answers */
         client->owner = client;
         client->on_notice = await_bye;
         client->on_end = on_end;

@@ -39,7 +39,7 @@ bool ask_pool_is_notice(struct bytes line);
 void ask_pool_by(struct text *by_r, const char *command);
 
 /*
- * Step that no signal ends: sends QUIT, waits up to a second for BYE, and closes the connection.
+ * Step: sends QUIT, waits up to a second for BYE or a signal, and closes the connection.
  * The server ends what waits, and takes back what is held as returned ok. What else arrives is
  * dropped. Returns true if the server said BYE. For a connection that is not up it only closes.
  */

@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "cli/print.h"
-#include "cli/signals.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -141,7 +140,6 @@ static void finished(void *owner, enum status status)
 void client_finish(struct client *client)
 {
     if (client->link.state == LINK_UP) {
-        signals_handle(NULL, NULL);
         timer_clear(client->link.loop, &client->timer);
         client->on_end = finished;
         client->owner = client;

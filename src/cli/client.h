@@ -86,8 +86,8 @@ void client_lost(void *owner, enum status status);
  */
 void client_close(struct client *client);
 
-/* Step that no signal ends: closes the connection, and waits up to a second until the server has
-   closed it too (link_finish). */
+/* Step: closes the connection, and waits up to a second until the server has closed it too
+   (link_finish), or a signal comes. */
 void client_finish(struct client *client);
 
 /* ---- for protocols ----------------------------------------------------------------------- */

@@ -153,15 +153,17 @@ struct holding {
     uint32_t units;
 };
 
-/* Gives the units back as finished work. A lost connection gets a message, no more. */
-static void give_back(const struct holding *holding)
+/* Gives the units back as finished work. A lost connection gets a message, no more; a signal ends
+   the wait for the answer. Returns the exit status. */
+static int give_back(const struct holding *holding)
 {
     struct ctr_request request = {
         .opcode = CTR_RELEASE, .units = holding->units, .name = text_bytes(holding->name)};
     struct ctr_reply reply;
-    if (ask_binary_wait(holding->client, &request, &reply) == STATUS_OK &&
-        reply.status != CTR_STATUS_SUCCESS)
+    enum status status = ask_binary_wait(holding->client, &request, &reply);
+    if (status == STATUS_OK && reply.status != CTR_STATUS_SUCCESS)
         (void)ask_refused(holding->client, "the units were not held to their end", &reply);
+    return status > STATUS_SIGNAL ? (int)status : STATUS_OK;
 }
 
 /* Drops what standard input has; ends the loop at its end. */
@@ -196,7 +198,6 @@ static int hold(const struct holding *holding)
     holding->client->on_end = NULL;
     watch_clear(loop, &input);
     timer_clear(loop, &time);
-    signals_handle(NULL, NULL);
     return status;
 }
 
@@ -213,8 +214,10 @@ static int hold_and_say(const struct holding *holding)
     if (status != STATUS_OK)
         return status;
     status = hold(holding);
-    if (status != STATUS_LOST)
-        give_back(holding);
+    if (status == STATUS_OK)
+        status = give_back(holding);
+    else if (status != STATUS_LOST)
+        (void)give_back(holding);
     client_finish(holding->client);
     return status;
 }
@@ -224,7 +227,7 @@ static int hold_and_execute(const struct holding *holding)
     int how, status = held_run(holding->invocation->execute, NULL, holding->client,
                                &holding->invocation->options, &how);
     if (status == STATUS_OK && holding->client->link.state == LINK_UP)
-        give_back(holding);
+        status = give_back(holding);
     client_finish(holding->client);
     return status;
 }

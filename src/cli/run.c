@@ -110,16 +110,18 @@ static enum status wait_for_lock(struct client *client, const struct options *op
                          answer_r);
 }
 
-/* Gives the lock back as finished work. A lost connection gets a message, no more. */
-static void release(struct client *client, const struct text *key)
+/* Gives the lock back as finished work. A lost connection gets a message, no more; a signal ends
+   the wait for the answer. Returns the exit status. */
+static int release(struct client *client, const struct text *key)
 {
     struct pc_request request = {.verb = PC_RELEASE, .key = text_bytes(key)};
     struct text_line answer;
-    if (ask_text_wait(client, &request, client->link.options->io_timeout_ns, &answer) ==
-            STATUS_OK &&
-        answer.reply != PC_REPLY_RELEASED)
+    enum status status =
+        ask_text_wait(client, &request, client->link.options->io_timeout_ns, &answer);
+    if (status == STATUS_OK && answer.reply != PC_REPLY_RELEASED)
         complain("%s: the lock was lost before its release: %.*s", client->link.where,
                  (int)answer.line.len, (const char *)answer.line.data);
+    return status > STATUS_SIGNAL ? (int)status : STATUS_OK;
 }
 
 /* Holds the lock while the command runs. */
@@ -127,7 +129,7 @@ static int run_locked(struct invocation *invocation, struct client *client, cons
 {
     int how, status = held_run(invocation->execute, NULL, client, &invocation->options, &how);
     if (status == STATUS_OK && client->link.state == LINK_UP)
-        release(client, key);
+        status = release(client, key);
     client_finish(client);
     return status;
 }

@@ -212,8 +212,9 @@ static bool take_return(void *owner, const void *answer)
     return true;
 }
 
-/* Gives the members back. A lost connection gets a message, no more. */
-static void give_back(struct run *run, bool failed)
+/* Gives the members back. A lost connection gets a message, no more. Returns as client_wait does.
+ */
+static enum status give_back(struct run *run, bool failed)
 {
     for (size_t i = 0; i < run->taken.count; i++) {
         struct pool_request request = {.verb = POOL_VERB_RETURN,
@@ -222,7 +223,7 @@ static void give_back(struct run *run, bool failed)
                                        .failed = failed};
         ask_pool(&run->client, &request, run->client.link.options->io_timeout_ns, take_return, run);
     }
-    (void)!client_wait(&run->client);
+    return client_wait(&run->client);
 }
 
 /* ---- the command ------------------------------------------------------------------------- */
@@ -235,9 +236,12 @@ static int run_holding(struct run *run)
     taken_environment(&run->taken, options->env, &environment);
     int status = held_run(run->invocation->execute, environment.list, &run->client, options, &how);
     environment_free(&environment);
+    enum status returned = STATUS_OK;
     if (run->client.link.state == LINK_UP)
-        give_back(run, WIFSIGNALED(how) || run->fails_on[WEXITSTATUS(how)]);
+        returned = give_back(run, WIFSIGNALED(how) || run->fails_on[WEXITSTATUS(how)]);
     client_finish(&run->client);
+    if (returned > STATUS_SIGNAL)
+        return (int)returned;
     return run->is_gone ? STATUS_LOST : status;
 }
 

@@ -42,7 +42,7 @@ sigset_t signals_taken(void)
     return set;
 }
 
-/* The handler while no command runs. */
+/* The handler unless another one is set. */
 static void end_wait(void *owner, const struct signalfd_siginfo *taken)
 {
     int number = (int)taken->ssi_signo;
@@ -75,7 +75,7 @@ int signals_begin(struct loop *loop)
     pthread_sigmask(SIG_BLOCK, &set, &signals.mask_before);
     signals.loop = loop;
     signals.watch = (struct watch){.on_ready = take_signal, .fd = fd};
-    signals_handle(end_wait, loop);
+    signals_handle(NULL, NULL);
     return STATUS_OK;
 }
 
@@ -83,12 +83,10 @@ void signals_handle(signal_handler *handle, void *owner)
 {
     if (!signals.loop)
         return;
-    signals.handle = handle;
-    signals.watch.owner = owner;
-    if (handle)
-        watch_set(signals.loop, &signals.watch, signals.watch.fd, POLLIN);
-    else
-        watch_clear(signals.loop, &signals.watch);
+    signals.handle = handle ? handle : end_wait;
+    signals.watch.owner = handle ? owner : signals.loop;
+    watch_clear(signals.loop, &signals.watch);
+    watch_set(signals.loop, &signals.watch, signals.watch.fd, POLLIN); /* behind all others */
 }
 
 void signals_stop(void)

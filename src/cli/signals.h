@@ -22,8 +22,8 @@ void signals_start(void);
 
 /*
  * Blocks the signals and makes the loop read them. A signal ends the loop with STATUS_SIGNAL plus
- * its number, unless signals_handle set another handler. The signals stay blocked to the end, so a
- * late signal does not change the exit status. Returns STATUS_OK, or STATUS_SYSTEM after printing
+ * its number, unless signals_handle set another handler. Outside of the loop they stay blocked, so
+ * a late signal does not change the exit status. Returns STATUS_OK, or STATUS_SYSTEM after printing
  * why.
  */
 int signals_begin(struct loop *loop) MUST_USE;
@@ -32,8 +32,9 @@ int signals_begin(struct loop *loop) MUST_USE;
    ignored, because blocking would make us see them. */
 sigset_t signals_taken(void);
 
-/* Calls `handle` for each signal from now on. NULL: stops reading signals. Harmless without
-   signals_begin. */
+/* Calls `handle` for each signal from now on, when the loop has served the connections that it has
+   now: what they have to send goes out before a signal ends the wait for an answer. NULL: a signal
+   ends the loop again. Harmless without signals_begin. */
 void signals_handle(signal_handler *handle, void *owner);
 
 /* After SIGTSTP was read: stops the process, as the signal would have, until it is continued. */

@@ -28,7 +28,7 @@
     ROW(LOST, 79, "what it held was lost: the connection ended, or a member was taken away")       \
     ROW(NOT_EXECUTABLE, 126, "the command can't be executed")                                      \
     ROW(NOT_FOUND, 127, "the command was not found")                                               \
-    ROW(SIGNAL, 128, "plus N: a signal N ended the command, or the wait for a lock or member")
+    ROW(SIGNAL, 128, "plus N: a signal N ended the command, or a wait for the server")
 
 enum status {
 #define ROW(name, number, meaning) STATUS_##name = (number),

@@ -391,6 +391,16 @@ def test_a_lost_connection_is_said_and_the_command_goes_on(serve):
         assert running.end() == (3, "", "")
 
 
+@pytest.mark.parametrize("words, taken", [
+    (["k"], "LOCKED\n"), (["--pool", "p"], "TAKEN p m 7 -\n")])  # fmt: skip
+def test_a_signal_ends_the_wait_for_the_answer_when_it_gives_back(serve, words, taken):
+    fake = serve(taken, None)
+    with ctl.Running(*fake.at, "--io-timeout", "1000", "run", *words, "--", "true") as running:
+        assert fake.wait_lines(2)[1].startswith("RE")
+        running.signal(signal.SIGTERM)
+        assert running.wait() == (128 + signal.SIGTERM, "", "")
+
+
 def test_strict_ends_the_command(serve):
     fake = serve("TAKEN p m 7 -\n")
     with ctl.Running(*fake.at, "run", "--strict", "--pool", "p", "--", *SLEEP) as running:
