@@ -212,8 +212,7 @@ static bool take_return(void *owner, const void *answer)
     return true;
 }
 
-/* Gives the members back. A lost connection gets a message, no more. Returns as client_wait does.
- */
+/* Gives the members back. Returns as client_wait does. */
 static enum status give_back(struct run *run, bool failed)
 {
     for (size_t i = 0; i < run->taken.count; i++) {
@@ -236,13 +235,13 @@ static int run_holding(struct run *run)
     taken_environment(&run->taken, options->env, &environment);
     int status = held_run(run->invocation->execute, environment.list, &run->client, options, &how);
     environment_free(&environment);
-    enum status returned = STATUS_OK;
+    enum status returned = STATUS_LOST;
     if (run->client.link.state == LINK_UP)
         returned = give_back(run, WIFSIGNALED(how) || run->fails_on[WEXITSTATUS(how)]);
     client_finish(&run->client);
     if (returned > STATUS_SIGNAL)
         return (int)returned;
-    return run->is_gone ? STATUS_LOST : status;
+    return returned != STATUS_OK || run->is_gone ? STATUS_LOST : status;
 }
 
 int run_with_pool(struct invocation *invocation)

@@ -388,7 +388,13 @@ def test_a_lost_connection_is_said_and_the_command_goes_on(serve):
         assert running.line() == "ready"
         fake.hang_up()
         assert "goes on without it" in running.child.stderr.readline().decode()
-        assert running.end() == (3, "", "")
+        assert running.end() == (LOST, "", "")
+
+
+def test_a_connection_lost_before_the_answer_to_return_is_79(serve):
+    fake = serve("TAKEN p m 7 -\n", Fake.CLOSE)
+    done = ctl.run(*fake.at, "run", "--pool", "p", "--", "true")
+    assert done.status == LOST and "closed the connection" in done.err
 
 
 @pytest.mark.parametrize("words, taken", [
