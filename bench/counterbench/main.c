@@ -3,6 +3,7 @@
  */
 #include "config.h"
 
+#include "base/file.h"
 #include "bench/counterbench/report.h"
 
 #include <errno.h>
@@ -62,6 +63,13 @@ int main(int argc, char **argv)
 {
     struct bench_options options;
     signal(SIGPIPE, SIG_IGN);
+    if (!file_open_standard(true)) {
+        fprintf(stderr,
+                "counterbench: standard input, output or error is closed, and /dev/null can't be "
+                "opened in its place: %s\n",
+                strerrordesc_np(errno));
+        return BENCH_FAILED;
+    }
     if (!bench_options_parse(argc, argv, &options, stderr))
         return BENCH_USAGE;
     if (options.version) {

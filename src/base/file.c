@@ -24,6 +24,18 @@ int file_open_regular(const char *path)
     return -1;
 }
 
+bool file_open_standard(bool fails)
+{
+    /* In rising order: open returns the lowest free number, so each one fills its own gap. */
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        int wrong_way = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF &&
+            open("/dev/null", fails ? wrong_way : O_RDWR) != fd)
+            return false;
+    }
+    return true;
+}
+
 const char *file_open_reason(int error)
 {
     return error ? strerrordesc_np(error) : "Not a regular file";

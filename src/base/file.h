@@ -1,8 +1,10 @@
-/* file.h - opens files that an operator names. */
+/* file.h - opens files that an operator names, and the standard descriptors. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
 #include "base/check.h"
+
+#include <stdbool.h>
 
 /*
  * Opens a regular file to read it. Never waits, not even for the writer of a pipe. Returns a
@@ -12,5 +14,12 @@ int file_open_regular(const char *path) MUST_USE;
 
 /* What is wrong, from the errno of file_open_regular. */
 const char *file_open_reason(int error);
+
+/*
+ * Opens /dev/null in place of standard input, output or error where these are closed, so that no
+ * other file and no socket gets their numbers. With `fails`, reading or writing there still is an
+ * error. To be called before anything else is opened. Returns false with errno if that fails.
+ */
+bool file_open_standard(bool fails) MUST_USE;
 
 #endif

@@ -3,11 +3,14 @@
  */
 #include "config.h"
 
+#include "base/file.h"
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/signals.h"
 
+#include <errno.h>
 #include <locale.h>
+#include <string.h>
 
 static int execute(struct invocation *invocation)
 {
@@ -25,9 +28,15 @@ static int execute(struct invocation *invocation)
 int main(int argc, char **argv)
 {
     struct invocation invocation;
+    text_no_memory = out_of_memory;
+    if (!file_open_standard(true)) {
+        complain("standard input, output or error is closed, and /dev/null can't be opened in its "
+                 "place: %s",
+                 strerrordesc_np(errno));
+        return STATUS_SYSTEM;
+    }
     /* For the widths of characters in top. NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
     setlocale(LC_CTYPE, "");
-    text_no_memory = out_of_memory;
     signals_start();
     bool good = command_line_parse(argc, argv, &invocation, stderr);
     int status = good ? execute(&invocation) : STATUS_USAGE;

@@ -11,6 +11,7 @@
 #include "config.h"
 
 #include "admin/admin.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "daemon/control.h"
 #include "daemon/credentials.h"
@@ -632,8 +633,12 @@ int main(int argc, char **argv)
     struct daemon *d = &daemon_;
     struct settings *settings = &d->control.reload.settings;
     int status = PROCESS_EXIT_GOOD;
-    if (!process_open_standard())
+    if (!file_open_standard(false)) {
+        log_error("standard input, output or error is closed, and /dev/null can't be opened in its "
+                  "place: %s",
+                  strerrordesc_np(errno));
         return PROCESS_EXIT_SETUP;
+    }
     if (!upgrade_init(&d->upgrade, argv))
         return PROCESS_EXIT_SETUP;
     if (!settings_init(settings)) {

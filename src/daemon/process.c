@@ -36,19 +36,6 @@ void process_allow_abrupt_end(void)
     CHECK(pthread_sigmask(SIG_UNBLOCK, &set, NULL) == 0);
 }
 
-bool process_open_standard(void)
-{
-    /* In rising order: open returns the lowest free number, so each one fills its own gap. */
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF && open("/dev/null", O_RDWR) != fd) {
-            log_error("standard descriptor %d is closed, and /dev/null can't be opened: %s", fd,
-                      strerrordesc_np(errno));
-            return false;
-        }
-    }
-    return true;
-}
-
 uint64_t process_raise_descriptors(void)
 {
     struct rlimit limit;

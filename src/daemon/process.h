@@ -34,12 +34,6 @@ void process_block_signals(sigset_t *set_r);
 /* Unblocks SIGTERM and SIGINT: the next one ends the process at once. */
 void process_allow_abrupt_end(void);
 
-/*
- * Opens /dev/null in place of standard input, output or error where these are closed, so that no
- * socket gets their numbers. Returns false if that fails.
- */
-bool process_open_standard(void) MUST_USE;
-
 /* Raises the limit of descriptors to the hard limit. Returns the limit then; 0: not known. */
 uint64_t process_raise_descriptors(void);
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
 FAILED, USAGE = 1, 2
 
 
-def start_bench(*args):
+def start_bench(*args, preexec=None):
     if "-n" in args and "-s" not in args:
         args += ("-s", 0)  # as long as that takes, not 5 s
     return subprocess.Popen(
@@ -39,6 +39,7 @@ def start_bench(*args):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=preexec,
     )
 
 
@@ -665,6 +666,22 @@ def test_a_signal_while_it_connects():
         child.send_signal(signal.SIGTERM)
         done = finish(child)
         assert done.status == FAILED and "interrupted" in done.err
+
+
+def test_closed_standard_descriptors_do_no_harm():
+    asked = threading.Event()
+
+    def silent(_, sock):
+        while sock.recv(65536):
+            asked.set()
+
+    with Toy(silent) as toy:
+        child = start_bench("pairs", "-t", toy.target, preexec=lambda: os.closerange(0, 3))
+        assert asked.wait(wire.DEADLINE)
+        for fd in range(3):
+            assert os.readlink("/proc/%d/fd/%d" % (child.pid, fd)) == "/dev/null"
+        child.send_signal(signal.SIGTERM)
+        assert finish(child).status == FAILED
 
 
 def test_a_bar_on_a_terminal_only(daemon):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
     not ctl.have_counterctl(), reason="COUNTERCTL names no program"
 )  # fmt: skip
 
-NO, USAGE, UNAVAILABLE, TEMPORARY, PROTOCOL = 1, 64, 69, 75, 76
+NO, USAGE, UNAVAILABLE, OUTPUT, TEMPORARY, PROTOCOL = 1, 64, 69, 74, 75, 76
 DENIED, LOST, NOT_EXECUTABLE, NOT_FOUND = 77, 79, 126, 127
 
 SLEEP = ("sh", "-c", "echo ready; exec sleep 1000")
@@ -233,6 +233,21 @@ def test_watch_ends_when_nobody_reads(serve):
         running.child.stdout.close()
         fake.say(EVENTS)
         assert running.child.wait(wire.DEADLINE) == 128 + signal.SIGPIPE
+
+
+def test_closed_standard_descriptors_do_no_harm(serve):
+    fake = serve(lambda line: None)
+    command = ("run", "--pool", "p", "--", "true")
+    with ctl.Running(*fake.at, *command, preexec=lambda: os.closerange(0, 3)) as running:
+        fake.wait_lines(1)
+        for fd in range(3):
+            assert os.readlink("/proc/%d/fd/%d" % (running.pid, fd)) == "/dev/null"
+
+
+def test_output_that_is_closed_is_said(serve):
+    fake = serve(POOL + "\n")
+    done = ctl.run(*fake.at, "pool", "list", preexec=lambda: os.close(1))
+    assert done.status == OUTPUT and "standard output" in done.err
 
 
 # --- run --pool ----------------------------------------------------------------------------------
