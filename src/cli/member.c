@@ -19,11 +19,15 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* A name's bytes behind the host's: two numbers and two dashes. */
 #define NUMBERS_MAX 32
+
+/* A longer line READY makes no request. */
+#define READY_MAX POOLS_REQUEST_ROOM
 
 /* What a slot has. */
 struct place {
@@ -31,6 +35,7 @@ struct place {
     uint32_t slot;
     struct text name; /* of the member */
     struct text said; /* "READY" and the words behind it */
+    bool is_saying;   /* that line has not ended */
     uint32_t joins;   /* JOINs without an answer; that of the member is the last */
     struct runner runner;
 };
@@ -214,24 +219,44 @@ static void on_checked(void *owner, uint32_t slot)
 
 /* ---- commands ---------------------------------------------------------------------------- */
 
-/* Takes the line of the command's output that says that it is ready. */
-static bool take_line(void *owner, struct bytes line)
+/* The command has said READY: the member joins, or its start has failed. What was said is never
+   printed, because the value may be a secret. */
+static void ready(struct place *place)
 {
-    struct place *place = owner;
     struct supplier *s = place->supplier;
     struct pool_request request;
-    bool is_ready =
-        bytes_equal(line, bytes_of("READY")) || bytes_begin_with(line, bytes_of("READY "));
-    if (!is_ready || supply_state(&s->supply, place->slot) != SLOT_STARTING)
-        return false;
-    text_add(&place->said, line.data, line.len);
-    if (make_join(s, text_bytes(&place->name), text_bytes(&place->said), &request)) {
+    size_t head = strlen("READY ");
+    if (place->said.len <= READY_MAX &&
+        make_join(s, text_bytes(&place->name), text_bytes(&place->said), &request)) {
         supply_ready(&s->supply, place->slot, clock_mono_ns());
-    } else {
-        complain("%s: not of the form \"READY [VALUE] [K=V]...\": \"%.*s\"", text_str(&place->name),
-                 100, text_str(&place->said));
-        supply_stop(&s->supply, place->slot, true);
+        return;
     }
+    if (place->said.len > READY_MAX ||
+        (place->said.len > head && strcspn(place->said.data + head, " ") > POOLS_VALUE_MAX))
+        complain("%s: its READY line is too long: a value has up to %d bytes, the line up to %d; "
+                 "have the value name a file, or leave attributes out",
+                 text_str(&place->name), POOLS_VALUE_MAX, READY_MAX);
+    else
+        complain("%s: its READY line, which is not shown, is not of the form \"READY [VALUE] "
+                 "[K=V]...\"",
+                 text_str(&place->name));
+    supply_stop(&s->supply, place->slot, true);
+}
+
+/* Takes the lines of the command's output that say that it is ready. The first one counts; none is
+   passed on, because its value may be a secret. */
+static bool take_line(void *owner, struct bytes part, bool is_last)
+{
+    struct place *place = owner;
+    if (!place->is_saying && !bytes_equal(part, bytes_of("READY")) &&
+        !bytes_begin_with(part, bytes_of("READY ")))
+        return false;
+    place->is_saying = !is_last;
+    if (supply_state(&place->supplier->supply, place->slot) != SLOT_STARTING)
+        return true;
+    text_add(&place->said, part.data, part.len);
+    if (is_last || place->said.len > READY_MAX)
+        ready(place);
     return true;
 }
 
@@ -285,6 +310,7 @@ static void start(struct supplier *s, uint32_t slot)
     char number[NUMBER_TEXT];
     name_place(s, place);
     text_clear(&place->said);
+    place->is_saying = false;
     if (s->supply.rules.is_single)
         return;
     snprintf(number, sizeof number, "%u", slot);

@@ -16,25 +16,39 @@ static void remove_bytes(struct relay *relay, size_t at, size_t len)
     relay->len -= len;
 }
 
-/* Offers the lines that are complete, and marks the others as passed on. */
+/* Offers a part of a line, unless it belongs to one that is passed on. Returns true if it is
+   taken. */
+static bool offer(struct relay *relay, struct bytes part, bool is_last)
+{
+    bool is_taken =
+        relay->line != LINE_PASSES && relay->take && relay->take(relay->owner, part, is_last);
+    if (relay->line == LINE_BEGINS)
+        relay->line = is_taken ? LINE_IS_TAKEN : LINE_PASSES;
+    is_taken = relay->line == LINE_IS_TAKEN;
+    if (is_last)
+        relay->line = LINE_BEGINS;
+    return is_taken;
+}
+
+/* Offers the lines that are complete, the parts of those that are too long to wait for, and at the
+   end the last line without an end. Marks the others as passed on. */
 static void pass_lines(struct relay *relay)
 {
-    const uint8_t *end;
-    while ((end = memchr(relay->data + relay->passed, '\n', relay->len - relay->passed))) {
-        const uint8_t *line = relay->data + relay->passed;
-        size_t len = (size_t)(end - line);
-        bool is_whole = !relay->is_amid;
-        relay->is_amid = false;
-        if (is_whole && relay->take && relay->take(relay->owner, bytes_at(line, len)))
-            remove_bytes(relay, relay->passed, len + 1);
+    while (relay->len > relay->passed) {
+        const uint8_t *part = relay->data + relay->passed;
+        size_t left = relay->len - relay->passed;
+        const uint8_t *end = memchr(part, '\n', left);
+        bool is_full = relay->passed == 0 && relay->len == RELAY_SIZE;
+        if (!end && !is_full && !relay->is_at_end)
+            return;
+        size_t len = end ? (size_t)(end - part) : left, with_end = end ? len + 1 : len;
+        if (offer(relay, bytes_at(part, len), end || relay->is_at_end))
+            remove_bytes(relay, relay->passed, with_end);
         else
-            relay->passed += len + 1;
+            relay->passed += with_end;
     }
-    /* The rest of a long line, or the last one without an end. */
-    if ((relay->passed == 0 && relay->len == RELAY_SIZE) || relay->is_at_end) {
-        relay->is_amid = relay->len > relay->passed;
-        relay->passed = relay->len;
-    }
+    if (relay->is_at_end && relay->line == LINE_IS_TAKEN)
+        (void)offer(relay, (struct bytes){0}, true);
 }
 
 /* Writes what is passed on. Returns false when our output takes nothing now. Bytes that it can't

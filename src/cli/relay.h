@@ -16,9 +16,11 @@
 
 /* Zero-initialise, then set take and owner. */
 struct relay {
-    /* Called with each line, without its end. Returns true to keep it from our output. It may not
-       close the relay. NULL: all lines are passed on. */
-    bool (*take)(void *owner, struct bytes line);
+    /* Called with each line, without its end, or with the first RELAY_SIZE bytes of a longer one.
+       Returns true to keep the line from our output; it then gets the other parts of the line too,
+       the last one with `is_last`, perhaps empty. It may not close the relay. NULL: all lines are
+       passed on. */
+    bool (*take)(void *owner, struct bytes part, bool is_last);
     void *owner;
     /* private to relay.c */
     struct loop *loop; /* NULL: closed */
@@ -26,7 +28,7 @@ struct relay {
     struct watch in, out;
     uint8_t data[RELAY_SIZE];
     size_t len, passed; /* bytes in data, and how many of them we pass on */
-    bool is_amid;       /* the next byte belongs to a line that was passed on in part */
+    enum { LINE_BEGINS, LINE_PASSES, LINE_IS_TAKEN } line; /* the line of the next byte */
     bool is_at_end;
 };
 

@@ -15,7 +15,7 @@
 /* Zero-initialise, then set the first three fields, and `input` if it is wanted. */
 struct runner {
     /* Called with each line of its output, as in struct relay. NULL: its output is ours. */
-    bool (*take)(void *owner, struct bytes line);
+    bool (*take)(void *owner, struct bytes part, bool is_last);
     /* The command has ended; how: the status of waitpid. With `leaves_some` others of its group
        still run, and it is called again when they are gone. */
     void (*on_end)(void *owner, int how, bool leaves_some);

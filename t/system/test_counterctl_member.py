@@ -130,12 +130,14 @@ def leave(running, peer, pool, members):
 
 
 def leave_quietly(running, peer):
-    """Ends it by TERM, with whatever it has to say."""
+    """Ends it by TERM, with whatever it has to say to the server. Returns how it ended."""
     running.signal(signal.SIGTERM)
     while peer.line() != "QUIT":
         peer.say("OK")
     peer.say("BYE")
-    assert running.wait().status == 128 + signal.SIGTERM
+    done = running.wait()
+    assert done.status == 128 + signal.SIGTERM
+    return done
 
 
 # --- what the server wants -----------------------------------------------------------------------
@@ -229,7 +231,7 @@ def test_there_are_never_more_than_max(server, started):
 
 
 def test_it_joins_when_it_is_ready(server, tmp_path):
-    script = "echo begin; cat %s; echo 'READY v:1 b=2 c=3'; echo READY; exec sleep 1000"
+    script = "echo begin; cat %s; echo 'READY v:1 b=2 c=3'; echo READY w; echo end; exec sleep 1000"
     os.mkfifo(tmp_path / "go")
     words = ("--ready", "--value", "v", "--attr", "a=1", "--attr", "b=1")
     with member(server, "p", *words, *shell(script % (tmp_path / "go"))) as running:
@@ -239,7 +241,7 @@ def test_it_joins_when_it_is_ready(server, tmp_path):
         (tmp_path / "go").write_text("between\n")
         name = peer.hears_join("p", "v:1 a=1 b=2 c=3")
         assert running.line() == "between"
-        assert running.line() == "READY"  # only the first one is for us
+        assert running.line() == "end"  # no READY is passed on
         leave(running, peer, "p", [name])
 
 
@@ -260,9 +262,31 @@ def test_a_wrong_ready_is_a_failed_start(server, tmp_path, said):
     command = shell("echo x >>%s; echo '%s'; exec sleep 1000" % (log, said))
     with member(server, "p", "--ready", *command) as running:
         peer = server.supplied("p", 1, 1)
-        assert "not of the form" in running.child.stderr.readline().decode()
+        complaint = running.child.stderr.readline().decode()
+        assert "not of the form" in complaint and said not in complaint
         wire.poll(lambda: log.read_text() == "x\nx\n", "it is started again")
         assert peer.is_silent()
+
+
+@pytest.mark.parametrize("size", [4090, 4091, 4096])
+def test_a_long_value_joins(server, size):
+    command = shell("echo READY %s a=1; exec sleep 1000" % ("x" * size))
+    with member(server, "p", "--ready", *command) as running:
+        peer = server.supplied("p", 1, 1)
+        name = peer.hears_join("p", "x" * size + " a=1")
+        leave(running, peer, "p", [name])
+
+
+@pytest.mark.parametrize("size", [4097, 8187, 100000])
+def test_a_value_that_is_too_long_is_said_and_not_shown(server, size):
+    command = shell("head -c 100000 /dev/zero | tr '\\0' x | (printf 'READY '; head -c %d; echo; "
+                    "exec sleep 1000)" % size)  # fmt: skip
+    with member(server, "p", "--ready", *command) as running:
+        peer = server.supplied("p", 1, 1)
+        complaint = running.child.stderr.readline().decode()
+        assert "too long" in complaint
+        done = leave_quietly(running, peer)
+        assert "xx" not in complaint + done.out + done.err
 
 
 def test_a_start_that_takes_too_long_is_ended(server, started):

@@ -16,16 +16,19 @@ struct story {
     struct loop loop;
     struct relay relay;
     int to, out;
-    char taken[200]; /* lines, with a "|" behind each */
+    char taken[4 * RELAY_SIZE]; /* lines, with a "," between their parts and a "|" behind each */
+    bool is_amid;               /* in a line that was taken */
 };
 
-static bool take(void *owner, struct bytes line)
+static bool take(void *owner, struct bytes part, bool is_last)
 {
     struct story *story = owner;
-    if (line.len == 0 || line.data[0] != '!')
+    if (!story->is_amid && (part.len == 0 || part.data[0] != '!'))
         return false;
-    strncat(story->taken, (const char *)line.data, line.len);
-    strcat(story->taken, "|");
+    story->is_amid = !is_last;
+    if (part.len > 0)
+        strncat(story->taken, (const char *)part.data, part.len);
+    strcat(story->taken, is_last ? "|" : ",");
     return true;
 }
 
@@ -103,24 +106,25 @@ TEST(lines_are_passed_on_whole_and_without_those_taken)
 }
 END_TEST
 
-TEST(at_the_end_the_last_line_may_be_open)
+TEST(at_the_end_a_line_may_be_open)
 {
     struct story *story = begin();
     write_text(story, "one\n!two");
     close(story->to);
     run(story);
-    ck_assert_str_eq(read_out(story), "one\n!two");
-    ck_assert_str_eq(story->taken, "");
+    ck_assert_str_eq(read_out(story), "one\n");
+    ck_assert_str_eq(story->taken, "!two|");
     ck_assert_ptr_null(story->relay.loop);
     end(story);
 }
 END_TEST
 
-TEST(a_long_line_comes_in_parts_and_none_of_them_is_taken)
+TEST(a_long_line_that_is_not_taken_is_passed_on_in_parts)
 {
     static char line[3 * RELAY_SIZE];
     struct story *story = begin();
     memset(line, '!', sizeof line - 2);
+    line[0] = '.';
     line[sizeof line - 2] = '\n';
     write_text(story, line);
     ck_assert_str_eq(read_out(story), line);
@@ -128,6 +132,35 @@ TEST(a_long_line_comes_in_parts_and_none_of_them_is_taken)
     write_text(story, "!one\n");
     ck_assert_str_eq(story->taken, "!one|");
     end(story);
+}
+END_TEST
+
+/* Writes a line of so many bytes that is taken, and "one\n" or the end behind it. */
+static void write_taken(struct story *story, size_t len, bool is_end)
+{
+    static char line[3 * RELAY_SIZE];
+    memset(line, '!', len);
+    strcpy(line + len, is_end ? "" : "\none\n");
+    write_text(story, line);
+    if (is_end)
+        close(story->to);
+    run(story);
+    ck_assert_str_eq(read_out(story), is_end ? "" : "one\n");
+    ck_assert_uint_eq(strlen(story->taken), len + len / RELAY_SIZE + 1);
+    ck_assert(strchr(story->taken, '|') == story->taken + strlen(story->taken) - 1);
+    ck_assert_uint_eq(strcspn(story->taken, ",|"), len < RELAY_SIZE ? len : RELAY_SIZE);
+    end(story);
+}
+
+TEST(a_long_line_is_taken_in_parts_and_nothing_of_it_is_passed_on)
+{
+    static const size_t lens[] = {RELAY_SIZE - 1, RELAY_SIZE, RELAY_SIZE + 1, 2 * RELAY_SIZE + 7};
+    for (size_t i = 0; i < ARRAY_SIZE(lens); i++)
+        for (int is_end = 0; is_end < 2; is_end++) {
+            struct story *story = begin();
+            story->taken[0] = '\0';
+            write_taken(story, lens[i], is_end);
+        }
 }
 END_TEST
 
@@ -189,8 +222,9 @@ END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(lines_are_passed_on_whole_and_without_those_taken),
-    UNIT(at_the_end_the_last_line_may_be_open),
-    UNIT(a_long_line_comes_in_parts_and_none_of_them_is_taken),
+    UNIT(at_the_end_a_line_may_be_open),
+    UNIT(a_long_line_that_is_not_taken_is_passed_on_in_parts),
+    UNIT(a_long_line_is_taken_in_parts_and_nothing_of_it_is_passed_on),
     UNIT(a_line_of_full_size_stays_whole),
     UNIT(while_nobody_reads_our_output_it_waits),
     UNIT(what_nobody_will_read_is_dropped),
