@@ -18,6 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* All commands that run. */
+static struct child *running;
+
 /* ---- start ------------------------------------------------------------------------------- */
 
 /* True if `list` has an entry for the name of a variable, "NAME=value". */
@@ -103,6 +106,10 @@ static void reap(void *owner, short revents)
     (void)revents;
     if (waitid(P_PIDFD, (id_t)child->watch.fd, &about, WEXITED | WNOHANG) != 0 || !about.si_pid)
         return;
+    struct child **at = &running;
+    while (*at != child)
+        at = &(*at)->next;
+    *at = child->next;
     watch_clear(child->loop, &child->watch);
     timer_clear(child->loop, &child->kill);
     close(child->watch.fd);
@@ -158,6 +165,7 @@ static int start(struct child *child, char **argv, int output, int *fd_r, bool *
         discard(pid);
     if (error)
         close_if_open(fd);
+    child->pid = pid;
     child->group = child->is_apart && !error ? pid : 0;
     *fd_r = fd;
     return error;
@@ -183,6 +191,8 @@ int child_start(struct child *child, struct loop *loop, char **argv)
     child->watch = (struct watch){.on_ready = reap, .owner = child};
     child->kill = (struct timer){.on_due = kill_it, .owner = child};
     watch_set(loop, &child->watch, fd, POLLIN);
+    child->next = running;
+    running = child;
     return STATUS_OK;
 }
 
@@ -191,6 +201,14 @@ int child_start(struct child *child, struct loop *loop, char **argv)
 bool child_runs(const struct child *child)
 {
     return child->watch.place > 0;
+}
+
+bool child_has_pid(pid_t pid)
+{
+    const struct child *child = running;
+    while (child && child->pid != pid)
+        child = child->next;
+    return child != NULL;
 }
 
 void child_signal(const struct child *child, int number)

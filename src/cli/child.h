@@ -38,7 +38,9 @@ struct child {
     struct loop *loop;
     struct watch watch; /* of the pidfd; set while the process runs */
     struct timer kill;
-    pid_t group; /* of a command that is apart; 0: none */
+    pid_t pid;          /* while the process runs */
+    pid_t group;        /* of a command that is apart; 0: none */
+    struct child *next; /* of all that run */
 };
 
 /*
@@ -60,6 +62,9 @@ void child_terminate(struct child *child, int64_t grace_ns);
 /* After the end of a command that is apart: sends a signal (0: none) to what is left of its group.
    Returns false when nothing is left, and always from then on. */
 bool child_signal_rest(struct child *child, int number);
+
+/* True if a command that was started, and whose end was not reported yet, has that number. */
+bool child_has_pid(pid_t pid);
 
 /* The exit status for `how` (of on_end): the command's own, or 128 plus the signal's number. */
 int child_status(int how);

@@ -493,6 +493,8 @@ static void on_signal(void *owner, const struct signalfd_siginfo *taken)
 static int supply(struct supplier *s)
 {
     int status = signals_begin(s->loop);
+    if (status == STATUS_OK)
+        status = reaper_watch(s->loop);
     if (status != STATUS_OK)
         return status;
     signals_handle(on_signal, s);
@@ -623,8 +625,10 @@ int do_member(struct invocation *invocation)
     struct supplier supplier;
     int status = STATUS_USAGE;
     init(&supplier, invocation);
-    if (check_numbers(&invocation->options) && check_words(&supplier) && reaper_begin(&status))
+    if (check_numbers(&invocation->options) && check_words(&supplier) && reaper_begin(&status)) {
         status = supply(&supplier);
+        reaper_end();
+    }
     free_supplier(&supplier);
     return status;
 }

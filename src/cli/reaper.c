@@ -18,13 +18,8 @@
 /* In the child: its parent. */
 static pid_t reaper;
 
-bool reaper_is_gone(void)
-{
-    return getppid() != reaper;
-}
-
-/* Kills our children that can be killed. Returns true if there is one. */
-static bool kill_children(void)
+/* Calls `visit` for each of our children. Returns true if it returned true for any. */
+static bool visit_children(bool (*visit)(pid_t pid))
 {
     char path[64];
     int pid;
@@ -32,10 +27,22 @@ static bool kill_children(void)
     snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
     FILE *list = fopen(path, "re");
     while (list && fscanf(list, "%d", &pid) == 1) /* NOLINT(cert-err34-c): written by the kernel */
-        any |= kill(pid, SIGKILL) == 0;
+        any |= visit(pid);
     if (list)
         fclose(list);
     return any;
+}
+
+static bool kill_one(pid_t pid)
+{
+    return kill(pid, SIGKILL) == 0;
+}
+
+/* Kills and reaps all our children that can be killed, and theirs, which we adopt. */
+static void kill_all(void)
+{
+    while (visit_children(kill_one))
+        waitpid(-1, NULL, 0);
 }
 
 /* Reaps what has ended. Returns true when the child has; *how_r is its status of waitpid. */
@@ -84,6 +91,7 @@ bool reaper_begin(int *status_r)
     pid_t child = fork();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
+        prctl(PR_SET_CHILD_SUBREAPER, 1); /* not inherited */
         sigaction(SIGCHLD, &before, NULL);
         pthread_sigmask(SIG_SETMASK, &mask, NULL);
         if (!reaper_is_gone())
@@ -96,7 +104,51 @@ bool reaper_begin(int *status_r)
         return false;
     }
     *status_r = child_status(wait_child(child, &taken));
-    while (is_alone && kill_children())
-        waitpid(-1, NULL, 0);
+    if (is_alone)
+        kill_all();
     return false;
+}
+
+/* ---- in the child ------------------------------------------------------------------------ */
+
+bool reaper_is_gone(void)
+{
+    return getppid() != reaper;
+}
+
+/* Reaps a process that we have adopted, if it has ended. child.c reaps what it has started. */
+static bool reap_adopted(pid_t pid)
+{
+    return !child_has_pid(pid) && waitpid(pid, NULL, WNOHANG) == pid;
+}
+
+static void on_ends(void *owner, short revents)
+{
+    const struct watch *watch = owner;
+    struct signalfd_siginfo taken;
+    (void)revents;
+    while (read(watch->fd, &taken, sizeof taken) > 0)
+        ;
+    (void)visit_children(reap_adopted);
+}
+
+int reaper_watch(struct loop *loop)
+{
+    static struct watch ends = {.on_ready = on_ends, .owner = &ends};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd < 0) {
+        complain("no descriptor for ends of processes: %s", strerrordesc_np(errno));
+        return STATUS_SYSTEM;
+    }
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    watch_set(loop, &ends, fd, POLLIN);
+    return STATUS_OK;
+}
+
+void reaper_end(void)
+{
+    kill_all();
 }

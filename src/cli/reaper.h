@@ -2,16 +2,14 @@
  * reaper.h - nothing that we have started outlives us, in whatever way we end.
  *
  * The program goes on in a child process. The parent, the reaper, does nothing but wait: it passes
- * signals on to the child, adopts every process whose parent has ended, and reaps it. When the
- * child has ended, by itself or killed, the reaper kills what is left and exits. When the reaper is
- * killed, the child gets TERM and ends everything itself.
+ * signals on to the child, and when the child has ended, by itself or killed, it kills what is left
+ * and exits. When the reaper is killed, the child gets TERM and ends everything itself. Each adopts
+ * the processes below it whose parents have ended, so they are found whichever of both is killed.
  */
 #ifndef CLI_REAPER_H
 #define CLI_REAPER_H
 
-#include "base/check.h"
-
-#include <stdbool.h>
+#include "cli/loop.h"
 
 /*
  * Returns true in the child. Returns false in the reaper when all is over, or when the system
@@ -23,5 +21,12 @@ bool reaper_begin(int *status_r) MUST_USE;
 
 /* In the child: true when the reaper has ended. */
 bool reaper_is_gone(void);
+
+/* In the child, after signals_begin: reaps adopted processes when they end. Returns STATUS_OK, or
+   STATUS_SYSTEM after printing why not. */
+int reaper_watch(struct loop *loop) MUST_USE;
+
+/* In the child, at its end: kills all that it or its commands have started. */
+void reaper_end(void);
 
 #endif

@@ -736,6 +736,8 @@ static int run_places(struct work *work)
 {
     struct loop *loop = &work->invocation->loop;
     int status = signals_begin(loop);
+    if (status == STATUS_OK)
+        status = reaper_watch(loop);
     for (size_t i = 0; i < work->count; i++) {
         struct place *place = &work->places[i];
         *place = (struct place){.work = work,
@@ -817,6 +819,7 @@ int do_work(struct invocation *invocation)
         if (!work.places)
             out_of_memory();
         status = run_places(&work);
+        reaper_end();
     }
     free(work.places);
     text_free(&work.tubes);

@@ -367,13 +367,14 @@ def test_two_hundred_jobs_of_which_some_fail(server, tmp_path):
 
 
 def test_a_killed_worker_leaves_nothing_and_its_job_comes_back(server, tmp_path):
-    pids = str(tmp_path / "pids")
+    pid, apart = str(tmp_path / "pid"), str(tmp_path / "apart")
+    script = "setsid sh -c 'echo $$ >%s; exec sleep 1000' & echo $$ >%s; wait" % (apart, pid)
     server.put("t", "x")
-    with server.work("t", *sleeper(pids)) as running:
-        command = wait_pid(pids)
+    with server.work("t", "--", "sh", "-c", script) as running:
+        pids = wait_pid(pid), wait_pid(apart)
         assert server.counts("t") == (0, 0, 1, 0)
         running.signal(signal.SIGKILL)
-        wire.poll(lambda: not is_there(command), "the command has ended")
+        wire.poll(lambda: not any(map(is_there, pids)), "all that it started has ended")
         wire.poll(lambda: server.counts("t") == (1, 0, 0, 0), "the job is back")
     assert server.ctl("work", "t", "--once", "--", "sh", "-c", "echo $COUNTER_JOB_TRY").out == "2\n"
 
