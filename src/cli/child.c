@@ -53,6 +53,23 @@ static char **make_environment(char *const *changes)
     return made;
 }
 
+/* True if the system takes all variables: Linux takes up to 32 pages for each, with the NUL at its
+   end. Prints which one is too long. */
+static bool check_variables(const char *command, char *const *list)
+{
+    size_t most = 32 * (size_t)sysconf(_SC_PAGESIZE) - 1;
+    for (; list && *list; list++) {
+        size_t len = strlen(*list);
+        if (len <= most)
+            continue;
+        complain("%s is not executed: the variable %.*s would have %zu bytes, and the system takes "
+                 "up to %zu with the name; hand fewer or shorter values to one command",
+                 command, (int)strcspn(*list, "="), *list, len, most);
+        return false;
+    }
+    return true;
+}
+
 /* In the new process: sets its standard input, which is empty if it is apart and has none. Returns
    false with errno. */
 static bool set_input(const struct child *child)
@@ -176,6 +193,8 @@ int child_start(struct child *child, struct loop *loop, char **argv)
     int ends[2], fd = -1;
     bool is_started = false;
     CHECK(!child_runs(child));
+    if (!check_variables(argv[0], child->environment))
+        return STATUS_NOT_EXECUTABLE;
     int error = make_output(child, ends) ? start(child, argv, ends[1], &fd, &is_started) : errno;
     close_if_open(ends[1]);
     if (error) {
@@ -184,7 +203,8 @@ int child_start(struct child *child, struct loop *loop, char **argv)
             complain("no process for %s: %s", argv[0], strerrordesc_np(error));
             return STATUS_SYSTEM;
         }
-        complain("%s: %s", argv[0], strerrordesc_np(error));
+        complain("%s: %s%s", argv[0], strerrordesc_np(error),
+                 error == E2BIG ? ": its arguments and its environment together (ulimit -s)" : "");
         return error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
     }
     child->loop = loop;

@@ -312,6 +312,15 @@ def test_a_command_that_is_not_there_leaves_the_member_as_it_was(serve):
     assert done.status == NOT_FOUND and fake.lines[1] == "RETURN 7"
 
 
+def test_members_that_no_variable_can_hold_are_said_and_given_back(serve):
+    lines = ["TAKEN p m%d %d %s\n" % (i, i, "x" * 4096) for i in range(1, 33)]
+    fake = serve("".join(lines), *["RETURNED\n"] * 32)
+    done = ctl.run(*fake.at, "run", "--pool", "p", "--count=32", "--", "echo", "ran")
+    assert (done.status, done.out) == (NOT_EXECUTABLE, "")
+    assert "COUNTER_VALUE would have 131117 bytes" in done.err and "xx" not in done.err
+    assert fake.lines[1:] == ["RETURN %d" % i for i in range(1, 33)]
+
+
 def test_a_member_that_was_taken_away_is_79(serve):
     fake = serve("TAKEN p m 7 -\nTAKEN p n 8 -\n", "GONE\n", "RETURNED\n")
     done = ctl.run(*fake.at, "run", "--pool", "p", "--count", "2", "--", "sh", "-c", "exit 3")

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -126,6 +127,30 @@ TEST(what_can_not_be_executed_is_told_at_once)
     loop_free(&loop);
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
     ck_assert_int_eq(errno, ECHILD);
+}
+END_TEST
+
+TEST(a_variable_may_be_as_long_as_the_system_takes)
+{
+    static char variable[32 * 4096 + 2] = "CHILD_TEST=";
+    size_t most = 32 * (size_t)sysconf(_SC_PAGESIZE) - 1;
+    struct loop loop = {0};
+    struct run run = begin(&loop);
+    unsigned left = 1;
+    char command[] = "true", *argv[] = {command, NULL}, *list[] = {variable, NULL};
+    if (most > sizeof variable - 2) /* other pages */
+        return;
+    memset(variable + strlen(variable), 'x', most + 1 - strlen(variable));
+    run.child.environment = list;
+    ck_assert_int_eq(child_start(&run.child, &loop, argv), STATUS_NOT_EXECUTABLE);
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+    variable[most] = '\0';
+    run.child.owner = &run;
+    run.left = &left;
+    ck_assert_int_eq(child_start(&run.child, &loop, argv), STATUS_OK);
+    ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+    ck_assert_int_eq(run.how, 0);
+    loop_free(&loop);
 }
 END_TEST
 
@@ -348,6 +373,7 @@ END_TEST
 static const struct unit_test tests[] = {
     UNIT(a_command_ends_as_it_does),
     UNIT(what_can_not_be_executed_is_told_at_once),
+    UNIT(a_variable_may_be_as_long_as_the_system_takes),
     UNIT(it_gets_variables_and_its_output_is_read),
     UNIT(without_a_command_there_is_no_pipe),
     UNIT(a_command_that_is_apart_has_its_group_and_no_input),
