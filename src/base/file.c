@@ -3,8 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
+
+static bool is_null(const struct stat *status)
+{
+    return S_ISCHR(status->st_mode) && status->st_rdev == makedev(1, 3);
+}
 
 int file_open_regular(const char *path)
 {
@@ -15,7 +22,7 @@ int file_open_regular(const char *path)
     int error = 0;
     if (fstat(fd, &status) != 0)
         error = errno;
-    else if (S_ISREG(status.st_mode))
+    else if (S_ISREG(status.st_mode) || is_null(&status))
         return fd;
     else if (S_ISDIR(status.st_mode))
         error = EISDIR;

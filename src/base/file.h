@@ -7,8 +7,9 @@
 #include <stdbool.h>
 
 /*
- * Opens a regular file to read it. Never waits, not even for the writer of a pipe. Returns a
- * descriptor; -1 with errno, which is 0 for a special file.
+ * Opens a regular file to read it, or /dev/null, which is an empty one. Never waits, not even for
+ * the writer of a pipe: a reload could not read one again. Returns a descriptor; -1 with errno,
+ * which is 0 for another special file.
  */
 int file_open_regular(const char *path) MUST_USE;
 

@@ -27,8 +27,8 @@ enum config_file_status {
 };
 
 /*
- * Sets the options in the regular file at `path`. Prints each mistake to `err` as "counterd:
- * PATH:LINE: ...". After CONFIG_FILE_BAD some options may have been set.
+ * Sets the options in the file at `path`: a regular one, or /dev/null. Prints each mistake to `err`
+ * as "counterd: PATH:LINE: ...". After CONFIG_FILE_BAD some options may have been set.
  */
 enum config_file_status config_file_load(struct settings *settings, const char *path,
                                          FILE *err) MUST_USE;

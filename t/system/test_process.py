@@ -212,6 +212,14 @@ def test_t_finds_what_can_never_start(option):
     assert option.split("=")[1] in err or "nothing to serve" in err
 
 
+def test_dev_null_is_an_empty_file(start):
+    assert run("-t", "-f", "/dev/null") == (0, "counterd: /dev/null is good\n", "")
+    daemon = start(args=["-f", "/dev/null"])
+    assert "reload: done: 0 changed" in daemon.reload()
+    with daemon.text_client() as client:
+        assert client.ask("ACQ4ME k 1 1 1") == "LOCKED"
+
+
 @pytest.mark.parametrize("flag", ["-h", "-V", "-t"])
 def test_output_that_cannot_be_written_is_an_error(flag):
     with open("/dev/full", "wb") as full:

@@ -293,6 +293,13 @@ TEST(what_cannot_be_read_is_a_mistake)
     ck_assert_str_eq(said(&frame), "counterd: c.conf: cannot be read: Not a regular file\n");
     unlink(frame.path);
 
+    ck_assert_int_eq(config_file_load(&frame.settings, "/dev/zero", listen_for_errors(&frame)),
+                     CONFIG_FILE_BAD);
+    ck_assert_str_eq(said(&frame), "counterd: /dev/zero: cannot be read: Not a regular file\n");
+    ck_assert_int_eq(config_file_load(&frame.settings, "/dev/null", listen_for_errors(&frame)),
+                     CONFIG_FILE_READ);
+    ck_assert_str_eq(said(&frame), "");
+
     write_text(&frame, "");
     ck_assert_int_eq(chmod(frame.path, 0), 0);
     if (access(frame.path, R_OK) != 0) { /* root can read it anyway */
