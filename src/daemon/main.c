@@ -556,8 +556,17 @@ static enum process_exit run(struct daemon *d)
     return ready ? PROCESS_EXIT_GOOD : PROCESS_EXIT_SETUP;
 }
 
+/* Checks again what the options name, as the daemon's user, if that is another one. It stays that.
+ */
+static bool fit_its_user(struct settings *settings)
+{
+    if (geteuid() != 0 || (!settings->user && !settings->group))
+        return true;
+    return process_drop_root(settings->user, settings->group) && options_fit(settings, stderr);
+}
+
 /* -t: checks the configuration, everything but listening, and prints the result. */
-static enum process_exit check(const struct settings *settings)
+static enum process_exit check(struct settings *settings)
 {
     char notice[NOTICE_SIZE];
     char reason[SANDBOX_REASON_SIZE];
@@ -570,6 +579,8 @@ static enum process_exit check(const struct settings *settings)
         options_complain(stderr, "security.sandbox: %s; set it to false to run without", reason);
         return PROCESS_EXIT_SETUP;
     }
+    if (!fit_its_user(settings))
+        return PROCESS_EXIT_SETUP;
     for (size_t i = 0; options_protocol_at(i); i++) {
         if (settings_protocol(settings, i)->ignored_keys[0]) {
             options_ignored_text(settings, i, notice, sizeof(notice));
@@ -585,14 +596,12 @@ static enum process_exit check(const struct settings *settings)
  * The check before an upgrade, without any state: the configuration is good, and this process can
  * become the daemon's user.
  */
-static enum process_exit check_upgrade(const struct upgrade *upgrade,
-                                       const struct settings *settings)
+static enum process_exit check_upgrade(const struct upgrade *upgrade, struct settings *settings)
 {
     if (!process_can_become(settings->user, settings->group))
         return PROCESS_EXIT_SETUP;
     enum process_exit status = check(settings);
-    if (status == PROCESS_EXIT_GOOD &&
-        (!process_drop_root(settings->user, settings->group) || !upgrade_answer(upgrade)))
+    if (status == PROCESS_EXIT_GOOD && !upgrade_answer(upgrade))
         status = PROCESS_EXIT_SETUP;
     return status;
 }

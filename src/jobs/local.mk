@@ -15,5 +15,5 @@ noinst_LIBRARIES += libstore.a
 EXTRA_DIST += src/jobs/store.md
 libstore_a_SOURCES = src/jobs/store.h src/jobs/store_sqlite.h src/jobs/store_sqlite.c \
 	src/jobs/store_sqlite_open.c src/jobs/store_sqlite_change.c src/jobs/store_sqlite_load.c \
-	src/jobs/store_sqlite_copy.c
+	src/jobs/store_sqlite_copy.c src/jobs/store_sqlite_rights.c
 libstore_a_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)

@@ -250,4 +250,11 @@ struct job_store_kind {
 
 extern const struct job_store_kind job_store_sqlite;
 
+/*
+ * Looks for a file of that store, or its folder, that the process's user may not read and write.
+ * Returns true if there is none. Else *reason_r (JOB_STORE_REASON bytes) says which it is, whose,
+ * who the process is, and what to do. What is not there, or cannot be looked at, counts as good.
+ */
+bool job_store_sqlite_may_use(const char *path, char *reason_r) MUST_USE;
+
 #endif

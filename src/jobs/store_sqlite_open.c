@@ -131,7 +131,11 @@ static enum job_store_status take_lock(struct sqlite_store *s, const char *path)
 {
     s->lock = open_beside(path, "-lock");
     if (s->lock < 0)
-        return store_fail_system(s, errno, "cannot open the lock file beside it");
+        return errno == ENOENT
+                   ? store_fail_because(s, JOB_STORE_ACCESS,
+                                        "No such file or directory: make its folder, and "
+                                        "give it to the user that counterd runs as")
+                   : store_fail_system(s, errno, "cannot open the lock file beside it");
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(s->lock, F_SETLK, &all) == 0)
         return JOB_STORE_OK;
@@ -374,7 +378,10 @@ enum job_store_status sqlite_can_open(struct job_store *store)
         return store_fail_because(s, JOB_STORE_NO_MEMORY, "no memory to look at it");
     second->lock = second->reserve = second->file = -1;
     enum job_store_status status = store_is_there(s);
-    if (status == JOB_STORE_OK) {
+    /* What this process has open, the next one has to open again. */
+    if (status == JOB_STORE_OK && !job_store_sqlite_may_use(s->path, store->reason)) {
+        status = JOB_STORE_ACCESS;
+    } else if (status == JOB_STORE_OK) {
         status = open_database(second, s->path);
         if (status == JOB_STORE_OK)
             status = know_head(second, &is_new);
@@ -452,6 +459,8 @@ enum job_store_status sqlite_open(const struct job_store_config *config, struct 
         *store_r = store;
         return JOB_STORE_OK;
     }
+    if (s->path && !job_store_sqlite_may_use(s->path, store->reason))
+        status = JOB_STORE_ACCESS; /* that is why, whatever SQLite makes of it */
     memcpy(reason_r, store->reason, JOB_STORE_REASON);
     sqlite_close(&store);
     return status;

@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A transaction has no more of either, so that answers do not wait for long. */
 #define CYCLE_WRITES 2000u
@@ -651,6 +652,7 @@ static bool is_path(const char *path)
 static bool check_settings(struct option_check *check)
 {
     const struct store_settings *settings = check->is;
+    _Static_assert(sizeof(check->reason) >= JOB_STORE_REASON, "it has room for the store's");
     if (!is_path(settings->path)) {
         check->row = STORE_ROW_PATH;
         snprintf(check->reason, sizeof(check->reason), "not an absolute path, such as \"%s\"",
@@ -660,7 +662,10 @@ static bool check_settings(struct option_check *check)
         snprintf(check->reason, sizeof(check->reason), "not an absolute path, such as \"%s\"",
                  "/var/backups/counterd");
     } else {
-        return true;
+        /* At a start as root, opening it tells; at a reload, root has given up its rights. */
+        check->row = STORE_ROW_PATH;
+        return !settings->path || !*settings->path || geteuid() == 0 ||
+               job_store_sqlite_may_use(settings->path, check->reason);
     }
     return false;
 }

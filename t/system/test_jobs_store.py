@@ -547,7 +547,53 @@ def of_nobody():
 def test_the_folder_is_not_writable(of_nobody):
     folder, _ = of_nobody
     said = refused("user=nobody", "jobs.path=%s/jobs.db" % folder)
-    assert re.search(r"error: jobs\.path: .*Permission denied", said), said
+    assert re.search(r"error: jobs\.path: .*: %s belongs to user root, with mode 0755, .* user nobody, "
+                     r"who may not write it: chown nobody %s, or set jobs\.path to" % (folder, folder), said), said  # fmt: skip
+
+
+def test_files_of_another_user(start, of_nobody):
+    """It was started as root once; the message says which file, whose, who counterd is, and what helps."""
+    folder, user = of_nobody
+    path = folder + "/jobs.db"
+    option = "jobs.path=" + path
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    daemon = start(*JOBS, option)
+    with daemon.job_client() as client:
+        assert client.put(b"of root") == 1
+    kill(daemon)
+
+    def said_of(name, owner="root", mode="0640", who="nobody"):
+        return "%s belongs to user %s, with mode %s, and counterd runs as user %s, who may not write it: " % (
+            name, owner, mode, who)  # fmt: skip
+
+    advice = "chown nobody %s*" % path
+    assert said_of(path) + advice in refused("user=nobody", option)
+    checked = subprocess.run(
+        [servers.COUNTERD, "-t", "-o", "user=nobody", "-o", option], stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert (checked.returncode, checked.stderr) == (2, "counterd: jobs.path: %s%s\n" % (said_of(path), advice))
+    subprocess.run(advice, shell=True, check=True)
+
+    daemon = start(*JOBS, "user=nobody", option)
+    with daemon.job_client() as client:
+        assert client.fetch("reserve-with-timeout 0")[1] == b"of root"
+    for ending in ("-wal", "-lock"):
+        os.chown(path + ending, 0, 0)
+        daemon.child.send_signal(signal.SIGHUP)
+        daemon.wait_log(r"error: reload: jobs\.path: " + said_of(path + ending))
+        daemon.child.send_signal(signal.SIGUSR1)
+        daemon.wait_log(r"upgrade: jobs\.path: " + said_of(path + ending))
+        os.chown(path + ending, user.pw_uid, 0)
+    with daemon.job_client() as client:
+        assert isinstance(client.put(b"of nobody"), int)
+    kill(daemon)
+
+    for ending in ("", "-wal", "-shm", "-lock", "-reserve"):
+        os.chown(path + ending, 0, 0)
+        assert said_of(path + ending) + advice in refused("user=nobody", option)
+        os.chown(path + ending, user.pw_uid, 0)
+    os.chmod(path, 0o400)
+    assert said_of(path, "nobody", "0400") + "chmod u+rw %s*" % path in refused("user=nobody", option)
 
 
 @pytest.mark.parametrize("sandbox", ["auto", "false"])
