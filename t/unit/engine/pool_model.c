@@ -194,6 +194,14 @@ static void let_lifetimes_end(void)
     }
 }
 
+/* The engine ends all lifetimes that are over in a pool before it chooses there. */
+static void expire(int p)
+{
+    let_lifetimes_end();
+    for (EACH_MEMBER(i))
+        AGREE(!member(p, i)->there || member(p, i)->state != MEMBER_FREE || !model_is_over(p, i));
+}
+
 static const struct m_event *peek(void)
 {
     return event < model_event_count ? &model_events[event] : NULL;
@@ -649,6 +657,7 @@ static void hand_on(int p, int i)
     if (!anybody || !member(p, i)->there)
         return;
     note_lifetimes(p);
+    expire(p);
     int c = oldest_fit(p, i);
     if (c != M_NOBODY)
         serve(c, p, i);
@@ -1345,7 +1354,6 @@ static int pool_for(const struct m_take *take, const int *targets, unsigned coun
             by_chance = true;
         }
     }
-    let_lifetimes_end();
     if (by_chance && peek()) {
         int p = peek()->pool;
         bool among = false;
@@ -1420,8 +1428,10 @@ enum pool_status model_take(int c, const struct m_take *take, uint64_t position)
         return POOL_NO_MEMBER;
     if (client->hold_count + take->ask.count > model_limits.taken_max)
         return POOL_TOO_MANY;
-    for (unsigned k = 0; k < count; k++)
+    for (unsigned k = 0; k < count; k++) {
         note_lifetimes(targets[k]);
+        expire(targets[k]);
+    }
     int p = pool_for(take, targets, count);
     if (p == M_NOBODY) {
         if (take->timeout_ns > 0)

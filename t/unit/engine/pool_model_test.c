@@ -55,10 +55,21 @@ TEST(a_late_start_stays_late_when_more_is_wanted_in_the_same_call)
 }
 END_TEST
 
+/* When a wait for several members is overtaken too often, it closes them to others while there are
+ * as many as it asks for. */
+TEST(a_member_whose_lifetime_is_over_no_longer_counts_for_a_wait_that_closes_members)
+{
+    model_random = rng_start("overdue members", random_seed());
+    world_overdue(false);
+    world_overdue(true);
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(the_pools_and_their_model_agree),
     UNIT(the_pools_and_their_model_agree_when_memory_is_refused),
     UNIT(a_late_start_stays_late_when_more_is_wanted_in_the_same_call),
+    UNIT(a_member_whose_lifetime_is_over_no_longer_counts_for_a_wait_that_closes_members),
 };
 
 UNIT_MAIN("engine/pool_model", tests)

@@ -171,17 +171,21 @@ static int some_client(void)
     return M_NOBODY;
 }
 
+static void add_pool(int p, const struct pool_options *o, bool of_file)
+{
+    DOING("pool add %d kind %u max %u order %u", p, o->kind, o->max, o->order);
+    faults_begin();
+    enum pool_status status = pool_add(pools, pool_at(p), o, of_file, model_now, &effects);
+    if (failed(status))
+        return;
+    AGREE(status == model_pool_add(p, o, of_file));
+}
+
 static void step_pool_add(void)
 {
     int p = random_pool();
     struct pool_options o = random_pool_options(below(2), config.members);
-    bool of_file = one_in(3);
-    DOING("pool add %d kind %u max %u order %u", p, o.kind, o.max, o.order);
-    faults_begin();
-    enum pool_status status = pool_add(pools, pool_at(p), &o, of_file, model_now, &effects);
-    if (failed(status))
-        return;
-    AGREE(status == model_pool_add(p, &o, of_file));
+    add_pool(p, &o, one_in(3));
 }
 
 static void step_pool_set(void)
@@ -260,19 +264,23 @@ static void step_member_add(void)
     AGREE(status == model_member_add(&new));
 }
 
-static void step_join(void)
+static void join(int c, int p, int i)
 {
-    int c = some_client();
     struct pool_new_member real;
-    struct m_new_member new = random_new(some_pool(), random_member(), &real);
-    if (c == M_NOBODY)
-        return;
-    DOING("client %d joins %d %d", c, new.pool, new.member);
+    struct m_new_member new = random_new(p, i, &real);
+    DOING("client %d joins %d %d", c, p, i);
     faults_begin();
     enum pool_status status = pool_join(sides[c].real, &real, model_now, &effects);
     if (failed(status))
         return;
     AGREE(status == model_join(c, &new));
+}
+
+static void step_join(void)
+{
+    int c = some_client();
+    if (c != M_NOBODY)
+        join(c, some_pool(), random_member());
 }
 
 static void step_member_set(void)
@@ -485,6 +493,23 @@ static struct m_take random_take(struct pool_take *real_r)
     return take;
 }
 
+static void take_as(int c, const struct m_take *take, const struct pool_take *real)
+{
+    uint64_t at = next_position();
+    DOING("client %d takes %u for %s of %s%d (%u targets), member %d%s", c, take->ask.count,
+          pool_for_word(take->ask.what), take->group ? take->group : "", take->targets[0],
+          take->target_count, take->ask.member, take->timeout_ns ? ", waits" : "");
+    hear_as(&sides[c]);
+    faults_begin();
+    enum pool_status status = pool_take(sides[c].real, real, &hearer, at, model_now, &effects);
+    if (failed(status)) {
+        AGREE(heard.order[0] == '\0');
+        return;
+    }
+    AGREE(status == model_take(c, take, at));
+    compare_taken(c, status == POOL_OK ? take->ask.count : 0);
+}
+
 static void step_take(void)
 {
     int c = some_client();
@@ -496,19 +521,7 @@ static void step_take(void)
         read_client(c);
         done();
     }
-    uint64_t at = next_position();
-    DOING("client %d takes %u for %s of %s%d (%u targets), member %d%s", c, take.ask.count,
-          pool_for_word(take.ask.what), take.group ? take.group : "", take.targets[0],
-          take.target_count, take.ask.member, take.timeout_ns ? ", waits" : "");
-    hear_as(&sides[c]);
-    faults_begin();
-    enum pool_status status = pool_take(sides[c].real, &real, &hearer, at, model_now, &effects);
-    if (failed(status)) {
-        AGREE(heard.order[0] == '\0');
-        return;
-    }
-    AGREE(status == model_take(c, &take, at));
-    compare_taken(c, status == POOL_OK ? take.ask.count : 0);
+    take_as(c, &take, &real);
 }
 
 static void step_return(void)
@@ -570,14 +583,8 @@ static void end_client(int c)
     model_client_end(c, quits, cut);
 }
 
-static void step_client(void)
+static void begin_client(int c)
 {
-    int c = (int)below(config.clients);
-    if (sides[c].real) {
-        if (one_in(3))
-            end_client(c);
-        return;
-    }
     DOING("client %d begins", c);
     next_tag++;
     faults_begin();
@@ -589,6 +596,15 @@ static void step_client(void)
         sides[c].owner = &sides[c];
         model_client_new(c, next_tag);
     }
+}
+
+static void step_client(void)
+{
+    int c = (int)below(config.clients);
+    if (!sides[c].real)
+        begin_client(c);
+    else if (one_in(3))
+        end_client(c);
 }
 
 /* Others acquire and release units of the same counters. */
@@ -1148,6 +1164,61 @@ void world_end(void)
     pools_free(&pools);
     table_check(table);
     table_free(&table);
+}
+
+/* ---- a case of its own --------------------------------------------------------------------- */
+
+/* What each call of a case ends with. */
+static void compare_case(void)
+{
+    done();
+    compare_all();
+}
+
+/* A client takes so many members of the first pool, or this one (M_NOBODY: any). */
+static void take_of_first(int c, uint32_t count, int i, int64_t timeout_ns)
+{
+    const struct m_ask any = {.with = {M_NOBODY, M_NOBODY, M_NOBODY}, .count = count, .member = i};
+    struct m_take take = {.target_count = 1, .ask = any, .timeout_ns = timeout_ns};
+    struct bytes pool = pool_at(0);
+    struct pool_take real = {
+        .targets = &pool, .target_count = 1, .count = count, .timeout_ns = timeout_ns};
+    if (i != M_NOBODY)
+        real.member = member_at(i);
+    take_as(c, &take, &real);
+    compare_case();
+}
+
+void world_overdue(bool in_line)
+{
+    enum { OWNER, CLOSER, NEWCOMER, CLIENTS };
+    const struct world_config small = {.pools = 1, .members = 5, .clients = CLIENTS, .checks = 1};
+    const struct pool_options o = {
+        .kind = POOL_JOINED, .order = POOL_FIFO, .queue_max = 2, .max_lifetime_ns = 10};
+    world_start(&small);
+    add_pool(0, &o, false);
+    compare_case();
+    for (int c = 0; c < CLIENTS; c++) {
+        begin_client(c);
+        compare_case();
+    }
+    for (int i = 0; i < 4; i++) {
+        join(OWNER, 0, i);
+        compare_case();
+        model_now.mono_ns++;
+    }
+    take_of_first(OWNER, 1, 3, 0);
+    take_of_first(CLOSER, 4, M_NOBODY, NS_PER_S); /* closes 0, 1 and 2, as there are four */
+    if (in_line)
+        take_of_first(NEWCOMER, 1, M_NOBODY, NS_PER_S);
+    model_now.mono_ns += 7; /* the lifetimes of 0 and 1 are over, and no timer has run */
+    if (in_line)
+        join(OWNER, 0, 4);
+    else
+        take_of_first(NEWCOMER, 1, M_NOBODY, 0);
+    compare_case();
+    AGREE(model_pools[0].members[in_line ? 4 : 2].holder == NEWCOMER);
+    world_end();
 }
 
 unsigned long world_faults(void)

@@ -34,6 +34,11 @@ bool world_try(const uint8_t *record, size_t len, const char **why_r);
 /* All clients end, in any order, and then nothing is left. */
 void world_end(void);
 
+/* A case: a wait closes members to a younger one, as there are as many as it asks for, until the
+ * lifetimes of two are over that no timer has ended yet. `in_line`: the younger one waits already.
+ */
+void world_overdue(bool in_line);
+
 /* The number of allocations that failed so far. */
 unsigned long world_faults(void);
 

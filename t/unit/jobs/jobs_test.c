@@ -174,6 +174,27 @@ TEST(tubes_take_turns_though_they_vanish)
 }
 END_TEST
 
+TEST(a_tube_that_is_not_there_keeps_its_turn)
+{
+    begin();
+    uint64_t last = put("b", 0), first = put("c", 0);
+    const struct bytes tubes[] = {bytes_of("c"), bytes_of("a"), bytes_of("a"), bytes_of("b")};
+    struct job_claim_request request = {
+        .tubes = tubes, .tube_count = 4, .count = 2, .answer_max = SIZE_MAX};
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    struct job_view views[2];
+    size_t count;
+    uint64_t id = put("a", 0);
+    ck_assert(claim("a", "b") == id);
+    ck_assert(jobs_delete(client, id, now) == JOBS_OK); /* with it the tube, whose turn was last */
+    ck_assert(jobs_claim(client, &request, views, &count, reason, now) == JOBS_OK && count == 2);
+    ck_assert(views[0].id == last && views[1].id == first);
+    for (size_t n = 0; n < count; n++)
+        job_body_drop(jobs, &views[n].body);
+    end();
+}
+END_TEST
+
 TEST(a_reserve_takes_a_turn)
 {
     begin();
@@ -624,6 +645,7 @@ static const struct unit_test tests[] = {
     UNIT(tries_hold_for_reservations_that_begin_after_they_are_set),
     UNIT(a_reservation_that_ran_out_and_does_not_go_back_is_not_recycled),
     UNIT(tubes_take_turns_though_they_vanish),
+    UNIT(a_tube_that_is_not_there_keeps_its_turn),
     UNIT(a_reserve_takes_a_turn),
     UNIT(a_claim_that_waits_is_never_told_that_a_deadline_is_near),
     UNIT(jobs_are_freed_while_something_is_due),
