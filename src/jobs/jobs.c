@@ -821,6 +821,11 @@ struct tube *tube_find(const struct jobs *jobs, struct bytes name)
     return *tube_link(jobs, name);
 }
 
+uint64_t tube_turn(struct bytes name)
+{
+    return hash_bytes(&(struct hash_key){0}, name.data, name.len);
+}
+
 /* Moves some buckets of the old table to the new one. */
 static void move_tubes(struct jobs *jobs)
 {
@@ -870,7 +875,7 @@ struct tube *tube_get(struct jobs *jobs, struct bytes name)
         return NULL;
     }
     tube->number = ++jobs->tube_numbers;
-    tube->turn = hash_bytes(&(struct hash_key){0}, name.data, name.len);
+    tube->turn = tube_turn(name);
     tube->due.kind = DUE_TUBE;
     tube->name = text;
     memcpy(text->bytes, name.data, name.len);

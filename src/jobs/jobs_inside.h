@@ -339,6 +339,8 @@ void job_doom(struct jobs *jobs, uint32_t handle);
 void job_remove(struct jobs *jobs, uint32_t handle, struct moment now);
 
 struct tube *tube_find(const struct jobs *jobs, struct bytes name);
+/* What `turn` of a tube of this name is. */
+uint64_t tube_turn(struct bytes name);
 /* Finds or makes it; NULL: no memory. Follow by a reference, or tube_drop_if_unused. */
 struct tube *tube_get(struct jobs *jobs, struct bytes name);
 void tube_drop_if_unused(struct jobs *jobs, struct tube *tube);

@@ -488,19 +488,20 @@ enum jobs_status jobs_reserve_job(struct jobs_client *client, uint64_t id, struc
 struct turns {
     struct tube **tubes;
     size_t count, at;
-    bool missing;   /* others that a claim names are not there */
+    bool missing;   /* others that a claim names are not there; `at` is behind one that was last */
     uint64_t after; /* number of a watch */
     unsigned looks; /* at watches, before others get the lock or the claim ends */
 };
 
-/* The tube whose turn is first: the one after that which served this client last. */
-static size_t first_turn(const struct jobs_client *client, struct tube *const *tubes, size_t count)
+/* Finds the tube whose turn is first: the one after that which served this client last. */
+static void find_turn(const struct jobs_client *client, struct turns *turns)
 {
-    for (size_t n = 0; n < count; n++) {
-        if (tubes[n]->turn == client->turn)
-            return (n + 1) % count;
+    for (size_t n = 0; n < turns->count; n++) {
+        if (turns->tubes[n]->turn == client->turn)
+            turns->at = n + 1;
     }
-    return 0;
+    if (turns->at >= turns->count)
+        turns->at = 0;
 }
 
 /* The next tube in turn that has jobs; NULL: none has, or it has looked at many watches and must
@@ -574,13 +575,13 @@ static bool any_needs_store(const struct jobs *jobs, const uint32_t *handles, si
 }
 
 /* Lists the tubes that a claim names, each once. If it does not wait, it leaves out those that are
- * not there (*missing_r), as they have no jobs; else makes them. Returns false without memory. */
+ * not there, as they have no jobs; else makes them. Returns false without memory. */
 static bool name_tubes(struct jobs_client *client, const struct job_claim_request *request,
-                       struct tube_watch **named_r, size_t *count_r, bool *missing_r)
+                       struct tube_watch **named_r, size_t *count_r, struct turns *turns)
 {
     struct jobs *jobs = client->jobs;
     size_t count = 0;
-    bool makes = request->timeout_ns != 0 || *jobs->defaults.read_only;
+    bool found = false, makes = request->timeout_ns != 0 || *jobs->defaults.read_only;
     jobs->claims++;
     struct tube_watch *named = jobs_alloc(jobs, JOBS_REST, request->tube_count * sizeof(*named));
     if (!named)
@@ -589,7 +590,11 @@ static bool name_tubes(struct jobs_client *client, const struct job_claim_reques
         struct tube *tube =
             makes ? tube_get(jobs, request->tubes[n]) : tube_find(jobs, request->tubes[n]);
         if (!tube && !makes) {
-            *missing_r = true;
+            turns->missing = true;
+            if (!found && tube_turn(request->tubes[n]) == client->turn) {
+                found = true;
+                turns->at = count;
+            }
             continue;
         }
         if (!tube) {
@@ -663,7 +668,8 @@ static bool list_tubes(struct jobs_client *client, struct tube_watch *named, siz
          at = ring_after(&client->watched, at))
         tubes[n++] = container_of(at, struct tube_watch, order)->tube;
     turns_r->tubes = tubes;
-    turns_r->at = tubes ? first_turn(client, tubes, count) : 0;
+    if (tubes)
+        find_turn(client, turns_r);
     return tubes != NULL;
 }
 
@@ -680,7 +686,7 @@ enum jobs_status jobs_claim(struct jobs_client *client, const struct job_claim_r
     found.count = 0;
     found.promised = false;
     jobs_enter(jobs);
-    if (request->tube_count > 0 && !name_tubes(client, request, &named, &count, &turns.missing))
+    if (request->tube_count > 0 && !name_tubes(client, request, &named, &count, &turns))
         goto out;
     if (!named)
         count = client->watch_count;
