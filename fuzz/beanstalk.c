@@ -346,6 +346,10 @@ static void compose_entries(struct input *in)
     CHECK(len == value.len + 8 && bs_next_entry(&text, &entry) && text.len == 0);
     CHECK(same(entry.key, bytes_of("key")) && entry.value.len == value.len);
     CHECK(bs_compose_quoted("key", value, to, len - 1) == 0);
+    len = bs_compose_string("key", value, to, sizeof(to));
+    text = bytes_at(to, len);
+    CHECK(bs_next_entry(&text, &entry) && text.len == 0 && entry.value.len == value.len);
+    CHECK(bs_compose_string("key", value, to, len - 1) == 0);
     len = bs_compose_micros("key", number, to, BS_ENTRY_ROOM);
     text = bytes_at(to, len);
     CHECK(len > 0 && bs_next_entry(&text, &entry) && text.len == 0);

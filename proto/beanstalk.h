@@ -315,9 +315,15 @@ size_t bs_compose_micros(const char *key, uint64_t us, uint8_t *to,
                          size_t room); /* key: 0.000005 */
 size_t bs_compose_word(const char *key, struct bytes value, uint8_t *to,
                        size_t room); /* key: word */
+/* key: value, in quotes if it needs them (bs_needs_quotes). */
+size_t bs_compose_string(const char *key, struct bytes value, uint8_t *to, size_t room);
 /* key: "value"; a byte that cannot stand in quotes (", \, below 32, above 126) becomes "_". */
 size_t bs_compose_quoted(const char *key, struct bytes value, uint8_t *to, size_t room);
 size_t bs_compose_ready(struct bytes tube, uint64_t jobs, uint8_t *to, size_t room); /* "tube": 5 */
+
+/* True when readers of YAML 1.1 or 1.2 do not take these bytes, without quotes, for this string: a
+ * number, a date, true, null, a comment (beanstalk_yaml.c). */
+bool bs_needs_quotes(struct bytes value);
 
 /* A line of a list or dictionary, without quotes. */
 struct bs_entry {

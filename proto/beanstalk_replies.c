@@ -270,6 +270,12 @@ size_t bs_compose_quoted(const char *key, struct bytes value, uint8_t *to, size_
     return end_entry(&out);
 }
 
+size_t bs_compose_string(const char *key, struct bytes value, uint8_t *to, size_t room)
+{
+    return bs_needs_quotes(value) ? bs_compose_quoted(key, value, to, room)
+                                  : bs_compose_word(key, value, to, room);
+}
+
 size_t bs_compose_ready(struct bytes tube, uint64_t jobs, uint8_t *to, size_t room)
 {
     struct out out = {.to = to, .room = room};

@@ -59,6 +59,14 @@ static void add_word(struct text *text, const char *key, const char *word)
         text->len += bs_compose_word(key, bytes_of(word), to, BS_ENTRY_ROOM);
 }
 
+static void add_string(struct text *text, const char *key, const char *value)
+{
+    size_t size = BS_ENTRY_ROOM + strlen(value);
+    uint8_t *to = room(text, size);
+    if (to)
+        text->len += bs_compose_string(key, bytes_of(value), to, size);
+}
+
 static void add_quoted(struct text *text, const char *key, const char *value)
 {
     size_t size = BS_ENTRY_ROOM + strlen(value);
@@ -107,7 +115,7 @@ void job_stats_job(struct conn *conn, uint64_t id)
     }
     begin(&text, conn);
     add_number(&text, "id", stats.id);
-    add_quoted(&text, "tube", stats.tube);
+    add_string(&text, "tube", stats.tube);
     add_word(&text, "state",
              job_state_word(stats.state == JOB_ABANDONED ? JOB_BURIED : stats.state));
     add_number(&text, "pri", stats.pri);
@@ -133,7 +141,7 @@ void job_stats_tube(struct conn *conn, struct bytes tube)
         return;
     }
     begin(&text, conn);
-    add_quoted(&text, "name", stats.name);
+    add_string(&text, "name", stats.name);
     add_number(&text, "current-jobs-urgent", stats.urgent);
     add_number(&text, "current-jobs-ready", stats.states[JOB_READY]);
     add_number(&text, "current-jobs-reserved", stats.states[JOB_RESERVED]);
@@ -286,8 +294,8 @@ void job_stats(struct conn *conn)
     snprintf(id, sizeof(id), "%016llx",
              (unsigned long long)jobs_server_id(service_of(conn)->services));
     add_word(&text, "id", id);
-    add_quoted(&text, "hostname", system->nodename);
-    add_quoted(&text, "os", system->version);
-    add_quoted(&text, "platform", system->machine);
+    add_string(&text, "hostname", system->nodename);
+    add_string(&text, "os", system->version);
+    add_string(&text, "platform", system->machine);
     answer(conn, BS_VERB_STATS, &text);
 }

@@ -84,8 +84,11 @@ DICTIONARIES = {
     " oldest-ready-age total-puts total-duplicates total-claims total-dropped total-acks"
     " total-recycled total-abandoned",
 }
-QUOTED = ("tube", "name", "version", "hostname", "os", "platform", "read-only")
-QUOTED_BY_1_12 = ("version",)
+STRINGS = ("tube", "name", "hostname", "os", "platform")
+ALWAYS_QUOTED = {"stats": ("version",), "tube": ("name", "read-only")}
+# What YAML takes for something else than a string, of what stories have: the name of the kernel's
+# version begins with "#".
+QUOTED = re.compile(r"#.*|[0-9.]+(e[0-9]+)?|true")
 
 
 class BadScript(Exception):
@@ -867,12 +870,14 @@ class Player:
         if not head.startswith("OK ") or not text.startswith("---\n") or text[-1] != "\n":
             raise Failed("got %s" % show(line))
         pairs = [entry.partition(": ")[::2] for entry in text[4:-1].split("\n")]
-        quoted = QUOTED_BY_1_12 if self.backend.server == "beanstalkd" else QUOTED
         if " ".join(key for key, _ in pairs) != DICTIONARIES[command.split()[0]]:
             raise Failed("got the keys of %s" % text)
         found = {}
         for key, value in pairs:
-            if (key in quoted) != bool(re.fullmatch(r'"[^"]*"', value)):
+            quoted = key in ALWAYS_QUOTED.get(command.split()[0], ())
+            if key in STRINGS and self.backend.server != "beanstalkd":
+                quoted = quoted or QUOTED.fullmatch(value.strip('"')) is not None
+            if quoted != bool(re.fullmatch(r'"[^"]*"', value)):
                 raise Failed("%s: %s" % (key, value))
             found[key] = value.strip('"')
         for word in wanted.split():

@@ -1391,6 +1391,54 @@ TEST(entries_are_lines_with_quotes_or_without)
     ck_assert_uint_gt(bs_compose_micros(longest, UINT64_MAX, room, sizeof(room)), 0);
 }
 
+static void check_quotes(const char *value, bool needed)
+{
+    ck_assert_msg(bs_needs_quotes(bytes_of(value)) == needed, "%s: %d awaited", value, needed);
+}
+
+/* PyYAML, Psych, js-yaml 3.6, 3.14 and 4, and yaml of Node.js, as 1.1 and 1.2, take all of `bare`
+ * for strings; what one of them takes for something else is quoted. */
+TEST(strings_are_bare_unless_yaml_takes_them_for_something_else)
+{
+    static const char quoted[] =
+        "~ null Null NULL true False tRUE yes NO on Off y N 0 123 +5 -5 007 08 1_000 1_ 0_ _1 __1_ "
+        "1,000 0x1F 0Xff +0x_f 0b101 0b_ 0o17 0O7 1e3 1E-3 1e+3 1.5 1. .5 +.5 -.5 . +. ._ .e+0 "
+        "1_0.5_0 1.5e3 .5E9 1:30 190:20:30 190:20:30.15 .inf -.Inf +.INF .nan .NaN 2026-11-27 "
+        "2026-1-7 2001-12-14t21:59:43.10-05:00 = << - ? :a a: #a [a {a &a *a !a | > 'a' \"a\" %a "
+        "@a "
+        "`a ,a a\tb a\nb \x7f \xc3\xa9 ---";
+    static const char bare[] =
+        "default mail-queue wiki/refreshLinks a.b x86_64 Linux a#b a:b a'b a\"b a\\b v1 1.2.3 "
+        "10.0.0.1 2fa 0x 0xg 0b2 0o8 1e 1e+ e + ++1 1+1 1-2 _ _a /1 ; $1 (1) ... .. 1.5. inf "
+        "nan "
+        "Infinity .info +.nan +a yesterday nulls none t f ye 2026-11 2026-11- 2026-11-271 "
+        "2026-111-27 226-11-27 2026-11-27x 2026/11/27 20-11-2026 1_000a a1 1/2 1; 0.0.0";
+    static const char *const spaced[] = {"",
+                                         " a",
+                                         "a ",
+                                         "a: b",
+                                         "a #b",
+                                         "- a",
+                                         "2026-11-27 21:59:43",
+                                         "#1 SMP PREEMPT_DYNAMIC Debian 6.1.1-1 (2024-11-22)"};
+    char words[1024], *rest, *word;
+    for (int n = 0; n < 2; n++) {
+        strcpy(words, n == 0 ? quoted : bare);
+        for (word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+            check_quotes(word, n == 0);
+    }
+    for (size_t i = 0; i < COUNT_OF(spaced); i++)
+        check_quotes(spaced[i], true);
+    check_quotes("SMP x86_64 (of 2026:it's one)", false);
+
+    uint8_t to[64];
+    size_t len = bs_compose_string("tube", bytes_of("mail-queue"), to, sizeof(to));
+    check_text(bytes_at(to, len), "tube: mail-queue\n");
+    ck_assert_uint_eq(bs_compose_string("tube", bytes_of("mail-queue"), to, len - 1), 0);
+    len = bs_compose_string("tube", bytes_of("1e3"), to, sizeof(to));
+    check_text(bytes_at(to, len), "tube: \"1e3\"\n");
+}
+
 TEST(entries_are_read_without_quotes)
 {
     struct bytes text = bytes_of("---\n- default\n- INSERTED 7\n");
@@ -1513,6 +1561,7 @@ int main(void)
         UNIT(other_lines_are_no_answers),
         UNIT(the_longest_answers_fit_in_their_room),
         UNIT(entries_are_lines_with_quotes_or_without),
+        UNIT(strings_are_bare_unless_yaml_takes_them_for_something_else),
         UNIT(entries_are_read_without_quotes),
         UNIT(what_is_parsed_of_random_words_is_composed_and_parsed_again),
     };
