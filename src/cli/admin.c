@@ -4,6 +4,7 @@
  *
  * Each requests one or more pages of JSON and prints them as columns, or unchanged with --json.
  */
+#include "base/clock.h"
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/http.h"
@@ -12,8 +13,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The number of rows to request for one page of a list. */
-#define PAGE_MAX 1000
+/* The number of rows to request for one page of a list, and the most pages. */
+#define PAGE_MAX  1000
+#define PAGES_MAX 2000
 
 /* ---- common ------------------------------------------------------------------------------ */
 
@@ -244,17 +246,24 @@ static enum status connections(struct invocation *invocation, struct http *http)
         .align = "lllrrrrl"};
     struct text path = {0}, cursor = {0};
     uint64_t left = options->limit ? options->limit : UINT64_MAX;
+    unsigned pages = 0;
     bool is_over = false;
     enum status status = STATUS_OK;
     while (status == STATUS_OK && !is_over && left > 0) {
         json_t *answer;
+        if (pages++ == PAGES_MAX) {
+            complain("connections: the list of %s does not end", http_where(http));
+            status = STATUS_PROTOCOL;
+            break;
+        }
         page_path(options, cursor.len ? text_str(&cursor) : NULL, left, &path);
         status = http_ask(http, text_str(&path), false, &answer);
         if (status == STATUS_OK) {
             const char *next = json_text_at(answer, "cursor", "");
             take_connections(options, answer, &columns, &left);
-            /* A cursor that does not move would loop for ever. */
-            is_over = !*next || strcmp(next, text_str(&cursor)) == 0;
+            /* Neither a cursor that does not move nor a page without rows leads to an end. */
+            is_over = !*next || strcmp(next, text_str(&cursor)) == 0 ||
+                      json_array_size(json_at(answer, "connections")) == 0;
             text_clear(&cursor);
             text_add(&cursor, next, strlen(next));
         }
@@ -369,8 +378,8 @@ int do_reload(struct invocation *invocation)
 }
 
 /* The interval and the duration of polling for the end of an upgrade. */
-#define UPGRADE_LOOK_MS  50
-#define UPGRADE_LOOKS_MS 120000
+#define UPGRADE_LOOK_MS 50
+#define UPGRADE_NS      (120 * NS_PER_S)
 
 /* Polls once. STATUS_OK: *answer_r is the state of the upgrade; else no server answered. */
 static enum status look_at_upgrade(struct http *http, json_t **answer_r)
@@ -387,7 +396,8 @@ static enum status look_at_upgrade(struct http *http, json_t **answer_r)
 static enum status await_upgrade(struct http *http, json_t **answer_r)
 {
     struct pollfd none = {.fd = -1};
-    for (int waited_ms = 0; waited_ms < UPGRADE_LOOKS_MS; waited_ms += UPGRADE_LOOK_MS) {
+    int64_t until_ns = clock_mono_ns() + UPGRADE_NS;
+    while (clock_mono_ns() < until_ns) {
         (void)poll(&none, 1, UPGRADE_LOOK_MS);
         if (look_at_upgrade(http, answer_r) != STATUS_OK)
             continue;
@@ -397,7 +407,7 @@ static enum status await_upgrade(struct http *http, json_t **answer_r)
         *answer_r = NULL;
     }
     complain("upgrade: not finished after %d seconds; see the server's log",
-             UPGRADE_LOOKS_MS / 1000);
+             (int)(UPGRADE_NS / NS_PER_S));
     return STATUS_TEMPORARY;
 }
 

@@ -7,6 +7,9 @@
 
 #include <string.h>
 
+/* The most names of a dump. */
+#define DUMP_MAX (UINT64_C(1) << 30)
+
 /* ---- requests ---------------------------------------------------------------------------- */
 
 static size_t take_reply(struct client *client, struct bytes data)
@@ -28,8 +31,10 @@ static size_t take_reply(struct client *client, struct bytes data)
     return used;
 }
 
-const struct protocol protocol_binary = {
-    .name = "binary counter protocol", .port = PORT_BINARY, .take = take_reply};
+const struct protocol protocol_binary = {.name = "binary counter protocol",
+                                         .port = PORT_BINARY,
+                                         .parts_max = DUMP_MAX,
+                                         .take = take_reply};
 
 void ask_binary(struct client *client, const struct ctr_request *request, answer_handler *on_answer,
                 void *owner)

@@ -8,6 +8,15 @@
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
+/* The most bytes that are accepted as the body of this answer. */
+static uint32_t body_max(const struct client *client, enum bs_answer answer)
+{
+    if (answer != BS_ANSWER_OK)
+        return ASK_JOBS_BODY_MAX;
+    bool is_list = client->count > 0 && client->asks[0].kind == BS_VERB_LIST_TUBES;
+    return is_list ? ASK_JOBS_LIST_MAX : ASK_JOBS_DICTIONARY_MAX;
+}
+
 static size_t take_answer(struct client *client, struct bytes data)
 {
     struct jobs_answer answer = {0};
@@ -21,6 +30,8 @@ static size_t take_answer(struct client *client, struct bytes data)
     answer.line = bytes_at(data.data, used - 2);
     if (answer.reply.has_body) {
         size_t len = answer.reply.body_len;
+        if (len > body_max(client, answer.reply.answer))
+            return client_refuse_as(client, "its answer announces more bytes than any server's");
         if (data.len - used < len + 2)
             return 0;
         answer.body = bytes_at(data.data + used, len);
@@ -33,8 +44,10 @@ static size_t take_answer(struct client *client, struct bytes data)
     return used;
 }
 
-const struct protocol protocol_jobs = {
-    .name = "protocol of job queues", .port = PORT_JOBS, .take = take_answer};
+const struct protocol protocol_jobs = {.name = "protocol of job queues",
+                                       .port = PORT_JOBS,
+                                       .parts_max = BS_COUNT_MAX + 1, /* of list-jobs */
+                                       .take = take_answer};
 
 void ask_jobs(struct client *client, struct bs_request *request, struct bytes body,
               int64_t timeout_ns, answer_handler *on_answer, void *owner)
@@ -46,8 +59,11 @@ void ask_jobs(struct client *client, struct bs_request *request, struct bytes bo
     size_t len = bs_compose_request(request, line, sizeof line);
     CHECK(len > 0);
     client_ask(client,
-               (struct ask){.on_answer = on_answer, .owner = owner, .timeout_ns = timeout_ns}, line,
-               len);
+               (struct ask){.on_answer = on_answer,
+                            .owner = owner,
+                            .timeout_ns = timeout_ns,
+                            .kind = (uint8_t)request->verb},
+               line, len);
     if (has_body && client->link.state == LINK_UP)
         link_send(&client->link, body.data, body.len);
     if (has_body && client->link.state == LINK_UP)

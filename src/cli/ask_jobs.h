@@ -18,6 +18,10 @@
 /* The largest body that any server takes. */
 #define ASK_JOBS_BODY_MAX (64u << 20)
 
+/* What is accepted as the list of all tubes, and as a dictionary, in bytes. */
+#define ASK_JOBS_LIST_MAX       (256u << 20)
+#define ASK_JOBS_DICTIONARY_MAX (64u << 10)
+
 /* A part of an answer; valid during the callback. */
 struct jobs_answer {
     struct bs_reply reply;

@@ -39,7 +39,7 @@ static size_t take_line(struct client *client, struct bytes data)
 }
 
 const struct protocol protocol_pool = {
-    .name = "text protocol", .port = PORT_TEXT, .take = take_line};
+    .name = "text protocol", .port = PORT_TEXT, .parts_max = ASK_PARTS_MAX, .take = take_line};
 
 void ask_pool(struct client *client, const struct pool_request *request, int64_t timeout_ns,
               answer_handler *on_answer, void *owner)

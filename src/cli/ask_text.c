@@ -20,7 +20,7 @@ static size_t take_line(struct client *client, struct bytes data)
 }
 
 const struct protocol protocol_text = {
-    .name = "text protocol", .port = PORT_TEXT, .take = take_line};
+    .name = "text protocol", .port = PORT_TEXT, .parts_max = ASK_PARTS_MAX, .take = take_line};
 
 void ask_text(struct client *client, const struct pc_request *request, int64_t timeout_ns,
               answer_handler *on_answer, void *owner)

@@ -13,6 +13,9 @@
 /* The longest line that the client accepts. */
 #define ASK_LINE_MAX 65536
 
+/* The most lines of an answer that it accepts. */
+#define ASK_PARTS_MAX 10000000
+
 /* One line of an answer. */
 struct text_line {
     enum pc_reply reply;

@@ -47,6 +47,7 @@ static void end(struct client *client, enum status status)
 {
     link_close(&client->link);
     timer_clear(client->link.loop, &client->timer);
+    timer_clear(client->link.loop, &client->whole);
     client->count = 0;
     if (client->on_end) {
         client->on_end(client->owner, status);
@@ -56,12 +57,19 @@ static void end(struct client *client, enum status status)
     loop_end(client->link.loop, (int)status);
 }
 
-size_t client_refuse(struct client *client)
+size_t client_refuse_as(struct client *client, const char *why)
 {
-    snprintf(client->link.reason, sizeof client->link.reason,
-             "the answer is not of the %s (is this the right port?)", client->protocol->name);
+    snprintf(client->link.reason, sizeof client->link.reason, "%s", why);
     end(client, STATUS_PROTOCOL);
     return 0;
+}
+
+size_t client_refuse(struct client *client)
+{
+    char why[LINK_REASON_SIZE];
+    snprintf(why, sizeof why, "the answer is not of the %s (is this the right port?)",
+             client->protocol->name);
+    return client_refuse_as(client, why);
 }
 
 static void on_up(void *owner)
@@ -78,7 +86,15 @@ static size_t take(void *owner, struct bytes data)
 {
     struct client *client = owner;
     bool is_of_use = client->count > 0 || client->on_notice;
-    return is_of_use ? client->protocol->take(client, data) : data.len;
+    size_t used = is_of_use ? client->protocol->take(client, data) : data.len;
+    if (client->link.state != LINK_UP)
+        return used;
+    if (used > 0)
+        timer_clear(client->link.loop, &client->whole);
+    else if (!timer_is_set(&client->whole))
+        timer_set(client->link.loop, &client->whole,
+                  clock_mono_ns() + client->link.options->io_timeout_ns);
+    return used;
 }
 
 static void on_end(void *owner)
@@ -90,7 +106,16 @@ static void on_end(void *owner)
 static void on_due(void *owner)
 {
     struct client *client = owner;
-    snprintf(client->link.reason, sizeof client->link.reason, "no answer in time");
+    snprintf(client->link.reason, sizeof client->link.reason, "no answer in time (--io-timeout)");
+    end(client, STATUS_UNAVAILABLE);
+}
+
+/* A message has begun, and does not end. */
+static void on_not_whole(void *owner)
+{
+    struct client *client = owner;
+    snprintf(client->link.reason, sizeof client->link.reason,
+             "its answer has begun, and was not whole in time (--io-timeout)");
     end(client, STATUS_UNAVAILABLE);
 }
 
@@ -101,7 +126,8 @@ enum status client_begin(struct client *client, const struct protocol *protocol,
     struct address address;
     *client = (struct client){.link = {.calls = &calls, .owner = client},
                               .protocol = protocol,
-                              .timer = {.on_due = on_due, .owner = client}};
+                              .timer = {.on_due = on_due, .owner = client},
+                              .whole = {.on_due = on_not_whole, .owner = client}};
     if (!client_address(options, &address))
         return STATUS_USAGE;
     if (address.is_unix && options->tls) {
@@ -121,8 +147,10 @@ enum status client_open(struct client *client, const struct protocol *protocol, 
 
 void client_close(struct client *client)
 {
-    if (client->link.loop)
+    if (client->link.loop) {
         timer_clear(client->link.loop, &client->timer);
+        timer_clear(client->link.loop, &client->whole);
+    }
     link_close(&client->link);
     free(client->asks);
     client->asks = NULL;
@@ -141,6 +169,7 @@ void client_finish(struct client *client)
 {
     if (client->link.state == LINK_UP) {
         timer_clear(client->link.loop, &client->timer);
+        timer_clear(client->link.loop, &client->whole);
         client->on_end = finished;
         client->owner = client;
         link_finish(&client->link);
@@ -200,11 +229,19 @@ void client_ask(struct client *client, struct ask ask, const void *request, size
 void client_answer(struct client *client, const void *answer)
 {
     struct ask *first = client->asks;
-    first->due_ns = clock_mono_ns() + first->timeout_ns;
+    if (++first->parts > client->protocol->parts_max) {
+        (void)client_refuse_as(client, "its answer does not end");
+        return;
+    }
     bool is_last = first->on_answer(first->owner, answer);
     if (client->count == 0) /* a callback has closed the client */
         return;
     if (is_last)
         memmove(client->asks, client->asks + 1, --client->count * sizeof *client->asks);
+    first = client->asks; /* a callback may have moved them */
+    if (!is_last && first->timeout_ns == SECONDS_NONE)
+        first->timeout_ns = client->link.options->io_timeout_ns;
+    if (client->count > 0)
+        first->due_ns = clock_mono_ns() + first->timeout_ns;
     time_first(client);
 }

@@ -24,14 +24,19 @@ typedef bool answer_handler(void *owner, const void *answer);
 struct ask {
     answer_handler *on_answer;
     void *owner;
-    int64_t timeout_ns; /* limit for each part of the answer; SECONDS_NONE: no limit */
-    int64_t due_ns;     /* private to client.c: the deadline */
-    uint8_t kind;       /* private to the protocol */
+    /* The limit for each part of the answer, from when the request is the oldest; SECONDS_NONE: its
+       first part is waited for without limit, the others as long as options->io_timeout_ns. */
+    int64_t timeout_ns;
+    int64_t due_ns; /* private to client.c: the deadline */
+    uint64_t parts; /* private to client.c: of the answer, so far */
+    uint8_t kind;   /* private to the protocol */
 };
 
 struct protocol {
     const char *name; /* for people: "text protocol" */
     uint16_t port;    /* default port */
+    /* Parts that an answer has at most. A server whose answer does not end is refused. */
+    uint64_t parts_max;
     /* Takes one message from the start of `data`, as in struct link_calls. Called only when `data`
        is not empty and a request is unanswered or on_notice is set. */
     size_t (*take)(struct client *client, struct bytes data);
@@ -53,6 +58,7 @@ struct client {
     struct ask *asks; /* oldest first */
     size_t count, room;
     struct timer timer; /* deadline of the oldest request */
+    struct timer whole; /* deadline of a message of which a part has come */
     bool was_up;
     void *answer; /* where client_keep copies the answer of a step, and its size */
     size_t answer_size;
@@ -100,6 +106,9 @@ void client_answer(struct client *client, const void *answer);
 
 /* Ends the connection: the server sent something outside the protocol. Returns 0. */
 size_t client_refuse(struct client *client);
+
+/* The same for what is of the protocol, but `why`. */
+size_t client_refuse_as(struct client *client, const char *why);
 
 /* An answer_handler for a step: copies the answer to the buffer of client_expect, and ends the
    loop. Pointers in the copy are valid until the next step. */

@@ -22,7 +22,8 @@ struct http {
     struct address address;
     char where[ADDRESS_TEXT];
     char token[HTTP_TOKEN_MAX + 1]; /* "": no token */
-    long connect_ms, whole_ms;
+    int64_t io_timeout_ns;
+    long connect_ms;
 };
 
 /* ---- address ----------------------------------------------------------------------------- */
@@ -77,12 +78,16 @@ static void go_on(struct http *http, curl_socket_t fd)
 {
     int running, in_queue;
     curl_multi_socket_action(http->multi, fd, 0, &running);
-    for (CURLMsg *message; (message = curl_multi_info_read(http->multi, &in_queue));) {
+    while (!loop_is_over(http->loop)) {
         struct http_call *call = NULL;
+        CURLMsg *message = curl_multi_info_read(http->multi, &in_queue);
+        if (!message)
+            return;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&call);
         finish(call, message->data.result);
         call->on_done(call->owner);
     }
+    timer_set(http->loop, &http->timer, 0); /* others may be finished, too */
 }
 
 static void on_ready(void *owner, short revents)
@@ -151,7 +156,7 @@ struct http *http_new(struct loop *loop, const struct options *options)
     http->address = address;
     address_text(&address, PORT_ADMIN, http->where);
     http->connect_ms = whole_ms(options->connect_timeout_ns);
-    http->whole_ms = http->connect_ms + whole_ms(options->io_timeout_ns);
+    http->io_timeout_ns = options->io_timeout_ns;
     return http;
 }
 
@@ -226,6 +231,27 @@ enum status http_read_token(struct http *http, const struct options *options)
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
+/* The connection is there, and the request goes out. */
+static int await_answer(void *arg, char *address, char *own_address, int port, int own_port)
+{
+    struct http_call *call = arg;
+    (void)address;
+    (void)own_address;
+    (void)port;
+    (void)own_port;
+    timer_set(call->http->loop, &call->due, clock_mono_ns() + call->http->io_timeout_ns);
+    return CURL_PREREQFUNC_OK;
+}
+
+static void on_answer_due(void *arg)
+{
+    struct http_call *call = arg;
+    curl_multi_remove_handle(call->http->multi, call->easy);
+    text_addf(&call->failure, "no answer in time (--io-timeout)");
+    call->is_done = true;
+    call->on_done(call->owner);
+}
+
 static size_t take_body(char *data, size_t size, size_t count, void *arg)
 {
     struct http_call *call = arg;
@@ -234,6 +260,16 @@ static size_t take_body(char *data, size_t size, size_t count, void *arg)
         return 0; /* ends the call */
     text_add(&call->body, data, len);
     return len;
+}
+
+static size_t take_head(char *data, size_t size, size_t count, void *arg)
+{
+    struct http_call *call = arg;
+    (void)data;
+    if (size * count > HTTP_HEAD_MAX - call->head)
+        return 0; /* ends the call */
+    call->head += size * count;
+    return size * count;
 }
 
 static void set_url(const struct http *http, CURL *easy, const char *path)
@@ -274,7 +310,11 @@ static void set_post(const struct http *http, struct http_call *call)
 void http_begin(struct http *http, struct http_call *call, const char *path, bool is_post,
                 void (*on_done)(void *owner), void *owner)
 {
-    *call = (struct http_call){.on_done = on_done, .owner = owner, .easy = curl_easy_init()};
+    *call = (struct http_call){.on_done = on_done,
+                               .owner = owner,
+                               .http = http,
+                               .due = {.on_due = on_answer_due, .owner = call},
+                               .easy = curl_easy_init()};
     CURL *easy = call->easy;
     if (!easy)
         out_of_memory();
@@ -284,9 +324,12 @@ void http_begin(struct http *http, struct http_call *call, const char *path, boo
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "counterctl");
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, http->connect_ms);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, http->whole_ms);
+    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, await_answer);
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, call);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_head);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, call);
     curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
     if (is_post)
         set_post(http, call);
@@ -298,7 +341,10 @@ void http_begin(struct http *http, struct http_call *call, const char *path, boo
 static void explain(struct http_call *call, CURLcode result)
 {
     if (result == CURLE_WRITE_ERROR) {
-        text_addf(&call->failure, "its answer is longer than %zu MiB", HTTP_ANSWER_MAX >> 20);
+        text_addf(&call->failure, "its answer is longer than %zu MiB, or its head than %zu KiB",
+                  HTTP_ANSWER_MAX >> 20, HTTP_HEAD_MAX >> 10);
+    } else if (result == CURLE_OPERATION_TIMEDOUT) {
+        text_addf(&call->failure, "it does not answer in time (--connect-timeout)");
     } else if (result != CURLE_OK) {
         text_add_shown(&call->failure, curl_easy_strerror(result));
     } else if (!call->answer) {
@@ -313,6 +359,7 @@ static void explain(struct http_call *call, CURLcode result)
 static void finish(struct http_call *call, CURLcode result)
 {
     call->is_done = true;
+    timer_clear(call->http->loop, &call->due);
     if (result == CURLE_OK) {
         curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &call->code);
         call->answer = json_loadb(text_str(&call->body), call->body.len,
@@ -328,6 +375,7 @@ static void finish(struct http_call *call, CURLcode result)
 void http_call_free(struct http *http, struct http_call *call)
 {
     if (call->easy) {
+        timer_clear(http->loop, &call->due);
         curl_multi_remove_handle(http->multi, call->easy);
         curl_easy_cleanup(call->easy);
     }

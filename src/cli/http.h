@@ -15,8 +15,10 @@
 
 #include <jansson.h>
 
-/* The longest answer accepted, in bytes. */
-#define HTTP_ANSWER_MAX ((size_t)64 << 20)
+/* The longest answer accepted, in bytes, and the longest head. As JSON in memory it may be fifty
+   times as long. */
+#define HTTP_ANSWER_MAX ((size_t)8 << 20)
+#define HTTP_HEAD_MAX   ((size_t)64 << 10)
 
 #define HTTP_TOKEN_MAX 4096
 
@@ -30,9 +32,12 @@ struct http_call {
     /* private to http.c */
     void (*on_done)(void *owner);
     void *owner;
-    void *easy; /* NULL: freed or never begun */
+    struct http *http;
+    struct timer due; /* of the answer; set when the request goes out */
+    void *easy;       /* NULL: freed or never begun */
     void *headers;
     struct text body;
+    size_t head; /* bytes of it so far */
 };
 
 /*
@@ -54,7 +59,8 @@ const char *http_where(const struct http *http);
 enum status http_read_token(struct http *http, const struct options *options) MUST_USE;
 
 /* Starts a call of `path` ("/api/v1/stats"): a GET, or with `is_post` a POST with an empty body.
-   `call` must be zero-initialised or freed; on_done may free it. */
+   The options' timeouts bound connecting, and the answer. `call` must be zero-initialised or freed;
+   on_done may free it. */
 void http_begin(struct http *http, struct http_call *call, const char *path, bool is_post,
                 void (*on_done)(void *owner), void *owner);
 

@@ -22,6 +22,9 @@
 /* Jobs of a page, and requests without an answer. */
 #define PAGE 100
 
+/* Bodies of a page: the most that a server may have unsent, and the job that passes it. */
+#define PAGE_BYTES_MAX (((size_t)16 << 20) + ASK_JOBS_BODY_MAX)
+
 /* Bytes of bodies that import sends before it waits, and bytes of a body that a list shows. */
 #define BATCH_BYTES ((size_t)4 << 20)
 #define SHOWN_MAX   60
@@ -32,6 +35,14 @@ struct listed {
     enum bs_state state;
     bool unreadable; /* the server cannot read its body */
     struct text body;
+};
+
+/* A job on its way to the server. */
+struct import {
+    struct work *work;
+    size_t line;
+    uint32_t pri;
+    bool is_buried;
 };
 
 struct work {
@@ -50,9 +61,11 @@ struct work {
     size_t limit;           /* of rows */
     /* a page of list-jobs */
     struct listed page[PAGE];
-    size_t listed, expected;
-    uint64_t next;
+    size_t listed, expected, bytes; /* bytes: of bodies */
+    uint64_t after, next;
     /* import */
+    struct import imports[PAGE]; /* those that are not awaited yet */
+    size_t importing;
     const char *from;
     size_t line;
 };
@@ -91,15 +104,6 @@ static enum status await_answers(struct work *work)
     while (status == STATUS_OK && work->answered < work->asked)
         status = client_wait(&work->client);
     return status;
-}
-
-/* Step: sends a request and waits for its answer, however long that takes. */
-static enum status ask_one(struct work *work, struct bs_request request,
-                           struct jobs_answer *answer_r)
-{
-    ask_jobs(&work->client, &request, (struct bytes){0}, SECONDS_NONE, client_keep,
-             client_expect(&work->client, answer_r, sizeof *answer_r));
-    return client_wait(&work->client);
 }
 
 /* Says that the server has not got what the verb needs. */
@@ -168,7 +172,8 @@ static enum status do_tubes(struct work *work)
     struct jobs_answer answer;
     struct text names = {0};
     struct bs_entry entry;
-    enum status status = ask_one(work, (struct bs_request){.verb = BS_VERB_LIST_TUBES}, &answer);
+    struct bs_request list = {.verb = BS_VERB_LIST_TUBES};
+    enum status status = ask_jobs_wait(&work->client, &list, &answer);
     if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_OK)
         status = ask_jobs_refused(&work->client, "jobs tubes", &answer);
     if (status == STATUS_OK)
@@ -193,19 +198,28 @@ static enum status do_tubes(struct work *work)
 
 /* ---- list and export --------------------------------------------------------------------- */
 
+/* True for a job that the page may go on with: ids ascend, so a list has an end. */
+static bool is_next_job(const struct work *work, const struct jobs_answer *answer)
+{
+    const struct bs_reply *reply = &answer->reply;
+    return (reply->answer == BS_ANSWER_LISTED_JOB || reply->answer == BS_ANSWER_UNREADABLE_JOB) &&
+           work->listed < work->expected && reply->id > work->after &&
+           answer->body.len <= PAGE_BYTES_MAX - work->bytes;
+}
+
 static bool on_listed(void *owner, const void *given)
 {
     struct work *work = owner;
     const struct jobs_answer *answer = given;
     const struct bs_reply *reply = &answer->reply;
-    if (reply->answer == BS_ANSWER_LISTED && reply->count <= PAGE) {
-        work->listed = 0;
+    if (reply->answer == BS_ANSWER_LISTED && work->expected == 0 && reply->count <= PAGE &&
+        (reply->count > 0 || reply->next == 0)) {
         work->expected = (size_t)reply->count;
         work->next = reply->next;
-    } else if ((reply->answer == BS_ANSWER_LISTED_JOB ||
-                reply->answer == BS_ANSWER_UNREADABLE_JOB) &&
-               work->listed < work->expected) {
+    } else if (is_next_job(work, answer)) {
         struct listed *job = &work->page[work->listed++];
+        work->after = reply->id;
+        work->bytes += answer->body.len;
         job->unreadable = reply->answer == BS_ANSWER_UNREADABLE_JOB;
         job->id = reply->id;
         job->try = reply->try;
@@ -215,18 +229,22 @@ static bool on_listed(void *owner, const void *given)
     } else {
         return refused(work, work->words[0], answer);
     }
-    return work->listed == work->expected && answered(work);
+    if (work->listed < work->expected)
+        return false;
+    if (work->next > 0 && work->next != work->after)
+        return refused(work, work->words[0], answer);
+    return answered(work);
 }
 
-/* Step: takes the jobs behind an id. */
-static enum status list_page(struct work *work, uint64_t after)
+/* Step: takes the jobs behind those of the last page. */
+static enum status list_page(struct work *work)
 {
     struct bs_request request = {.verb = BS_VERB_LIST_JOBS,
                                  .tube = work->tube,
                                  .state = work->state,
-                                 .id = after,
+                                 .id = work->after,
                                  .count = PAGE};
-    work->listed = work->expected = 0;
+    work->listed = work->expected = work->bytes = 0;
     ask(work, request, (struct bytes){0}, on_listed, work);
     return await_answers(work);
 }
@@ -267,18 +285,16 @@ static void show_job(struct work *work, const struct listed *job)
 static enum status do_list(struct work *work)
 {
     enum status status = STATUS_OK;
-    uint64_t after = 0;
     if (work->is_plain)
         return needs_counterd(work, "list");
     do {
-        status = list_page(work, after);
+        status = list_page(work);
         for (size_t i = 0; status == STATUS_OK && i < work->listed && work->done < work->limit;
              i++) {
             show_job(work, &work->page[i]);
             work->done++;
         }
-        after = work->next;
-    } while (status == STATUS_OK && after > 0 && work->done < work->limit);
+    } while (status == STATUS_OK && work->next > 0 && work->done < work->limit);
     columns_print(&work->columns, "", stdout);
     return status;
 }
@@ -325,12 +341,10 @@ static void leave_out(struct work *work, const struct listed *job)
 static enum status do_export(struct work *work)
 {
     enum status status;
-    uint64_t after = 0;
     if (work->is_plain)
         return needs_counterd(work, "export");
     do {
-        status = list_page(work, after);
-        after = work->next;
+        status = list_page(work);
         work->expected = 0;
         for (size_t i = 0; status == STATUS_OK && i < work->listed; i++) {
             if (work->page[i].unreadable)
@@ -343,22 +357,14 @@ static enum status do_export(struct work *work)
             status = await_answers(work);
         if (status == STATUS_OK)
             status = (enum status)print_end(STATUS_OK);
-    } while (status == STATUS_OK && after > 0);
+    } while (status == STATUS_OK && work->next > 0);
     progress_end(&work->progress);
     return status == STATUS_OK && work->unreadable > 0 ? STATUS_DATA : status;
 }
 
 /* ---- import ------------------------------------------------------------------------------ */
 
-/* A job on its way. */
-struct import {
-    struct work *work;
-    size_t line;
-    uint32_t pri;
-    bool is_buried;
-};
-
-static bool import_refused(struct import *import, const struct jobs_answer *answer)
+static bool import_refused(const struct import *import, const struct jobs_answer *answer)
 {
     struct work *work = import->work;
     struct text what = {0};
@@ -366,7 +372,6 @@ static bool import_refused(struct import *import, const struct jobs_answer *answ
               import->line, work->done);
     refused(work, text_str(&what), answer);
     text_free(&what);
-    free(import);
     return true;
 }
 
@@ -386,7 +391,6 @@ static bool on_buried(void *owner, const void *given)
     const struct jobs_answer *answer = given;
     if (answer->reply.answer != BS_ANSWER_BURIED)
         return import_refused(import, answer);
-    free(import);
     return answered(work);
 }
 
@@ -405,8 +409,6 @@ static bool on_imported(void *owner, const void *given)
         ask(work, (struct bs_request){.verb = BS_VERB_RESERVE_JOB, .id = id}, (struct bytes){0},
             on_reserved, import);
         ask(work, bury, (struct bytes){0}, on_buried, import);
-    } else {
-        free(import);
     }
     return answered(work);
 }
@@ -423,10 +425,8 @@ static bool on_use(void *owner, const void *given)
 /* Sends a job. A buried one has a long delay until it is buried, so that nobody takes it. */
 static void send_job(struct work *work, const struct job_line *job)
 {
-    struct import *import = malloc(sizeof *import);
+    struct import *import = &work->imports[work->importing++];
     struct bytes tube = text_bytes(&job->tube);
-    if (!import)
-        out_of_memory();
     *import = (struct import){
         .work = work, .line = work->line, .pri = job->pri, .is_buried = job->is_buried};
     struct bs_request put = {.verb = work->is_plain ? BS_VERB_PUT : BS_VERB_PUT_INTO,
@@ -455,9 +455,9 @@ static enum status import_line(struct work *work, struct bytes line, size_t *byt
     if (good) {
         send_job(work, &job);
         *bytes += job.body.len;
-        if (work->asked - work->answered >= PAGE || *bytes >= BATCH_BYTES) {
+        if (work->importing == PAGE || *bytes >= BATCH_BYTES) {
             status = await_answers(work);
-            *bytes = 0;
+            *bytes = work->importing = 0;
         }
     } else if ((status = await_answers(work)) == STATUS_OK) {
         progress_end(&work->progress);
@@ -539,8 +539,8 @@ static enum status do_peek(struct work *work)
         complain("jobs peek: ID is not the number of a job");
         return STATUS_USAGE;
     }
-    enum status status =
-        ask_one(work, (struct bs_request){.verb = BS_VERB_PEEK, .id = id}, &answer);
+    struct bs_request peek = {.verb = BS_VERB_PEEK, .id = id};
+    enum status status = ask_jobs_wait(&work->client, &peek, &answer);
     if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_FOUND)
         status = ask_jobs_refused(&work->client, "jobs peek", &answer);
     if (status != STATUS_OK)
@@ -550,7 +550,8 @@ static enum status do_peek(struct work *work)
         return STATUS_OK;
     }
     text_add(&body, answer.body.data, answer.body.len);
-    status = ask_one(work, (struct bs_request){.verb = BS_VERB_STATS_JOB, .id = id}, &answer);
+    struct bs_request stats = {.verb = BS_VERB_STATS_JOB, .id = id};
+    status = ask_jobs_wait(&work->client, &stats, &answer);
     if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_OK)
         status = ask_jobs_refused(&work->client, "jobs peek", &answer);
     if (status == STATUS_OK) {
@@ -565,17 +566,17 @@ static enum status do_peek(struct work *work)
 static enum status do_kick(struct work *work)
 {
     struct jobs_answer answer;
+    struct bs_request use = {.verb = BS_VERB_USE, .tube = work->tube};
     struct bs_request kick = {.verb = BS_VERB_KICK};
     if (!parse_number(bytes_of(work->words[2]), 1, UINT32_MAX, &kick.count)) {
         complain("jobs kick: N is not a whole number from 1 to %u", UINT32_MAX);
         return STATUS_USAGE;
     }
-    enum status status =
-        ask_one(work, (struct bs_request){.verb = BS_VERB_USE, .tube = work->tube}, &answer);
+    enum status status = ask_jobs_wait(&work->client, &use, &answer);
     if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_USING)
         return ask_jobs_refused(&work->client, "jobs kick", &answer);
     if (status == STATUS_OK)
-        status = ask_one(work, kick, &answer);
+        status = ask_jobs_wait(&work->client, &kick, &answer);
     if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_KICKED)
         return ask_jobs_refused(&work->client, "jobs kick", &answer);
     if (status == STATUS_OK)
@@ -589,7 +590,7 @@ static enum status do_clear(struct work *work)
     struct bs_request request = {.verb = BS_VERB_CLEAR, .tube = work->tube, .state = work->state};
     if (work->is_plain)
         return needs_counterd(work, "clear");
-    enum status status = ask_one(work, request, &answer);
+    enum status status = ask_jobs_wait(&work->client, &request, &answer);
     if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_CLEARED)
         return ask_jobs_refused(&work->client, "jobs clear", &answer);
     if (status == STATUS_OK)
@@ -599,9 +600,9 @@ static enum status do_clear(struct work *work)
 
 /* ---- backup ------------------------------------------------------------------------------ */
 
-/* The interval of looks at a backup, and so many in a row may get no answer. */
-#define BACKUP_LOOK_MS   100
-#define BACKUP_LOOKS_MAX 100
+/* The interval of looks at a backup, and how long they may get no answer. */
+#define BACKUP_LOOK_MS    100
+#define BACKUP_SILENCE_NS (10 * NS_PER_S)
 
 static void show_backup(struct work *work, const json_t *answer)
 {
@@ -638,17 +639,24 @@ static enum status await_backup(struct work *work, struct http *http, json_t *an
 {
     struct pollfd none = {.fd = -1};
     enum status status = STATUS_OK;
-    unsigned unanswered = 0;
-    while (unanswered < BACKUP_LOOKS_MAX && (!answer || json_is_true_at(answer, "running"))) {
+    int64_t until_ns = INT64_MAX; /* while it answers */
+    bool is_late = false;
+    while (!is_late && (!answer || json_is_true_at(answer, "running"))) {
         struct http_call call = {0};
         if (answer)
             show_backup(work, answer);
         json_decref(answer);
         (void)poll(&none, 1, BACKUP_LOOK_MS);
+        int64_t now_ns = clock_mono_ns();
         http_run(http, &call, "/api/v1/backup", false);
-        status = http_status(http, &call, unanswered + 1 == BACKUP_LOOKS_MAX);
+        is_late = clock_mono_ns() >= until_ns;
+        status = http_status(http, &call, is_late);
         answer = status == STATUS_OK ? json_incref(call.answer) : NULL;
-        unanswered = answer ? 0 : unanswered + 1;
+        is_late &= !answer;
+        if (answer)
+            until_ns = INT64_MAX;
+        else if (until_ns == INT64_MAX)
+            until_ns = now_ns + BACKUP_SILENCE_NS;
         http_call_free(http, &call);
     }
     if (answer)

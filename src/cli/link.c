@@ -48,6 +48,7 @@ void link_close(struct link *link)
         return;
     link->state = LINK_CLOSED;
     timer_clear(link->loop, &link->timer);
+    timer_clear(link->loop, &link->rest);
     close_fd(link);
     if (link->found)
         freeaddrinfo(link->found);
@@ -142,11 +143,18 @@ static bool read_some(struct link *link)
     return false;
 }
 
-/* Passes on all complete messages. A call may close the link. */
+/*
+ * Passes on all complete messages. A call may close the link, or end the loop: then nobody is
+ * called before the next loop_run, because what the owner gave for later answers may be gone.
+ */
 static void take_messages(struct link *link)
 {
     size_t used = 1;
     while (link->state == LINK_UP && link->taken < link->in.len && used > 0) {
+        if (loop_is_over(link->loop)) {
+            timer_set(link->loop, &link->rest, 0);
+            return;
+        }
         struct bytes data = {.data = (const uint8_t *)link->in.data + link->taken,
                              .len = link->in.len - link->taken};
         used = link->calls->take(link->owner, data);
@@ -155,8 +163,19 @@ static void take_messages(struct link *link)
     }
 }
 
+/* Passes on what was read before the loop was over. */
+static void take_rest(void *owner)
+{
+    take_messages(owner);
+}
+
 static void move_bytes(struct link *link)
 {
+    if (timer_is_set(&link->rest)) { /* it comes before what can be read now, and before an end */
+        timer_clear(link->loop, &link->rest);
+        take_rest(link);
+        return;
+    }
     bool is_fine = flush(link) && read_some(link);
     if (link->state == LINK_FINISHING)
         text_clear(&link->in);
@@ -181,6 +200,7 @@ void link_finish(struct link *link)
 {
     CHECK(link->state == LINK_UP);
     link->state = LINK_FINISHING;
+    timer_clear(link->loop, &link->rest);
     text_clear(&link->out);
     link->sent = 0;
     if (link->ssl)
@@ -398,6 +418,7 @@ void link_open(struct link *link, struct loop *loop, const struct address *addre
                           .options = options,
                           .watch = {.on_ready = on_ready, .owner = link},
                           .timer = {.on_due = on_due, .owner = link},
+                          .rest = {.on_due = take_rest, .owner = link},
                           .connect_by_ns = now + options->connect_timeout_ns,
                           .address = *address,
                           .fd = -1};

@@ -31,7 +31,8 @@ enum link_state {
 struct link_calls {
     void (*on_up)(void *owner);
     /* Takes one message from the start of `data` and returns its length; 0 when it is incomplete.
-       The message stays valid until the loop waits. Called for all messages of one read. */
+       The message stays valid until the loop waits. Called for all messages of one read; those
+       behind one that ended the loop come in the next loop_run. */
     size_t (*take)(void *owner, struct bytes data);
     void (*on_end)(void *owner); /* the link is closed; its `reason` says why, for people */
 };
@@ -48,6 +49,7 @@ struct link {
     const struct options *options;
     struct watch watch;            /* of fd */
     struct timer timer;            /* deadline of the state, or of unsent bytes */
+    struct timer rest;             /* due at once when messages wait for the next loop_run */
     int64_t connect_by_ns;         /* deadline of all states before LINK_UP */
     struct address address;        /* with a port */
     struct addrinfo *found, *next; /* the host's addresses, and the one to try next */

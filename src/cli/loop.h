@@ -62,11 +62,23 @@ void timer_set(struct loop *loop, struct timer *timer, int64_t at_ns);
 /* Stops the timer. Harmless for one that is not set. */
 void timer_clear(struct loop *loop, struct timer *timer);
 
+static inline bool timer_is_set(const struct timer *timer)
+{
+    return deadline_is_set(&timer->deadline);
+}
+
 /* Waits and runs callbacks until one of them calls loop_end. Returns that call's result. */
 int loop_run(struct loop *loop);
 
 /* Makes loop_run return `result`. */
 void loop_end(struct loop *loop, int result);
+
+/* True from loop_end until the next loop_run. A caller of several callbacks for one event
+   asks it before each. */
+static inline bool loop_is_over(const struct loop *loop)
+{
+    return loop->is_over;
+}
 
 /* Frees the loop's memory. All watches and timers become inactive. */
 void loop_free(struct loop *loop);

@@ -390,8 +390,9 @@ static bool take_event(void *owner, struct bytes line)
     else
         print_event(&answer.event);
     int status = print_end(STATUS_OK);
-    bool is_end = answer.reply == POOL_REPLY_EVENT && work->request.pool.len > 0 &&
-                  is_of_pool(&answer.event) && bytes_equal(answer.event.why, bytes_of("drop"));
+    bool is_end = answer.reply == POOL_REPLY_EVENT && is_of_pool(&answer.event) &&
+                  bytes_equal(answer.event.pool, work->request.pool) &&
+                  bytes_equal(answer.event.why, bytes_of("drop"));
     if (is_end || status != STATUS_OK)
         loop_end(work->client.link.loop, status);
     return true;

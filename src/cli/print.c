@@ -126,10 +126,22 @@ const char *size_text(double bytes, char to[NUMBER_TEXT])
 
 /* --- Columns --------------------------------------------------------------------------------- */
 
+/* Ends a cell. */
+static void end_cell(struct columns *columns)
+{
+    text_add(&columns->cells, "", 1);
+    columns->count++;
+    if (columns->cells.len <= COLUMNS_BYTES_MAX)
+        return;
+    complain("the table has more than %zu MiB; use --json, which needs no memory for it",
+             COLUMNS_BYTES_MAX >> 20);
+    exit(STATUS_INTERNAL); /* NOLINT(concurrency-mt-unsafe): one thread */
+}
+
 void columns_add_text(struct columns *columns, const char *cell)
 {
-    text_add(&columns->cells, cell, strlen(cell) + 1);
-    columns->count++;
+    text_add(&columns->cells, cell, strlen(cell));
+    end_cell(columns);
 }
 
 void columns_add(struct columns *columns, const char *format, ...)
@@ -138,8 +150,7 @@ void columns_add(struct columns *columns, const char *format, ...)
     va_start(values, format);
     text_vadd_shown(&columns->cells, format, values);
     va_end(values);
-    text_add(&columns->cells, "", 1);
-    columns->count++;
+    end_cell(columns);
 }
 
 /* The number of characters in a text. */

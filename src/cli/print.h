@@ -43,6 +43,9 @@ const char *size_text(double bytes, char to[NUMBER_TEXT]);
  */
 #define COLUMNS_MAX 12
 
+/* The most bytes of a table's cells. It ends the process when a server sends more. */
+#define COLUMNS_BYTES_MAX ((size_t)512 << 20)
+
 struct columns {
     const char *heads[COLUMNS_MAX]; /* ended by NULL if fewer than COLUMNS_MAX */
     const char *align;              /* 'l' or 'r' for each column */

@@ -574,7 +574,10 @@ static bool on_claim(void *owner, const void *answered)
     const struct jobs_answer *answer = answered;
     switch (answer->reply.answer) {
     case BS_ANSWER_CLAIMED:
-        return answer->reply.count == 0;
+        if (answer->reply.count == 1)
+            return false; /* the job comes next */
+        refused(place, "claim", answer);
+        return true;
     case BS_ANSWER_CLAIMED_JOB:
     case BS_ANSWER_RESERVED:
         look(place, answer);

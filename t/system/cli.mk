@@ -7,6 +7,7 @@ counterctl_tests = \
 	t/system/test_counterctl_run.py \
 	t/system/test_counterctl_member.py \
 	t/system/test_counterctl_jobs.py \
+	t/system/test_counterctl_lies.py \
 	t/system/test_counterctl_pool.py \
 	t/system/test_counterctl_cluster.py \
 	t/system/test_counterctl_top.py \

@@ -119,9 +119,9 @@ struct heard {
     char text[256];
     size_t until; /* after this many messages, ends the loop or closes the client */
     size_t count;
-    size_t *pending; /* clients still reading; the last one ends the loop. NULL: any one does */
-    bool closes;
-    int ended; /* the exit status at the end; -1 before */
+    size_t *pending;    /* clients still reading; the last one ends the loop. NULL: any one does */
+    bool closes, steps; /* steps: each message ends the loop */
+    int ended;          /* the exit status at the end; -1 before */
 };
 
 static bool hear(struct heard *heard, struct bytes line, const char *before, const char *after)
@@ -129,6 +129,9 @@ static bool hear(struct heard *heard, struct bytes line, const char *before, con
     size_t len = strlen(heard->text);
     snprintf(heard->text + len, sizeof heard->text - len, "%s%.*s%s ", before, (int)line.len,
              (const char *)line.data, after);
+    ck_assert(!loop_is_over(heard->client.link.loop));
+    if (heard->steps)
+        loop_end(heard->client.link.loop, STATUS_OK);
     if (++heard->count == heard->until) {
         if (!heard->pending || --*heard->pending == 0)
             loop_end(heard->client.link.loop, STATUS_OK);
@@ -319,7 +322,7 @@ TEST(each_answer_has_its_time)
     ck_assert_int_eq(loop_run(&loop), STATUS_OK);
     ck_assert_str_eq(heard.text, "only one ");
     ck_assert_int_eq(heard.ended, STATUS_UNAVAILABLE);
-    ck_assert_str_eq(heard.client.link.reason, "no answer in time");
+    ck_assert_str_eq(heard.client.link.reason, "no answer in time (--io-timeout)");
     client_close(&heard.client);
     end(&server);
 }
@@ -511,6 +514,78 @@ TEST(what_is_not_of_job_queues_ends_it)
 }
 END_TEST
 
+/* All four lines come with one read, and the end of the connection with the next. */
+TEST(after_the_end_of_the_loop_nobody_is_called_before_it_runs_again)
+{
+    struct loop loop = {0};
+    struct server server;
+    struct heard heard;
+    char seen[4][64] = {"a ", "a [STOP p] ", "a [STOP p] b ", "a [STOP p] b [WANT p 1] "};
+    struct options options = begin(&server, &loop, "a\nSTOP p\nb\nWANT p 1\n");
+    server.closes = true;
+    connect_to(&heard, &loop, &options);
+    heard.steps = true;
+    for (size_t i = 0; i < ARRAY_SIZE(seen); i++) {
+        ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+        ck_assert_str_eq(heard.text, seen[i]);
+        ck_assert_int_eq(heard.ended, -1);
+    }
+    ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+    ck_assert_int_eq(heard.ended, STATUS_UNAVAILABLE);
+    client_close(&heard.client);
+    end(&server);
+}
+END_TEST
+
+TEST(a_wait_without_limit_ends_with_the_first_byte_of_the_answer)
+{
+    static const struct {
+        const char *says, *heard, *why;
+    } rows[] = {
+        {"CLAIM", "", "its answer has begun, and was not whole in time (--io-timeout)"},
+        {"CLAIMED 1\r\n", "CLAIMED 1 ", "no answer in time (--io-timeout)"},
+        {"CLAIMED 1\r\nRESERVED 7 4 9 t 1\r\nab", "CLAIMED 1 ", "no answer in time (--io-timeout)"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct loop loop = {0};
+        struct server server;
+        struct heard heard = {.ended = -1};
+        struct options options = begin(&server, &loop, rows[i].says);
+        options.io_timeout_ns = NS_PER_S / 10;
+        ck_assert_int_eq(client_begin(&heard.client, &protocol_jobs, &loop, &options), STATUS_OK);
+        heard.client.owner = &heard;
+        heard.client.on_up = ask_jobs_when_up;
+        heard.client.on_end = note_end;
+        ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+        ck_assert_str_eq(heard.text, rows[i].heard);
+        ck_assert_int_eq(heard.ended, STATUS_UNAVAILABLE);
+        ck_assert_str_eq(heard.client.link.reason, rows[i].why);
+        client_close(&heard.client);
+        end(&server);
+    }
+}
+END_TEST
+
+TEST(no_answer_has_more_bytes_or_parts_than_any_server_sends)
+{
+    static const char *const says[] = {"RESERVED 7 67108865\r\nx",
+                                       "RESERVED 7 4294967295 9 t 1\r\nx", "OK 65537\r\nx"};
+    struct heard heard;
+    for (size_t i = 0; i < ARRAY_SIZE(says); i++) {
+        ck_assert_int_eq(hear_all_jobs(says[i], 4096, &heard), STATUS_PROTOCOL);
+        ck_assert_str_eq(heard.client.link.reason,
+                         "its answer announces more bytes than any server's");
+    }
+    struct text endless = {0};
+    for (size_t i = 0; i <= BS_COUNT_MAX + 1; i++)
+        text_addf(&endless, "CLAIMED 1\r\n");
+    ck_assert_int_eq(hear_all_jobs(text_str(&endless), 4096, &heard), STATUS_PROTOCOL);
+    ck_assert_str_eq(heard.client.link.reason, "its answer does not end");
+    ck_assert_uint_eq(heard.count, BS_COUNT_MAX + 1);
+    text_free(&endless);
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(lines_that_are_no_answers_come_between_them),
     UNIT(without_notices_what_was_not_asked_for_is_dropped),
@@ -525,6 +600,9 @@ static const struct unit_test tests[] = {
     UNIT(replies_of_the_binary_protocol),
     UNIT(answers_of_job_queues_have_bodies),
     UNIT(what_is_not_of_job_queues_ends_it),
+    UNIT(after_the_end_of_the_loop_nobody_is_called_before_it_runs_again),
+    UNIT(a_wait_without_limit_ends_with_the_first_byte_of_the_answer),
+    UNIT(no_answer_has_more_bytes_or_parts_than_any_server_sends),
 };
 
 UNIT_MAIN("cli/client", tests)
