@@ -381,13 +381,14 @@ static void write_item(struct pools_job *job, const struct item *item)
     }
 }
 
-/* Cursors are hexadecimal: the name of the last pool or member, the number of the last waiter. */
+/* Cursors are hexadecimal: the name of the last pool or member, the number of the last waiter. A
+ * list of which no row was asked for has none: its pages would never advance. */
 static void write_cursor(struct pools_job *job, bool over)
 {
     char text[2 * POOL_NAME_MAX + 1];
     struct json_text *to = &job->json;
     const char *key = job->stage == STAGE_WAITERS ? "waiters_cursor" : "cursor";
-    if (over) {
+    if (over || job->limits[job->stage] == 0) {
         json_text_null(to, key);
     } else if (job->stage == STAGE_WAITERS) {
         snprintf(text, sizeof(text), "%llx", (unsigned long long)job->after_seq);

@@ -317,9 +317,15 @@ TEST(every_member_is_listed_once_while_others_come_and_go)
     walk("/api/v1/pools/db?limit=7&waiters_limit=0", "members", "cursor", "ma", 300,
          change_members);
     walk("/api/v1/pools/db?limit=1000", "members", "cursor", "ma", 300, change_nothing);
-    json_t *json = get_json("/api/v1/pools/db?limit=0");
-    ck_assert_uint_eq(json_array_size(at(json, "members")), 0);
-    json_decref(json);
+    static const char *const none[] = {"/api/v1/pools/db?limit=0&waiters_limit=0",
+                                       "/api/v1/pools/db?limit=0&cursor=6d61&waiters_limit=0"};
+    for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
+        json_t *json = get_json(none[i]);
+        ck_assert_uint_eq(json_array_size(at(json, "members")), 0);
+        ck_assert(json_is_null(at(json, "cursor")));
+        ck_assert(json_is_null(at(json, "waiters_cursor")));
+        json_decref(json);
+    }
     close(changer);
     finish();
 }
