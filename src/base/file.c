@@ -1,6 +1,8 @@
 /* file.c - see file.h. */
 #include "base/file.h"
 
+#include "base/log.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -46,4 +48,12 @@ bool file_open_standard(bool fails)
 const char *file_open_reason(int error)
 {
     return error ? strerrordesc_np(error) : "Not a regular file";
+}
+
+void file_warn_of_others(const char *key, const char *path, const char *remedy)
+{
+    struct stat status;
+    if (path && stat(path, &status) == 0 && (status.st_mode & (S_IROTH | S_IWOTH)))
+        log_warning("%s: %s can be %s by every user of this machine; %s", key, path,
+                    status.st_mode & S_IWOTH ? "written" : "read", remedy);
 }

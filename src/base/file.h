@@ -23,4 +23,9 @@ const char *file_open_reason(int error);
  */
 bool file_open_standard(bool fails) MUST_USE;
 
+/* Warns in the log if other users of the machine can read or write a file with a secret. `key` is
+ * the option that names it, `remedy` what to do. NULL as the path is harmless. */
+void file_warn_of_others(const char *key, const char *path, const char *remedy);
+#define FILE_FORBID_OTHERS "forbid that with chmod o="
+
 #endif

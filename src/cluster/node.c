@@ -457,10 +457,14 @@ bool node_set_access(struct node *node, const char *user, const char *password, 
     free_secret(node->password);
     node->user = new_user;
     node->password = new_password;
-    /* A session that stands stays; an attempt that was refused is repeated at once. */
+    node_try_again(node, now_ns);
+    return true;
+}
+
+void node_try_again(struct node *node, int64_t now_ns)
+{
     if (node->phase == PHASE_BACKOFF)
         node->retry_ns = now_ns;
-    return true;
 }
 
 void node_set_patience(struct node *node, int64_t patience_ns, int64_t now_ns)

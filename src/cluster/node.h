@@ -209,6 +209,9 @@ void node_set_patterns(struct node *node, const struct patterns *patterns, int64
 bool node_set_access(struct node *node, const char *user, const char *password,
                      int64_t now_ns) MUST_USE;
 void node_set_patience(struct node *node, int64_t patience_ns, int64_t now_ns);
+/* What connections need has changed: a session that stands stays, and an attempt that failed is
+ * repeated at once. node_set_access does it, too. */
+void node_try_again(struct node *node, int64_t now_ns);
 
 /* ---- the end, upgrades ----------------------------------------------------------------------- */
 

@@ -129,18 +129,22 @@ static void PRINTF_LIKE(2, 3) fail_later(struct wire *w, const char *format, ...
     set_timer(w);
 }
 
-static const char *words_for(ssize_t result)
+/* Closes the wire because a read or write failed; in the reactor's calls. */
+static void fail_by(struct wire *w, ssize_t result)
 {
-    switch (result) {
-    case STREAM_END:
-        return "the server closed the connection";
-    case STREAM_RESET:
-        return "the server reset the connection";
-    case STREAM_VANISHED:
-        return "the server can't be reached any more";
-    default:
-        return "the connection failed";
-    }
+    char reason[DIAL_REASON_SIZE];
+    const char *why = stream_why(&w->stream);
+    if (result == STREAM_END)
+        why = "the server closed the connection";
+    else if (result == STREAM_RESET)
+        why = "the server reset the connection";
+    else if (result == STREAM_VANISHED)
+        why = "the server can't be reached any more";
+    else if (!why)
+        why = "the connection failed";
+    snprintf(reason, sizeof(reason), "%s%s", result == STREAM_ERROR && w->stream.tls ? "TLS: " : "",
+             why);
+    fail(w, reason);
 }
 
 static void enter(struct wire *w)
@@ -205,7 +209,7 @@ static bool read_some(struct wire *w)
             break;
         }
         if (n <= 0) {
-            fail(w, words_for(n));
+            fail_by(w, n);
             return false;
         }
         total += (size_t)n;
@@ -247,7 +251,7 @@ static bool write_some(struct wire *w)
     if (n < 0) {
         /* What the server said last may be unread, and says more than this. */
         if (read_some(w))
-            fail(w, words_for(n));
+            fail_by(w, n);
         return false;
     }
     wrote(w, (size_t)n);

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Reads the first `size` bytes of a regular file. Returns how many were read, or -1 with errno,
@@ -99,23 +98,15 @@ void credentials_free(struct credentials *credentials)
 
 /* --- Warnings -------------------------------------------------------------------------------- */
 
-static void warn_of_file(const char *key, const char *path, const char *remedy)
-{
-    struct stat status;
-    if (path && stat(path, &status) == 0 && (status.st_mode & (S_IROTH | S_IWOTH)))
-        log_warning("%s: %s can be %s by every user of this machine; %s", key, path,
-                    status.st_mode & S_IWOTH ? "written" : "read", remedy);
-}
-
 void credentials_warn(const struct settings *settings)
 {
-    static const char others[] = "forbid that with chmod o=";
     if (settings->tls_key)
-        warn_of_file("tls.key", settings->tls_key, others);
+        file_warn_of_others("tls.key", settings->tls_key, FILE_FORBID_OTHERS);
     else
-        warn_of_file("tls.cert, which also has the key", settings->tls_cert, others);
-    warn_of_file("admin.token_file", settings->admin_token_file, others);
+        file_warn_of_others("tls.cert, which also has the key", settings->tls_cert,
+                            FILE_FORBID_OTHERS);
+    file_warn_of_others("admin.token_file", settings->admin_token_file, FILE_FORBID_OTHERS);
     if (settings->file_secret)
-        warn_of_file(settings->file_secret, settings->file,
-                     "give it the group of counterd and chmod 640");
+        file_warn_of_others(settings->file_secret, settings->file,
+                            "give it the group of counterd and chmod 640");
 }

@@ -69,6 +69,11 @@ bool stream_in_record(const struct stream *stream)
     return stream->tls && tls_stream_in_record(stream->tls);
 }
 
+const char *stream_why(const struct stream *stream)
+{
+    return stream->tls ? tls_stream_why(stream->tls) : NULL;
+}
+
 bool stream_is_slow(const struct stream *stream)
 {
     return stream->tls && tls_stream_is_slow(stream->tls);

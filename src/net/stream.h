@@ -56,6 +56,9 @@ ssize_t stream_handshake(struct stream *stream, const char **why_r) MUST_USE;
 
 /* Reads up to `room` (more than 0) bytes. Returns their number, or a result above. */
 ssize_t stream_read(struct stream *stream, void *to, size_t room) MUST_USE;
+/* After ERROR: a text for people about what the peer or TLS says, which must not be freed; NULL:
+ * there is none. */
+const char *stream_why(const struct stream *stream);
 /* True when a read may return bytes although the descriptor is not ready (TLS only). The read may
  * still return none. */
 bool stream_has_more(const struct stream *stream);

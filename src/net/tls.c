@@ -77,7 +77,8 @@ static bool is_not_there(void)
     return ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
 }
 
-static void warn_of_time(SSL_CTX *context, const char *path, const char *peers)
+/* `peers`: the side that will refuse a bad date. */
+static void warn_of_time(const SSL_CTX *context, const char *path, const char *peers)
 {
     const X509 *cert = SSL_CTX_get0_certificate(context);
     if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0)
@@ -86,16 +87,13 @@ static void warn_of_time(SSL_CTX *context, const char *path, const char *peers)
         log_warning("certificate %s is not valid yet: %s will refuse it", path, peers);
 }
 
-/* Loads the certificate chain. `peers` is a word for warnings: the side that will refuse a bad
- * date. */
-static bool load_certificate(SSL_CTX *context, const char *path, const char *peers, char *reason_r)
+/* Loads the certificate chain. */
+static bool load_certificate(SSL_CTX *context, const char *path, char *reason_r)
 {
     if (!readable("certificate", path, reason_r))
         return false;
-    if (SSL_CTX_use_certificate_chain_file(context, path) == 1) {
-        warn_of_time(context, path, peers);
+    if (SSL_CTX_use_certificate_chain_file(context, path) == 1)
         return true;
-    }
     if (is_not_there())
         return wrong(reason_r, "certificate %s: the file has no certificate in PEM format", path);
     return wrong(reason_r, "certificate %s: %s", path, library_words());
@@ -221,10 +219,12 @@ struct tls *tls_new(const struct tls_config *config, char *reason_r)
     SSL_CTX *context = tls->context;
     if (!set_up(context, config->min_version, reason_r) ||
         !set_up_server(context, config->verify_client, reason_r) ||
-        !load_certificate(context, config->cert, "clients", reason_r) ||
+        !load_certificate(context, config->cert, reason_r) ||
         !load_key(context, config->key ? config->key : config->cert, config->cert, reason_r) ||
         (config->ca && !load_ca(context, config->ca, reason_r)))
         tls_free(&tls);
+    else
+        warn_of_time(context, config->cert, "clients");
     ERR_clear_error();
     return tls;
 }
@@ -235,21 +235,42 @@ static bool load_system_ca(SSL_CTX *context, char *reason_r)
            wrong(reason_r, "the system's CA certificates: %s", library_words());
 }
 
-struct tls *tls_client_new(const struct tls_client_config *config, char *reason_r)
+/* The client's certificate and its key. */
+static bool load_identity(SSL_CTX *context, const struct tls_client_config *config,
+                          enum tls_file *wrong_r, char *reason_r)
 {
+    if (!config->cert)
+        return true;
+    *wrong_r = TLS_FILE_CERT;
+    if (!load_certificate(context, config->cert, reason_r))
+        return false;
+    *wrong_r = config->key ? TLS_FILE_KEY : TLS_FILE_CERT;
+    return load_key(context, config->key ? config->key : config->cert, config->cert, reason_r);
+}
+
+struct tls *tls_client_new(const struct tls_client_config *config, enum tls_file *wrong_r,
+                           char *reason_r)
+{
+    enum tls_file wrong;
+    if (!wrong_r)
+        wrong_r = &wrong;
+    *wrong_r = TLS_FILE_CA;
     struct tls *tls = make(TLS_client_method(), reason_r);
     if (!tls)
         return NULL;
     SSL_CTX *context = tls->context;
     tls->client = true;
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
-    const char *key = config->key ? config->key : config->cert;
     if (!set_up(context, config->min_version, reason_r) ||
         !(config->ca ? load_ca(context, config->ca, reason_r)
                      : load_system_ca(context, reason_r)) ||
-        (config->cert && (!load_certificate(context, config->cert, "servers", reason_r) ||
-                          !load_key(context, key, config->cert, reason_r))))
+        !load_identity(context, config, wrong_r, reason_r))
         tls_free(&tls);
     ERR_clear_error();
     return tls;
+}
+
+void tls_client_warn(const struct tls *tls, const char *cert)
+{
+    warn_of_time(tls->context, cert, "servers");
 }

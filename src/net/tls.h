@@ -49,12 +49,18 @@ struct tls_client_config {
     enum tls_version min_version;
 };
 
+enum tls_file { TLS_FILE_CA, TLS_FILE_CERT, TLS_FILE_KEY };
+
 /*
  * Makes a client's context (stream_secure_client). The server's certificate must be signed by one
  * of `ca`, and valid for the name or address to which the client connects. Returns and errors as
- * tls_new.
+ * tls_new, but for the warning (tls_client_warn); *wrong_r, unless it is NULL, is then the file
+ * that is wrong (CA, if none is).
  */
-struct tls *tls_client_new(const struct tls_client_config *config, char *reason_r) MUST_USE;
+struct tls *tls_client_new(const struct tls_client_config *config, enum tls_file *wrong_r,
+                           char *reason_r) MUST_USE;
+/* Logs a warning if the client's certificate, from this file, has expired or is not valid yet. */
+void tls_client_warn(const struct tls *tls, const char *cert);
 /* Takes one more share, which the caller must free; returns `tls`. Any thread that has a share. */
 struct tls *tls_share(struct tls *tls);
 /* Gives back a share and sets *tls to NULL; NULL is harmless. The last one frees the context. */

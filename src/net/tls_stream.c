@@ -59,6 +59,7 @@ struct tls_stream {
     int error;         /* errno of a failed socket call; 0: none */
     ssize_t read_over; /* the result of all further reads; STREAM_AGAIN: reading continues */
     ssize_t broken;    /* the error that ended the stream; 0: none */
+    const char *why;   /* its text; NULL: none */
     uint32_t have;     /* bytes of the last record that were received; 0: it is complete */
     uint16_t body;     /* its length after the header, which may not be all here */
     uint16_t blanks;   /* records, and further messages in one, since the last byte of data */
@@ -303,6 +304,47 @@ void tls_stream_free(struct tls_stream **s)
 
 /* ---- failures ------------------------------------------------------------------------------ */
 
+/* What servers say of their clients' certificates. */
+static const char *words_of_server(unsigned long code)
+{
+    switch (ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0) {
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+        return "the server wants a certificate of its client";
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+        return "the server does not know the CA of its client's certificate";
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+        return "the server says that its client's certificate is expired";
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+        return "the server refuses its client's certificate";
+    default:
+        return NULL;
+    }
+}
+
+/* The text for a failure. */
+static const char *words_for(const struct tls_stream *s)
+{
+    unsigned long code = ERR_peek_error();
+    long verdict = SSL_get_verify_result(s->ssl);
+    if (s->flooded)
+        return "too many records";
+    if (s->error)
+        return strerrordesc_np(s->error);
+    if (s->ended)
+        return SSL_is_server(s->ssl) ? "the client closed the connection"
+                                     : "the server closed the connection";
+    if (ERR_GET_LIB(code) == ERR_LIB_SSL &&
+        ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verdict != X509_V_OK)
+        return X509_verify_cert_error_string(verdict);
+    const char *words = SSL_is_server(s->ssl) ? NULL : words_of_server(code);
+    if (!words)
+        words = ERR_reason_error_string(code);
+    return words ? words : "unknown error";
+}
+
 /* Converts the library's result `ret` to a stream result. `reading`: the call was a read. */
 static ssize_t failure(struct tls_stream *s, int ret, bool reading)
 {
@@ -326,6 +368,7 @@ static ssize_t failure(struct tls_stream *s, int ret, bool reading)
             answer = reading ? STREAM_END : STREAM_RESET;
         break;
     default:
+        s->why = words_for(s);
         break;
     }
     ERR_clear_error();
@@ -334,25 +377,6 @@ static ssize_t failure(struct tls_stream *s, int ret, bool reading)
     if (answer != STREAM_END)
         s->broken = answer;
     return answer;
-}
-
-/* The text for a failed handshake. */
-static const char *words_for(const struct tls_stream *s)
-{
-    unsigned long code = ERR_peek_error();
-    long verdict = SSL_get_verify_result(s->ssl);
-    if (s->flooded)
-        return "too many records";
-    if (s->error)
-        return strerrordesc_np(s->error);
-    if (s->ended)
-        return SSL_is_server(s->ssl) ? "the client closed the connection"
-                                     : "the server closed the connection";
-    if (ERR_GET_LIB(code) == ERR_LIB_SSL &&
-        ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verdict != X509_V_OK)
-        return X509_verify_cert_error_string(verdict);
-    const char *words = ERR_reason_error_string(code);
-    return words ? words : "unknown error";
 }
 
 ssize_t tls_stream_handshake(struct tls_stream *s, const char **why_r)
@@ -415,6 +439,11 @@ ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t room)
     } while (total < room && blanks < BLANKS_OF_CALL && ++records < READ_RECORDS &&
              SSL_has_pending(s->ssl));
     return (ssize_t)total;
+}
+
+const char *tls_stream_why(const struct tls_stream *s)
+{
+    return s->why;
 }
 
 bool tls_stream_has_more(const struct tls_stream *s)

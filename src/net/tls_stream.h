@@ -19,6 +19,7 @@ ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t room) MUST_USE;
 bool tls_stream_has_more(const struct tls_stream *s);
 bool tls_stream_in_record(const struct tls_stream *s);
 bool tls_stream_is_slow(const struct tls_stream *s);
+const char *tls_stream_why(const struct tls_stream *s);
 ssize_t tls_stream_write(struct tls_stream *s, const struct iovec *pieces, int count) MUST_USE;
 /* Sends close_notify, unless a write is unfinished. */
 void tls_stream_finish(struct tls_stream *s);

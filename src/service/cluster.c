@@ -9,6 +9,7 @@
  */
 #include "service/cluster.h"
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/record.h"
 #include "config.h"
@@ -526,11 +527,23 @@ static void say_what_is_left(const struct patterns *patterns)
                  "shared: no pattern of cluster.strict or cluster.loose begins with pool:");
 }
 
+static void warn_of_files(const struct cluster_settings *is, const struct tls *tls)
+{
+    if (!tls || !is->cert)
+        return;
+    tls_client_warn(tls, is->cert);
+    file_warn_of_others(is->key ? "cluster.key" : "cluster.cert, which also has the key",
+                        is->key ? is->key : is->cert, FILE_FORBID_OTHERS);
+}
+
 static bool open_now(struct resource *r, struct moment now)
 {
+    const struct cluster *c = cluster_own(r);
     (void)now;
-    if (!r->without_thread)
-        say_what_is_left(cluster_own(r)->shown.patterns);
+    if (r->without_thread)
+        return true;
+    say_what_is_left(c->shown.patterns);
+    warn_of_files(c->settings, c->tls);
     return true;
 }
 
@@ -565,6 +578,11 @@ static void change_node(struct reactor *thread, void *arg)
     if (change->changes.access && !node_set_access(c->node, text_of(change->is->user),
                                                    text_of(change->is->password), now_ns(c)))
         log_error("cluster.user and cluster.password: no memory to change them; reload again");
+    if (change->is->tls) {
+        tls_free(&c->tls);
+        c->tls = tls_share(change->is->tls);
+        node_try_again(c->node, now_ns(c));
+    }
     if (change->changes.patience)
         node_set_patience(c->node, change->is->patience_ns, now_ns(c));
     if (change->patterns) {
@@ -582,16 +600,23 @@ void cluster_change(struct services *services, const struct cluster_settings *wa
     char reason[PATTERNS_REASON_SIZE];
     if (!c)
         return;
+    if (!was) {
+        c->tls = is->tls ? tls_share(is->tls) : NULL;
+        return;
+    }
     cluster_compare(was, is, &change.changes);
     if (change.changes.patterns)
         change.patterns = patterns_new(is->strict, is->loose, NULL, reason);
     if (change.changes.patterns && !change.patterns)
         log_error("cluster.strict and cluster.loose: no memory to change them; reload again");
-    if (change.patterns)
-        say_what_is_left(change.patterns);
     reactor_ask(&c->resource.thread, change_node, &change);
     if (!cluster_show(c, is, change.patterns ? change.patterns : c->shown.patterns))
         log_error("cluster: no memory to show what was changed; reload again");
+    if (change.patterns)
+        say_what_is_left(change.patterns);
+    if (is->tls)
+        log_info("cluster: the certificates were read again");
+    warn_of_files(is, is->tls);
     patterns_free(&change.patterns);
 }
 

@@ -43,8 +43,10 @@
 struct shared_ask;
 
 struct cluster_settings {
-    char *engine, *user, *password, *strict, *loose, *node, *prefix; /* NULL: empty */
+    /* NULL: empty. */
+    char *engine, *user, *password, *strict, *loose, *node, *prefix, *ca, *cert, *key;
     int64_t lease_ns, patience_ns;
+    struct tls *tls; /* what the check made of the files; NULL: the engine is reached without TLS */
 };
 
 /* A letter to a view that is sent again only after it was confirmed. */
@@ -109,7 +111,6 @@ struct cluster {
     struct url url;
     struct where where;
     char node_name[65];
-    struct tls *tls; /* NULL: none */
     const char **reads;
     struct cluster_view *views; /* one for each worker */
     int wake_fd;                /* a timer on the clock of the lease */
@@ -123,6 +124,7 @@ struct cluster {
 
     /* The thread's; the main thread's while it does not run. */
     struct node *node;
+    struct tls *tls; /* for new connections to the engine; NULL: they have none */
     struct cluster_wire wires[NODE_WIRES];
     struct timer timer; /* what is due; also at the end of each iteration with anything to send */
     struct reactor_hook hook;
@@ -164,8 +166,7 @@ static inline struct cluster_view *cluster_view_of(const struct conn *conn)
 
 /* ---- cluster_wires.c ---- */
 
-/* Makes the wires, and what they need. Returns false when there is no memory, or after it has
- * logged what is wrong. */
+/* Makes the wires, and what they need. Returns false when there is no memory. */
 bool cluster_make_wires(struct cluster *c) MUST_USE;
 /* Undoes it, all or the part that was done; after node_free. */
 void cluster_free_wires(struct cluster *c);
@@ -247,6 +248,7 @@ void cluster_compare(const struct cluster_settings *was, const struct cluster_se
 
 /* ---- cluster.c: reloads; the main thread ---- */
 
+/* Puts settings in force; `was` is NULL before the thread runs. */
 void cluster_change(struct services *services, const struct cluster_settings *was,
                     const struct cluster_settings *is);
 

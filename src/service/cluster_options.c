@@ -12,6 +12,9 @@ enum {
     ROW_ENGINE,
     ROW_USER,
     ROW_PASSWORD,
+    ROW_CA,
+    ROW_CERT,
+    ROW_KEY,
     ROW_STRICT,
     ROW_LOOSE,
     ROW_NODE,
@@ -86,9 +89,47 @@ static bool check_prefix(struct option_check *check)
     return false;
 }
 
+static void forget(void *settings)
+{
+    struct cluster_settings *s = settings;
+    tls_free(&s->tls);
+}
+
+static bool misfit(struct option_check *check, size_t row, const char *reason)
+{
+    check->row = row;
+    snprintf(check->reason, sizeof(check->reason), "%s", reason);
+    return false;
+}
+
+static bool check_files(struct option_check *check)
+{
+    static const size_t row_of[] = {
+        [TLS_FILE_CA] = ROW_CA, [TLS_FILE_CERT] = ROW_CERT, [TLS_FILE_KEY] = ROW_KEY};
+    struct cluster_settings *s = check->is;
+    const struct tls_client_config config = {.ca = s->ca, .cert = s->cert, .key = s->key};
+    struct url url;
+    enum tls_file wrong;
+    forget(s);
+    if (!url_parse(s->engine, &url, check->reason) || url.kind == URL_NONE)
+        return true;
+    if (s->key && !s->cert)
+        return misfit(check, ROW_KEY, "cluster.cert is empty, and a key is for a certificate");
+    /* A person who names files expects that nobody reads the connection on its way. */
+    if (url.kind != URL_TLS)
+        return (!s->ca && !s->cert) ||
+               misfit(check, s->ca ? ROW_CA : ROW_CERT,
+                      "cluster.engine has no TLS: begin it with rediss://, or empty this");
+    s->tls = tls_client_new(&config, &wrong, check->reason);
+    if (!s->tls)
+        check->row = row_of[wrong];
+    return s->tls != NULL;
+}
+
 static bool check_settings(struct option_check *check)
 {
-    return check_engine(check) && check_patterns(check) && check_node(check) && check_prefix(check);
+    return check_engine(check) && check_patterns(check) && check_node(check) &&
+           check_prefix(check) && check_files(check);
 }
 
 /* ---- reloads ----------------------------------------------------------------------------------
@@ -102,7 +143,7 @@ static bool same(const char *a, const char *b)
 static void settings_changed(void *services, const char *name, const void *was, const void *is)
 {
     (void)name;
-    if (was && is)
+    if (is)
         cluster_change(services, was, is);
 }
 
@@ -130,6 +171,15 @@ static const struct option_row rows[] = {
     [ROW_PASSWORD] = { .key = "password", OPTION_IS_STRING(struct cluster_settings, password),
       .default_text = "", .unit = "", .reloadable = true, .secret = true,
       .help = "password of that user; none: it needs none" },
+    [ROW_CA] = { .key = "ca", OPTION_IS_STRING(struct cluster_settings, ca),
+      .default_text = "", .unit = "", .reloadable = true,
+      .help = "file of the CAs of a rediss:// engine's certificate (PEM); none: those of the system" },
+    [ROW_CERT] = { .key = "cert", OPTION_IS_STRING(struct cluster_settings, cert),
+      .default_text = "", .unit = "", .reloadable = true,
+      .help = "file of the certificate that is shown to a rediss:// engine (PEM); empty: it gets none" },
+    [ROW_KEY] = { .key = "key", OPTION_IS_STRING(struct cluster_settings, key),
+      .default_text = "", .unit = "", .reloadable = true,
+      .help = "file of its private key (PEM, no passphrase); none: it is in the file of cluster.cert" },
     [ROW_STRICT] = { .key = "strict", OPTION_IS_STRING(struct cluster_settings, strict),
       .default_text = "", .unit = "", .reloadable = true,
       .help = "shared names, as patterns with * and ?, commas between: never more than the limit" },
@@ -158,5 +208,7 @@ const struct option_group cluster_options = {
     .count = ARRAY_SIZE(rows),
     .size = sizeof(struct cluster_settings),
     .check = check_settings,
+    .forget = forget,
+    .always = true, /* the files may have changed */
     .changed = settings_changed,
 };

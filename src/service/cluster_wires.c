@@ -4,10 +4,11 @@
  */
 #include "service/cluster.h"
 
-#include "base/log.h"
 #include "net/lookup.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A wire never queues more: a node that is full of asks would lose its session, not memory. */
 #define WIRE_QUEUE_MAX ((size_t)64 << 20)
@@ -36,10 +37,27 @@ static void on_wire_received(void *arg, struct bytes bytes)
     cluster_stir(w->cluster);
 }
 
+/* What to do about a failure of TLS, by what it says. */
+static const struct {
+    const char *says, *advice;
+} tls_advice[] = {
+    {"its client", "set cluster.cert and cluster.key"},
+    {"issuer", "set cluster.ca to the CA of the engine's certificate"},
+    {"self-signed", "set cluster.ca to the CA of the engine's certificate"},
+    {"mismatch", "set cluster.engine to a name that the engine's certificate has"},
+    {"wrong version", "the engine has no TLS there: set its tls-port in cluster.engine"},
+};
+
 static void on_wire_closed(void *arg, const char *reason)
 {
     const struct cluster_wire *w = arg;
-    node_closed(w->cluster->node, w->number, reason, now_ns(w->cluster));
+    char text[DIAL_REASON_SIZE + 80];
+    const char *advice = NULL;
+    for (size_t i = 0; !advice && w->cluster->tls && i < ARRAY_SIZE(tls_advice); i++)
+        if (strstr(reason, tls_advice[i].says))
+            advice = tls_advice[i].advice;
+    snprintf(text, sizeof(text), "%s%s%s", reason, advice ? ": " : "", advice ? advice : "");
+    node_closed(w->cluster->node, w->number, text, now_ns(w->cluster));
     cluster_stir(w->cluster);
 }
 
@@ -89,18 +107,8 @@ static bool make_wires(struct cluster *c)
     return true;
 }
 
-static bool make_tls(struct cluster *c)
-{
-    char reason[TLS_REASON_SIZE];
-    if (c->url.kind != URL_TLS)
-        return true;
-    c->tls = tls_client_new(&(struct tls_client_config){.ca = NULL}, reason);
-    if (!c->tls)
-        log_error("cluster.engine: %s", reason);
-    return c->tls != NULL;
-}
-
-/* Files that a TLS client reads to check the engine's certificate. */
+/* Files that a TLS client without cluster.ca reads to check the engine's certificate; a reload may
+ * empty that. Its own files are read by the main thread. */
 static const char *const tls_reads[] = {"/etc/ssl",
                                         "/usr/lib/ssl",
                                         "/usr/share/ca-certificates",
@@ -130,7 +138,7 @@ static bool make_reads(struct cluster *c)
 
 bool cluster_make_wires(struct cluster *c)
 {
-    return make_reads(c) && make_tls(c) && make_wires(c);
+    return make_reads(c) && make_wires(c);
 }
 
 void cluster_free_wires(struct cluster *c)

@@ -109,7 +109,7 @@ static int64_t on_started(struct timer *timer, struct moment now)
         log_error("echo: %s: %s", path, strerrordesc_np(errno));
     snprintf(path, sizeof(path), "%s/ca.pem", e->settings->folder);
     to.transport = TRANSPORT_TLS;
-    to.tls = to.port ? tls_client_new(&(struct tls_client_config){.ca = path}, reason) : NULL;
+    to.tls = to.port ? tls_client_new(&(struct tls_client_config){.ca = path}, NULL, reason) : NULL;
     if (to.tls)
         e->dial = dial_start(&e->resource.thread, &to, 5 * NS_PER_S, on_dialed, e);
     if (to.port && !e->dial)

@@ -12,7 +12,7 @@ def _openssl(*args):
 
 
 class Authority:
-    """A CA in its own folder. It issues certificates for "localhost"."""
+    """A CA in its own folder."""
 
     def __init__(self, folder, name="ca"):
         self.folder = str(folder)
@@ -24,15 +24,15 @@ class Authority:
             "-days", "30", "-subj", "/CN=%s" % name, "-keyout", self.key, "-out", self.cert,
         )  # fmt: skip
 
-    def issue(self, name):
-        """Returns the paths of a new certificate and its key."""
+    def issue(self, name, valid_for="DNS:localhost,IP:127.0.0.1"):
+        """Returns the paths of a new certificate for these hosts, and of its key."""
         base = os.path.join(self.folder, "%s-%s" % (self.name, name))
         _openssl(
             "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
             "-subj", "/CN=%s" % name, "-keyout", base + ".key", "-out", base + ".csr",
         )  # fmt: skip
         with open(base + ".ext", "w") as f:
-            f.write("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+            f.write("subjectAltName=%s\n" % valid_for)
         _openssl(
             "x509", "-req", "-in", base + ".csr", "-CA", self.cert, "-CAkey", self.key,
             "-CAcreateserial", "-days", "30", "-extfile", base + ".ext", "-out", base + ".pem",

@@ -7,6 +7,7 @@ system_tests = \
 	t/system/test_cluster_audit.py \
 	t/system/test_cluster_basics.py \
 	t/system/test_cluster_clients.py \
+	t/system/test_cluster_tls.py \
 	t/system/test_drain.py \
 	t/system/test_reload.py \
 	t/system/test_upgrade.py \

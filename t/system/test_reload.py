@@ -477,6 +477,18 @@ def effect_cluster_password(running):
     effect_of_cluster(running, "password", "secret", "has changed")
 
 
+def effect_cluster_ca(running):
+    effect_of_cluster(running, "ca", "/a.pem", 'is /a.pem now; it was ""')
+
+
+def effect_cluster_cert(running):
+    effect_of_cluster(running, "cert", "/a.pem", 'is /a.pem now; it was ""')
+
+
+def effect_cluster_key(running):
+    effect_of_cluster(running, "key", "/a.key", 'is /a.key now; it was ""')
+
+
 def effect_cluster_strict(running):
     effect_of_cluster(running, "strict", "a*", 'is a* now; it was ""')
 

@@ -238,6 +238,12 @@ ssize_t stream_handshake(struct stream *stream, const char **why_r)
     return STREAM_ERROR;
 }
 
+const char *stream_why(const struct stream *stream)
+{
+    (void)stream;
+    return NULL;
+}
+
 bool stream_is_slow(const struct stream *stream)
 {
     (void)stream;

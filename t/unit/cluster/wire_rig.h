@@ -310,6 +310,7 @@ static inline void bench_make(struct bench *b, enum transport transport)
         listen_tcp(&b->server);
     if (transport == TRANSPORT_TLS) {
         char reason[TLS_REASON_SIZE] = "";
+        enum tls_file wrong;
         pki_make(&b->pki);
         b->server.context = SSL_CTX_new(TLS_server_method());
         SSL_CTX_set_mode(b->server.context,
@@ -318,8 +319,8 @@ static inline void bench_make(struct bench *b, enum transport transport)
                                                      pki_path(&b->pki, "server.crt")) == 1 &&
                   SSL_CTX_use_PrivateKey_file(b->server.context, pki_path(&b->pki, "server.key"),
                                               SSL_FILETYPE_PEM) == 1);
-        b->tls =
-            tls_client_new(&(struct tls_client_config){.ca = pki_path(&b->pki, "ca.crt")}, reason);
+        b->tls = tls_client_new(&(struct tls_client_config){.ca = pki_path(&b->pki, "ca.crt")},
+                                &wrong, reason);
         ck_assert_msg(b->tls != NULL, "%s", reason);
     }
     b->target = (struct dial_target){.transport = transport,

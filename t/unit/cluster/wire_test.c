@@ -316,6 +316,18 @@ TEST(a_certificate_nobody_knows)
 }
 END_TEST
 
+TEST(a_server_that_wants_a_certificate)
+{
+    struct bench b;
+    bench_make(&b, TRANSPORT_TLS);
+    SSL_CTX_set_verify(b.server.context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    bench_open(&b);
+    run(&b, has_closed);
+    ck_assert_str_eq(b.reason, "TLS: the server wants a certificate of its client");
+    bench_free(&b);
+}
+END_TEST
+
 /* ---- what owners do in calls ----------------------------------------------------------------- */
 
 static void close_it(struct bench *b)
@@ -602,6 +614,7 @@ static const struct unit_test tests[] = {
     UNIT(nobody_listens),
     UNIT(nobody_answers),
     UNIT(a_certificate_nobody_knows),
+    UNIT(a_server_that_wants_a_certificate),
     UNIT(deeds_in_opened),
     UNIT(deeds_in_received),
     UNIT(deeds_in_closed),

@@ -103,7 +103,7 @@ TEST(every_row_is_complete_and_its_key_its_own)
         ck_assert(!row->secret || row->type == OPTION_STRING);
         ck_assert(!row->digest || row->secret);
     }
-    ck_assert_uint_eq(count, 101);
+    ck_assert_uint_eq(count, 104);
     ck_assert_ptr_null(options_row_at(SIZE_MAX));
     ck_assert_ptr_null(options_find(""));
     ck_assert_ptr_null(options_find("counter"));
@@ -117,6 +117,9 @@ TEST(options_are_shown_by_service_and_the_daemons_last)
         "cluster.engine",
         "cluster.user",
         "cluster.password",
+        "cluster.ca",
+        "cluster.cert",
+        "cluster.key",
         "cluster.strict",
         "cluster.loose",
         "cluster.node",

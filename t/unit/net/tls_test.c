@@ -77,23 +77,26 @@ TEST(clients_reasons_name_the_file_too)
     const char *ca = pki_path(&pki, "ca.crt"), *cert = pki_path(&pki, "client.crt");
     const char *missing = pki_path(&pki, "missing"), *empty = pki_path(&pki, "empty");
     const char *second = pki_path(&pki, "second.key");
+    enum tls_file wrong;
     const struct {
         struct tls_client_config config;
+        enum tls_file file;
         const char *where, *what;
     } rows[] = {
-        {{.ca = missing}, missing, "No such file"},
-        {{.ca = empty}, empty, "no certificate in PEM"},
-        {{.ca = ca, .cert = missing}, missing, "No such file"},
-        {{.ca = ca, .cert = cert}, cert, "no private key in PEM"},
-        {{.ca = ca, .cert = cert, .key = second}, second, "does not belong to"},
+        {{.ca = missing}, TLS_FILE_CA, missing, "No such file"},
+        {{.ca = empty}, TLS_FILE_CA, empty, "no certificate in PEM"},
+        {{.ca = ca, .cert = missing}, TLS_FILE_CERT, missing, "No such file"},
+        {{.ca = ca, .cert = cert}, TLS_FILE_CERT, cert, "no private key in PEM"},
+        {{.ca = ca, .cert = cert, .key = second}, TLS_FILE_KEY, second, "does not belong to"},
     };
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        ck_assert(tls_client_new(&rows[i].config, reason) == NULL);
+        ck_assert(tls_client_new(&rows[i].config, &wrong, reason) == NULL);
+        ck_assert_int_eq(wrong, rows[i].file);
         ck_assert_msg(strstr(reason, rows[i].where) && strstr(reason, rows[i].what), "%s", reason);
         ck_assert_uint_eq(ERR_peek_error(), 0);
     }
-    struct tls *tls =
-        tls_client_new(&(struct tls_client_config){.cert = pki_path(&pki, "both.pem")}, reason);
+    struct tls *tls = tls_client_new(
+        &(struct tls_client_config){.cert = pki_path(&pki, "both.pem")}, &wrong, reason);
     ck_assert_msg(tls != NULL, "%s", reason); /* the system's CA certificates, if there are any */
     tls_free(&tls);
     pki_remove(&pki);
