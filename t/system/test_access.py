@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import re
 import signal
 import socket
 import stat
@@ -46,6 +47,16 @@ def fails(*options):
 
 
 # --- networks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", ["doc/operate.md", "debian/README.Debian"])
+def test_examples_of_pages_do_not_lock_their_reader_out(start, page):
+    with open(os.path.join(os.environ.get("TOP_SRCDIR", "."), page), encoding="utf-8") as f:
+        examples = re.findall(r"^\s+(access\.allow) = (.*)$", f.read(), re.M)
+    assert examples
+    for example in examples:
+        daemon = start("%s=%s" % example)
+        assert is_served(daemon.text) and (not daemon.text6 or is_served(daemon.text6))
 
 
 def test_only_networks_that_are_allowed_are_served(start):
