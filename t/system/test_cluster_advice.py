@@ -49,14 +49,15 @@ def test_each_connect_looks_again(start):
         wire.poll(lambda: advice(daemon) == [], "nothing is advised")
 
 
-def test_a_user_that_may_not_read_settings(start):
+@pytest.mark.parametrize("db", ["0", "3"])
+def test_a_user_that_may_not_read_settings(start, db):
     line = subprocess.run(
-        [ctl.COUNTERCTL, "cluster", "acl"], stdout=subprocess.PIPE, text=True, check=True
+        [ctl.COUNTERCTL, "cluster", "acl", "--db", db], stdout=subprocess.PIPE, text=True, check=True
     ).stdout.split()
-    with redis_servers.RedisServer(save="3600 1") as engine:
+    with redis_servers.RedisServer(tcp=True, save="3600 1") as engine:
         with engine.client() as client:
             assert client.ask(*line) == b"OK"
-        daemon = start("cluster.engine=" + engine.url, "cluster.user=USER", "cluster.password=PASSWORD",
+        daemon = start("cluster.engine=%s/%s" % (engine.url, db), "cluster.user=USER", "cluster.password=PASSWORD",
                        "cluster.loose=*", admin=True)  # fmt: skip
         assert advice(daemon) == []
 

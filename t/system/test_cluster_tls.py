@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -13,6 +14,7 @@ import http_client
 import redis_servers
 import servers
 import wire
+from test_cluster_basics import upgrade
 
 pytestmark = [
     pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon"),
@@ -133,6 +135,20 @@ def test_a_bad_file_leaves_the_old_one_in_force(start, place):
         before = state(a)["session"]
         redis.ask("CLIENT", "KILL", "TYPE", "pubsub")
         wire.poll(lambda: state(a)["session"] not in ("", before), "another session, with the old key")
+        await_live(a)
+
+
+def test_an_upgrade_reads_the_files(start, place):
+    with place.redis():
+        a = place.node(start)
+        await_live(a)
+        os.rename(place.key, place.key + ".away")
+        a.child.send_signal(signal.SIGUSR1)
+        a.wait_log("goes on as before")
+        assert "cluster.key: key %s: No such file or directory" % place.key in a.log
+        assert state(a)["state"] == "live"
+        os.rename(place.key + ".away", place.key)
+        upgrade(a, 1)
         await_live(a)
 
 
