@@ -52,6 +52,16 @@ static void end_wait(void *owner, const struct signalfd_siginfo *taken)
         loop_end(owner, STATUS_SIGNAL + number);
 }
 
+bool signals_end_is_due(void)
+{
+    sigset_t pending, taken = signals_taken();
+    sigdelset(&taken, SIGTSTP);
+    sigdelset(&taken, SIGCONT);
+    sigpending(&pending);
+    sigandset(&pending, &pending, &taken);
+    return !sigisemptyset(&pending);
+}
+
 /* Reads one signal at a time, because its handler may end the loop. */
 static void take_signal(void *owner, short revents)
 {

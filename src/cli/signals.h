@@ -32,6 +32,9 @@ int signals_begin(struct loop *loop) MUST_USE;
    ignored, because blocking would make us see them. */
 sigset_t signals_taken(void);
 
+/* True if a signal that ends us has come and was not read yet. */
+bool signals_end_is_due(void);
+
 /* Calls `handle` for each signal from now on, when the loop has served the connections that it has
    now: what they have to send goes out before a signal ends the wait for an answer. NULL: a signal
    ends the loop again. Harmless without signals_begin. */

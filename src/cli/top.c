@@ -2,8 +2,8 @@
  * top.c - `counterctl top`: polls the admin interface, and shows the view (view.c) with ncurses, or
  * prints it once.
  *
- * It restores the terminal at every exit, on signals that end us, and in a crash as far as a signal
- * handler can.
+ * It restores the terminal at every exit, on all signals that end us, and in a crash as far as a
+ * signal handler can. In the background it is stopped, and leaves the terminal to the shell.
  */
 #include "base/clock.h"
 #include "cli/command.h"
@@ -231,20 +231,45 @@ static struct {
     size_t restore_len;
 } terminal;
 
+/* True unless the terminal belongs to another job of a shell. Async-signal-safe. */
+static bool is_in_foreground(void)
+{
+    pid_t group = tcgetpgrp(STDIN_FILENO);
+    return group < 0 || group == getpgrp();
+}
+
+/* Stops us, as the terminal would, while we are in the background, until a signal ends us. */
+static void await_foreground(void)
+{
+    while (!is_in_foreground() && !signals_end_is_due())
+        raise(SIGSTOP);
+}
+
+/* Async-signal-safe: restores what newterm has changed. The modes are those of the shell if we are
+   in the background. */
+static void restore_terminal(void)
+{
+    (void)!write(STDOUT_FILENO, terminal.restore, terminal.restore_len);
+    if (is_in_foreground())
+        tcsetattr(STDIN_FILENO, TCSANOW, &terminal.before);
+}
+
 static void leave_screen(void)
 {
-    if (terminal.is_ours)
-        endwin();
+    if (terminal.is_ours && !isendwin()) {
+        if (is_in_foreground())
+            endwin();
+        else
+            restore_terminal();
+    }
     terminal.is_ours = false;
 }
 
-/* Crash handler, async-signal-safe: restores the terminal modes, writes the prepared sequences. */
+/* The handler of a signal that ends us without the loop. */
 static void crash(int number)
 {
-    if (terminal.is_ours) {
-        (void)!write(STDOUT_FILENO, terminal.restore, terminal.restore_len);
-        tcsetattr(STDIN_FILENO, TCSANOW, &terminal.before);
-    }
+    if (terminal.is_ours)
+        restore_terminal();
     raise(number); /* the disposition is the default again */
 }
 
@@ -263,19 +288,34 @@ static void keep_sequence(const char *name)
     terminal.restore_len += len;
 }
 
-static void prepare_crash(void)
+/* True for a signal that by default does not end a process, or can't be handled. */
+static bool is_harmless(int number)
 {
-    static const int crashes[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
+    static const int harmless[] = {SIGKILL,  SIGSTOP, SIGCHLD, SIGCONT, SIGURG,
+                                   SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU};
+    size_t i = 0;
+    while (i < ARRAY_SIZE(harmless) && harmless[i] != number)
+        i++;
+    return i < ARRAY_SIZE(harmless);
+}
+
+/* Signals that signals.h does not read must not leave the terminal as it is. In the background, the
+   terminal must not stop us: then no signal could end us. */
+static void prepare_signals(void)
+{
     keep_sequence("sgr0");
     keep_sequence("cnorm");
     keep_sequence("rmkx");
     keep_sequence("rmcup");
-    for (size_t i = 0; i < ARRAY_SIZE(crashes); i++) {
+    for (int number = 1; number <= SIGRTMAX; number++) {
         struct sigaction before, ours = {.sa_handler = crash, .sa_flags = (int)SA_RESETHAND};
-        sigaction(crashes[i], NULL, &before);
-        if (before.sa_handler == SIG_DFL) /* otherwise a sanitizer handles it */
-            sigaction(crashes[i], &ours, NULL);
+        if (!is_harmless(number) && sigaction(number, NULL, &before) == 0 &&
+            before.sa_handler == SIG_DFL) /* otherwise a sanitizer handles it, or it is ignored */
+            sigaction(number, &ours, NULL);
     }
+    signal(SIGTSTP, SIG_DFL); /* removes the handler of ncurses; signals.h reads the signal */
+    signal(SIGTTIN, SIG_IGN);
+    signal(SIGTTOU, SIG_IGN);
 }
 
 /* Switches to full screen. Returns STATUS_OK, or prints why not. */
@@ -291,8 +331,7 @@ static enum status enter_screen(void)
     }
     terminal.is_ours = true;
     atexit(leave_screen);
-    prepare_crash();
-    signal(SIGTSTP, SIG_DFL); /* removes the handler of ncurses; signals.h reads the signal */
+    prepare_signals();
     cbreak();
     noecho();
     nonl();
@@ -407,17 +446,24 @@ static bool take_keys(struct top *top)
     return true;
 }
 
-/* Gives the terminal back while the process is stopped. */
+/* Gives the terminal back while the process is stopped, and takes it again afterwards. */
 static void on_signal(void *owner, const struct signalfd_siginfo *taken)
 {
     const struct top *top = owner;
     int number = (int)taken->ssi_signo;
+    if (number != SIGTSTP && number != SIGCONT) {
+        loop_end(top->loop, STATUS_SIGNAL + number);
+        return;
+    }
     if (number == SIGTSTP) {
         endwin();
         signals_stop();
+    }
+    await_foreground();
+    if (is_in_foreground()) {
+        reset_prog_mode(); /* after a STOP the shell has set its own */
+        clearok(curscr, TRUE);
         refresh(); /* back to full screen */
-    } else if (number != SIGCONT) {
-        loop_end(top->loop, STATUS_SIGNAL + number);
     }
 }
 
@@ -487,6 +533,9 @@ static int show_screen(struct top *top)
     int status = signals_begin(top->loop);
     if (status != STATUS_OK)
         return status;
+    await_foreground();
+    if (!is_in_foreground())
+        return loop_run(top->loop); /* a signal ends us */
     status = (int)enter_screen();
     if (status == STATUS_OK) {
         status = watch(top);

@@ -272,11 +272,12 @@ def test_ctrl_c_is_a_signal(top):
     screen.assert_restored()
 
 
-def test_a_crash_restores_the_terminal(top):
+@pytest.mark.parametrize("name", ["SIGABRT", "SIGALRM", "SIGXCPU", "SIGSYS", "SIGRTMAX"])
+def test_other_signals_end_it_and_restore_the_terminal(top, name):
     screen = top()
     screen.wait_for("enwiki")
-    os.kill(screen.pid, signal.SIGABRT)
-    assert screen.wait() == -signal.SIGABRT
+    os.kill(screen.pid, getattr(signal, name))
+    assert screen.wait() == -getattr(signal, name)
     screen.assert_restored()
 
 
@@ -300,6 +301,47 @@ def test_a_stop_gives_the_terminal_back_and_fg_takes_it_again(mock):
         # bash runs the next line, fg, at once.
         wire.poll(lambda: screen.read() is None or screen.output.count(FULL) == 2, "it is back")
         screen.wait_for("enwiki")
+        screen.type("q")
+        screen.wait_output("over 0")
+        screen.wait()
+
+
+BACKGROUND = """
+set -m
+exec 3</dev/tty
+"$@" <&3 %s
+%s
+pid=$(jobs -p %%1)
+until grep -q '^State:.T' /proc/$pid/status; do sleep 0.05; done
+kill %%1
+while kill -0 $pid 2>/dev/null; do sleep 0.05; done
+echo it has ended
+"""
+
+
+@pytest.mark.parametrize("begin, then", [("&", ":"), ("", "bg >/dev/null")])
+def test_in_the_background_it_is_stopped_and_a_signal_ends_it(mock, begin, then):
+    script = BACKGROUND % (begin, then)
+    with Screen("-c", script, "sh", ctl.COUNTERCTL, "--admin", mock.address, "top",
+                program="/bin/bash") as screen:  # fmt: skip
+        if not begin:
+            screen.wait_for("enwiki")
+            screen.type("\x1a")
+        screen.wait_output("it has ended")
+        screen.wait()
+        assert screen.output.count(RESTORED) == screen.output.count(FULL)
+
+
+def test_a_stop_by_another_process_and_fg_takes_the_terminal_again(mock):
+    shell = 'set -m\n"$@" </dev/tty\necho stopped $?\nstty sane\nfg >/dev/null\necho over $?\n'
+    with Screen("-c", shell, "sh", ctl.COUNTERCTL, "--admin", mock.address, "top",
+                program="/bin/bash") as screen:  # fmt: skip
+        screen.wait_for("enwiki")
+        raw = termios.tcgetattr(screen.fd)
+        with open("/proc/%d/task/%d/children" % (screen.pid, screen.pid)) as children:
+            os.kill(int(children.read()), signal.SIGSTOP)
+        screen.wait_output("stopped 147")
+        wire.poll(lambda: screen.read() is None or termios.tcgetattr(screen.fd) == raw, "it is raw")
         screen.type("q")
         screen.wait_output("over 0")
         screen.wait()
