@@ -34,6 +34,7 @@ system_tests = \
 	t/system/test_cluster.py \
 	t/system/test_cluster_found.py \
 	t/system/test_cluster_world.py \
+	t/system/test_readme.py \
 	t/system/test_sidebyside.py
 TESTS += $(system_tests)
 EXTRA_DIST += $(system_tests) \

@@ -1,4 +1,4 @@
-"""The examples of doc/pools, as their README files describe them; and that of pools in README.md."""
+"""The examples of doc/pools, as their README files describe them."""
 
 import http.server
 import os
@@ -210,28 +210,6 @@ def has_child(user):
             return bool(f.read())
     except FileNotFoundError:
         return False
-
-
-# --- README.md -----------------------------------------------------------------------------------
-
-
-def test_readme(daemon):
-    with open(os.path.join(TOP, "README.md"), encoding="utf-8") as f:
-        text = f.read().split("**5. Take one of several things", 1)[1].split("**6.", 1)[0]
-    lines = [line[4:] for line in text.splitlines() if line.startswith("    ")]
-    assert len(lines) == 5
-    commands = [line[2:] for line in lines if line.startswith("$ ")]
-    answers = [line for line in lines if not line.startswith("$ ")]
-    assert commands and answers
-    said = subprocess.run(
-        ["sh", "-ec", "\n".join(commands).replace("build/counterctl", ctl.COUNTERCTL)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        env=ctl.environment({"COUNTER_SERVER": ctl.at(daemon.text)}),
-        timeout=wire.DEADLINE * 6,
-        check=True,
-    )
-    assert said.stdout.decode().splitlines() == ["ok", "ok", *answers]
 
 
 if __name__ == "__main__":
