@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD na
 VARIES = (
     (r"^  \d+\.\d+\.\d+ +(\S+ +\d+ +\d+) +[\d.]+ \S+ +127\.0\.0\.1:\d+$", r"  0.0.0 \1 HELD CLIENT"),
     (r"^(  CONNECTION .* LIMIT) +HELD  CLIENT$", r"\1 HELD CLIENT"),  # as wide as what is below it
-    (r"^( +3( +0){4} +)\d+(  numbers)$", r"\1AGE\3"),
+    (r"^( +3( +0){4}) +[\d.]+( s)?(  numbers)$", r"\1 AGE\4"),
 )
 
 
