@@ -174,6 +174,17 @@ static enum job_store_status take_ids(struct store_resource *s, uint64_t max_id)
     return status;
 }
 
+/* Counts a transaction that began then. Returns how long it took. */
+static int64_t count_commit(struct store_resource *s, int64_t begin_ns)
+{
+    uint64_t took_ns = (uint64_t)(clock_now().mono_ns - begin_ns);
+    atomic_fetch_add_explicit(&s->commits, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->commit_ns, took_ns, memory_order_relaxed);
+    if (took_ns > atomic_load_explicit(&s->longest_ns, memory_order_relaxed))
+        atomic_store_explicit(&s->longest_ns, took_ns, memory_order_relaxed);
+    return (int64_t)took_ns;
+}
+
 /* Commits what the list changes. */
 static void commit(struct store_resource *s, struct job_op_list *list)
 {
@@ -197,12 +208,7 @@ static void commit(struct store_resource *s, struct job_op_list *list)
     }
     if (status == JOB_STORE_OK && !store->does->is_full(store))
         note_success(s);
-    uint64_t took_ns = (uint64_t)(clock_now().mono_ns - begin_ns);
-    backup_worked(&s->backup, (int64_t)took_ns);
-    atomic_fetch_add_explicit(&s->commits, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&s->commit_ns, took_ns, memory_order_relaxed);
-    if (took_ns > atomic_load_explicit(&s->longest_ns, memory_order_relaxed))
-        atomic_store_explicit(&s->longest_ns, took_ns, memory_order_relaxed);
+    backup_worked(&s->backup, count_commit(s, begin_ns));
 }
 
 static void deliver(struct store_resource *s, struct jobs_effects *effects)
@@ -290,6 +296,7 @@ static int64_t on_forget(struct timer *timer, struct moment now)
     struct store_resource *s = container_of(timer, struct store_resource, forget);
     const struct job_store_kind *does = s->store->does;
     uint32_t count = 0;
+    int64_t begin_ns = clock_now().mono_ns;
     enum job_store_status status = does->begin(s->store);
     if (status == JOB_STORE_OK)
         status = does->forget_old(s->store, clock_unix_ns(), FORGET_STEP, &count);
@@ -299,6 +306,8 @@ static int64_t on_forget(struct timer *timer, struct moment now)
         does->rollback(s->store);
     if (status == JOB_STORE_CORRUPT)
         note_damage(s, 0, s->store->reason, 1);
+    if (count > 0)
+        (void)count_commit(s, begin_ns);
     set_tend(s);
     bool more = status == JOB_STORE_OK && count == FORGET_STEP;
     if (!more || s->forgets_since_ns == 0)

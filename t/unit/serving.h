@@ -20,7 +20,8 @@ struct serving_config {
     const struct pools_settings *pools;          /* borrowed while the services exist; NULL: none */
     const struct job_settings_of_protocol *jobs; /* likewise */
     const struct tubes_settings *tubes;
-    const void *cluster; /* its settings, likewise */
+    const struct store_settings *store; /* likewise */
+    const void *cluster;                /* its settings, likewise */
 };
 
 /* Like services_new. A program may have eight at a time, because their settings are stored here. */
@@ -48,6 +49,7 @@ static inline struct services *serving_services(const struct serving_config *con
         {"counter", NULL, config->counter_max_connections},
         {"pools", config->pools, 0},
         {"tubes", config->tubes, 0},
+        {"job store", config->store, 0},
         {"jobs", config->jobs, 0},
         {"cluster", config->cluster, 0},
     };
