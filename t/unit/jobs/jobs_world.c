@@ -1173,15 +1173,18 @@ static bool restore_all(struct jobs *to, struct jobs_client **new, struct record
 {
     struct record_reader section;
     uint32_t kind;
-    bool good = true;
+    bool good = true, whole = false;
     while (record_enter(r, &kind, &section)) {
+        whole = kind == 1; /* the last one */
         if (kind == JOBS_STATE)
             good = jobs_restore(to, &section) && good;
-        else if (kind == 1)
+        else if (whole)
             good = restore_clients(to, new, &section) && good;
         else
             record_unknown(&section, kind);
     }
+    if (!whole)
+        record_refuse(r, "the clients are missing");
     return good && record_ok(r) && jobs_restore_done(to, r);
 }
 
