@@ -130,7 +130,7 @@ static const struct command commands[] = {
      "one ends them. With --once it ends when no job is ready.\n"},
     {"jobs", "[VERB [WORD]...]", 0, 3, EXECUTE_NEVER,
      TO_SERVER | OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_LIMIT) | OPTION_BIT(OPTION_ADMIN) |
-         OPTION_BIT(OPTION_TOKEN_FILE),
+         OPTION_BIT(OPTION_TOKEN_FILE) | OPTION_BIT(OPTION_OFF),
      do_jobs, "list, show, change, export and import jobs and tubes",
      "VERB and its words are one of\n"
      "    tubes\n"
@@ -141,9 +141,11 @@ static const struct command commands[] = {
      "    export TUBE\n"
      "    import [FILE|-]\n"
      "    backup FILE\n"
+     "    drain\n"
      "STATE is ready, delayed, reserved, buried, abandoned or all. Without VERB it lists\n"
-     "the tubes. backup asks the admin interface: the server makes FILE, a name without a\n"
-     "folder, in its own folder for backups.\n"},
+     "the tubes. backup and drain ask the admin interface: the server makes FILE, a name\n"
+     "without a folder, in its own folder for backups, or takes no new jobs (DRAINING)\n"
+     "until drain --off or its next start.\n"},
     {"top", "", 0, 0, EXECUTE_NEVER,
      TO_ADMIN | OPTION_BIT(OPTION_BY) | OPTION_BIT(OPTION_LIMIT) | OPTION_BIT(OPTION_INTERVAL) |
          OPTION_BIT(OPTION_ONCE) | OPTION_BIT(OPTION_FILTER),

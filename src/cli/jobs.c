@@ -2,7 +2,8 @@
  * jobs.c - `counterctl jobs`: what is in the job queues, for operators.
  *
  * Lists come in pages. Requests that need an answer for each tube or job are sent together, up to a
- * page of them, and then awaited. A backup is asked for at the admin interface instead.
+ * page of them, and then awaited. Backups and draining are asked for at the admin interface
+ * instead.
  */
 #include "cli/ask_jobs.h"
 #include "cli/command.h"
@@ -689,22 +690,57 @@ static enum status do_backup(struct work *work)
     return status == STATUS_CONFIG ? STATUS_TEMPORARY : status;
 }
 
+/* ---- drain ------------------------------------------------------------------------------- */
+
+static void say_drain(const json_t *answer)
+{
+    if (json_is_true_at(answer, "switched"))
+        puts("draining: no new jobs are taken, until \"jobs drain --off\" or the server's next "
+             "start");
+    else if (json_is_true_at(answer, "draining"))
+        puts("draining: the server is about to end");
+    else
+        puts("not draining: new jobs are taken");
+}
+
+static enum status do_drain(struct work *work)
+{
+    const struct options *options = &work->invocation->options;
+    json_t *answer = NULL;
+    struct http *http = http_new(&work->invocation->loop, options);
+    if (!http)
+        return STATUS_USAGE;
+    enum status status = http_read_token(http, options);
+    if (status == STATUS_OK)
+        status = http_ask(http, options->off ? "/api/v1/drain?jobs=off" : "/api/v1/drain?jobs=on",
+                          true, &answer);
+    if (answer && options->json)
+        json_line(json_incref(answer), stdout);
+    else if (status == STATUS_OK)
+        say_drain(answer);
+    json_decref(answer);
+    http_free(&http);
+    return status;
+}
+
 /* ---- the command line -------------------------------------------------------------------- */
 
 static const struct verb {
     const char *word, *words;
     size_t least, most; /* words behind it */
     bool has_tube;      /* the first word is one */
+    bool asks_admin;    /* the admin interface, not the job queues */
     enum status (*run)(struct work *work);
 } verbs[] = {
-    {"tubes", "", 0, 0, false, do_tubes},
-    {"list", " TUBE [STATE]", 1, 2, true, do_list},
-    {"peek", " ID", 1, 1, false, do_peek},
-    {"kick", " TUBE N", 2, 2, true, do_kick},
-    {"clear", " TUBE STATE", 2, 2, true, do_clear},
-    {"export", " TUBE", 1, 1, true, do_export},
-    {"import", " [FILE|-]", 0, 1, false, do_import},
-    {"backup", " FILE", 1, 1, false, do_backup},
+    {"tubes", "", 0, 0, false, false, do_tubes},
+    {"list", " TUBE [STATE]", 1, 2, true, false, do_list},
+    {"peek", " ID", 1, 1, false, false, do_peek},
+    {"kick", " TUBE N", 2, 2, true, false, do_kick},
+    {"clear", " TUBE STATE", 2, 2, true, false, do_clear},
+    {"export", " TUBE", 1, 1, true, false, do_export},
+    {"import", " [FILE|-]", 0, 1, false, false, do_import},
+    {"backup", " FILE", 1, 1, false, true, do_backup},
+    {"drain", " [--off]", 0, 0, false, true, do_drain},
 };
 
 static const char *verb_word(size_t index)
@@ -752,6 +788,10 @@ static bool read_state(struct work *work)
 
 static bool read_words(struct work *work, const struct verb *verb)
 {
+    if (work->invocation->options.off && verb->run != do_drain) {
+        complain("jobs: --off is an option of \"jobs drain\"");
+        return false;
+    }
     if (!verb->has_tube)
         return true;
     work->tube = bytes_of(work->words[1]);
@@ -792,7 +832,7 @@ int do_jobs(struct invocation *invocation)
             .heads = {"READY", "DELAYED", "RESERVED", "BURIED", "ABANDONED", "OLDEST", "TUBE"},
             .align = "rrrrrrl"};
     if (verb && read_words(work, verb)) {
-        status = verb->run == do_backup ? STATUS_OK : meet_server(work);
+        status = verb->asks_admin ? STATUS_OK : meet_server(work);
         if (status == STATUS_OK)
             status = verb->run(work);
     }

@@ -105,6 +105,8 @@ static const struct option_row rows[OPTION_COUNT] = {
                       "how often a job is tried before it is buried (default: as the tube says)"},
     [OPTION_LINES] = {"lines", 0, NULL, OPTION_IS_FLAG, FIELD(lines), 0, 0, NULL, NULL,
                       "a job for each line"},
+    [OPTION_OFF] = {"off", 0, NULL, OPTION_IS_FLAG, FIELD(off), 0, 0, NULL, NULL,
+                    "drain: take new jobs again"},
     [OPTION_BACKOFF] = {"backoff", 0, "S", OPTION_IS_NUMBER, FIELD(backoff), 0, 3600, NULL, "1",
                         "whole seconds before a failed job is tried again; doubled each time"},
     [OPTION_LOCK] = {"lock", 0, "KEY", OPTION_IS_TEXT, FIELD(lock), 0, 0, NULL, NULL,

@@ -67,7 +67,7 @@ struct options {
     uint32_t pri, delay, ttr, backoff; /* seconds but pri */
     uint32_t tries;                    /* 0: as the tube says */
     const char *unique, *lock, *lock_server;
-    bool lines;
+    bool lines, off;
     /* lists */
     uint32_t sort; /* enum sort */
     const char *prefix;
@@ -131,6 +131,7 @@ enum option_index {
     OPTION_UNIQUE,
     OPTION_TRIES,
     OPTION_LINES,
+    OPTION_OFF,
     OPTION_BACKOFF,
     OPTION_LOCK,
     OPTION_LOCK_SERVER,

@@ -131,6 +131,13 @@ static inline struct jobs *conn_jobs(const struct conn *conn)
 bool jobs_stop(struct services *services, const char *reason) MUST_USE;
 /* Why they serve nothing; NULL: they do. Any thread. */
 const char *jobs_stopped(const struct services *services);
+
+/* True while puts are answered with DRAINING: before the end of the daemon, or because an
+ * administrator has switched it on. Any thread. */
+bool jobs_draining(const struct services *services);
+/* That switch. It stays on over an upgrade in place, not over a restart. Any thread. */
+bool jobs_drain_switched(const struct services *services);
+void jobs_switch_drain(struct services *services, bool on);
 /* Sends letters, and sets the timer. */
 void jobs_deliver(struct worker *from, const struct services *services,
                   struct jobs_effects *effects);

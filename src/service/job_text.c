@@ -290,7 +290,7 @@ void job_stats(struct conn *conn)
     add_number(&text, "binlog-records-migrated", 0);
     add_number(&text, "binlog-records-written", 0);
     add_number(&text, "binlog-max-size", 0);
-    add_word(&text, "draining", service_is_draining(conn) ? "true" : "false");
+    add_word(&text, "draining", jobs_draining(service_of(conn)->services) ? "true" : "false");
     snprintf(id, sizeof(id), "%016llx",
              (unsigned long long)jobs_server_id(service_of(conn)->services));
     add_word(&text, "id", id);

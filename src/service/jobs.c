@@ -161,6 +161,7 @@ static enum served end_body(struct conn *conn)
 {
     struct job_session *s = job_session(conn);
     bool dropped = s->input == JOB_INPUT_REST_OF_BODY;
+    bool draining = jobs_draining(service_of(conn)->services);
     enum bs_answer refusal = s->put.refusal;
     s->input = JOB_INPUT_LINE;
     if (dropped && refusal == BS_ANSWER_JOB_TOO_BIG) {
@@ -174,8 +175,8 @@ static enum served end_body(struct conn *conn)
         return SERVED_LAST;
     }
     if (s->put.verb == BS_VERB_PUT_BATCH && !dropped) {
-        return job_put_batch(conn, service_is_draining(conn));
-    } else if (service_is_draining(conn)) {
+        return job_put_batch(conn, draining);
+    } else if (draining) {
         job_body_drop(conn_jobs(conn), &s->put.body);
         job_answer(conn, s->put.verb, BS_ANSWER_DRAINING);
     } else if (dropped) {

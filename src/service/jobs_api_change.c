@@ -1,6 +1,6 @@
 /*
- * jobs_api_change.c - what operators change: pauses of tubes, and jobs that are kicked, deleted or
- * cleared; and the reading of bodies that only the store has. See tubes_seen.h.
+ * jobs_api_change.c - what operators change: pauses of tubes, draining, and jobs that are kicked,
+ * deleted or cleared; and the reading of bodies that only the store has. See tubes_seen.h.
  *
  * A request is an operation of the jobs (jobs_commit.h) with a pending answer. With a store, the
  * operation comes back to worker 0 when it is committed, and goes on to the admin's thread, which
@@ -368,4 +368,46 @@ void clear_tube(struct services *services, struct http_request *request, struct 
         return;
     asked->op.state = state;
     make(asked, request);
+}
+
+/* ---- draining ------------------------------------------------------------------------------ */
+
+static void answer_drain(const struct services *services, struct http_request *request)
+{
+    struct json_text json = {0};
+    json_text_open(&json, NULL, '{');
+    json_text_bool(&json, "draining", jobs_draining(services));
+    json_text_bool(&json, "switched", jobs_drain_switched(services));
+    json_text_close(&json, '}');
+    http_answer_json(request, 200, &json);
+}
+
+void get_drain(struct services *services, struct http_request *request, struct slug slug)
+{
+    (void)slug;
+    if (!jobs_refuse_stopped(services, request) && query_none(request))
+        answer_drain(services, request);
+}
+
+void switch_drain(struct services *services, struct http_request *request, struct slug slug)
+{
+    (void)slug;
+    enum { JOBS };
+    static const char *const names[] = {"jobs", NULL};
+    static const char *const words[] = {"off", "on", NULL};
+    struct query query;
+    unsigned on = 0;
+    if (jobs_refuse_stopped(services, request) || !query_read(&query, request, names) ||
+        !query_word(&query, JOBS, words, &on))
+        return;
+    if (!query.values[JOBS].text) {
+        http_error(request, 400, "jobs=on or jobs=off is missing");
+        return;
+    }
+    if (jobs_drain_switched(services) != (on == 1))
+        log_info("admin: %s %s", http_peer(request),
+                 on == 1 ? "drains the job queues: puts are answered with DRAINING"
+                         : "has ended the draining of the job queues");
+    jobs_switch_drain(services, on == 1);
+    answer_drain(services, request);
 }

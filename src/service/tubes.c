@@ -22,6 +22,7 @@ struct tubes {
     struct shared_timer timer;
     _Atomic int64_t timer_ns; /* when the timer runs next */
     _Atomic uint64_t producers, workers, waiting[BS_VERB_COUNT], roots_ahead;
+    _Atomic bool drains; /* an administrator's switch */
     struct utsname system;
     uint64_t id;
 };
@@ -62,6 +63,22 @@ const struct utsname *jobs_system(const struct services *services)
 uint64_t jobs_server_id(const struct services *services)
 {
     return of_services(services)->id;
+}
+
+bool jobs_drain_switched(const struct services *services)
+{
+    return atomic_load_explicit(&of_services(services)->drains, memory_order_relaxed);
+}
+
+void jobs_switch_drain(struct services *services, bool on)
+{
+    atomic_store_explicit(&of_services(services)->drains, on, memory_order_relaxed);
+}
+
+bool jobs_draining(const struct services *services)
+{
+    return atomic_load_explicit(&services->draining, memory_order_relaxed) ||
+           jobs_drain_switched(services);
 }
 
 uint64_t jobs_producers(const struct services *services)
@@ -293,11 +310,18 @@ static uint64_t held(const struct resource *r, struct moment now)
 /* u64 id of the server, if a client has come */
 #define SERVER_STATE UINT32_C(0x0602)
 
+/* empty: an administrator has switched draining on */
+#define DRAIN_STATE (RECORD_OPTIONAL | UINT32_C(0x0605))
+
 static void save(const struct resource *r, struct moment now, struct record_writer *w)
 {
     const struct protocol *protocol = services_protocol(r->services, "jobs");
     (void)jobs_finish_ends(own(r)->jobs, now);
     jobs_save(own(r)->jobs, w);
+    if (jobs_drain_switched(r->services)) {
+        record_begin(w, DRAIN_STATE);
+        record_end(w);
+    }
     if (!protocol || atomic_load(&protocol->connections_made) == 0)
         return;
     record_begin(w, SERVER_STATE);
@@ -313,6 +337,10 @@ static bool restore(struct resource *r, struct moment now, uint32_t kind,
         return jobs_restore(own(r)->jobs, section);
     if (kind == JOBS_CLEARS)
         return jobs_restore_clears(own(r)->jobs, section);
+    if (kind == DRAIN_STATE) {
+        jobs_switch_drain(r->services, true);
+        return record_ok(section);
+    }
     if (kind != SERVER_STATE)
         return false;
     own(r)->id = record_get_u64(section);

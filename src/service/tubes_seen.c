@@ -43,6 +43,7 @@ bool tube_pick_add(struct tube_pick *pick, const struct tube_stats *stats, struc
 struct reading {
     struct jobs_stats all;
     uint64_t roots_ahead;
+    bool draining;
     struct tube_pick pick;
     struct tube_stats tubes[TUBES_SHOWN];
     uint16_t order[TUBES_SHOWN];
@@ -88,6 +89,7 @@ static void read_tubes(struct services *services, struct moment now, void *to)
         .stats = reading->tubes, .order = reading->order, .room = TUBES_SHOWN, .compare = by_jobs};
     jobs_get_stats(jobs, &reading->all);
     reading->roots_ahead = jobs_roots_ahead(services);
+    reading->draining = jobs_draining(services);
     while (!jobs_visit_tubes(jobs, &place, PIECE, now, visit, reading))
         lock_give_way();
 }
@@ -180,10 +182,17 @@ static void roots_ahead(struct samples *to, const void *reading)
     sample_count(to, (struct labels){{NULL}}, ((const struct reading *)reading)->roots_ahead);
 }
 
+static void draining(struct samples *to, const void *reading)
+{
+    sample_count(to, (struct labels){{NULL}}, ((const struct reading *)reading)->draining);
+}
+
 static const struct metric_row metrics[] = {
     {"counterd_jobs", METRIC_GAUGE, "Jobs of all tubes, by their state.", "state", JOB_STATES,
      states},
     {"counterd_jobs_waiting", METRIC_GAUGE, "Clients that wait for jobs.", "", 1, waiting},
+    {"counterd_jobs_draining", METRIC_GAUGE, "1 while puts are refused with DRAINING, else 0.", "",
+     1, draining},
     {"counterd_jobs_tubes", METRIC_GAUGE, "Tubes.", "", 1, tubes},
     {"counterd_jobs_memory_bytes", METRIC_GAUGE, "Memory of jobs, tubes and their clients.", "", 1,
      memory},
@@ -242,6 +251,7 @@ static void add_statistics(struct services *services, struct moment now, struct 
     json_text_number(to, "timeouts", all.timeouts);
     json_text_number(to, "memory_bytes", all.memory);
     json_text_number(to, "memory_limit_bytes", all.memory_limit);
+    json_text_bool(to, "draining", jobs_draining(services));
 }
 
 /* ---- routes -------------------------------------------------------------------------------- */
@@ -286,6 +296,8 @@ static const struct route_row routes[] = {
     {HTTP_GET, "/api/v1/jobs/*", get_job, false},
     {HTTP_POST, "/api/v1/jobs/*/kick", kick_job, true},
     {HTTP_POST, "/api/v1/jobs/*/delete", delete_job, true},
+    {HTTP_GET, "/api/v1/drain", get_drain, false},
+    {HTTP_POST, "/api/v1/drain", switch_drain, true},
     {0},
 };
 

@@ -21,7 +21,7 @@ void jobs_answer_job(struct services *services, struct http_request *request,
                      const struct job_view *view);
 
 /* jobs_api_change.c */
-route_handler pause_tube, clear_tube, kick_job, delete_job;
+route_handler pause_tube, clear_tube, kick_job, delete_job, get_drain, switch_drain;
 /* Reads the body of a view that has none, and then answers with the job. */
 void jobs_read_body(struct services *services, struct http_request *request, struct job_view *view);
 

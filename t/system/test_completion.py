@@ -34,7 +34,7 @@ CASES = {
     "pool member ": ["add", "drop", "set"],
     "put t --un": ["--unique"],
     "work t --lock-s": ["--lock-server"],
-    "jobs ": ["backup", "clear", "export", "import", "kick", "list", "peek", "tubes"],
+    "jobs ": ["backup", "clear", "drain", "export", "import", "kick", "list", "peek", "tubes"],
     "jobs list t b": ["buried"],
     "cluster ": ["acl", "check"],
     "cluster acl --d": ["--db"],

@@ -18,11 +18,12 @@ import pytest
 
 import ctl
 import servers
+import test_upgrade
 import wire
 
 pytestmark = pytest.mark.skipif(not ctl.have_counterctl(), reason="COUNTERCTL names no program")
 
-NO, USAGE, NO_INPUT, PROTOCOL = 1, 64, 66, 76
+NO, USAGE, NO_INPUT, UNAVAILABLE, PROTOCOL, DENIED = 1, 64, 66, 69, 76, 77
 
 BEANSTALKD = shutil.which("beanstalkd")
 
@@ -619,6 +620,46 @@ def test_an_export_can_be_imported(start, tmp_path, stored):
 
     assert seen(done.out) == seen(two.ctl("jobs", "export", "t").out)
     assert two.counts("t") == (241, 10, 0, 1)
+
+
+def test_drain(start, tmp_path):
+    """It lasts over an upgrade, and not over a start."""
+    port = servers.free_port()
+    options = ("jobs.enable=true", "jobs.port=%d" % port, "counter.threads=2", "admin.token=hush")
+    running = test_upgrade.Running(start, tmp_path, *options, admin=True)
+    jobs = Jobs(port, running.daemon)
+
+    def drain(*words, daemon=running.daemon):
+        env = {"COUNTER_ADMIN_TOKEN": "hush"}
+        return ctl.run("--admin=" + ctl.at(daemon.admin), "jobs", "drain", *words, env=env)
+
+    def is_refused():
+        done = jobs.ctl("put", "t", stdin=b"x")
+        refused = done.status == UNAVAILABLE and "takes no new jobs now" in done.err
+        assert refused or (done.status, done.err) == (0, ""), done
+        with wire.JobClient(("127.0.0.1", port)) as client:
+            stats = client.body(int(client.ask("stats").split()[1]))
+            assert (b"draining: true" in stats) == refused
+        return refused
+
+    assert not is_refused()
+    assert drain().out.startswith("draining: no new jobs are taken") and is_refused()
+    assert json.loads(drain("--json").out) == {"draining": True, "switched": True}
+    assert jobs.ctl("work", "t", "--once", "--quiet", "--", "cat").out == "x"
+    running.succeed()
+    assert is_refused()
+    assert drain("--off") == (0, "not draining: new jobs are taken\n", "")
+    assert not is_refused()
+    running.succeed()
+    assert not is_refused()
+    done = jobs.ctl("jobs", "tubes", "--off")
+    assert done.status == USAGE and "jobs drain" in done.err
+    assert drain().status == 0 and is_refused()
+    assert running.daemon.end_with(signal.SIGTERM) == 0
+    fresh = start(*options, admin=True)
+    assert not is_refused()
+    assert ctl.run("--admin=" + ctl.at(fresh.admin), "jobs", "drain").status == DENIED
+    assert not is_refused()
 
 
 def test_what_is_wrong_with_jobs_is_said(jobs, tmp_path):

@@ -125,7 +125,7 @@ JOBS = [
     ("import",),
 ]
 
-ADMIN_JOBS = [("backup", "b")]
+ADMIN_JOBS = [("backup", "b"), ("drain",), ("drain", "--off")]
 
 LINE = b'{"tube":"t","body":"x"}\n'
 

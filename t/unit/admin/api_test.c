@@ -520,7 +520,8 @@ END_TEST
     "},'answers':{" SHORT "}},"                                                                    \
     "'resources':{'pools':{'pools':0,'members':0,'held':0,'waiting':0},"                           \
     "'tubes':{'tubes':1,'ready':0,'delayed':0,'reserved':0,'buried':0,'abandoned':0,"              \
-    "'urgent':0,'waiting':0,'puts':0,'timeouts':0,'memory_bytes':1,'memory_limit_bytes':1},"       \
+    "'urgent':0,'waiting':0,'puts':0,'timeouts':0,'memory_bytes':1,'memory_limit_bytes':1,'"       \
+    "draining':false},"                                                                            \
     "'job store':{'enabled':true,'stopped':'','failing':true,'commits':0,'failures':0,"            \
     "'damages':0,'file_bytes':0,'log_bytes':0},"                                                   \
     "'cluster':{'enabled':true,'state':'','grace':true,'asks':0,'waits':0,'calls':0,'ops':0,"      \

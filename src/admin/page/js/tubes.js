@@ -9,7 +9,7 @@ const TUBE_RATES_S = 10;
 function hasTubes() {
     const all = stats && stats.resources && stats.resources.tubes;
     if (!all || !stats.protocols.some((p) => p.name === 'jobs' && p.enabled)) return false;
-    return all.tubes > 1 || all.puts + jobsIn(all) > 0;
+    return all.draining || all.tubes > 1 || all.puts + jobsIn(all) > 0;
 }
 
 /* What keeps the jobs on disk; null: nothing does. */
@@ -114,7 +114,8 @@ function drawTubes() {
             ' of at most ' +
             bytes(all.memory_limit_bytes) +
             '.' +
-            (jobStore() ? ' Their file has ' + bytes(jobStore().file_bytes) + '.' : ''),
+            (jobStore() ? ' Their file has ' + bytes(jobStore().file_bytes) + '.' : '') +
+            (all.draining ? ' They are being drained: no new jobs are taken.' : ''),
     );
     tubes.cursors[tubes.page + 1] = answer.cursor;
     show($('tubes-pager'), tubes.page > 0 || answer.cursor !== null);
