@@ -696,7 +696,7 @@ void job_move(struct jobs *jobs, uint32_t handle, unsigned state, struct job_pla
         if (job->state == JOB_RESERVED || job->state == JOB_STATES)
             job->came = jobs->clears;
     }
-    job->state = (uint8_t)state;
+    job->state = state & 7;
     job->turn = to.turn;
     job->holder = to.holder;
     job->pri = to.pri;

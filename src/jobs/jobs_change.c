@@ -485,7 +485,7 @@ static void count_anew(struct jobs *jobs)
 {
     for (uint32_t n = 0; n < jobs->page_count * JOB_PAGE; n++) {
         struct job *job = job_at(jobs, n);
-        job->entered_low = job->entered_high = 0;
+        job->entered = 0;
         if (job->state != JOB_RESERVED)
             job->came = 0;
     }

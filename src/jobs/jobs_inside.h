@@ -81,7 +81,9 @@ struct job {
     struct job_keys *keys;      /* NULL: it has neither key nor root */
     uint64_t turn; /* delayed, reserved: when that ends; buried: when it was, never equal; monotonic
                       ns */
-    uint32_t put_s;         /* when it was put, by the wall clock, until 2106 */
+    uint64_t put_ms : 42;  /* when it was put, in unix ms, until 2109 (job_set_put) */
+    uint64_t entered : 19; /* jobs->clears when it came into its state (job_set_entered) */
+    uint64_t state : 3;
     uint32_t next_by_hash;  /* handle */
     uint32_t prev_reserved; /* of a reserved one: of its holder, in the order of reserving */
     union {
@@ -90,18 +92,18 @@ struct job {
     };
     uint32_t pri, delay_s, ttr_s;
     uint32_t reserves, timeouts, releases, buries, kicks;
-    uint32_t tries;     /* reservations since it was put or kicked */
-    uint32_t tries_max; /* JOB_TRIES_OF_TUBE; 0: no end */
-    uint32_t body_len;  /* bytes, also of a body that only the store has */
-    uint8_t state;
-    bool doomed : 1; /* it will be deleted; not while it is frozen for that */
+    uint32_t tries;         /* reservations since it was put or kicked */
+    uint32_t tries_max;     /* JOB_TRIES_OF_TUBE; 0: no end */
+    uint32_t body_len : 27; /* bytes, also of a body that only the store has */
+    bool doomed : 1;        /* it will be deleted; not while it is frozen for that */
     bool frozen : 1;
     bool damaged : 1; /* the store could not change it, so changes of many jobs leave it out */
     bool is_lease : 1, last_try : 1; /* of the reservation; settings of its tube when it began */
-    uint8_t entered_high : 3; /* jobs->clears when it came into its state: the bits from 16 on */
-    uint16_t entered_low;     /* and those below */
 };
-#define CLEARS_MAX ((UINT32_C(1) << 19) - 1)
+#define CLEARS_MAX   ((UINT32_C(1) << 19) - 1)
+#define PUT_MS_MAX   ((INT64_C(1) << 42) - 1)
+#define BODY_LEN_MAX ((UINT32_C(1) << 27) - 1)
+_Static_assert(JOB_STATES < 1 << 3 && JOB_BODY_MAX <= BODY_LEN_MAX, "they have their bits");
 _Static_assert(sizeof(struct job) == 136, "there are millions of them");
 
 struct tube {
@@ -549,12 +551,20 @@ bool clear_has_frozen(const struct jobs *jobs, const struct tube *tube,
 /* When a job came into its state, as the number of a clear. */
 static inline uint32_t job_entered(const struct job *job)
 {
-    return (uint32_t)job->entered_high << 16 | job->entered_low;
+    return (uint32_t)job->entered;
 }
 static inline void job_set_entered(struct job *job, uint32_t clears)
 {
-    job->entered_low = (uint16_t)clears;
-    job->entered_high = (clears >> 16) & 7;
+    job->entered = clears & CLEARS_MAX;
+}
+static inline void job_set_put(struct job *job, int64_t unix_ms)
+{
+    unix_ms = unix_ms < 0 ? 0 : unix_ms > PUT_MS_MAX ? PUT_MS_MAX : unix_ms;
+    job->put_ms = (uint64_t)unix_ms & PUT_MS_MAX;
+}
+static inline void job_set_body_len(struct job *job, uint32_t len)
+{
+    job->body_len = len & BODY_LEN_MAX;
 }
 /* Looks for its jobs from the first one again. */
 void clear_again(struct jobs_clear *clear);

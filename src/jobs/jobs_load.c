@@ -185,8 +185,8 @@ static bool load_job(void *arg, const struct job_record *record)
         job_unmake(jobs, handle, l->at.now);
         return false;
     }
-    job->body_len = record->body_len;
-    job->put_s = (uint32_t)(record->put_ns / NS_PER_S);
+    job_set_body_len(job, record->body_len);
+    job_set_put(job, record->put_ns / NS_PER_MS);
     job->delay_s = was->delay_s;
     job->ttr_s = record->ttr_s;
     job->tries = was->tries;

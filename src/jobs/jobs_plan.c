@@ -299,7 +299,7 @@ static bool plan_new(struct jobs *jobs, struct job_op *op, const struct job_put 
         return false;
     write->id = put->id;
     write->put = put;
-    write->put_ns = at.now.unix_s * NS_PER_S;
+    write->put_ns = at.wall_ns;
     write->now =
         (struct job_changing){.state = put->delay_s > 0 ? JOB_DELAYED : JOB_READY,
                               .pri = put->pri,

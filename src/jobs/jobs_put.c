@@ -94,8 +94,8 @@ static void make(struct jobs *jobs, struct tube *tube, uint32_t handle, const st
 {
     struct job *job = job_at(jobs, handle);
     job->body = put->body;
-    job->body_len = put->body->len;
-    job->put_s = (uint32_t)now.unix_s;
+    job_set_body_len(job, put->body->len);
+    job_set_put(job, jobs_wall_ms(jobs, now));
     job->delay_s = put->delay_s;
     job->ttr_s = put->ttr_s > 0 ? put->ttr_s : 1;
     job->tries_max = put->tries;

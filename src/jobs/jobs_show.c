@@ -238,10 +238,11 @@ static uint64_t seconds_until(int64_t at_ns, struct moment now)
     return at_ns > now.mono_ns ? (uint64_t)(at_ns - now.mono_ns) / (uint64_t)NS_PER_S : 0;
 }
 
-/* Whole seconds since a time of the wall clock, which may have been set back. */
-static uint64_t age_of(int64_t since_s, struct moment now)
+/* Whole seconds that have passed since the put, by the wall clock, which may have been set back. */
+static uint64_t age_of(const struct job *job, int64_t wall_ms)
 {
-    return now.unix_s > since_s ? (uint64_t)(now.unix_s - since_s) : 0;
+    int64_t put_ms = (int64_t)job->put_ms;
+    return wall_ms > put_ms ? (uint64_t)(wall_ms - put_ms) / 1000 : 0;
 }
 
 static void copy_name(const struct tube *tube, char *to)
@@ -250,7 +251,8 @@ static void copy_name(const struct tube *tube, char *to)
     to[tube->name->len] = '\0';
 }
 
-static void fill_job_stats(const struct job *job, struct moment now, struct job_stats *stats_r)
+static void fill_job_stats(const struct job *job, struct moment now, int64_t wall_ms,
+                           struct job_stats *stats_r)
 {
     bool timed = job->state == JOB_RESERVED || job->state == JOB_DELAYED;
     *stats_r = (struct job_stats){
@@ -259,7 +261,7 @@ static void fill_job_stats(const struct job *job, struct moment now, struct job_
         .pri = job->pri,
         .delay_s = job->delay_s,
         .ttr_s = job->ttr_s,
-        .age_s = age_of(job->put_s, now),
+        .age_s = age_of(job, wall_ms),
         .time_left_s = timed ? seconds_until((int64_t)job->turn, now) : 0,
         .reserves = job->reserves,
         .timeouts = job->timeouts,
@@ -278,7 +280,7 @@ enum jobs_status jobs_stats_job(struct jobs *jobs, uint64_t id, struct moment no
     jobs_enter(jobs);
     uint32_t handle = job_find(jobs, id);
     if (handle != JOB_NONE)
-        fill_job_stats(job_at(jobs, handle), now, stats_r);
+        fill_job_stats(job_at(jobs, handle), now, jobs_wall_ms(jobs, now), stats_r);
     jobs_leave(jobs);
     return handle != JOB_NONE ? JOBS_OK : JOBS_NOT_FOUND;
 }
@@ -292,6 +294,7 @@ enum jobs_status jobs_list_stats(struct jobs *jobs, struct bytes name, unsigned 
     jobs_enter(jobs);
     struct list_walk walk;
     const struct tube *tube = walk_begin(jobs, &walk, name, state, after);
+    int64_t wall_ms = jobs_wall_ms(jobs, now);
     for (uint32_t at; (at = walk_first(jobs, &walk)) != JOB_NONE; walk_on(jobs, &walk, at)) {
         const struct job *job = job_at(jobs, at);
         if (*count_r == limit || *count_r == JOBS_STEP) {
@@ -299,7 +302,7 @@ enum jobs_status jobs_list_stats(struct jobs *jobs, struct bytes name, unsigned 
             break;
         }
         after = job->id;
-        fill_job_stats(job, now, &stats_r[(*count_r)++]);
+        fill_job_stats(job, now, wall_ms, &stats_r[(*count_r)++]);
     }
     jobs_leave(jobs);
     return tube ? JOBS_OK : JOBS_NOT_FOUND;
@@ -361,7 +364,8 @@ static void fill_tube_stats(const struct jobs *jobs, const struct tube *tube, ui
         .cmd_pause = tube->cmd_pause,
         .pause_s = tube->pause_s,
         .pause_left_s = seconds_until(tube->paused_until_ns, now),
-        .oldest_ready_s = oldest == JOB_NONE ? 0 : age_of(job_at(jobs, oldest)->put_s, now),
+        .oldest_ready_s =
+            oldest == JOB_NONE ? 0 : age_of(job_at(jobs, oldest), jobs_wall_ms(jobs, now)),
         .duplicates = tube->duplicates,
         .claims = tube->claims,
         .dropped = tube->dropped,

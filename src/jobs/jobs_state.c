@@ -38,7 +38,7 @@ static void save_job(void *arg, uint32_t handle)
     record_put_u32(w, job->pri);
     record_put_u32(w, job->delay_s);
     record_put_u32(w, job->ttr_s);
-    record_put_u32(w, job->put_s);
+    record_put_u32(w, (uint32_t)(job->put_ms / 1000));
     record_put_u64(w, job->turn);
     record_put_u32(w, job->reserves);
     record_put_u32(w, job->timeouts);
@@ -110,6 +110,21 @@ static uint32_t save_late(const struct jobs *jobs, uint32_t first, struct record
     return count;
 }
 
+/* What JOBS_STATE, which has whole seconds, leaves of the times of puts. */
+static void save_put_times(const struct jobs *jobs, struct record_writer *w)
+{
+    record_begin(w, JOBS_PUT_TIMES);
+    for (uint32_t n = 0; n < jobs->page_count * JOB_PAGE; n++) {
+        const struct job *job = job_at(jobs, n);
+        if (job->id == 0 || job->state == JOB_STATES || job->put_ms % 1000 == 0)
+            continue;
+        record_put_u64(w, job->id);
+        record_put_u16(w, (uint16_t)(job->put_ms % 1000));
+    }
+    record_put_u64(w, 0);
+    record_end(w);
+}
+
 static void save_clears(const struct jobs *jobs, struct record_writer *w)
 {
     uint32_t first = jobs->clears;
@@ -139,6 +154,7 @@ void jobs_save(struct jobs *jobs, struct record_writer *w)
         for (struct tree_node *at = tree_first(&jobs->tubes); at; at = tree_next(at))
             save_tube(jobs, tube_of_number(at), w);
         record_end(w);
+        save_put_times(jobs, w);
     }
     if (!ring_is_empty(&jobs->clearing))
         save_clears(jobs, w);
@@ -277,7 +293,7 @@ static void restore_job(struct jobs *jobs, struct tube *tube, uint64_t next_id,
     struct job read = {.pri = record_get_u32(r)};
     read.delay_s = record_get_u32(r);
     read.ttr_s = record_get_u32(r);
-    read.put_s = record_get_u32(r);
+    uint32_t put_s = record_get_u32(r);
     read.turn = record_get_u64(r);
     read.reserves = record_get_u32(r);
     read.timeouts = record_get_u32(r);
@@ -290,8 +306,10 @@ static void restore_job(struct jobs *jobs, struct tube *tube, uint64_t next_id,
                          read.turn > (state >= JOB_BURIED ? NUMBER_MAX : INT64_MAX) ||
                          job_find(jobs, id) != JOB_NONE))
         record_refuse(r, "a job is not good, or is there twice");
-    read.body_len = record_get_u32(r);
-    struct job_body *body = record_ok(r) ? restore_body(jobs, read.body_len, r) : NULL;
+    uint32_t body_len = record_get_u32(r);
+    if (record_ok(r) && body_len > JOB_BODY_MAX)
+        record_refuse(r, "the body of a job is too long");
+    struct job_body *body = record_ok(r) ? restore_body(jobs, body_len, r) : NULL;
     struct job_keys *keys = record_ok(r) ? job_keys_restore(jobs, r) : NULL;
     if (record_ok(r) && state == JOB_RESERVED) {
         read.token = record_get_u64(r);
@@ -312,11 +330,11 @@ static void restore_job(struct jobs *jobs, struct tube *tube, uint64_t next_id,
     struct job *job = job_at(jobs, handle);
     job_publish(jobs, handle);
     job->body = body;
-    job->body_len = read.body_len;
+    job_set_body_len(job, body_len);
     if (body)
         jobs_note_body(jobs, handle);
     job->keys = keys;
-    job->put_s = read.put_s;
+    job_set_put(job, (int64_t)put_s * 1000);
     job->delay_s = read.delay_s;
     job->ttr_s = read.ttr_s;
     job_place_restored(jobs, handle, state,
@@ -410,6 +428,22 @@ bool jobs_restore(struct jobs *jobs, struct record_reader *r)
         jobs->timeouts = timeouts;
         jobs->total_jobs = total_jobs;
         atomic_store(&jobs->next_id, next_id);
+    }
+    record_leave(r);
+    jobs_leave(jobs);
+    return record_ok(r);
+}
+
+bool jobs_restore_put_times(struct jobs *jobs, struct record_reader *r)
+{
+    jobs_enter(jobs);
+    for (uint64_t id; (id = record_get_u64(r)) != 0 && record_ok(r);) {
+        uint32_t handle = job_find(jobs, id);
+        uint16_t ms = record_get_u16(r);
+        if (record_ok(r) && (handle == JOB_NONE || ms >= 1000))
+            record_refuse(r, "the time of a put is not good");
+        if (record_ok(r))
+            job_set_put(job_at(jobs, handle), (int64_t)job_at(jobs, handle)->put_ms + ms);
     }
     record_leave(r);
     jobs_leave(jobs);

@@ -12,7 +12,7 @@
  *                   tries, u32 limit, u32 prune, u32 remember, bytes read-only; u64 jobs since it
  *                   was made, deletes, pauses, duplicates, claims, dropped, acks, recycled,
  *                   abandoned; u32 number of jobs; of each, by state and then by id:
- *                     u8 state; u64 id; u32 pri, delay, ttr; i64 time of its put in s; u64 turn
+ *                     u8 state; u64 id; u32 pri, delay, ttr; u32 time of its put in s; u64 turn
  *                     (struct job); u32 reserves, timeouts, releases, buries, kicks, tries, tries
  *                     at most; u32 length of its body, bool the body follows, bytes body (with
  *                     jobs.path it does not); u8 1 with a key, 2 with a root, 3 both, 0 none;
@@ -20,6 +20,9 @@
  *                     with a key: 2 u64 hash; with a root: 2 u64 hash, i64 time in unix ms; if it
  *                     is reserved: u64 token, bool lease, bool last try, bool lease without a
  *                     connection
+ *
+ *     JOBS_PUT_TIMES of each job that was not put at a whole second: u64 id, u16 ms of that time
+ *                 beyond the seconds; u64 0 at the end. Older programs have no such section
  *
  *     JOBS_CLEARS u32 clears so far; u32 number of jobs, of each: u64 id; u32 clears that had begun
  *                 when it came into its state, u32 the same of any state but reserved (0: it is
@@ -42,12 +45,15 @@
 #include "base/record.h"
 #include "jobs/jobs.h"
 
-#define JOBS_STATE  UINT32_C(0x0601)
-#define JOBS_CLEARS UINT32_C(0x0604)
+#define JOBS_STATE     UINT32_C(0x0601)
+#define JOBS_CLEARS    UINT32_C(0x0604)
+#define JOBS_PUT_TIMES (RECORD_OPTIONAL | UINT32_C(0x0606))
 
 void jobs_save(struct jobs *jobs, struct record_writer *w);
 /* Reads the section into new jobs. Returns false when `r` has failed. */
 bool jobs_restore(struct jobs *jobs, struct record_reader *r) MUST_USE;
+/* The same of the times of puts; after jobs_restore. */
+bool jobs_restore_put_times(struct jobs *jobs, struct record_reader *r) MUST_USE;
 /* The same of clears under way; after jobs_restore. */
 bool jobs_restore_clears(struct jobs *jobs, struct record_reader *r) MUST_USE;
 /* Checks that all reservations have their clients. Returns false when `r` has failed. */

@@ -335,6 +335,8 @@ static bool restore(struct resource *r, struct moment now, uint32_t kind,
     (void)now;
     if (kind == JOBS_STATE)
         return jobs_restore(own(r)->jobs, section);
+    if (kind == JOBS_PUT_TIMES)
+        return jobs_restore_put_times(own(r)->jobs, section);
     if (kind == JOBS_CLEARS)
         return jobs_restore_clears(own(r)->jobs, section);
     if (kind == DRAIN_STATE) {

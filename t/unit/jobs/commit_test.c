@@ -2016,6 +2016,7 @@ TEST(the_end_of_a_connection_is_no_timeout)
 TEST(states_and_counts_are_rebuilt)
 {
     begin();
+    rig_pass(0.75);
     uint64_t ids[6];
     for (unsigned n = 0; n < 6; n++) {
         struct ask *ask = new_put("default");
@@ -2031,8 +2032,10 @@ TEST(states_and_counts_are_rebuilt)
     ck_assert(act(a, JOB_OP_RELEASE, ids[4]) == JOBS_BURIED);
     ck_assert(act(a, JOB_OP_RESERVE, ids[5]) == JOBS_OK);
     struct job_stats before[6];
+    rig_pass(0.5);
     for (unsigned n = 0; n < 6; n++)
         before[n] = stats_of(ids[n]);
+    ck_assert(before[0].age_s == 0);
     restart();
     before[5].state = JOB_READY;
     before[5].time_left_s = 0;

@@ -44,7 +44,7 @@ static void add(struct job_tree *tree, uint32_t handle, enum job_state state)
     struct job *job = job_at(&jobs, handle);
     uint32_t at = count;
     job->id = (uint64_t)rng_below(&rng, 50) << 32 | handle; /* none twice */
-    job->state = (unsigned)state & 0x7f;
+    job->state = (unsigned)state & 7;
     job->pri = rng_below(&rng, 4);
     job->turn = rng_below(&rng, 100);
     job_tree_add(&jobs, tree, handle);

@@ -16,10 +16,18 @@ static struct jobs *jobs;
 static struct jobs_client *client;
 static struct jobs_effects effects;
 static struct moment now;
+static int64_t wall_ms; /* 0: as `now` says */
+
+static int64_t read_wall(void)
+{
+    return wall_ms;
+}
 
 static struct jobs *new_jobs(void)
 {
-    struct jobs_config config = {.memory_limit = UINT64_MAX, .defaults = job_default_settings};
+    struct jobs_config config = {.memory_limit = UINT64_MAX,
+                                 .defaults = job_default_settings,
+                                 .wall_ms = wall_ms ? read_wall : NULL};
     struct jobs *made = jobs_new(&config);
     ck_assert(made != NULL);
     return made;
@@ -253,10 +261,47 @@ static void upgrade(void)
     while (record_enter(&r, &kind, &section)) {
         if (kind == JOBS_CLEARS)
             ck_assert(jobs_restore_clears(jobs, &section));
+        if (kind == JOBS_PUT_TIMES)
+            ck_assert(jobs_restore_put_times(jobs, &section));
     }
     ck_assert(jobs_restore_done(jobs, &r));
     record_unmap(&r);
     ck_assert(close(fd) == 0);
+}
+
+static uint64_t age_of(uint64_t id)
+{
+    struct job_stats stats, listed;
+    size_t count;
+    uint64_t next;
+    ck_assert(jobs_stats_job(jobs, id, now, &stats) == JOBS_OK);
+    ck_assert(jobs_list_stats(jobs, bytes_of("t"), JOB_READY, id - 1, 1, now, &listed, &count,
+                              &next) == JOBS_OK);
+    ck_assert(listed.age_s == stats.age_s);
+    return stats.age_s;
+}
+
+TEST(ages_are_whole_seconds_that_have_passed_also_over_an_upgrade)
+{
+    wall_ms = 1000750;
+    begin();
+    uint64_t id = put("t", 0), other;
+    wall_ms += 999;
+    ck_assert(age_of(id) == 0 && stats_of("t").oldest_ready_s == 0);
+    other = put("t", 0);
+    jobs_client_end(client, now, &effects);
+    upgrade();
+    ck_assert(age_of(id) == 0 && age_of(other) == 0 && stats_of("t").oldest_ready_s == 0);
+    wall_ms += 1;
+    ck_assert(age_of(id) == 1 && age_of(other) == 0 && stats_of("t").oldest_ready_s == 1);
+    wall_ms += 998;
+    ck_assert(age_of(id) == 1 && age_of(other) == 0);
+    wall_ms += 1;
+    ck_assert(age_of(id) == 1 && age_of(other) == 1);
+    wall_ms -= 5000; /* it was set back */
+    ck_assert(age_of(id) == 0);
+    wall_ms = 0;
+    jobs_free(&jobs);
 }
 
 TEST(an_upgrade_keeps_the_first_tube_when_nobody_is_connected)
@@ -649,6 +694,7 @@ static const struct unit_test tests[] = {
     UNIT(a_reserve_takes_a_turn),
     UNIT(a_claim_that_waits_is_never_told_that_a_deadline_is_near),
     UNIT(jobs_are_freed_while_something_is_due),
+    UNIT(ages_are_whole_seconds_that_have_passed_also_over_an_upgrade),
     UNIT(an_upgrade_keeps_the_first_tube_when_nobody_is_connected),
     UNIT(bodies_and_names_of_unread_answers_are_shared_and_count_while_somebody_else_has_them),
     UNIT(a_body_that_was_read_for_an_answer_counts_until_the_output_has_it),

@@ -726,6 +726,8 @@ static void upgrade(uint64_t seed)
     jobs = new_jobs(seed);
     ck_assert(record_enter(&r, &kind, &section) && kind == JOBS_STATE);
     ck_assert_msg(jobs_restore(jobs, &section), "%s", r.why);
+    ck_assert(record_enter(&r, &kind, &section) && kind == JOBS_PUT_TIMES);
+    ck_assert_msg(jobs_restore_put_times(jobs, &section), "%s", r.why);
     client = jobs_client_restore(jobs, 1, NULL, &r);
     other = jobs_client_restore(jobs, 2, NULL, &r);
     ck_assert_msg(client && other && jobs_restore_done(jobs, &r), "%s", r.why);
