@@ -90,6 +90,13 @@ fails(Beaneater::NotFoundError, "statistics of no tube") { producer.tubes["nowhe
 stats = tube.stats
 same([stats.name, stats.current_jobs_ready, stats.current_using, stats.current_watching], ["ruby", 2, 1, 1], "the tube")
 
+# Names. beanstalkd 1.12 never quotes them: this one is a number there.
+digits = producer.tubes["123"]
+digits.put("x")
+same(digits.stats.name, ENV["RELEASE_LATE_JOBS"] ? 123 : "123", "a name of digits")
+same(digits.peek(:ready).stats.tube, ENV["RELEASE_LATE_JOBS"] ? 123 : "123", "the same of its job")
+digits.clear
+
 # Ends.
 found = producer.jobs[first_id]
 same(found.exists?, true, "a job that exists")
