@@ -313,22 +313,6 @@ static void bench_pairs(void)
 
 /* ---- growth ------------------------------------------------------------------------------ */
 
-/* A histogram of nanoseconds, in classes of 1/16 of a power of two. */
-enum { CLASSES = 64 * 16 };
-
-static unsigned class_of(uint64_t ns)
-{
-    unsigned bits = 63 - (unsigned)__builtin_clzll(ns | 16);
-    return bits * 16 + (unsigned)(ns >> (bits - 4)) % 16;
-}
-
-static uint64_t class_end(unsigned class_no)
-{
-    unsigned bits = class_no / 16;
-    CHECK(bits >= 4); /* as in class_of */
-    return (UINT64_C(17) + class_no % 16) << (bits - 4);
-}
-
 /* How often the kernel has taken the processor from this thread. */
 static long times_interrupted(void)
 {
@@ -344,7 +328,7 @@ static long times_interrupted(void)
 static void bench_growth(void)
 {
     enum { FROM = 100000 };
-    static uint64_t counts[CLASSES];
+    static uint64_t counts[HISTOGRAM_CLASSES];
     struct holder maker;
     uint64_t to = options.names_max, worst_ns = 0, interrupted_ns = 0, sum_ns = 0;
     pin(0);
@@ -360,17 +344,17 @@ static void bench_growth(void)
         int64_t from_ns = clock_mono_ns();
         CHECK(table_acquire(t, &maker, &a, now, NULL, NULL) == TABLE_OK);
         uint64_t ns = (uint64_t)(clock_mono_ns() - from_ns);
-        counts[class_of(ns)]++;
+        counts[log_linear_class(ns, HISTOGRAM_BITS)]++;
         sum_ns += ns;
         uint64_t *worst = times_interrupted() == interrupted ? &worst_ns : &interrupted_ns;
         *worst = ns > *worst ? ns : *worst;
     }
     double mean_ns = (double)sum_ns / (double)(to - FROM);
     uint64_t wanted = (uint64_t)((double)(to - FROM) * 0.99999), seen = 0;
-    unsigned class_no = 0;
+    size_t class_no = 0;
     while ((seen += counts[class_no]) < wanted)
         class_no++;
-    uint64_t p99999_ns = class_end(class_no);
+    uint64_t p99999_ns = log_linear_least(class_no + 1, HISTOGRAM_BITS);
     if (options.json)
         printf("{\"what\":\"growth\",\"from\":%d,\"to\":%" PRIu64 ",\"mean_ns\":%.1f,"
                "\"p99999_ns\":%" PRIu64 ",\"worst_ns\":%" PRIu64 ",\"interrupted_ns\":%" PRIu64

@@ -13,23 +13,14 @@ size_t latency_class(int64_t ns)
         ns = 0;
     if (ns > LONGEST_NS)
         ns = LONGEST_NS;
-    uint64_t value = (uint64_t)ns;
-    if (value < (UINT64_C(2) << LATENCY_BITS))
-        return (size_t)value;
-    unsigned log = 63 - (unsigned)__builtin_clzll(value);
-    unsigned shift = log - LATENCY_BITS;
-    /* `value >> shift` still has the leading bit, which counts the powers of two. */
-    return ((size_t)shift << LATENCY_BITS) + (size_t)(value >> shift);
+    return log_linear_class((uint64_t)ns, LATENCY_BITS);
 }
 
 int64_t latency_upper_ns(size_t class_index)
 {
     CHECK(class_index < LATENCY_CLASSES);
-    if (class_index < (size_t)2 << LATENCY_BITS)
-        return (int64_t)class_index;
-    size_t shift = (class_index >> LATENCY_BITS) - 1;
-    uint64_t leading = class_index - (shift << LATENCY_BITS);
-    return (int64_t)(((leading + 1) << shift) - 1);
+    return (int64_t)(log_linear_least(class_index, LATENCY_BITS) +
+                     log_linear_width(class_index, LATENCY_BITS) - 1);
 }
 
 void latency_add(struct latency *l, int64_t ns)

@@ -9,12 +9,11 @@
 #ifndef COUNTERBENCH_LATENCY_H
 #define COUNTERBENCH_LATENCY_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/log_linear.h"
 
 #define LATENCY_BITS    7  /* 128 classes for each power of two */
 #define LATENCY_MAX_LOG 42 /* 2^42 ns */
-#define LATENCY_CLASSES ((size_t)(LATENCY_MAX_LOG - LATENCY_BITS + 1) << LATENCY_BITS)
+#define LATENCY_CLASSES LOG_LINEAR_CLASSES(LATENCY_BITS, LATENCY_MAX_LOG)
 
 /* Zero-initialise: empty. */
 struct latency {

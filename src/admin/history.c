@@ -4,6 +4,8 @@
  */
 #include "admin/history.h"
 
+#include "admin/private.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +23,8 @@ struct sample {
 struct history {
     unsigned workers;
     int64_t first_ns;
-    int64_t last; /* number of the newest second; -1: none */
+    int64_t last;                     /* number of the newest second; -1: none */
+    uint64_t missed_ns[TOTALS_TIMES]; /* longest times of totals that were ignored */
     struct point points[HISTORY_SECONDS];
     struct sample samples[HISTORY_RECENT + 1];
 };
@@ -68,11 +71,13 @@ static double growth(uint64_t now, uint64_t before)
     return now > before ? (double)(now - before) : 0;
 }
 
-static double quantile_s(const struct histogram_sum *sum, unsigned per_mille)
+/* Makes the longest times `to` at least as long as those of `from`. */
+static void raise_longest(struct histogram_sum *to, const struct histogram_sum *from)
 {
-    if (histogram_sum_count(sum) == 0)
-        return NAN;
-    return (double)histogram_quantile_ns(sum, per_mille) / (double)NS_PER_S;
+    for (unsigned i = 0; i < TOTALS_TIMES; i++) {
+        if (to[i].longest_ns < from[i].longest_ns)
+            to[i].longest_ns = from[i].longest_ns;
+    }
 }
 
 /* Fills the point of one second, from the totals at its start (`before`; NULL: not known) and at
@@ -94,20 +99,30 @@ static void fill_point(struct point *point, const struct totals *now, const stru
     v[HISTORY_GRANTED] = growth(now->granted, before->granted) / s;
     v[HISTORY_REFUSED] = growth(now->refused, before->refused) / s;
     v[HISTORY_TIMED_OUT] = growth(now->timed_out, before->timed_out) / s;
-    struct histogram_sum waits = now->waits;
-    histogram_sum_since(&waits, &before->waits);
-    v[HISTORY_WAIT_P50] = quantile_s(&waits, 500);
-    v[HISTORY_WAIT_P99] = quantile_s(&waits, 990);
+    struct histogram_sum waits = now->times[TOTALS_WAITS];
+    histogram_sum_since(&waits, &before->times[TOTALS_WAITS]);
+    if (histogram_sum_count(&waits) > 0) {
+        v[HISTORY_WAIT_P50] = seconds_of(histogram_quantile_ns(&waits, 500));
+        v[HISTORY_WAIT_P99] = seconds_of(histogram_quantile_ns(&waits, 990));
+        v[HISTORY_WAIT_MAX] = seconds_of(histogram_longest_ns(&waits));
+    }
     double busy = growth(now->busy_ns, before->busy_ns) / (double)NS_PER_S / s / workers;
     v[HISTORY_BUSY] = busy < 1 ? busy : 1;
 }
 
-void history_add(struct history *h, const struct totals *totals)
+void history_add(struct history *h, struct totals *totals)
 {
     if (h->last < 0)
         h->first_ns = totals->mono_ns;
     int64_t number = (totals->mono_ns - h->first_ns + NS_PER_S / 2) / NS_PER_S;
-    if (number <= h->last)
+    bool is_known = number <= h->last;
+    for (unsigned i = 0; i < TOTALS_TIMES; i++) {
+        uint64_t *longest_ns = &totals->times[i].longest_ns;
+        if (*longest_ns < h->missed_ns[i])
+            *longest_ns = h->missed_ns[i];
+        h->missed_ns[i] = is_known ? *longest_ns : 0;
+    }
+    if (is_known)
         return;
     const struct sample *before = h->last >= 0 ? sample_at(h, h->last) : NULL;
     struct point *point = &h->points[number % HISTORY_SECONDS];
@@ -153,10 +168,12 @@ void history_get_recent(const struct history *h, struct history_recent *recent_r
     r->granted = growth(end->granted, begin->granted) / r->seconds;
     r->refused = growth(end->refused, begin->refused) / r->seconds;
     r->timed_out = growth(end->timed_out, begin->timed_out) / r->seconds;
-    r->waits = end->waits;
-    histogram_sum_since(&r->waits, &begin->waits);
-    r->holds = end->holds;
-    histogram_sum_since(&r->holds, &begin->holds);
-    r->answers = end->answers;
-    histogram_sum_since(&r->answers, &begin->answers);
+    memcpy(r->times, end->times, sizeof(r->times));
+    for (unsigned i = 0; i < TOTALS_TIMES; i++)
+        histogram_sum_since(&r->times[i], &begin->times[i]);
+    for (int64_t number = from; number < h->last; number++) {
+        const struct sample *sample = sample_at(h, number);
+        if (sample->number == number && &sample->totals != begin)
+            raise_longest(r->times, sample->totals.times);
+    }
 }

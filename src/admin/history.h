@@ -2,7 +2,8 @@
  * history.h - the last ten minutes, second by second, and the last minute in sum.
  *
  * Once a second the owner adds the totals. It keeps the changes of each second, and the totals of
- * the last minute; the difference of their histograms is what that minute has added. One thread.
+ * the last minute; the difference of their histograms is what that minute has added, and its
+ * longest time is that of its seconds. One thread.
  */
 #ifndef ADMIN_HISTORY_H
 #define ADMIN_HISTORY_H
@@ -24,6 +25,7 @@
     ROW(CONNECTIONS, "connections")                                                                \
     ROW(WAIT_P50, "wait_p50_seconds") /* of waits that ended in it; nothing: none did */           \
     ROW(WAIT_P99, "wait_p99_seconds")                                                              \
+    ROW(WAIT_MAX, "wait_max_seconds")                                                              \
     ROW(BUSY, "busy") /* share of all workers' time, 0 to 1 */
 
 enum history_series {
@@ -43,9 +45,9 @@ void history_free(struct history **history);
 
 /*
  * Adds the totals, about once a second: those of a second that is known already are ignored, and of
- * seconds that were missed nothing is known.
+ * seconds that were missed nothing is known. Raises their longest times to those of ignored ones.
  */
-void history_add(struct history *history, const struct totals *totals);
+void history_add(struct history *history, struct totals *totals);
 
 /* When the last totals were taken (monotonic ns); -1: never. */
 int64_t history_end_ns(const struct history *history);
@@ -59,7 +61,7 @@ void history_get(const struct history *history, enum history_series series, unsi
 struct history_recent {
     double seconds; /* how long that was; 0: nothing is known, and the rest is 0 */
     double requests, granted, refused, timed_out; /* per second */
-    struct histogram_sum waits, holds, answers;
+    struct histogram_sum times[TOTALS_TIMES];
 };
 
 void history_get_recent(const struct history *history, struct history_recent *recent_r);

@@ -46,7 +46,7 @@ static void requests(struct exposition *e, const struct service *s)
 static void wait_durations(struct exposition *e, const struct service *s)
 {
     for (unsigned how = 0; how < WAITED_COUNT; how++) {
-        struct histogram_sum sum;
+        struct buckets_sum sum;
         service_waits(s, how, &sum);
         sample_histogram(e->to, (struct labels){{service_name(s), waited_word(how)}}, &sum);
     }
@@ -197,7 +197,7 @@ const size_t metric_count = ARRAY_SIZE(metrics);
 static void collect_service(struct exposition *e, const struct metric *m, const struct service *s)
 {
     struct labels labels = {{service_name(s)}};
-    struct histogram_sum sum;
+    struct buckets_sum sum;
     if (m->service)
         m->service(e, s);
     if (m->of_service)

@@ -37,7 +37,7 @@ struct metric {
     size_t known;
     /* the count, or the durations, of a service; */
     uint64_t (*of_service)(const struct service *s);
-    void (*durations)(const struct service *s, struct histogram_sum *sum_r);
+    void (*durations)(const struct service *s, struct buckets_sum *sum_r);
     /* the count, or the time, of a worker. */
     uint32_t (*of_worker)(const struct worker *w);
     uint64_t (*worker_ns)(const struct worker *w);

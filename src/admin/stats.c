@@ -8,21 +8,33 @@
 #include <math.h>
 #include <string.h>
 
-static double quantile(const struct histogram_sum *sum, unsigned per_mille)
+/* A histogram in short, as object. */
+static json_t *summary(const struct histogram_sum *sum, uint64_t count)
 {
-    return histogram_sum_count(sum) ? seconds_of(histogram_quantile_ns(sum, per_mille)) : NAN;
+    bool any = histogram_sum_count(sum) > 0;
+    return json_pack(
+        "{s:I, s:o, s:o, s:o, s:o}", "count", (json_int_t)count, "p50_seconds",
+        json_known(any ? seconds_of(histogram_quantile_ns(sum, 500)) : NAN), "p90_seconds",
+        json_known(any ? seconds_of(histogram_quantile_ns(sum, 900)) : NAN), "p99_seconds",
+        json_known(any ? seconds_of(histogram_quantile_ns(sum, 990)) : NAN), "max_seconds",
+        json_known(any ? seconds_of(histogram_longest_ns(sum)) : NAN));
 }
 
-/* A histogram in short; `whole`: with the sum. */
-static json_t *summary(const struct histogram_sum *sum, bool whole)
+/* Times of a service since the start (enum service_times). */
+static json_t *times_of(const struct service *service, unsigned i)
 {
-    json_t *object =
-        json_pack("{s:I, s:o, s:o, s:o}", "count", (json_int_t)histogram_sum_count(sum),
-                  "p50_seconds", json_known(quantile(sum, 500)), "p90_seconds",
-                  json_known(quantile(sum, 900)), "p99_seconds", json_known(quantile(sum, 990)));
-    if (whole)
-        json_put(&object, "sum_seconds", json_real((double)sum->sum_ns / (double)NS_PER_S));
+    struct histogram_sum sum;
+    struct buckets_sum buckets;
+    service_times(service, i, &sum);
+    service_buckets(service, i, &buckets);
+    json_t *object = summary(&sum, buckets_sum_count(&buckets));
+    json_put(&object, "sum_seconds", json_real((double)buckets.sum_ns / (double)NS_PER_S));
     return object;
+}
+
+static json_t *recent_times(const struct histogram_sum *sum)
+{
+    return summary(sum, histogram_sum_count(sum));
 }
 
 static uint64_t count_of(const _Atomic uint64_t *count)
@@ -62,11 +74,8 @@ static json_t *requests_of(const struct service *service)
 static json_t *waits_of(const struct service *service)
 {
     json_t *object = json_object();
-    for (unsigned how = 0; how < WAITED_COUNT; how++) {
-        struct histogram_sum sum;
-        service_waits(service, how, &sum);
-        json_put(&object, waited_word(how), summary(&sum, true));
-    }
+    for (unsigned how = 0; how < WAITED_COUNT; how++)
+        json_put(&object, waited_word(how), times_of(service, SERVICE_WAITS + how));
     return object;
 }
 
@@ -118,17 +127,15 @@ static json_t *protocol_of(const struct admin_config *config, const struct servi
 {
     const struct seen *seen = service->row->seen;
     const struct protocol *protocol = &service->protocol;
-    struct histogram_sum holds, answers;
-    service_holds(service, &holds);
-    service_answers(service, &answers);
     json_t *listeners = listeners_of(config, protocol);
-    json_t *object = json_pack(
-        "{s:s, s:b, s:o, s:o, s:{s:I, s:I}, s:o, s:I, s:o, s:o, s:o}", "name",
-        service_name(service), "enabled", json_array_size(listeners) > 0, "listeners", listeners,
-        "connections", connections_of(protocol), "bytes", "received",
-        (json_int_t)service_received(service), "sent", (json_int_t)service_sent(service),
-        "requests", requests_of(service), "waiting", (json_int_t)service_waiting(service), "waits",
-        waits_of(service), "holds", summary(&holds, true), "answers", summary(&answers, true));
+    json_t *object =
+        json_pack("{s:s, s:b, s:o, s:o, s:{s:I, s:I}, s:o, s:I, s:o, s:o, s:o}", "name",
+                  service_name(service), "enabled", json_array_size(listeners) > 0, "listeners",
+                  listeners, "connections", connections_of(protocol), "bytes", "received",
+                  (json_int_t)service_received(service), "sent", (json_int_t)service_sent(service),
+                  "requests", requests_of(service), "waiting", (json_int_t)service_waiting(service),
+                  "waits", waits_of(service), "holds", times_of(service, SERVICE_HOLDS), "answers",
+                  times_of(service, SERVICE_ANSWERS));
     if (seen && seen->statistics)
         json_put(&object, "own", statistics_of(config->services, seen, now));
     return object;
@@ -162,8 +169,9 @@ static json_t *recent_of(const struct history *history)
     return json_pack("{s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o}", "window_seconds", r.seconds,
                      "requests_per_second", r.requests, "granted_per_second", r.granted,
                      "refused_per_second", r.refused, "timed_out_per_second", r.timed_out, "waits",
-                     summary(&r.waits, false), "holds", summary(&r.holds, false), "answers",
-                     summary(&r.answers, false));
+                     recent_times(&r.times[TOTALS_WAITS]), "holds",
+                     recent_times(&r.times[TOTALS_HOLDS]), "answers",
+                     recent_times(&r.times[TOTALS_ANSWERS]));
 }
 
 static json_t *memory_of(const struct services *services, const struct table_stats *table)

@@ -1,11 +1,15 @@
 /* totals.c - see totals.h. */
 #include "admin/totals.h"
 
-static void add_up(struct histogram_sum *sum, const struct histogram_sum *more)
+static void add_times(struct totals *t, const struct service *service)
 {
-    for (size_t i = 0; i <= HISTOGRAM_BOUNDS; i++)
-        sum->counts[i] += more->counts[i];
-    sum->sum_ns += more->sum_ns;
+    for (unsigned i = 0; i < SERVICE_TIMES; i++) {
+        enum totals_times to = i == SERVICE_ANSWERS ? TOTALS_ANSWERS
+                               : i == SERVICE_HOLDS ? TOTALS_HOLDS
+                                                    : TOTALS_WAITS;
+        for (unsigned n = 0; n < service->services->server->count; n++)
+            histogram_sum_up_latest(&t->times[to], service_histogram(service, n, i));
+    }
 }
 
 static void add_service(struct totals *t, const struct service *service)
@@ -17,21 +21,13 @@ static void add_service(struct totals *t, const struct service *service)
             counts[row->meaning ? row->meaning(v, o) : MEANS_OTHER] +=
                 service_requests(service, v, o);
     }
-    struct histogram_sum sum;
-    for (unsigned how = 0; how < WAITED_COUNT; how++) {
-        service_waits(service, how, &sum);
-        add_up(&t->waits, &sum);
-        if (how == WAITED_TIMED_OUT) {
-            uint64_t late = histogram_sum_count(&sum);
-            t->timed_out += late;
-            /* The two are not counted at the same moment. */
-            t->refused += counts[MEANS_TIMED_OUT] > late ? counts[MEANS_TIMED_OUT] - late : 0;
-        }
-    }
-    service_holds(service, &sum);
-    add_up(&t->holds, &sum);
-    service_answers(service, &sum);
-    add_up(&t->answers, &sum);
+    struct buckets_sum timed_out;
+    service_waits(service, WAITED_TIMED_OUT, &timed_out);
+    uint64_t late = buckets_sum_count(&timed_out);
+    t->timed_out += late;
+    /* The two are not counted at the same moment. */
+    t->refused += counts[MEANS_TIMED_OUT] > late ? counts[MEANS_TIMED_OUT] - late : 0;
+    add_times(t, service);
     for (unsigned i = 0; i < MEANS_COUNT; i++)
         t->requests += counts[i];
     t->granted += counts[MEANS_GRANTED];

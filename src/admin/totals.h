@@ -6,6 +6,8 @@
 
 #include "service/service.h"
 
+enum totals_times { TOTALS_WAITS, TOTALS_HOLDS, TOTALS_ANSWERS, TOTALS_TIMES };
+
 struct totals {
     int64_t mono_ns; /* the moment */
 
@@ -15,13 +17,15 @@ struct totals {
     uint64_t refused;   /* at once: no free unit, a full queue, too many locks */
     uint64_t timed_out; /* waits */
     uint64_t busy_ns;   /* of all workers */
-    struct histogram_sum waits, holds, answers;
+    /* Their longest times are those since the totals before. */
+    struct histogram_sum times[TOTALS_TIMES];
 
     /* Now: */
     uint64_t waiting, units, names, connections;
 };
 
-/* Adds up. Any thread; takes the locks of the table's shards, one at a time. */
+/* Adds up. One thread, so that none takes the longest times from another; takes the locks of the
+ * table's shards, one at a time. */
 void totals_take(struct totals *totals_r, const struct services *services, struct moment now);
 
 #endif

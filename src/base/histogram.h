@@ -1,56 +1,56 @@
 /*
- * histogram.h - counts durations in classes. The class bounds are 1, 2.5 and 5 times each power of
- * ten, from a microsecond to 1,000 seconds; metrics show the same bounds.
+ * histogram.h - counts durations twice: in the buckets that metrics show, and in classes so narrow
+ * that percentiles are at most 3.2 % off and never above the longest duration.
  *
- * Threads: one thread adds, any thread reads, as with tallies. A reader may see a new duration in
- * one field and not yet in another.
+ * Threads: as in buckets.h.
  */
 #ifndef BASE_HISTOGRAM_H
 #define BASE_HISTOGRAM_H
 
-#include "base/duration.h"
-#include "base/tally.h"
+#include "base/buckets.h"
+#include "base/log_linear.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
-#define HISTOGRAM_BOUNDS 28
+#define HISTOGRAM_BITS    4 /* 16 classes for each power of two: the middle is within a 32nd */
+#define HISTOGRAM_CLASSES LOG_LINEAR_CLASSES(HISTOGRAM_BITS, 63)
 
 struct histogram {
-    tally counts[HISTOGRAM_BOUNDS + 1]; /* [i]: durations above bound i - 1, up to bound i */
-    struct duration_sum sum_ns;
+    struct buckets buckets;
+    tally longest_ns; /* of all */
+    tally latest_ns;  /* the longest since histogram_sum_up_latest */
+    tally counts[HISTOGRAM_CLASSES];
 };
 
-/* A copy of a histogram, or the sum of several. Zero-initialised: empty. */
+/* A copy of a histogram's classes, or the sum of several. Zero-initialised: empty. */
 struct histogram_sum {
-    uint64_t counts[HISTOGRAM_BOUNDS + 1];
-    duration sum_ns;
+    uint64_t longest_ns;
+    uint64_t counts[HISTOGRAM_CLASSES];
 };
-
-/*
- * The upper bound of class `i` in nanoseconds, inclusive. `i` must be less than HISTOGRAM_BOUNDS.
- */
-int64_t histogram_bound_ns(size_t i);
 
 /* Adds `times` durations of `ns` each; negative ones count as 0. One thread. */
 void histogram_add(struct histogram *h, int64_t ns, uint64_t times);
 
-/* Adds `sum` to `h`. Called by the thread that adds. */
+/* Adds `sum` to the classes of `h`, not to its buckets. Called by the thread that adds. */
 void histogram_add_sum(struct histogram *h, const struct histogram_sum *sum);
 
 /* Adds the current values of `h` to `sum`. Any thread. */
 void histogram_sum_up(struct histogram_sum *sum, const struct histogram *h);
 
-/* Subtracts `earlier`, an older sum of the same histograms, from `sum`. */
+/* The same, but with the longest duration since the call before. One thread. */
+void histogram_sum_up_latest(struct histogram_sum *sum, struct histogram *h);
+
+/* Subtracts the counts of `earlier`, an older sum of the same histograms, from `sum`. The caller
+ * sets the longest duration of what is left. */
 void histogram_sum_since(struct histogram_sum *sum, const struct histogram_sum *earlier);
 
 /* Number of durations in a sum. */
 uint64_t histogram_sum_count(const struct histogram_sum *sum);
 
+/* The longest duration, or, of a sum that was made while it was added, the like of it. 0: none. */
+int64_t histogram_longest_ns(const struct histogram_sum *sum);
+
 /*
- * The quantile in nanoseconds: `per_mille` of 1,000 durations are shorter. Assumes that durations
- * are spread evenly within their class. Durations above the last bound count as that bound. Returns
- * 0 when the sum is empty.
+ * The quantile in nanoseconds: `per_mille` of 1,000 durations are not longer. It is the middle of
+ * its class, at most the longest duration. Returns 0 when the sum is empty.
  */
 int64_t histogram_quantile_ns(const struct histogram_sum *sum, unsigned per_mille);
 

@@ -1,6 +1,7 @@
 noinst_LIBRARIES += libbase.a
 libbase_a_SOURCES = \
 	src/base/bytes.h \
+	src/base/buckets.h src/base/buckets.c \
 	src/base/check.h src/base/check.c \
 	src/base/clock.h src/base/clock.c \
 	src/base/deadlines.h src/base/deadlines.c \
@@ -11,6 +12,7 @@ libbase_a_SOURCES = \
 	src/base/histogram.h src/base/histogram.c \
 	src/base/json_text.h src/base/json_text.c \
 	src/base/lock.h src/base/lock.c \
+	src/base/log_linear.h \
 	src/base/log.h src/base/log.c \
 	src/base/mail.h src/base/mail.c \
 	src/base/number.h src/base/number.c \

@@ -21,10 +21,10 @@
 #ifndef ENGINE_POOL_H
 #define ENGINE_POOL_H
 
+#include "base/buckets.h"
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/histogram.h"
 #include "base/mail.h"
 #include "engine/pool_options.h"
 #include "engine/table.h"
@@ -512,7 +512,7 @@ struct pool_counts {
     uint64_t late, late_starts;
     uint64_t takes[POOL_FOR_COUNT][POOL_TAKES_COUNT];
     uint64_t moves[POOL_WHY_COUNT];
-    struct histogram_sum waits, holds;
+    struct buckets_sum waits, holds;
 };
 /* Visits all pools by name; takes the lock for each anew. */
 void pools_count(struct pools *pools, void (*visit)(void *arg, const struct pool_counts *counts),

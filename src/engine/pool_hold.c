@@ -235,7 +235,7 @@ static void detach(struct pool_member *m)
     if (m->pool->unwarned == hold)
         pool_next_unwarned(m->pool);
     ring_remove(&hold->of_pool);
-    histogram_add(&m->pool->hold_times, m->pool->pools->now.mono_ns - hold->since_ns, 1);
+    buckets_add(&m->pool->hold_times, m->pool->pools->now.mono_ns - hold->since_ns, 1);
 }
 
 /* If the hold was for a check, its member was checked last of all. */

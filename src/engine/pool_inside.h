@@ -310,7 +310,7 @@ struct pool {
     uint64_t late_starts; /* suppliers that did not come up to `want` in time */
     uint64_t takes[POOL_FOR_COUNT][POOL_TAKES_COUNT];
     uint64_t moves[POOL_WHY_COUNT];
-    struct histogram waits, hold_times;
+    struct buckets waits, hold_times;
 
     uint64_t counter_hash;
     size_t name_len;

@@ -234,8 +234,8 @@ static void count(const struct pool *pool, struct pool_counts *counts_r)
     }
     for (unsigned i = 0; i < POOL_WHY_COUNT; i++)
         counts_r->moves[i] = pool->moves[i];
-    histogram_sum_up(&counts_r->waits, &pool->waits);
-    histogram_sum_up(&counts_r->holds, &pool->hold_times);
+    buckets_sum_up(&counts_r->waits, &pool->waits);
+    buckets_sum_up(&counts_r->holds, &pool->hold_times);
 }
 
 void pools_count(struct pools *pools, void (*visit)(void *arg, const struct pool_counts *counts),

@@ -10,10 +10,10 @@
  *                     bytes name, options, u8 flags (1: of the file, 2: draining; 4 is ignored);
  *                     u32 want, i64 cull ns, u64 late holds, late starts; u64 for each
  *                     outcome of each kind of take, then for each reason of a move; two
- *                     histograms; u32 members, each a member
+ *                     buckets; u32 members, each a member
  *                   u32 clients, each a client
  *     options       bytes group; u32 for each number, i64 for each time of struct pool_options
- *     a histogram   u64 for each count, u64 low and high half of the sum in ns
+ *     buckets       u64 for each count, u64 low and high half of the sum in ns
  *     a member      bytes name, value, note, attributes; u8 state, then, then_state; u32 failed
  *                   cleanings; i64 since, idle ns; u64 rank key, seq, checked seq, takes, fails;
  *                   of a joined pool: i64 joined ns, double jitter
@@ -71,11 +71,11 @@ static void put_options(struct record_writer *w, const struct pool_options *o)
         record_put_i64(w, times[i]);
 }
 
-static void put_histogram(struct record_writer *w, const struct histogram *h)
+static void put_buckets(struct record_writer *w, const struct buckets *b)
 {
-    struct histogram_sum sum = {0};
-    histogram_sum_up(&sum, h);
-    for (size_t i = 0; i <= HISTOGRAM_BOUNDS; i++)
+    struct buckets_sum sum = {0};
+    buckets_sum_up(&sum, b);
+    for (size_t i = 0; i <= BUCKET_BOUNDS; i++)
         record_put_u64(w, sum.counts[i]);
     record_put_u64(w, (uint64_t)sum.sum_ns);
     record_put_u64(w, (uint64_t)(sum.sum_ns >> 64));
@@ -134,8 +134,8 @@ static void put_pool(struct record_writer *w, const struct pool *pool)
     }
     for (unsigned i = 0; i < POOL_WHY_COUNT; i++)
         record_put_u64(w, pool->moves[i]);
-    put_histogram(w, &pool->waits);
-    put_histogram(w, &pool->hold_times);
+    put_buckets(w, &pool->waits);
+    put_buckets(w, &pool->hold_times);
     record_put_u32(w, pool->member_count);
     for (struct tree_node *n = tree_first(&pool->members); n; n = tree_next(n))
         put_member(w, item_of(n, struct pool_member, by_name));
@@ -360,15 +360,15 @@ static void get_options(struct record_reader *r, struct pool_options *o, char *g
         record_refuse(r, "an option of a pool is out of its range");
 }
 
-static void get_histogram(struct record_reader *r, struct histogram *h)
+static void get_buckets(struct record_reader *r, struct buckets *b)
 {
-    struct histogram_sum sum = {0};
-    for (size_t i = 0; i <= HISTOGRAM_BOUNDS; i++)
+    struct buckets_sum sum = {0};
+    for (size_t i = 0; i <= BUCKET_BOUNDS; i++)
         sum.counts[i] = record_get_u64(r);
     sum.sum_ns = record_get_u64(r);
     sum.sum_ns |= (duration)record_get_u64(r) << 64;
     if (record_ok(r))
-        histogram_add_sum(h, &sum);
+        buckets_add_sum(b, &sum);
 }
 
 static size_t get_attributes(struct record_reader *r, struct pool_attribute *to)
@@ -499,8 +499,8 @@ static void get_pool(struct record_reader *r, struct pools *pools)
     }
     for (unsigned i = 0; i < POOL_WHY_COUNT; i++)
         pool->moves[i] = record_get_u64(r);
-    get_histogram(r, &pool->waits);
-    get_histogram(r, &pool->hold_times);
+    get_buckets(r, &pool->waits);
+    get_buckets(r, &pool->hold_times);
     pool->options.max = 0; /* what there was stays, even if the maximum is lower now */
     uint32_t members = record_get_u32(r);
     for (uint32_t i = 0; i < members && record_ok(r); i++)

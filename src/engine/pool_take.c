@@ -352,7 +352,7 @@ static void serve(struct pool_place *place, struct pool_member **members)
     }
     w->state = WAIT_SERVED;
     pool->takes[w->ask.what][POOL_TAKES_TAKEN]++;
-    histogram_add(&pool->waits, pool->pools->now.mono_ns - w->since_ns, 1);
+    buckets_add(&pool->waits, pool->pools->now.mono_ns - w->since_ns, 1);
     if (pool_is_joined(pool) && w->ask.what == POOL_FOR_USE &&
         pool->states[MEMBER_FREE] < pool->options.min_free)
         pool_raise_want(pool, 0);

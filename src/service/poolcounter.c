@@ -362,7 +362,7 @@ static void collect_stats(const struct conn *conn, struct pc_stats *stats_r)
     const struct services *services = service->services;
     const struct protocol *protocol = &service->protocol;
     struct table_stats table;
-    struct histogram_sum holds, done, timed_out;
+    struct buckets_sum holds, done, timed_out;
     table_get_stats(services->table, service_now(conn), &table);
     service_holds(service, &holds);
     service_waits(service, WAITED_DONE, &done);
@@ -380,7 +380,7 @@ static void collect_stats(const struct conn *conn, struct pc_stats *stats_r)
         .full_queues = acquires(service, OUTCOME_QUEUE_FULL),
         .lock_mismatch = acquires(service, OUTCOME_LOCK_HELD),
         .release_mismatch = service_requests(service, VERB_RELEASE, OUTCOME_NOT_LOCKED),
-        .processed_count = histogram_sum_count(&holds),
+        .processed_count = buckets_sum_count(&holds),
     };
     /* The numbers are read while workers count, so the difference could be negative. */
     if (stats_r->total_acquired > stats_r->processed_count)

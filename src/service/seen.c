@@ -110,18 +110,18 @@ void sample_number(struct samples *to, struct labels labels, double value)
         text_addf(to->text, "%.6f\n", value);
 }
 
-void sample_histogram(struct samples *to, struct labels labels, const struct histogram_sum *sum)
+void sample_histogram(struct samples *to, struct labels labels, const struct buckets_sum *sum)
 {
     char text[SECONDS_TEXT];
     uint64_t count = 0;
     if (!take_room(to))
         return;
-    for (size_t i = 0; i < HISTOGRAM_BOUNDS; i++) {
+    for (size_t i = 0; i < BUCKET_BOUNDS; i++) {
         count += sum->counts[i];
-        begin_sample(to, "_bucket", &labels, seconds_text((uint64_t)histogram_bound_ns(i), text));
+        begin_sample(to, "_bucket", &labels, seconds_text((uint64_t)bucket_bound_ns(i), text));
         text_addf(to->text, "%llu\n", (unsigned long long)count);
     }
-    count += sum->counts[HISTOGRAM_BOUNDS];
+    count += sum->counts[BUCKET_BOUNDS];
     begin_sample(to, "_bucket", &labels, "+Inf");
     text_addf(to->text, "%llu\n", (unsigned long long)count);
     begin_sample(to, "_sum", &labels, NULL);

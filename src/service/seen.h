@@ -52,7 +52,7 @@ void sample_count(struct samples *to, struct labels labels, uint64_t count);
 void sample_seconds(struct samples *to, struct labels labels, duration ns);
 void sample_number(struct samples *to, struct labels labels, double value);
 /* Adds a whole histogram, which counts as one sample. */
-void sample_histogram(struct samples *to, struct labels labels, const struct histogram_sum *sum);
+void sample_histogram(struct samples *to, struct labels labels, const struct buckets_sum *sum);
 
 /* A metric. Its passage in counterd-admin(7) says the same; a test compares them. */
 struct metric_row {

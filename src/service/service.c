@@ -182,25 +182,42 @@ uint64_t service_waiting(const struct service *service)
     return sum;
 }
 
-void service_waits(const struct service *service, enum waited how, struct histogram_sum *sum_r)
+struct histogram *service_histogram(const struct service *service, unsigned worker, unsigned i)
 {
-    *sum_r = (struct histogram_sum){0};
-    for (unsigned i = 0; i < workers_of(service); i++)
-        histogram_sum_up(sum_r, &service_counts_of(service, i)->waits[how]);
+    struct service_counts *counts = service_counts_of(service, worker);
+    CHECK(i < SERVICE_TIMES);
+    if (i == SERVICE_ANSWERS)
+        return &service->protocol.traffic[worker].answers;
+    return i == SERVICE_HOLDS ? &counts->holds : &counts->waits[i - SERVICE_WAITS];
 }
 
-void service_holds(const struct service *service, struct histogram_sum *sum_r)
+void service_times(const struct service *service, unsigned i, struct histogram_sum *sum_r)
 {
     *sum_r = (struct histogram_sum){0};
-    for (unsigned i = 0; i < workers_of(service); i++)
-        histogram_sum_up(sum_r, &service_counts_of(service, i)->holds);
+    for (unsigned n = 0; n < workers_of(service); n++)
+        histogram_sum_up(sum_r, service_histogram(service, n, i));
 }
 
-void service_answers(const struct service *service, struct histogram_sum *sum_r)
+void service_buckets(const struct service *service, unsigned i, struct buckets_sum *sum_r)
 {
-    *sum_r = (struct histogram_sum){0};
-    for (unsigned i = 0; i < workers_of(service); i++)
-        histogram_sum_up(sum_r, &service->protocol.traffic[i].answers);
+    *sum_r = (struct buckets_sum){0};
+    for (unsigned n = 0; n < workers_of(service); n++)
+        buckets_sum_up(sum_r, &service_histogram(service, n, i)->buckets);
+}
+
+void service_waits(const struct service *service, enum waited how, struct buckets_sum *sum_r)
+{
+    service_buckets(service, SERVICE_WAITS + how, sum_r);
+}
+
+void service_holds(const struct service *service, struct buckets_sum *sum_r)
+{
+    service_buckets(service, SERVICE_HOLDS, sum_r);
+}
+
+void service_answers(const struct service *service, struct buckets_sum *sum_r)
+{
+    service_buckets(service, SERVICE_ANSWERS, sum_r);
 }
 
 uint64_t service_received(const struct service *service)

@@ -132,13 +132,16 @@ struct resource *services_resource(const struct services *services, const char *
  *                       the order of enum waited) and of holds: u8 number of counts, u64 for each
  *                       count, u64 sum in ns; then the service's own: u8 number, u64 for each
  *                       tally and then for each sum of times
- *     SERVICES_TIMES    optional: bytes name; u8 number, then u64 for each sum of times: its upper
- *                       64 bits. SERVICES_PROTOCOL has the lower 64 bits, in the same order
+ *     SERVICES_CLASSES  optional: bytes name; u8 number of histograms, in the same order; for each:
+ * u64 longest time in ns, u16 number of classes that are not empty, and for each of them u16 class,
+ * u64 count (histogram.h) SERVICES_TIMES    optional: bytes name; u8 number, then u64 for each sum
+ * of times: its upper 64 bits. SERVICES_PROTOCOL has the lower 64 bits, in the same order
  */
 #define SERVICES_V1       UINT32_C(0x0201)
 #define SERVICES_PROTOCOL UINT32_C(0x0202)
 #define SERVICES_TIMES    (UINT32_C(0x0203) | RECORD_OPTIONAL)
 #define SERVICES          UINT32_C(0x0204)
+#define SERVICES_CLASSES  (UINT32_C(0x0205) | RECORD_OPTIONAL)
 
 /* Writes the state of the resources and services. Call it before connections are saved (`save` of
  * their protocols), and after all mail was delivered. */
@@ -251,11 +254,23 @@ uint64_t service_requests(const struct service *service, unsigned verb, unsigned
 uint64_t service_answered(const struct service *service);
 /* The number of clients that are waiting now. */
 uint64_t service_waiting(const struct service *service);
-/* Histograms of times: how long waits took that ended in this way, how long units were held, how
- * long answers took. */
-void service_waits(const struct service *service, enum waited how, struct histogram_sum *sum_r);
-void service_holds(const struct service *service, struct histogram_sum *sum_r);
-void service_answers(const struct service *service, struct histogram_sum *sum_r);
+/* Times: how long waits took that ended in this way, how long units were held, how long answers
+ * took. */
+void service_waits(const struct service *service, enum waited how, struct buckets_sum *sum_r);
+void service_holds(const struct service *service, struct buckets_sum *sum_r);
+void service_answers(const struct service *service, struct buckets_sum *sum_r);
+
+/* The histograms of these times, in the order of the record. */
+enum service_times {
+    SERVICE_ANSWERS,
+    SERVICE_WAITS, /* one for each enum waited */
+    SERVICE_HOLDS = SERVICE_WAITS + WAITED_COUNT,
+    SERVICE_TIMES
+};
+/* That of one worker; and the sums over all. */
+struct histogram *service_histogram(const struct service *service, unsigned worker, unsigned i);
+void service_times(const struct service *service, unsigned i, struct histogram_sum *sum_r);
+void service_buckets(const struct service *service, unsigned i, struct buckets_sum *sum_r);
 /* Bytes of requests received, and of answers sent. */
 uint64_t service_received(const struct service *service);
 uint64_t service_sent(const struct service *service);

@@ -18,9 +18,6 @@
  * sum in seconds fits into 64 bits. */
 #define TIMES_MAX (UINT64_C(1) << 29)
 
-/* The index of the service's own first sum of times (time_at). */
-#define OWN_TIMES (WAITED_COUNT + 2)
-
 /* ---- saving ------------------------------------------------------------------------------ */
 
 static void save_shared(const struct services *s, struct record_writer *w)
@@ -36,12 +33,14 @@ static void put_word(struct record_writer *w, const char *word)
     record_put_bytes(w, word, strlen(word));
 }
 
-static void save_histogram(const struct histogram_sum *sum, struct record_writer *w)
+static void save_buckets(const struct service *service, unsigned i, struct record_writer *w)
 {
-    record_put_u8(w, ARRAY_SIZE(sum->counts));
-    for (size_t i = 0; i < ARRAY_SIZE(sum->counts); i++)
-        record_put_u64(w, sum->counts[i]);
-    record_put_u64(w, (uint64_t)sum->sum_ns); /* save_times has the upper half */
+    struct buckets_sum sum;
+    service_buckets(service, i, &sum);
+    record_put_u8(w, ARRAY_SIZE(sum.counts));
+    for (size_t n = 0; n < ARRAY_SIZE(sum.counts); n++)
+        record_put_u64(w, sum.counts[n]);
+    record_put_u64(w, (uint64_t)sum.sum_ns); /* save_times has the upper half */
 }
 
 static void save_requests(const struct service *service, struct record_writer *w)
@@ -90,14 +89,9 @@ static unsigned own_tallies(const struct service *service)
 /* A worker's sum of times number `i`, in the order of the record; NULL: no more. */
 static struct duration_sum *time_at(const struct service *service, unsigned worker, unsigned i)
 {
-    struct service_counts *counts = service_counts_of(service, worker);
-    if (i == 0)
-        return &service->protocol.traffic[worker].answers.sum_ns;
-    if (i <= WAITED_COUNT)
-        return &counts->waits[i - 1].sum_ns;
-    if (i == WAITED_COUNT + 1)
-        return &counts->holds.sum_ns;
-    return own_time(service, worker, i - OWN_TIMES);
+    if (i < SERVICE_TIMES)
+        return &service_histogram(service, worker, i)->buckets.sum_ns;
+    return own_time(service, worker, i - SERVICE_TIMES);
 }
 
 /* The total over all workers. */
@@ -120,21 +114,20 @@ static unsigned times_count(const struct service *service)
 static void save_own(const struct service *service, struct record_writer *w)
 {
     unsigned tallies = own_tallies(service), times = times_count(service);
-    record_put_u8(w, (uint8_t)(tallies + times - OWN_TIMES));
+    record_put_u8(w, (uint8_t)(tallies + times - SERVICE_TIMES));
     for (unsigned i = 0; i < tallies; i++) {
         uint64_t sum = 0;
         for (unsigned n = 0; n < service->services->server->count; n++)
             sum += tally_get(own_tally(service, n, i));
         record_put_u64(w, sum);
     }
-    for (unsigned i = OWN_TIMES; i < times; i++)
+    for (unsigned i = SERVICE_TIMES; i < times; i++)
         record_put_u64(w, (uint64_t)time_of_all(service, i));
 }
 
 static void save_protocol(const struct service *service, struct record_writer *w)
 {
     const struct protocol *protocol = &service->protocol;
-    struct histogram_sum sum = {0};
     record_begin(w, SERVICES_PROTOCOL);
     put_word(w, service_name(service));
     record_put_u64(w, atomic_load(&protocol->connections_made));
@@ -153,16 +146,35 @@ static void save_protocol(const struct service *service, struct record_writer *w
     for (unsigned i = 0; i < service->services->server->count; i++)
         requests += tally_get(&protocol->traffic[i].requests);
     record_put_u64(w, requests);
-    service_answers(service, &sum);
-    save_histogram(&sum, w);
+    save_buckets(service, SERVICE_ANSWERS, w);
     record_put_u8(w, WAITED_COUNT);
-    for (unsigned how = 0; how < WAITED_COUNT; how++) {
-        service_waits(service, (enum waited)how, &sum);
-        save_histogram(&sum, w);
-    }
-    service_holds(service, &sum);
-    save_histogram(&sum, w);
+    for (unsigned i = SERVICE_WAITS; i < SERVICE_TIMES; i++)
+        save_buckets(service, i, w);
     save_own(service, w);
+    record_end(w);
+}
+
+/* Saves the classes of the histograms, of which SERVICES_PROTOCOL has the buckets. */
+static void save_classes(const struct service *service, struct record_writer *w)
+{
+    record_begin(w, SERVICES_CLASSES);
+    put_word(w, service_name(service));
+    record_put_u8(w, SERVICE_TIMES);
+    for (unsigned i = 0; i < SERVICE_TIMES; i++) {
+        struct histogram_sum sum;
+        unsigned used = 0;
+        service_times(service, i, &sum);
+        for (size_t n = 0; n < HISTOGRAM_CLASSES; n++)
+            used += sum.counts[n] > 0;
+        record_put_u64(w, sum.longest_ns);
+        record_put_u16(w, (uint16_t)used);
+        for (size_t n = 0; n < HISTOGRAM_CLASSES; n++) {
+            if (sum.counts[n] > 0) {
+                record_put_u16(w, (uint16_t)n);
+                record_put_u64(w, sum.counts[n]);
+            }
+        }
+    }
     record_end(w);
 }
 
@@ -188,6 +200,7 @@ void services_save(const struct services *services, struct moment now, struct re
     save_shared(services, w);
     for (unsigned i = 0; i < services_count(services); i++) {
         save_protocol(services_at(services, i), w);
+        save_classes(services_at(services, i), w);
         save_times(services_at(services, i), w);
     }
 }
@@ -270,16 +283,16 @@ static void restore_requests(struct service *service, struct record_reader *r)
     }
 }
 
-static void restore_histogram(struct histogram *h, struct record_reader *r)
+static void restore_buckets(const struct service *service, unsigned i, struct record_reader *r)
 {
-    struct histogram_sum sum;
+    struct buckets_sum sum;
     if (record_get_u8(r) != ARRAY_SIZE(sum.counts))
         record_refuse(r, "a histogram has the wrong number of classes");
-    for (size_t i = 0; i < ARRAY_SIZE(sum.counts); i++)
-        sum.counts[i] = record_get_u64(r);
+    for (size_t n = 0; n < ARRAY_SIZE(sum.counts); n++)
+        sum.counts[n] = record_get_u64(r);
     sum.sum_ns = record_get_u64(r);
     if (record_ok(r))
-        histogram_add_sum(h, &sum);
+        buckets_add_sum(&service_histogram(service, 0, i)->buckets, &sum);
 }
 
 static void restore_own(struct service *service, struct record_reader *r)
@@ -306,6 +319,43 @@ static struct service *read_service(struct services *s, struct record_reader *r)
             return s->services[i];
     }
     return NULL;
+}
+
+/* The classes of histogram number `i`: at most what its buckets have. */
+static void restore_histogram(const struct service *service, unsigned i, struct record_reader *r)
+{
+    struct histogram_sum sum = {.longest_ns = record_get_u64(r)}, old;
+    struct buckets_sum buckets;
+    service_times(service, i, &old);
+    service_buckets(service, i, &buckets);
+    uint64_t left = buckets_sum_count(&buckets) - histogram_sum_count(&old);
+    for (unsigned used = record_get_u16(r); used > 0 && record_ok(r); used--) {
+        unsigned n = record_get_u16(r);
+        uint64_t count = record_get_u64(r);
+        if (n >= HISTOGRAM_CLASSES || count > left) {
+            record_refuse(r, "a histogram's classes and buckets (in the statistics) disagree");
+            return;
+        }
+        sum.counts[n] += count;
+        left -= count;
+    }
+    if (sum.longest_ns > INT64_MAX)
+        record_refuse(r, "a longest time (in the statistics) is out of range");
+    if (record_ok(r))
+        histogram_add_sum(service_histogram(service, 0, i), &sum);
+}
+
+static bool restore_classes(struct services *s, struct record_reader *r)
+{
+    const struct service *service = read_service(s, r);
+    if (!service)
+        return record_ok(r);
+    if (record_get_u8(r) != SERVICE_TIMES)
+        record_refuse(r, "the number of histograms is wrong");
+    for (unsigned i = 0; i < SERVICE_TIMES && record_ok(r); i++)
+        restore_histogram(service, i, r);
+    record_leave(r);
+    return record_ok(r);
 }
 
 static bool restore_times(struct services *s, struct record_reader *r)
@@ -340,12 +390,11 @@ static bool restore_protocol(struct services *s, struct record_reader *r)
     tally_add(&protocol->traffic[0].received, record_get_u64(r));
     tally_add(&protocol->traffic[0].sent, record_get_u64(r));
     tally_add(&protocol->traffic[0].requests, record_get_u64(r));
-    restore_histogram(&protocol->traffic[0].answers, r);
+    restore_buckets(service, SERVICE_ANSWERS, r);
     if (record_get_u8(r) != WAITED_COUNT)
         record_refuse(r, "the number of wait histograms is wrong");
-    for (unsigned how = 0; how < WAITED_COUNT; how++)
-        restore_histogram(&service_counts_of(service, 0)->waits[how], r);
-    restore_histogram(&service_counts_of(service, 0)->holds, r);
+    for (unsigned i = SERVICE_WAITS; i < SERVICE_TIMES; i++)
+        restore_buckets(service, i, r);
     restore_own(service, r);
     record_leave(r);
     return record_ok(r);
@@ -373,6 +422,8 @@ bool services_restore(struct services *services, struct moment now, uint32_t kin
         return restore_shared(services, now, section);
     case SERVICES_PROTOCOL:
         return restore_protocol(services, section);
+    case SERVICES_CLASSES:
+        return restore_classes(services, section);
     case SERVICES_TIMES:
         return restore_times(services, section);
     default:

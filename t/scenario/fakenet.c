@@ -265,11 +265,11 @@ static const char *do_send(struct client *c, const char *hex)
 }
 
 /* Prints sums of durations in milliseconds, rounded, because the table keeps time in steps. */
-static void tell_histogram(const char *what, const char *how, const struct histogram_sum *sum)
+static void tell_histogram(const char *what, const char *how, const struct buckets_sum *sum)
 {
-    if (histogram_sum_count(sum))
+    if (buckets_sum_count(sum))
         printf("count %s%s%s %" PRIu64 " %" PRIu64 "ms\n", what, *how ? " " : "", how,
-               histogram_sum_count(sum),
+               buckets_sum_count(sum),
                (uint64_t)((sum->sum_ns + (duration)NS_PER_MS / 2) / (duration)NS_PER_MS));
 }
 
@@ -289,7 +289,7 @@ static const char *tell_counts(const char *name)
     }
     if (service_waiting(s))
         printf("count waiting %" PRIu64 "\n", service_waiting(s));
-    struct histogram_sum sum;
+    struct buckets_sum sum;
     for (unsigned i = 0; i < WAITED_COUNT; i++) {
         service_waits(s, (enum waited)i, &sum);
         tell_histogram("waits", waited_word((enum waited)i), &sum);

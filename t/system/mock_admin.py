@@ -16,6 +16,7 @@ def histogram(count, p50, p99):
         "p50_seconds": p50,
         "p90_seconds": (p50 + p99) / 2,
         "p99_seconds": p99,
+        "max_seconds": p99,
     }
 
 
@@ -237,6 +238,7 @@ def history(seconds):
     all_series["requests"] = series(lambda i: float(i % 50) * 100)
     all_series["waiting"] = series(lambda i: float(i // 30 % 3))
     all_series["wait_p99_seconds"] = series(lambda i: 0.001 * (i % 7))
+    all_series["wait_max_seconds"] = series(lambda i: 0.002 * (i % 7))
     all_series["busy"] = series(lambda i: 0.01 * (i % 100))
     return {"interval_seconds": 1, "end": 1790000000.0, "seconds": seconds, "series": all_series}
 

@@ -628,6 +628,21 @@ def test_one_frame_of_the_daemon(real):
         assert len(answer["history"]["series"]["requests"]) == 600
 
 
+def test_top_shows_percentiles_that_no_wait_exceeds(real):
+    with real.text_client() as client, real.text_client() as late:
+        assert client.ask("ACQ4ME waited-name 1 9 0") == "LOCKED"
+        assert late.ask("ACQ4ME waited-name 1 9 0.21") == "TIMEOUT"
+
+        def waits():
+            top = ctl.run_json(*real.ctl, "top", "--once", "--json")[0]
+            return top["stats"]["recent"]["waits"] if top["stats"]["recent"]["waits"]["count"] else None
+
+        found = wire.poll(waits, "the wait is in the history")
+        assert found["count"] == 1 and found["max_seconds"] >= 0.2
+        for which in ("p50_seconds", "p90_seconds", "p99_seconds"):
+            assert 0.95 * found["max_seconds"] <= found[which] <= found["max_seconds"]
+
+
 # --- completions ---------------------------------------------------------------------------------
 
 BASH = """

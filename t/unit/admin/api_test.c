@@ -498,7 +498,9 @@ END_TEST
 
 /* ---- stats and history ----------------------------------------------------------------------- */
 
-#define SHORT    "'count':1,'p50_seconds':['?',0.1],'p90_seconds':['?',0.1],'p99_seconds':['?',0.1]"
+#define SHORT                                                                                      \
+    "'count':1,'p50_seconds':['?',0.1],'p90_seconds':['?',0.1],'p99_seconds':['?',0.1],'max_"      \
+    "seconds':['?',0.1]"
 #define DURATION "{" SHORT ",'sum_seconds':0.1}"
 
 #define STATS                                                                                      \
@@ -568,7 +570,11 @@ TEST(stats_are_as_agreed_and_true)
     ck_assert_int_eq((int)number_at(json, "protocols.0.waiting"), 1);
     ck_assert_int_eq((int)number_at(json, "protocols.0.waits.timed_out.count"), 1);
     ck_assert_double_ge(number_at(json, "protocols.0.waits.timed_out.sum_seconds"), 0.01);
-    ck_assert_double_gt(number_at(json, "protocols.0.waits.timed_out.p99_seconds"), 0.005);
+    double longest = number_at(json, "protocols.0.waits.timed_out.max_seconds");
+    ck_assert_double_eq(longest, number_at(json, "protocols.0.waits.timed_out.sum_seconds"));
+    ck_assert_double_eq_tol(number_at(json, "protocols.0.waits.timed_out.p50_seconds"), longest,
+                            0.05 * longest);
+    ck_assert_double_le(number_at(json, "protocols.0.waits.timed_out.p99_seconds"), longest);
     ck_assert_int_eq((int)number_at(json, "protocols.0.waits.granted.count"), 0);
     ck_assert_int_eq((int)number_at(json, "protocols.0.holds.count"), 1);
     ck_assert_double_gt(number_at(json, "protocols.0.answers.count"), 3);
@@ -598,7 +604,7 @@ END_TEST
     "{'interval_seconds':1,'end':0.5,'seconds':300,'series':{'requests':" SERIES                   \
     ",'granted':" SERIES ",'refused':" SERIES ",'timed_out':" SERIES ",'waiting':" SERIES          \
     ",'units':" SERIES ",'names':" SERIES ",'connections':" SERIES ",'wait_p50_seconds':" SERIES   \
-    ",'wait_p99_seconds':" SERIES ",'busy':" SERIES "}}"
+    ",'wait_p99_seconds':" SERIES ",'wait_max_seconds':" SERIES ",'busy':" SERIES "}}"
 
 /* The sum of a series; unknown values count as 0. */
 static double sum_of(const json_t *json, const char *series)
@@ -659,6 +665,11 @@ TEST(history_has_what_happened_second_by_second)
     ck_assert_double_gt(number_at(json, "recent.window_seconds"), 0.5);
     ck_assert_double_gt(number_at(json, "recent.refused_per_second"), 0);
     ck_assert_int_eq((int)number_at(json, "recent.waits.count"), 1);
+    double longest = number_at(json, "recent.waits.max_seconds");
+    ck_assert_double_ge(longest, 0.01);
+    ck_assert_double_eq(longest, number_at(json, "protocols.0.waits.timed_out.max_seconds"));
+    ck_assert_double_eq_tol(number_at(json, "recent.waits.p50_seconds"), longest, 0.05 * longest);
+    ck_assert_double_le(number_at(json, "recent.waits.p99_seconds"), longest);
     json_decref(json);
     close(a);
     close(b);

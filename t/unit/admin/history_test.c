@@ -22,6 +22,8 @@ static void after(double seconds)
 {
     totals.mono_ns += (int64_t)(seconds * (double)NS_PER_S);
     history_add(history, &totals);
+    for (unsigned i = 0; i < TOTALS_TIMES; i++)
+        totals.times[i].longest_ns = 0;
 }
 
 /* The value of a series, `back` samples before the newest. */
@@ -32,11 +34,13 @@ static double value(enum history_series series, unsigned back)
     return all[0];
 }
 
-/* Adds waits that ended in class `i`. */
-static void add_wait(size_t i, uint64_t times)
+/* Adds waits of this length. The owner takes the longest times anew for each second. */
+static void add_wait(int64_t ns, uint64_t times)
 {
-    totals.waits.counts[i] += times;
-    totals.waits.sum_ns += (uint64_t)histogram_bound_ns(i) * times;
+    struct histogram_sum *waits = &totals.times[TOTALS_WAITS];
+    waits->counts[log_linear_class((uint64_t)ns, HISTOGRAM_BITS)] += times;
+    if (waits->longest_ns < (uint64_t)ns)
+        waits->longest_ns = (uint64_t)ns;
 }
 
 TEST(nothing_is_known_at_first)
@@ -159,28 +163,57 @@ END_TEST
 TEST(percentiles_are_those_of_the_second_and_of_the_last_minute)
 {
     begin(1);
-    add_wait(27, 1000); /* in the first second: 500 to 1000 s */
+    add_wait(1050 * NS_PER_S, 1000); /* in the first second */
     after(1);
     for (int i = 0; i < 59; i++) {
-        add_wait(9, 1); /* 0.5 to 1 ms */
+        add_wait(NS_PER_MS, 1);
         after(1);
     }
-    ck_assert_double_eq_tol(value(HISTORY_WAIT_P50, 0), 0.00075, 1e-9);
-    ck_assert_double_gt(value(HISTORY_WAIT_P50, 59), 500);
+    ck_assert_double_eq_tol(value(HISTORY_WAIT_P50, 0), 0.001, 0.00005);
+    ck_assert_double_eq(value(HISTORY_WAIT_MAX, 0), 0.001);
+    ck_assert_double_eq_tol(value(HISTORY_WAIT_P50, 59), 1050, 50);
+    ck_assert_double_eq(value(HISTORY_WAIT_MAX, 59), 1050);
+    ck_assert_double_le(value(HISTORY_WAIT_P99, 59), 1050);
     struct history_recent r;
     history_get_recent(history, &r); /* since the start, which is 60 seconds */
     ck_assert_double_eq(r.seconds, 60);
-    ck_assert_uint_eq(histogram_sum_count(&r.waits), 1059);
+    const struct histogram_sum *waits = &r.times[TOTALS_WAITS];
+    ck_assert_uint_eq(histogram_sum_count(waits), 1059);
+    ck_assert_int_eq(histogram_longest_ns(waits), 1050 * NS_PER_S);
     after(1);
-    ck_assert(isnan(value(HISTORY_WAIT_P50, 0)) && isnan(value(HISTORY_WAIT_P99, 0)));
+    ck_assert(isnan(value(HISTORY_WAIT_P50, 0)) && isnan(value(HISTORY_WAIT_P99, 0)) &&
+              isnan(value(HISTORY_WAIT_MAX, 0)));
     history_get_recent(history, &r); /* without the first second */
     ck_assert_double_eq(r.seconds, 60);
-    ck_assert_uint_eq(histogram_sum_count(&r.waits), 59);
-    ck_assert_int_lt(histogram_quantile_ns(&r.waits, 990), NS_PER_MS + 1);
+    ck_assert_uint_eq(histogram_sum_count(waits), 59);
+    ck_assert_int_eq(histogram_longest_ns(waits), NS_PER_MS);
+    ck_assert_int_le(histogram_quantile_ns(waits, 990), NS_PER_MS);
     for (int i = 0; i < 60; i++)
         after(1);
     history_get_recent(history, &r);
-    ck_assert_uint_eq(histogram_sum_count(&r.waits), 0);
+    ck_assert_uint_eq(histogram_sum_count(waits), 0);
+    history_free(&history);
+}
+END_TEST
+
+/* Two totals of one second: the second ones are ignored, and what has ended between them counts in
+ * the next second. */
+TEST(the_longest_wait_is_not_lost_with_totals_that_are_ignored)
+{
+    begin(1);
+    after(1);
+    add_wait(1050 * NS_PER_MS, 1);
+    after(0.1);
+    add_wait(NS_PER_MS, 1);
+    after(0.9);
+    ck_assert_double_eq(value(HISTORY_WAIT_MAX, 0), 1.05);
+    struct history_recent r;
+    history_get_recent(history, &r);
+    ck_assert_int_eq(histogram_longest_ns(&r.times[TOTALS_WAITS]), 1050 * NS_PER_MS);
+    after(1);
+    add_wait(NS_PER_MS, 1);
+    after(1);
+    ck_assert_double_eq(value(HISTORY_WAIT_MAX, 0), 0.001);
     history_free(&history);
 }
 END_TEST
@@ -195,8 +228,8 @@ TEST(recent_rates_are_those_of_the_last_minute)
         totals.granted += 3;
         totals.refused += 2;
         totals.timed_out += 1;
-        totals.holds.counts[0]++;
-        totals.answers.counts[1] += 2;
+        totals.times[TOTALS_HOLDS].counts[0]++;
+        totals.times[TOTALS_ANSWERS].counts[1] += 2;
         if (i != 30 && i != 59)
             totals.mono_ns += NS_PER_S; /* skips a sample */
         else
@@ -209,8 +242,8 @@ TEST(recent_rates_are_those_of_the_last_minute)
     ck_assert_double_eq(r.granted, 3);
     ck_assert_double_eq(r.refused, 2);
     ck_assert_double_eq(r.timed_out, 1);
-    ck_assert_uint_eq(histogram_sum_count(&r.holds), 60);
-    ck_assert_uint_eq(histogram_sum_count(&r.answers), 120);
+    ck_assert_uint_eq(histogram_sum_count(&r.times[TOTALS_HOLDS]), 60);
+    ck_assert_uint_eq(histogram_sum_count(&r.times[TOTALS_ANSWERS]), 120);
     history_free(&history);
 }
 END_TEST
@@ -237,6 +270,7 @@ static const struct unit_test tests[] = {
     UNIT(after_a_long_pause_the_old_is_forgotten),
     UNIT(ring_keeps_ten_minutes_in_order),
     UNIT(percentiles_are_those_of_the_second_and_of_the_last_minute),
+    UNIT(the_longest_wait_is_not_lost_with_totals_that_are_ignored),
     UNIT(recent_rates_are_those_of_the_last_minute),
     UNIT(count_that_seems_to_shrink_is_no_negative_rate),
 };

@@ -208,7 +208,7 @@ TEST(numbers_are_those_of_what_happened)
 }
 END_TEST
 
-/* Histograms have exactly the bounds of base/histogram.h, and counts that rise to the total. */
+/* Histograms have exactly the bounds of base/buckets.h, and counts that rise to the total. */
 TEST(histograms_have_exact_bounds_and_rising_counts)
 {
     static const char *const bounds[] = {
@@ -219,17 +219,17 @@ TEST(histograms_have_exact_bounds_and_rising_counts)
     begin(1, NULL);
     make_traffic();
     char *text = read_metrics();
-    ck_assert_uint_eq(ARRAY_SIZE(bounds), HISTOGRAM_BOUNDS);
+    ck_assert_uint_eq(ARRAY_SIZE(bounds), BUCKET_BOUNDS);
     double before = 0;
-    for (size_t i = 0; i <= HISTOGRAM_BOUNDS; i++) {
+    for (size_t i = 0; i <= BUCKET_BOUNDS; i++) {
         char sample[200];
         snprintf(sample, sizeof(sample),
                  "counterd_answer_duration_seconds_bucket{protocol=\"poolcounter\",le=\"%s\"}",
-                 i < HISTOGRAM_BOUNDS ? bounds[i] : "+Inf");
+                 i < BUCKET_BOUNDS ? bounds[i] : "+Inf");
         double value = sample_in(text, sample);
         ck_assert_msg(value >= before, "%s: %f", sample, value);
-        if (i < HISTOGRAM_BOUNDS)
-            ck_assert_double_eq_tol(strtod(bounds[i], NULL) * 1e9, (double)histogram_bound_ns(i),
+        if (i < BUCKET_BOUNDS)
+            ck_assert_double_eq_tol(strtod(bounds[i], NULL) * 1e9, (double)bucket_bound_ns(i),
                                     1e-3);
         before = value;
     }

@@ -62,7 +62,7 @@ static void write_many(struct samples *to, const void *reading)
 static void write_times(struct samples *to, const void *reading)
 {
     (void)reading;
-    struct histogram_sum sum = {.counts = {[0] = 2}, .sum_ns = 5};
+    struct buckets_sum sum = {.counts = {[0] = 2}, .sum_ns = 5};
     sample_histogram(to, (struct labels){{"x"}}, &sum);
     sample_histogram(to, (struct labels){{"y"}},
                      &sum); /* beyond its bound: all of it is left out */

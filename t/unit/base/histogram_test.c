@@ -1,144 +1,165 @@
-/* histogram_test.c - classes, sums and quantiles of durations. */
+/* histogram_test.c - percentiles beside those of a sorted list, and the longest durations. */
 #include "base/histogram.h"
 
 #include "base/clock.h"
-#include "t/unit/unit.h"
+#include "t/unit/random.h"
 
-static uint64_t in_class(const struct histogram *h, size_t i)
+#include <math.h>
+#include <string.h>
+
+static struct histogram_sum sum_of(const struct histogram *h)
 {
-    return tally_get(&h->counts[i]);
+    struct histogram_sum sum = {0};
+    histogram_sum_up(&sum, h);
+    return sum;
 }
 
-TEST(bounds_rise_from_a_microsecond_to_a_thousand_seconds)
+static struct histogram_sum latest_of(struct histogram *h)
 {
-    ck_assert_int_eq(histogram_bound_ns(0), 1000);
-    ck_assert_int_eq(histogram_bound_ns(1), 2500);
-    ck_assert_int_eq(histogram_bound_ns(2), 5000);
-    ck_assert_int_eq(histogram_bound_ns(3), 10000);
-    ck_assert_int_eq(histogram_bound_ns(HISTOGRAM_BOUNDS - 1), 1000 * NS_PER_S);
-    for (size_t i = 1; i < HISTOGRAM_BOUNDS; i++)
-        ck_assert_int_gt(histogram_bound_ns(i), histogram_bound_ns(i - 1));
+    struct histogram_sum sum = {0};
+    histogram_sum_up_latest(&sum, h);
+    return sum;
+}
+
+TEST(nothing_has_no_percentiles)
+{
+    struct histogram_sum sum = {0};
+    ck_assert_int_eq(histogram_quantile_ns(&sum, 500), 0);
+    ck_assert_int_eq(histogram_longest_ns(&sum), 0);
+    ck_assert_uint_eq(histogram_sum_count(&sum), 0);
 }
 END_TEST
 
-TEST(a_bound_belongs_to_its_class_and_one_more_to_the_next)
+TEST(one_duration_is_all_percentiles)
 {
-    for (size_t i = 0; i < HISTOGRAM_BOUNDS; i++) {
+    static const int64_t all[] = {0, 1, 17, 999, 1050 * NS_PER_MS, 12 * NS_PER_S, INT64_MAX};
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
         struct histogram h = {0};
-        histogram_add(&h, histogram_bound_ns(i), 1);
-        ck_assert_uint_eq(in_class(&h, i), 1);
-        histogram_add(&h, histogram_bound_ns(i) + 1, 1);
-        ck_assert_uint_eq(in_class(&h, i + 1), 1);
-        ck_assert(duration_sum_get(&h.sum_ns) == 2 * (duration)histogram_bound_ns(i) + 1);
-    }
-}
-END_TEST
-
-TEST(every_length_is_in_the_first_class_that_holds_it)
-{
-    for (unsigned bits = 0; bits < 63; bits++) {
-        for (int64_t k = -3; k < 8; k++) {
-            int64_t ns = (INT64_C(1) << bits) + (k < 4 ? k : (INT64_C(1) << bits) / k);
-            if (ns < 0)
-                continue;
-            size_t wanted = 0;
-            while (wanted < HISTOGRAM_BOUNDS && histogram_bound_ns(wanted) < ns)
-                wanted++;
-            struct histogram h = {0};
-            histogram_add(&h, ns, 1);
-            ck_assert_uint_eq(in_class(&h, wanted), 1);
+        histogram_add(&h, all[i], 1);
+        struct histogram_sum sum = sum_of(&h);
+        ck_assert_int_eq(histogram_longest_ns(&sum), all[i]);
+        for (unsigned per_mille = 0; per_mille <= 1000; per_mille += 10) {
+            int64_t ns = histogram_quantile_ns(&sum, per_mille);
+            ck_assert(ns <= all[i] && (double)ns >= 0.968 * (double)all[i]);
         }
     }
-    struct histogram h = {0};
-    histogram_add(&h, INT64_MAX, 1);
-    ck_assert_uint_eq(in_class(&h, HISTOGRAM_BOUNDS), 1);
 }
 END_TEST
 
-TEST(nothing_and_less_than_nothing_count_as_the_shortest)
+TEST(less_than_nothing_counts_as_nothing)
 {
     struct histogram h = {0};
-    histogram_add(&h, 0, 1);
-    histogram_add(&h, -5, 1);
-    ck_assert_uint_eq(in_class(&h, 0), 2);
-    ck_assert(duration_sum_get(&h.sum_ns) == 0);
+    histogram_add(&h, -5, 3);
+    struct histogram_sum sum = sum_of(&h);
+    ck_assert_uint_eq(sum.counts[0], 3);
+    ck_assert_int_eq(histogram_quantile_ns(&sum, 1000), 0);
+    ck_assert_uint_eq(tally_get(&h.buckets.counts[0]), 3);
 }
 END_TEST
 
-TEST(many_of_one_length_are_added_at_once)
+/* A duration of one of four kinds of distribution. */
+static int64_t draw(struct rng *rng, unsigned kind)
 {
-    struct histogram h = {0};
-    histogram_add(&h, 2000, 7);
-    ck_assert_uint_eq(in_class(&h, 1), 7);
-    ck_assert(duration_sum_get(&h.sum_ns) == 14000);
+    double x = ((double)rng_below(rng, 1000000) + 1) / 1000000;
+    switch (kind) {
+    case 0: /* all powers of two alike */
+        return (int64_t)(rng_next(rng) >> (1 + rng_below(rng, 63)));
+    case 1:
+        return (int64_t)rng_below(rng, 3000000000);
+    case 2: /* exponential: 10 ms */
+        return (int64_t)(-log(x) * 1e7);
+    default: /* most are short, some long */
+        return rng_below(rng, 100) ? 20000 + (int64_t)rng_below(rng, 100) : (int64_t)(2e9 * x);
+    }
+}
+
+static int compare(const void *a, const void *b)
+{
+    const int64_t *one = a, *other = b;
+    return (*one > *other) - (*one < *other);
+}
+
+TEST(percentiles_are_near_those_of_a_sorted_list_and_never_above_the_longest)
+{
+    enum { MOST = 3000 };
+    static int64_t all[MOST];
+    struct rng rng = rng_start("histogram", 5);
+    for (unsigned round = 0; round < 60; round++) {
+        size_t count = 1 + rng_below(&rng, round % 2 ? MOST : 20);
+        struct histogram h = {0};
+        for (size_t i = 0; i < count; i++) {
+            all[i] = draw(&rng, round % 4);
+            histogram_add(&h, all[i], 1);
+        }
+        qsort(all, count, sizeof(*all), compare);
+        struct histogram_sum sum = sum_of(&h);
+        REQUIRE(histogram_longest_ns(&sum) == all[count - 1]);
+        for (unsigned per_mille = 1; per_mille <= 1000; per_mille++) {
+            int64_t exact = all[(count * per_mille + 999) / 1000 - 1];
+            int64_t got = histogram_quantile_ns(&sum, per_mille);
+            REQUIRE(fabs((double)(got - exact)) <= 0.032 * (double)exact);
+            REQUIRE(got <= all[count - 1]);
+        }
+    }
 }
 END_TEST
 
 TEST(sums_add_up_and_subtract)
 {
     struct histogram a = {0}, b = {0};
-    histogram_add(&a, 1000, 3);
-    histogram_add(&b, 1000, 2);
-    histogram_add(&b, 2000 * NS_PER_S, 1);
-    struct histogram_sum sum = {0}, earlier = {0};
-    histogram_sum_up(&earlier, &a);
-    histogram_sum_up(&sum, &a);
-    histogram_sum_up(&sum, &b);
-    ck_assert_uint_eq(histogram_sum_count(&sum), 6);
+    histogram_add(&a, 5 * NS_PER_S, 3);
+    struct histogram_sum earlier = latest_of(&a);
+    histogram_add(&a, NS_PER_MS, 2);
+    histogram_add(&b, 2 * NS_PER_MS, 1);
+    struct histogram_sum sum = latest_of(&a);
+    ck_assert_uint_eq(sum.longest_ns, NS_PER_MS);
+    histogram_sum_up_latest(&sum, &b);
     histogram_sum_since(&sum, &earlier);
     ck_assert_uint_eq(histogram_sum_count(&sum), 3);
-    ck_assert_uint_eq(sum.counts[0], 2);
-    ck_assert_uint_eq(sum.counts[HISTOGRAM_BOUNDS], 1);
-    ck_assert(sum.sum_ns == 2000 + 2000 * (duration)NS_PER_S);
+    ck_assert_int_eq(histogram_longest_ns(&sum), 2 * NS_PER_MS);
+    sum = latest_of(&a);
+    ck_assert_uint_eq(sum.longest_ns, 0);
+    sum = sum_of(&a);
+    ck_assert_int_eq(histogram_longest_ns(&sum), 5 * NS_PER_S);
 }
 END_TEST
 
-TEST(sums_go_on_beyond_64_bits)
+/* The thread that adds may be between its steps when a sum is made. */
+TEST(a_longest_duration_that_is_not_in_the_classes_is_not_believed)
+{
+    struct histogram h = {0};
+    histogram_add(&h, 100 * NS_PER_MS, 9);
+    struct histogram_sum sum = sum_of(&h);
+    sum.longest_ns = 0;
+    ck_assert_int_le(histogram_longest_ns(&sum), 100 * NS_PER_MS);
+    ck_assert_double_eq_tol((double)histogram_quantile_ns(&sum, 500), 1e8, 6.3e6);
+    sum.longest_ns = 12 * NS_PER_S;
+    ck_assert_double_eq_tol((double)histogram_longest_ns(&sum), 1e8, 6.3e6);
+}
+END_TEST
+
+TEST(what_was_saved_is_added)
 {
     struct histogram h = {0}, restored = {0};
-    struct histogram_sum earlier = {0}, sum = {0};
-    histogram_add(&h, INT64_MAX, 3);
-    histogram_sum_up(&earlier, &h);
-    histogram_add(&h, INT64_MAX, UINT64_C(1) << 40);
-    histogram_sum_up(&sum, &h);
-    ck_assert(sum.sum_ns == (duration)INT64_MAX * ((UINT64_C(1) << 40) + 3));
+    histogram_add(&h, 7 * NS_PER_S, 3);
+    histogram_add(&h, 5, 1);
+    struct histogram_sum sum = sum_of(&h);
     histogram_add_sum(&restored, &sum);
-    ck_assert(duration_sum_get(&restored.sum_ns) == sum.sum_ns);
-    histogram_sum_since(&sum, &earlier);
-    ck_assert(sum.sum_ns == (duration)INT64_MAX << 40);
-}
-END_TEST
-
-TEST(quantiles_lie_within_the_class_of_their_rank)
-{
-    struct histogram_sum sum = {0};
-    ck_assert_int_eq(histogram_quantile_ns(&sum, 500), 0);
-    sum.counts[9] = 100; /* above 500 us, up to 1 ms */
-    ck_assert_int_eq(histogram_quantile_ns(&sum, 1000), NS_PER_MS);
-    ck_assert_int_eq(histogram_quantile_ns(&sum, 500), 750000);
-    sum.counts[12] = 100; /* above 5 ms, up to 10 ms */
-    ck_assert_int_eq(histogram_quantile_ns(&sum, 500), NS_PER_MS);
-    ck_assert_int_eq(histogram_quantile_ns(&sum, 750), 7500000);
-}
-END_TEST
-
-TEST(what_is_longer_than_all_bounds_counts_as_the_last)
-{
-    struct histogram_sum sum = {.counts = {[HISTOGRAM_BOUNDS] = 5}};
-    ck_assert_int_eq(histogram_quantile_ns(&sum, 500), 1000 * NS_PER_S);
+    struct histogram_sum again = sum_of(&restored);
+    ck_assert(memcmp(&sum, &again, sizeof(sum)) == 0);
+    again = latest_of(&restored);
+    ck_assert_uint_eq(again.longest_ns, 0);
 }
 END_TEST
 
 static const struct unit_test tests[] = {
-    UNIT(bounds_rise_from_a_microsecond_to_a_thousand_seconds),
-    UNIT(a_bound_belongs_to_its_class_and_one_more_to_the_next),
-    UNIT(every_length_is_in_the_first_class_that_holds_it),
-    UNIT(nothing_and_less_than_nothing_count_as_the_shortest),
-    UNIT(many_of_one_length_are_added_at_once),
+    UNIT(nothing_has_no_percentiles),
+    UNIT(one_duration_is_all_percentiles),
+    UNIT(less_than_nothing_counts_as_nothing),
+    UNIT(percentiles_are_near_those_of_a_sorted_list_and_never_above_the_longest),
     UNIT(sums_add_up_and_subtract),
-    UNIT(sums_go_on_beyond_64_bits),
-    UNIT(quantiles_lie_within_the_class_of_their_rank),
-    UNIT(what_is_longer_than_all_bounds_counts_as_the_last),
+    UNIT(a_longest_duration_that_is_not_in_the_classes_is_not_believed),
+    UNIT(what_was_saved_is_added),
 };
 
 UNIT_MAIN("histogram", tests)

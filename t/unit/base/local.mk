@@ -1,4 +1,5 @@
 base_unit_tests = \
+	t/unit/base/buckets_test \
 	t/unit/base/bytes_test \
 	t/unit/base/clock_test \
 	t/unit/base/deadlines_test \
@@ -8,6 +9,7 @@ base_unit_tests = \
 	t/unit/base/histogram_test \
 	t/unit/base/json_text_test \
 	t/unit/base/lock_test \
+	t/unit/base/log_linear_test \
 	t/unit/base/log_test \
 	t/unit/base/mail_test \
 	t/unit/base/number_test \
@@ -21,6 +23,8 @@ base_unit_tests = \
 	t/unit/base/utf8_test
 check_PROGRAMS += $(base_unit_tests)
 TESTS += $(base_unit_tests)
+t_unit_base_buckets_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_buckets_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_bytes_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_bytes_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_clock_test_CFLAGS = $(UNIT_CFLAGS)
@@ -39,6 +43,8 @@ t_unit_base_json_text_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_json_text_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_lock_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_lock_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_log_linear_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_log_linear_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_log_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_log_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_mail_test_CFLAGS = $(UNIT_CFLAGS)

@@ -405,9 +405,9 @@ TEST(a_holding_that_a_thread_ahead_began_has_lasted_no_time)
     ck_assert(is_since(hold_of(&h[0], "k").since_ns, begun_ns));
     ck_assert(table_release(t, &h[0], &(struct release){.name = bytes_of("k"), .units = 1}, now,
                             &holds_of, &out) == TABLE_OK);
-    struct histogram_sum sum = {0};
-    histogram_sum_up(&sum, &holds_of);
-    ck_assert(histogram_sum_count(&sum) == 1 && sum.counts[0] == 1 && sum.sum_ns == 0);
+    struct buckets_sum sum = {0};
+    buckets_sum_up(&sum, &holds_of.buckets);
+    ck_assert(buckets_sum_count(&sum) == 1 && sum.counts[0] == 1 && sum.sum_ns == 0);
     finish();
 }
 END_TEST
@@ -415,19 +415,19 @@ END_TEST
 /* ---- how long ----------------------------------------------------------------------------------
  */
 
-static struct histogram_sum sum_of(const struct histogram *histogram)
+static struct buckets_sum sum_of(const struct histogram *histogram)
 {
-    struct histogram_sum sum = {0};
-    histogram_sum_up(&sum, histogram);
+    struct buckets_sum sum = {0};
+    buckets_sum_up(&sum, &histogram->buckets);
     return sum;
 }
 
 /* True if the histogram has `count` holdings of this total length, within one step for each. */
 static bool lasted(const struct histogram *histogram, uint64_t count, int64_t ns)
 {
-    struct histogram_sum sum = sum_of(histogram);
+    struct buckets_sum sum = sum_of(histogram);
     int64_t off = (int64_t)sum.sum_ns - ns, most = (int64_t)count * STEP_NS;
-    return histogram_sum_count(&sum) == count && off <= most && off >= -most;
+    return buckets_sum_count(&sum) == count && off <= most && off >= -most;
 }
 
 TEST(a_release_of_all_tells_how_long)

@@ -486,9 +486,9 @@ static void compare_holders(unsigned n)
 
 static void compare_ended(void)
 {
-    struct histogram_sum sum = {0};
-    histogram_sum_up(&sum, &lasted);
-    AGREE(histogram_sum_count(&sum) == ended_count);
+    struct buckets_sum sum = {0};
+    buckets_sum_up(&sum, &lasted.buckets);
+    AGREE(buckets_sum_count(&sum) == ended_count);
     AGREE(sum.sum_ns + 1024 * ended_count >= ended_ns &&
           sum.sum_ns <= ended_ns + 1024 * ended_count);
 }

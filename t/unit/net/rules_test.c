@@ -704,7 +704,7 @@ TEST(traffic_is_measured_for_each_worker)
     enum { REQUESTS = 300 };
     static struct traffic traffic[2];
     struct toy_server s;
-    struct histogram_sum sum = {0};
+    struct buckets_sum sum = {0};
     toy_make(&s, 2, toy_limits());
     s.protocol.traffic = traffic;
     toy_run(&s);
@@ -719,8 +719,8 @@ TEST(traffic_is_measured_for_each_worker)
     ck_assert_uint_eq(tally_get(&traffic[1].requests), REQUESTS);
     ck_assert_uint_eq(tally_get(&traffic[1].received), REQUESTS * 4 + 11);
     ck_assert_uint_eq(tally_get(&traffic[1].sent), REQUESTS * 3);
-    histogram_sum_up(&sum, &traffic[1].answers);
-    ck_assert_uint_eq(histogram_sum_count(&sum), REQUESTS);
+    buckets_sum_up(&sum, &traffic[1].answers.buckets);
+    ck_assert_uint_eq(buckets_sum_count(&sum), REQUESTS);
     ck_assert(sum.sum_ns > 0);
     ck_assert_uint_eq(traffic[1].unanswered, 0);
     /* A connection's last request counts, and one whose answer is under way. */

@@ -331,12 +331,21 @@ static void hand_on(const struct world *from, struct world *to, const struct ser
     record_unmap(&r);
 }
 
-static void compare_sums(const char *what, const struct histogram_sum *a,
-                         const struct histogram_sum *b)
+static void compare_sums(const char *what, const struct buckets_sum *a, const struct buckets_sum *b)
 {
     for (size_t i = 0; i < ARRAY_SIZE(a->counts); i++)
         ck_assert_msg(a->counts[i] == b->counts[i], "%s", what);
     ck_assert_msg(a->sum_ns == b->sum_ns, "%s", what);
+}
+
+static void compare_classes(const struct service *a, const struct service *b)
+{
+    for (unsigned i = 0; i < SERVICE_TIMES; i++) {
+        struct histogram_sum sum_a, sum_b;
+        service_times(a, i, &sum_a);
+        service_times(b, i, &sum_b);
+        ck_assert(memcmp(&sum_a, &sum_b, sizeof(sum_a)) == 0);
+    }
 }
 
 static void compare_counts(const struct world *a, const struct world *b)
@@ -346,7 +355,7 @@ static void compare_counts(const struct world *a, const struct world *b)
         const struct service *of_a = services_at(a->services, i);
         const struct service *of_b = services_at(b->services, i);
         const struct protocol *p = &of_a->protocol, *q = &of_b->protocol;
-        struct histogram_sum sum_a, sum_b;
+        struct buckets_sum sum_a, sum_b;
         REQUIRE(of_a->row == of_b->row);
         for (unsigned v = 0; v < of_a->verbs; v++) {
             for (unsigned o = 0; o < of_a->outcomes; o++)
@@ -366,6 +375,7 @@ static void compare_counts(const struct world *a, const struct world *b)
         service_answers(of_a, &sum_a);
         service_answers(of_b, &sum_b);
         compare_sums("answers", &sum_a, &sum_b);
+        compare_classes(of_a, of_b);
         REQUIRE(p->connections == q->connections && p->connections_made == q->connections_made);
         REQUIRE(p->accept_errors == q->accept_errors && p->send_errors == q->send_errors);
         for (unsigned k = 0; k < CLOSE_MAX; k++)
@@ -505,11 +515,68 @@ END_TEST
 /* Writes a histogram with `count` times in its last class, in the form of SERVICES_PROTOCOL. */
 static void put_histogram(struct record_writer *w, uint64_t count, uint64_t sum_ns)
 {
-    record_put_u8(w, HISTOGRAM_BOUNDS + 1);
-    for (unsigned i = 0; i <= HISTOGRAM_BOUNDS; i++)
-        record_put_u64(w, i == HISTOGRAM_BOUNDS ? count : 0);
+    record_put_u8(w, BUCKET_BOUNDS + 1);
+    for (unsigned i = 0; i <= BUCKET_BOUNDS; i++)
+        record_put_u64(w, i == BUCKET_BOUNDS ? count : 0);
     record_put_u64(w, sum_ns);
 }
+
+/* Begins a record with one section, which restore_written ends and reads. */
+static int begin_written(uint32_t kind)
+{
+    int fd = memfd_create("state", MFD_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    record_writer_init(&writer, fd);
+    record_put_head(&writer);
+    record_begin(&writer, kind);
+    return fd;
+}
+
+static bool restore_written(struct world *world, int fd)
+{
+    struct record_reader r, section;
+    uint32_t kind;
+    record_end(&writer);
+    ck_assert(record_finish(&writer) && record_map(&r, fd));
+    close(fd);
+    record_get_head(&r);
+    ck_assert(record_enter(&r, &kind, &section));
+    bool restored = services_restore(world->services, now, kind, &section);
+    record_unmap(&r);
+    return restored;
+}
+
+TEST(classes_of_histograms_that_the_buckets_do_not_have_are_refused)
+{
+    static const struct {
+        uint16_t class_index;
+        uint64_t count;
+        bool good;
+    } rows[] = {{150, 3, true}, {150, 4, false}, {HISTOGRAM_CLASSES, 1, false}};
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct world world;
+        struct serving_config config = usual_config();
+        begin(&world, &config, 1);
+        open_all(&world);
+        const struct service *service = services_at(world.services, 0);
+        struct buckets_sum buckets = {.counts = {[3] = 3}};
+        buckets_add_sum(&service_histogram(service, 0, SERVICE_ANSWERS)->buckets, &buckets);
+        int fd = begin_written(SERVICES_CLASSES);
+        record_put_bytes(&writer, service_name(service), strlen(service_name(service)));
+        record_put_u8(&writer, SERVICE_TIMES);
+        for (unsigned k = 0; k < SERVICE_TIMES; k++) {
+            record_put_u64(&writer, 9000);
+            record_put_u16(&writer, k == SERVICE_ANSWERS);
+            if (k == SERVICE_ANSWERS) {
+                record_put_u16(&writer, rows[i].class_index);
+                record_put_u64(&writer, rows[i].count);
+            }
+        }
+        ck_assert(restore_written(&world, fd) == rows[i].good);
+        end(&world);
+    }
+}
+END_TEST
 
 /* Reads the sections of an older build, which has sums of 64 bits and no SERVICES_TIMES. */
 TEST(sums_of_64_bits_are_read)
@@ -519,11 +586,7 @@ TEST(sums_of_64_bits_are_read)
     struct serving_config config = usual_config();
     begin(&world, &config, 2);
     open_all(&world);
-    int fd = memfd_create("state", MFD_CLOEXEC);
-    ck_assert_int_ge(fd, 0);
-    record_writer_init(&writer, fd);
-    record_put_head(&writer);
-    record_begin(&writer, SERVICES_PROTOCOL);
+    int fd = begin_written(SERVICES_PROTOCOL);
     record_put_bytes(&writer, "poolcounter", 11);
     for (unsigned i = 0; i < 3; i++)
         record_put_u64(&writer, 0); /* connections and errors */
@@ -546,15 +609,10 @@ TEST(sums_of_64_bits_are_read)
     record_put_u64(&writer, 400 * year_ns);
     record_put_u64(&writer, 350 * year_ns);
     record_put_u64(&writer, 300 * year_ns);
-    record_end(&writer);
-    struct record_reader r, section;
-    uint32_t kind;
-    ck_assert(record_finish(&writer) && record_map(&r, fd));
-    close(fd);
-    record_get_head(&r);
-    ck_assert(record_enter(&r, &kind, &section));
-    ck_assert_msg(services_restore(world.services, now, kind, &section), "%s", r.why);
-    record_unmap(&r);
+    ck_assert(restore_written(&world, fd));
+    struct histogram_sum sum; /* what has no classes has no percentiles */
+    service_times(services_at(world.services, 0), SERVICE_HOLDS, &sum);
+    ck_assert(histogram_sum_count(&sum) == 0 && histogram_longest_ns(&sum) == 0);
     expect_stat(&world, "\ntotal processing time: 182625 days 0h 0m 0.000000s\n"
                         "average processing time: 36525 days 0h 0m 0.000000s\n"
                         "gained time: 146100 days 0h 0m 0.000000s\n"
@@ -832,6 +890,7 @@ static const struct unit_test tests[] = {
     UNIT(restored_services_go_on_as_those_before),
     UNIT(who_has_more_locks_than_are_allowed_now_keeps_them),
     UNIT(sums_of_centuries_go_on),
+    UNIT(classes_of_histograms_that_the_buckets_do_not_have_are_refused),
     UNIT(sums_of_64_bits_are_read),
     UNIT(what_version_1_wrote_of_all_services_is_read),
     UNIT(what_services_share_comes_before_connections),

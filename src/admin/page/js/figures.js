@@ -91,6 +91,7 @@ const OVERVIEW_CHARTS = [
         series: [
             {key: 'wait_p50_seconds', label: 'p50', cls: 's1'},
             {key: 'wait_p99_seconds', label: 'p99', cls: 's2 dash'},
+            {key: 'wait_max_seconds', label: 'longest', cls: 's4 dash'},
         ],
     },
     {

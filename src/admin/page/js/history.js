@@ -13,6 +13,7 @@ const SERIES = [
     'connections',
     'wait_p50_seconds',
     'wait_p99_seconds',
+    'wait_max_seconds',
     'busy',
 ];
 

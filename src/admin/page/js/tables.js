@@ -104,6 +104,7 @@ function makeTables() {
         ],
         oneOf,
     );
+    const time = (seconds) => (seconds === null ? '–' : duration(seconds));
     tables.durations = new Sections($('durations'), [
         num('Count', (x) => count(x.count)),
         num(
@@ -112,9 +113,10 @@ function makeTables() {
                 x.count && x.sum_seconds !== undefined ? duration(x.sum_seconds / x.count) : '–',
             true,
         ),
-        num('p50', (x) => (x.count ? duration(x.p50_seconds) : '–')),
-        num('p90', (x) => (x.count ? duration(x.p90_seconds) : '–'), true),
-        num('p99', (x) => (x.count ? duration(x.p99_seconds) : '–')),
+        num('p50', (x) => time(x.p50_seconds)),
+        num('p90', (x) => time(x.p90_seconds), true),
+        num('p99', (x) => time(x.p99_seconds)),
+        num('Longest', (x) => time(x.max_seconds), true),
     ]);
     tables.requests = new Sections($('requests'), [
         col('Outcome', 'wide', (x) => x.outcome),
