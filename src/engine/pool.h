@@ -441,8 +441,8 @@ struct pool_entry {
     const struct pool_options *options;
     bool draining, of_file;
     uint32_t members, states[MEMBER_STATES];
-    uint32_t waiting;
-    uint32_t want; /* of a joined pool */
+    uint32_t waiting; /* for use; so are oldest_wait_ns and all counts of waits below */
+    uint32_t want;    /* of a joined pool */
     uint32_t suppliers;
     int64_t oldest_wait_ns, longest_hold_ns; /* how long; -1: none */
     uint64_t late;                           /* holds past hold_warn, since the start */

@@ -126,13 +126,15 @@ static bool fits(struct pool_place *place)
 /* No waiter that fits waits. */
 static void check_waits(struct pool *pool)
 {
-    uint32_t use = 0, other = 0, awaited = 0, guests = 0, choosy = 0;
+    uint32_t use = 0, other = 0, awaited = 0, guests = 0, choosy = 0, users = 0;
     uint64_t before = 0;
     for (struct tree_node *n = tree_first(&pool->waiters); n; n = tree_next(n)) {
         struct pool_place *place = item_of(n, struct pool_place, by_age);
         const struct pool_waiter *w = place->waiter;
         CHECK(place->pool == pool && w->state == WAIT_IN_LINE && w->client->waiter == w);
         CHECK(!w->client->ended && place->unit && !ring_has(&place->of_retries));
+        CHECK(tree_has(&place->by_use) == (w->ask.what == POOL_FOR_USE));
+        users += w->ask.what == POOL_FOR_USE;
         CHECK(tree_has(&place->by_class) == (w->class != CLASS_CHOOSY));
         CHECK(ring_has(&place->of_choosy) == (w->class == CLASS_CHOOSY));
         CHECK(!place->guest || w->asking);
@@ -153,6 +155,7 @@ static void check_waits(struct pool *pool)
     CHECK(awaited == pool->awaited && choosy == pool->choosy_count && !pool->unsettled);
     CHECK(!pool->draining || use + other + guests == 0);
     check_tree(&pool->waiters, use + other + guests);
+    check_tree(&pool->users, users);
     for (unsigned i = 0; i < POOL_FOR_COUNT; i++) {
         for (unsigned k = 0; k < CLASS_CHOOSY; k++)
             check_tree(&pool->classes[i][k], UINT32_MAX);
@@ -274,7 +277,7 @@ void pools_check(struct pools *pools, struct moment now)
         held += pool->states[MEMBER_TAKEN] + (uint64_t)pool->states[MEMBER_CLEANING] +
                 pool->states[MEMBER_CHECKING];
         members += pool->member_count;
-        waiting += pool->waiting_use + (uint64_t)pool->waiting_other;
+        waiting += pool->waiting_use;
     }
     check_tree(&pools->by_name, (uint32_t)pools->pool_count);
     for (struct ring *at = pools->clients.next; at != &pools->clients; at = at->next)

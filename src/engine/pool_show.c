@@ -36,7 +36,7 @@ static void describe(const struct pool *pool, struct moment now, struct pool_ent
         .draining = pool->draining,
         .of_file = pool->of_file,
         .members = pool->member_count,
-        .waiting = pool->waiting_use + pool->waiting_other,
+        .waiting = pool->waiting_use,
         .want = pool->want,
         .suppliers = pool->supplier_count,
         .oldest_wait_ns = -1,
@@ -46,10 +46,10 @@ static void describe(const struct pool *pool, struct moment now, struct pool_ent
     };
     for (unsigned i = 0; i < MEMBER_STATES; i++)
         entry_r->states[i] = pool->states[i];
-    const struct tree_node *oldest = tree_first(&pool->waiters);
+    const struct tree_node *oldest = tree_first(&pool->users);
     if (oldest)
         entry_r->oldest_wait_ns =
-            now.mono_ns - item_of(oldest, struct pool_place, by_age)->waiter->since_ns;
+            now.mono_ns - item_of(oldest, struct pool_place, by_use)->waiter->since_ns;
     const struct ring *held = ring_first(&pool->held);
     if (held)
         entry_r->longest_hold_ns = now.mono_ns - item_of(held, struct pool_hold, of_pool)->since_ns;
@@ -221,7 +221,7 @@ static void count(const struct pool *pool, struct pool_counts *counts_r)
     *counts_r = (struct pool_counts){
         .name = pool_name(pool),
         .joined = pool_is_joined(pool),
-        .waiting = pool->waiting_use + pool->waiting_other,
+        .waiting = pool->waiting_use,
         .want = pool->want,
         .late = pool->late,
         .late_starts = pool->late_starts,

@@ -255,8 +255,9 @@ static void count_place(const struct pool_place *place, int more)
         return;
     }
     *waiting_of(pool, ask->what) += (uint32_t)more;
-    if (ask->what == POOL_FOR_USE)
-        pool->awaited += (uint32_t)more * ask->count;
+    if (ask->what != POOL_FOR_USE)
+        return;
+    pool->awaited += (uint32_t)more * ask->count;
     pool->pools->waiting_count += (uint64_t)more;
 }
 
@@ -265,6 +266,8 @@ static void enter_line(struct pool_place *place)
     struct pool *pool = place->pool;
     struct pool_waiter *w = place->waiter;
     tree_add(&pool->waiters, &place->by_age);
+    if (w->ask.what == POOL_FOR_USE)
+        tree_add(&pool->users, &place->by_use);
     if (w->class == CLASS_CHOOSY)
         pool_fit_enter(place);
     else
@@ -278,6 +281,8 @@ static void leave_line(struct pool_place *place)
     struct pool *pool = place->pool;
     struct pool_waiter *w = place->waiter;
     tree_remove(&pool->waiters, &place->by_age);
+    if (w->ask.what == POOL_FOR_USE)
+        tree_remove(&pool->users, &place->by_use);
     ring_remove(&place->of_retries);
     if (w->class == CLASS_CHOOSY)
         pool_fit_leave(place);
@@ -352,7 +357,8 @@ static void serve(struct pool_place *place, struct pool_member **members)
     }
     w->state = WAIT_SERVED;
     pool->takes[w->ask.what][POOL_TAKES_TAKEN]++;
-    buckets_add(&pool->waits, pool->pools->now.mono_ns - w->since_ns, 1);
+    if (w->ask.what == POOL_FOR_USE)
+        buckets_add(&pool->waits, pool->pools->now.mono_ns - w->since_ns, 1);
     if (pool_is_joined(pool) && w->ask.what == POOL_FOR_USE &&
         pool->states[MEMBER_FREE] < pool->options.min_free)
         pool_raise_want(pool, 0);

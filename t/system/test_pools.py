@@ -93,9 +93,7 @@ def connect(daemon, **kwargs):
 
 def waits(client, pool, number):
     """Waits until so many wait in a pool."""
-    wire.poll(
-        lambda: client.pools(pool)[pool]["waiting"] == str(number), "%d wait in %s" % (number, pool)
-    )
+    wire.poll(lambda: len(client.show(pool).waiters) == number, "%d wait in %s" % (number, pool))
 
 
 def has_states(client, pool, states):

@@ -190,7 +190,7 @@ static void look_at_pool(struct listing *l, const struct pool_pool_reply *line)
            line->dirty == model_count(p, MEMBER_DIRTY) &&
            line->stopping == model_count(p, MEMBER_STOPPING) &&
            line->down == model_count(p, MEMBER_DOWN));
-    EXPECT(line->waiting == model_waiting(p, true, true));
+    EXPECT(line->waiting == model_waiting(p, true, false));
     EXPECT(line->has_want == (pool->options.kind == POOL_JOINED) &&
            (!line->has_want || line->want == pool->want));
     enum pool_option option = POOL_OPTION_GROUP;

@@ -110,6 +110,37 @@ TEST(pools_are_listed_and_shown)
 }
 END_TEST
 
+/* Who cleans and checks members waits for work: that is not a queue. */
+TEST(idle_cleaners_and_checkers_do_not_wait)
+{
+    begin_pools();
+    int a = text_connect(), b = text_connect(), c = text_connect();
+    text_say(a, "POOL ADD db clean_after=0.25", "OK");
+    text_say(b, "TAKE db 100 for=clean", NULL);
+    text_say(c, "TAKE db 100 for=check", NULL);
+    json_t *json = NULL;
+    COME_TRUE((json_decref(json), json = get_json("/api/v1/pools/db"),
+               json_array_size(at(json, "waiters")) == 2));
+    ck_assert(number_at(json, "pool.waiting") == 0);
+    ck_assert(json_is_null(at(json, "pool.oldest_wait_seconds")));
+    json_decref(json);
+    json = get_json("/api/v1/stats");
+    ck_assert(number_at(json, "resources.pools.waiting") == 0 && number_at(json, "waiting") == 0);
+    json_decref(json);
+    text_say(a, "MEMBER ADD db m1 host:1", "OK");
+    text_read(c, "TAKEN db m1 ");
+    struct http_reply r = http_ask(where, "GET", "/metrics", "");
+    ck_assert_ptr_nonnull(strstr(r.body, "\ncounterd_pool_waiting{pool=\"db\"} 0\n"));
+    ck_assert_ptr_nonnull(
+        strstr(r.body, "\ncounterd_pool_wait_duration_seconds_count{pool=\"db\"} 0\n"));
+    reply_free(&r);
+    close(a);
+    close(b);
+    close(c);
+    finish();
+}
+END_TEST
+
 TEST(waiters_and_suppliers_are_shown)
 {
     begin_pools();
@@ -562,6 +593,7 @@ END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(pools_are_listed_and_shown),
+    UNIT(idle_cleaners_and_checkers_do_not_wait),
     UNIT(waiters_and_suppliers_are_shown),
     UNIT(values_are_never_shown),
     UNIT(names_of_any_bytes_are_shown_and_found),

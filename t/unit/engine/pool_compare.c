@@ -462,14 +462,17 @@ static void see_pool(void *arg, const struct pool_entry *entry)
         AGREE(entry->states[state] == model_count(p, (enum pool_state)state));
         sum += entry->states[state];
     }
-    AGREE(sum == entry->members && entry->waiting == model_waiting(p, true, true));
+    AGREE(sum == entry->members && entry->waiting == model_waiting(p, true, false));
     AGREE(pool->options.kind == POOL_STATIC || entry->want == pool->want);
     AGREE(entry->late == pool->late);
     int64_t wait_ns = -1, hold_ns = -1;
+    uint64_t oldest = UINT64_MAX;
     for (int c = 0; c < M_CLIENTS; c++) {
-        int64_t ns = model_now.mono_ns - model_clients[c].wait.since_ns;
-        if (model_waits_in(c, p) && next_waiter(p, 0) == c)
-            wait_ns = ns;
+        const struct m_wait *w = &model_clients[c].wait;
+        if (model_waits_in(c, p) && w->ask.what == POOL_FOR_USE && w->age < oldest) {
+            oldest = w->age;
+            wait_ns = model_now.mono_ns - w->since_ns;
+        }
     }
     for (int i = 0; i < M_MEMBERS; i++) {
         if (!m_is_held(&pool->members[i]))
@@ -561,7 +564,7 @@ void compare_all(void)
         expected.pools++;
         expected.members += model_member_count(p);
         expected.held += held_by(M_NOBODY, p);
-        expected.waiting += model_waiting(p, true, true);
+        expected.waiting += model_waiting(p, true, false);
     }
     pools_sums(compared_pools, &sums);
     expected.visited = sums.visited; /* the model visits other things */
