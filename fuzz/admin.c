@@ -123,6 +123,12 @@ static enum admin_outcome hook_reload(void *arg, char *report_r, size_t size)
     return ADMIN_DONE;
 }
 
+static void hook_reloads(void *arg, struct admin_reloads *reloads_r)
+{
+    (void)arg;
+    *reloads_r = (struct admin_reloads){.tried = 1};
+}
+
 static bool hook_upgrade(void *arg)
 {
     (void)arg;
@@ -175,6 +181,7 @@ static void start(void)
         .hooks = {.ready = hook_ready,
                   .config = hook_config,
                   .reload = hook_reload,
+                  .reloads = hook_reloads,
                   .upgrade = hook_upgrade,
                   .upgrades = hook_upgrades},
         .version = "0.1.0",

@@ -40,6 +40,13 @@ struct admin_upgrades {
     char report[ADMIN_UPGRADE_REPORT_SIZE]; /* of the last: lines of text for people */
 };
 
+/* What has come of reloads since this program started, whoever asked for them. */
+struct admin_reloads {
+    unsigned tried; /* that are over */
+    bool good;      /* the last of them; if not, it changed nothing */
+    int64_t at_ns;  /* when that was over (monotonic) */
+};
+
 /* What has come of a request to the main thread. */
 enum admin_outcome {
     ADMIN_DONE,
@@ -59,6 +66,7 @@ struct admin_hooks {
      * *report_r: what there is to say of it, lines of text for people; AWAY: one line.
      */
     enum admin_outcome (*reload)(void *arg, char *report_r, size_t size);
+    void (*reloads)(void *arg, struct admin_reloads *reloads_r);
     /* Has the daemon upgraded, without waiting for it: it may be another that answers then. False:
      * the daemon ends. */
     bool (*upgrade)(void *arg);

@@ -65,7 +65,7 @@ admin_handler get_names, get_name, get_contended;
 /* connections.c */
 admin_handler get_connections, kill_connection;
 /* settings.c */
-admin_handler get_config, reload_config, get_log_level, set_log_level;
+admin_handler get_config, get_reload, reload_config, get_log_level, set_log_level;
 /* upgrade.c */
 admin_handler get_upgrade, start_upgrade;
 

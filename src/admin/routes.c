@@ -20,6 +20,7 @@ const struct admin_route admin_routes[] = {
     {HTTP_GET, "/api/v1/connections", get_connections, false},
     {HTTP_POST, "/api/v1/connections/*/kill", kill_connection, true},
     {HTTP_GET, "/api/v1/config", get_config, false},
+    {HTTP_GET, "/api/v1/reload", get_reload, false},
     {HTTP_POST, "/api/v1/reload", reload_config, true},
     {HTTP_GET, "/api/v1/upgrade", get_upgrade, false},
     {HTTP_POST, "/api/v1/upgrade", start_upgrade, true},

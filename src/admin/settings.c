@@ -3,6 +3,8 @@
 #include "base/log.h"
 #include "net/query.h"
 
+#include <math.h>
+
 #define REPORT_SIZE 8192
 
 static void add_option(void *to, const struct admin_option *option)
@@ -22,6 +24,19 @@ void get_config(struct admin *admin, struct http_request *request, struct slug s
     json_t *options = json_array();
     admin->config.hooks.config(admin->config.hooks.arg, add_option, &options);
     answer_json(request, 200, json_pack("{s:o}", "options", options));
+}
+
+/* Without the report, which may quote the file: the answer to POST and the log have that. */
+void get_reload(struct admin *admin, struct http_request *request, struct slug slug)
+{
+    (void)slug;
+    if (!query_none(request))
+        return;
+    struct admin_reloads r;
+    admin->config.hooks.reloads(admin->config.hooks.arg, &r);
+    answer_json(request, 200,
+                json_pack("{s:i, s:b, s:o}", "tried", (int)r.tried, "good", (int)r.good, "at",
+                          json_known(r.tried ? unix_of(r.at_ns) : NAN)));
 }
 
 void reload_config(struct admin *admin, struct http_request *request, struct slug slug)

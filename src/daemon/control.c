@@ -127,9 +127,17 @@ static enum admin_outcome ask_reload(void *arg, char *report_r, size_t size)
              made             ? control->report
              : control->ended ? "counterd is ending"
                               : "counterd is being upgraded: try again");
-    bool good = control->good;
+    bool good = control->reloads.good;
     pthread_mutex_unlock(&control->lock);
     return !made ? ADMIN_AWAY : good ? ADMIN_DONE : ADMIN_REFUSED;
+}
+
+static void tell_reloads(void *arg, struct admin_reloads *reloads_r)
+{
+    struct control *control = arg;
+    pthread_mutex_lock(&control->lock);
+    *reloads_r = control->reloads;
+    pthread_mutex_unlock(&control->lock);
 }
 
 static bool ask_upgrade(void *arg)
@@ -160,6 +168,7 @@ struct admin_hooks control_hooks(struct control *control)
         .ready = is_ready,
         .config = emit_config,
         .reload = ask_reload,
+        .reloads = tell_reloads,
         .upgrade = ask_upgrade,
         .upgrades = tell_upgrades,
     };
@@ -200,7 +209,9 @@ static void do_reload(struct control *control)
 
     pthread_mutex_lock(&control->lock);
     control->done = serving;
-    control->good = good;
+    control->reloads.tried++;
+    control->reloads.good = good;
+    control->reloads.at_ns = clock_mono_ns();
     snprintf(control->report, sizeof control->report, "%s",
              said ? said : "no memory; nothing was changed\n");
     pthread_cond_broadcast(&control->reloaded);

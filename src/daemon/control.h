@@ -40,7 +40,7 @@ struct control {
     bool ended;           /* the daemon ends: no reload starts any more */
     bool parking;         /* an upgrade parks the admin's thread: it must not wait for a reload */
     struct admin_upgrades upgrades;
-    bool good; /* the last reload succeeded */
+    struct admin_reloads reloads;
     char report[CONTROL_REPORT_SIZE];
 };
 

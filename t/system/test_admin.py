@@ -255,8 +255,11 @@ def test_reload_reads_the_file_again(start, tmp_path):
     status, _, body = ask(daemon, "POST", "/api/v1/reload", BEARER)
     assert status == 409
     assert any("loud" in line for line in json.loads(body)["report"])
+    last = get(daemon, "/api/v1/reload")
+    assert (last["tried"], last["good"]) == (2, False) and abs(last["at"] - time.time()) < 600
     path.write_text("admin.token = another\n")
     assert ask(daemon, "POST", "/api/v1/reload", BEARER)[0] == 200
+    assert get(daemon, "/api/v1/reload")["good"] is True
     assert error(daemon, "POST", "/api/v1/reload", BEARER)[0] == 401
 
 

@@ -448,6 +448,27 @@ TEST(reload_tells_what_came_of_it)
 }
 END_TEST
 
+TEST(the_last_reload_is_told_of_without_its_report)
+{
+    begin(1, TOKEN);
+    json_t *json = ask_json("GET", "/api/v1/reload", "", 200);
+    ck_assert_int_eq((int)number_at(json, "tried"), 0);
+    ck_assert(json_is_null(at(json, "at")));
+    json_decref(json);
+    admin_pause(admin);
+    hooked_reloads = (struct admin_reloads){.tried = 2, .at_ns = clock_mono_ns()};
+    admin_resume(admin);
+    json = ask_json("GET", "/api/v1/reload", "", 200);
+    ck_assert_int_eq((int)number_at(json, "tried"), 2);
+    ck_assert(json_is_false(at(json, "good")));
+    ck_assert(json_real_value(at(json, "at")) > 1e9);
+    ck_assert_uint_eq(json_object_size(json), 3);
+    json_decref(json);
+    expect_error("GET", "/api/v1/reload?x=1", "", 400, "x");
+    finish();
+}
+END_TEST
+
 TEST(upgrade_is_asked_for_and_told_of)
 {
     begin(1, TOKEN);
@@ -1396,6 +1417,7 @@ static const struct unit_test tests[] = {
     UNIT(requests_of_the_page_itself_and_of_people_are_served),
     UNIT(options_are_listed),
     UNIT(reload_tells_what_came_of_it),
+    UNIT(the_last_reload_is_told_of_without_its_report),
     UNIT(upgrade_is_asked_for_and_told_of),
     UNIT(log_level_is_told_and_set),
     UNIT(stats_are_as_agreed_and_true),

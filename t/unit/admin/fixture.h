@@ -51,6 +51,14 @@ static inline enum admin_outcome hook_reload(void *arg, char *report_r, size_t s
     return atomic_load(&outcome);
 }
 
+static struct admin_reloads hooked_reloads; /* as hooked_upgrades */
+
+static inline void hook_reloads(void *arg, struct admin_reloads *reloads_r)
+{
+    CHECK(arg == &server);
+    *reloads_r = hooked_reloads;
+}
+
 static struct admin_upgrades hooked_upgrades; /* owned by the admin's thread while that runs */
 
 static inline bool hook_upgrade(void *arg)
@@ -115,6 +123,7 @@ static inline void begin(unsigned workers, const char *token)
                   .ready = hook_ready,
                   .config = hook_config,
                   .reload = hook_reload,
+                  .reloads = hook_reloads,
                   .upgrade = hook_upgrade,
                   .upgrades = hook_upgrades},
         .version = "0.1.0",
