@@ -4,6 +4,7 @@ EXTRA_DIST += \
 	t/browser/test_page.py \
 	t/browser/page_test.mjs \
 	t/browser/harness.mjs \
+	t/browser/judge.mjs \
 	t/browser/contrast.mjs \
 	t/browser/package.json \
 	t/browser/package-lock.json

@@ -24,6 +24,7 @@ import {
     test,
 } from './harness.mjs';
 import {lowContrast} from './contrast.mjs';
+import {judgeCases} from './judge.mjs';
 
 let daemon = await Daemon.start();
 const browser = await openBrowser(daemon.url);
@@ -171,10 +172,14 @@ async function accessible() {
         .map((n) => ({role: n.role.value, name: n.name ? n.name.value : ''}));
 }
 
+test('each verdict has its threshold', judgeCases);
+
 test('with no client it says that nothing waits', async () => {
     await page.goto(daemon.url + '/');
     await reads('#link-text', 'Live', 'it is live');
+    await reads('#verdict-level', 'All clear', 'level');
     await reads('#verdict-head', 'Nothing waits. No name is contended.', 'verdict');
+    await goes('#verdict-more', 'other findings');
     await reads('#names-empty', 'Nothing waits. No name is contended.', 'names');
     await goes('#names', 'the empty table');
     for (const part of ['#names-empty', '#conns-empty', '#requests-empty', '#closes-empty'])
@@ -519,11 +524,9 @@ test('pools are shown when there are some, with a bar of states for each', async
         'the bar',
     );
     client().say('TAKE gpu 1000 count=5');
-    await reads(
-        '#verdict-text',
-        /1 request waits for members of pools/,
-        'the verdict says that somebody waits',
-    );
+    const verdicts = async () => [await text('#verdict'), ...(await cells('#verdict-more li'))].join();
+    await shows(verdicts, /Members are waited for ?gpu ?1 request waits/, 'the verdict says that somebody waits');
+    await shows(verdicts, /Members are down ?gpu ?1 of 6 members is down/, 'and that a member is down');
     await nextCycles(1);
     await page.locator('#pools-part').scrollIntoViewIfNeeded();
     await shot('pools');
@@ -671,6 +674,13 @@ test('pools and members by page', async () => {
     for (let i = 100; i < 250; i++) await o.ask('MEMBER ADD p10 m' + i, 'OK');
     await shows(() => page.locator('#pools-next').isEnabled(), true, 'a full page');
     await counts('#pools tbody tr', 20, 'a page');
+    // The verdict is about all of them: it asks for the rest, but not each second.
+    const whole = async () => [await asked('limit=1000'), await page.evaluate(() => performance.now() / 1000)];
+    const [before, from] = await whole();
+    await poll(async () => (await whole())[0] > before, 'all are asked for');
+    await nextCycles(2);
+    const [after, to] = await whole();
+    check(after - before <= 1 + (to - from) / 5, `${after - before} times in ${to - from} s`);
     await page.locator('#pools-next').click();
     await counts('#pools tbody tr', 5, 'the rest');
     await page.locator('#pools-back').click();
@@ -847,6 +857,15 @@ test('nodes that share limits are shown when there is an engine', async () => {
         'note',
     );
     await counts('#cluster-advice li', 0, 'advice');
+    await shows(
+        async () => (await text('#verdict')).replace(/\s+/g, ' '),
+        /A node is away ?c\.example:7531 ?.*No beat for 12 s\..*Nodes share other names ?b\.example:7531/,
+        'both are in the verdict',
+    );
+    await page.evaluate(() => scrollTo(0, 0));
+    await shot('verdict-node');
+    canned.cluster = {...CLUSTER, nodes: CLUSTER.nodes.slice(0, 1)};
+    await reads('#verdict', /A node has left\s*b\.example:7531/, 'it was live, as the page saw');
     for (const scheme of ['light', 'dark']) {
         canned.cluster = {...CLUSTER, grace: true, advice: ['Set save "" at the engine.', 'And more.']};
         await counts('#cluster-advice li', 2, 'advice');
@@ -1345,6 +1364,163 @@ test('the server gone and back', async () => {
     await reads('#verdict-head', 'Nothing waits. No name is contended.', 'figures of the new daemon');
     browser.isAway = false;
     await nextCycles(2);
+});
+
+/* Changes the daemon's answer to `path` before the page gets it, until endRoutes. */
+const alter = (path, change) =>
+    page.route('**/api/v1/' + path, async (route) => {
+        const response = await route.fetch();
+        const json = await response.json();
+        change(json);
+        await route.fulfill({response, json});
+    });
+
+/* Has the page ask now, instead of in a second. */
+const lookAgain = () => page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+
+async function verdictIs(level, title, place) {
+    await reads('#verdict-level', title, 'title');
+    await has('#verdict', 'data-level', level, 'level of ' + title);
+    await reads('#verdict-head', place, 'place of ' + title);
+}
+
+/* The verdict in both themes. Only what stands above the charts is of interest. */
+async function verdictShots(name) {
+    for (const scheme of ['light', 'dark']) {
+        await view(360, 800, scheme);
+        await checkWidth('the verdict ' + name);
+        await view(1440, 900, scheme);
+        await checkContrast(`the verdict ${name}, ${scheme}`);
+        await page.evaluate(() => scrollTo(0, 0));
+        await shot(`verdict-${name}-${scheme}`);
+    }
+    await view(1440, 900, 'light');
+}
+
+test('jobs without a worker, and jobs that were given up, are not all clear', async () => {
+    await verdictIs('ok', 'All clear', 'Nothing waits. No name is contended.');
+    await verdictShots('clear');
+    same(await asked('limit=1000'), 0, 'requests for what the overview shows');
+    const c = jobClient();
+    await c.ask('use idle', 'USING idle');
+    c.socket.write('put 1 0 1000 1\r\nx\r\n'.repeat(1000));
+    const ids = [];
+    while (ids.length < 1000) ids.push((await c.answer()).slice('INSERTED '.length));
+    await verdictIs('bad', 'Jobs without a worker', 'idle');
+    await reads('#verdict-text', /^1,000 jobs are ready, the oldest for .*, and nobody takes any\. /, 'what to do');
+    await verdictShots('unworked');
+    await page.locator('#verdict-head a').click();
+    await reads('#tube-head', 'idle', 'its link leads to the tube');
+    await leave();
+    for (const id of ids.slice(0, 100)) {
+        await c.reserve(id);
+        await c.ask(`bury ${id} 1`, 'BURIED');
+    }
+    await verdictIs('warn', 'Jobs were given up', 'idle');
+    await reads('#verdict-text', /^100 jobs are buried\. Find out why/, 'what to do');
+    await verdictShots('buried');
+    await c.ask('delete ' + ids[0], 'DELETED');
+    await verdictIs('note', 'Jobs were given up', 'idle');
+    for (const id of ids.slice(1)) c.say('delete ' + id);
+    for (let i = 1; i < ids.length; i++) same(await c.answer(), 'DELETED', 'deleted');
+    await reads('#verdict-level', 'All clear', 'the end of it');
+    closeClients();
+});
+
+test('a backlog that grows is told of when it has grown for a while', async () => {
+    const c = jobClient();
+    const id = await c.put('busy', 'x');
+    let looks = 0;
+    await alter('stats', (json) => {
+        json.now += 30 * looks;
+    });
+    await alter('tubes?**', (json) => {
+        looks++;
+        json.tubes = json.tubes.filter((t) => t.name === 'busy');
+        for (const t of json.tubes) {
+            Object.assign(t.states, {ready: 1000 + 50 * looks, reserved: 4});
+            t.totals.claims += looks;
+        }
+    });
+    const level = async () => {
+        await lookAgain();
+        return text('#verdict-level');
+    };
+    await shows(level, 'A backlog grows', 'it grows');
+    check(looks >= 4, `told of after ${looks} looks`);
+    await verdictIs('warn', 'A backlog grows', 'busy');
+    await reads('#verdict-text', /^From 1,\d\d0 to 1,\d\d0 ready jobs in \d+.min/, 'text');
+    await verdictShots('grows');
+    await endRoutes();
+    await c.ask('delete ' + id, 'DELETED');
+    await page.reload();
+    await reads('#verdict-level', 'All clear', 'the end of it');
+    closeClients();
+});
+
+test('members that are down or waited for are in the verdict', async () => {
+    const o = client();
+    await o.ask('POOL ADD db', 'OK');
+    for (const m of ['m1', 'm2', 'm3']) await o.ask('MEMBER ADD db ' + m, 'OK');
+    await o.ask('MEMBER SET db m1 state=down', 'OK');
+    await verdictIs('note', 'Members are down', 'db');
+    await reads('#verdict-text', /^1 of 3 members is down\./, 'how many');
+    const holder = await take('TAKE db member=m2');
+    client().say('TAKE db 1000 member=m2');
+    await verdictIs('note', 'Members are waited for', 'db');
+    await lists('#verdict-more strong', 'Members are down', 'the other finding');
+    holder.close();
+    await o.ask('MEMBER SET db m2 state=down now', 'OK');
+    await o.ask('MEMBER SET db m3 state=down now', 'OK');
+    client().say('TAKE db 1000');
+    await verdictIs('bad', 'A pool cannot serve', 'db');
+    await lists('#verdict-more strong', 'Members are down', 'the other finding');
+    await verdictShots('members');
+    await page.locator('#verdict-more a').click();
+    await reads('#pool-head', 'db', 'its link leads to the pool');
+    await leave();
+    await o.ask('POOL DROP db now', 'OK');
+    await reads('#verdict-level', 'All clear', 'the end of it');
+    closeClients();
+});
+
+test('memory and connections near their limits are in the verdict', async () => {
+    await alter('stats', (json) => {
+        json.memory = {used_bytes: 850, limit_bytes: 1000, resident_bytes: 5000};
+        Object.assign(json.resources.tubes, {memory_bytes: 96 << 20, memory_limit_bytes: 100 << 20});
+        Object.assign(json.protocols[0].connections, {open: 900, max: 1000});
+    });
+    await verdictIs('bad', 'Memory of jobs is nearly full', 'Job queues');
+    await lists(
+        '#verdict-more strong',
+        'Memory of names is nearly full,Connections are nearly used up',
+        'the other findings',
+    );
+    await verdictShots('memory');
+    await page.locator('#verdict-more a', {hasText: 'Memory'}).click();
+    const isInView = () =>
+        page.evaluate(() => {
+            const {top, bottom} = document.querySelector('#memory-head').getBoundingClientRect();
+            return top > document.querySelector('.bar').getBoundingClientRect().bottom && bottom < innerHeight;
+        });
+    await shows(isInView, true, 'its link leads to the panel');
+    await appears('#overview', 'the overview is still there');
+    await endRoutes();
+    await reads('#verdict-level', 'All clear', 'the end of it');
+});
+
+test('a refused reload or upgrade is in the verdict', async () => {
+    await alter('reload', (json) => Object.assign(json, {tried: 1, good: false, at: 1800000000}));
+    await alter('upgrade', (json) =>
+        Object.assign(json, {tried: 1, good: false, report: ['the new program: <b>crashed</b>\u202e']}),
+    );
+    await verdictIs('warn', 'A reload was refused', 'Configuration');
+    await reads('#verdict-text', /^The reload at \d\d:\d\d:\d\d found mistakes/, 'when');
+    await lists('#verdict-more strong', 'An upgrade was refused', 'the other finding');
+    await reads('#verdict-more .finding-text', /It said: “the new program: <b>crashed<\/b>U\+202E”\./, 'why');
+    await verdictShots('refused');
+    await endRoutes();
+    await reads('#verdict-level', 'All clear', 'the end of it');
 });
 
 test('without a token nothing can be changed', async () => {

@@ -15,6 +15,8 @@ page_scripts = \
 	src/admin/page/js/table.js \
 	src/admin/page/js/state.js \
 	src/admin/page/js/figures.js \
+	src/admin/page/js/judge.js \
+	src/admin/page/js/judged.js \
 	src/admin/page/js/verdict.js \
 	src/admin/page/js/hosts.js \
 	src/admin/page/js/tables.js \

@@ -24,21 +24,6 @@ async function askCluster() {
     cluster.answer = answer.enabled ? answer : null;
 }
 
-/* ---- in the verdict ---- */
-
-/* True: this node has no session with the engine, or does not get one. */
-const isCutOff = () =>
-    Boolean(cluster.answer && !['live', 'leaving'].includes(cluster.answer.state));
-
-function aboutCluster() {
-    if (!isCutOff()) return '';
-    const {refused, reason} = cluster.answer;
-    const why = reason ? ' (' + nameText(reason, 300) + ')' : '';
-    return refused
-        ? 'This node does not join the others: ' + nameText(refused, 300) + '.'
-        : 'This node has no session with its engine' + why + ': it cannot grant strict names.';
-}
-
 /* ---- the part of the overview ---- */
 
 const CLUSTER_FACTS = [
@@ -138,7 +123,7 @@ function drawCluster() {
     const c = cluster.answer;
     show($('cluster-part'), c !== null);
     if (!c) return;
-    $('cluster-part').dataset.level = isCutOff() ? 'bad' : c.grace || c.advice.length ? 'warn' : 'ok';
+    $('cluster-part').dataset.level = isCutOff(c) ? 'bad' : 'warn'; // of what is wrong with the engine
     for (const f of CLUSTER_FACTS) setText(f.value, f.get(c));
     const advice = [c.refused || c.reason, ...c.advice].filter((t) => t !== '');
     const key = JSON.stringify(advice);

@@ -71,6 +71,7 @@ async function askAll() {
         pools = {cursors: [''], page: 0, answer: null};
         tubes = {cursors: [''], page: 0, answer: null};
         tubeTotals = new Map();
+        forgetJudged();
         past.merge(await ask('/api/v1/history?seconds=' + KEPT_S));
     } else {
         past.merge(part);
@@ -95,6 +96,7 @@ async function askOverview() {
     await askCluster();
     await askPools();
     await askTubes();
+    await askJudged();
     feelHeat(contended.waiting.names);
     const row = hottest();
     let answer = null;

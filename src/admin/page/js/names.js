@@ -18,6 +18,20 @@ const UNSEEN = new RegExp(
     'giu',
 );
 
+/* An invisible character, or an escape of the API for one, spelled out. */
+const spelled = (found) =>
+    found[0] === '\\'
+        ? found
+        : 'U+' + found.codePointAt(0).toString(16).toUpperCase().padStart(4, '0');
+
+/* The name in one piece, or the two ends of one that is longer than `room` characters (0: any length). */
+function endsOf(name, room) {
+    const letters = room && name.length > room ? Array.from(name) : null;
+    if (!letters || letters.length <= room) return [name];
+    const tail = Math.floor(room / 3);
+    return [letters.slice(0, room - tail).join(''), letters.slice(-tail).join('')];
+}
+
 /*
  * Puts a name (as written by the API) into `node`, isolates its direction of writing, and spells out
  * invisible characters: \xNN for bytes, U+NNNN for characters. If the name is longer than `room`
@@ -32,30 +46,25 @@ function showName(node, name, room) {
         let at = 0;
         for (const found of text.matchAll(UNSEEN)) {
             if (found.index > at) node.append(text.slice(at, found.index));
-            const isByte = found[0][0] === '\\';
-            const code = found[0].codePointAt(0).toString(16).toUpperCase().padStart(4, '0');
-            node.append(el('bdi', 'unseen', isByte ? found[0] : 'U+' + code));
+            node.append(el('bdi', 'unseen', spelled(found[0])));
             at = found.index + found[0].length;
         }
         if (at < text.length) node.append(text.slice(at));
     };
-    const letters = room && name.length > room ? Array.from(name) : null;
-    if (letters && letters.length > room) {
-        const tail = Math.floor(room / 3);
-        put(letters.slice(0, room - tail).join(''));
-        node.append(el('span', 'cut', '…'));
-        put(letters.slice(-tail).join(''));
-    } else {
-        put(name);
-    }
+    endsOf(name, room).forEach((end, i) => {
+        if (i) node.append(el('span', 'cut', '…'));
+        put(end);
+    });
     if (name === '') node.append(el('span', 'soft', '(empty)'));
 }
 
 /* A name as plain text, for titles and screen readers. */
 function nameText(name, room) {
-    const node = el('span');
-    showName(node, name, room);
-    return node.textContent;
+    return (
+        endsOf(name, room)
+            .map((end) => end.replace(UNSEEN, spelled))
+            .join('…') || '(empty)'
+    );
 }
 
 /* The id (percent-encoded bytes) of a name that the API wrote, or that was typed in the same form. */

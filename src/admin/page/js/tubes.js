@@ -18,9 +18,6 @@ function jobStore() {
     return store && store.enabled ? store : null;
 }
 
-/* True: jobs cannot be written, so puts are refused. */
-const storeFails = () => Boolean(jobStore() && jobStore().failing);
-
 const buriedIn = (states) => states.buried + states.abandoned;
 const jobsIn = (states) => states.ready + states.delayed + states.reserved + buriedIn(states);
 

@@ -1,6 +1,6 @@
 /*
- * verdict.js - the verdict at the top of the overview: are names contended, which one most, since
- * when, and its holders and waiters.
+ * verdict.js - the verdict at the top of the overview: the worst finding (judge.js), for a contended name
+ * also since when, and its holders and waiters; below it, the other findings.
  */
 
 /*
@@ -46,125 +46,96 @@ function hottest() {
     return refused.length && past.highest('refused', 60) > 0 ? refused[0] : null;
 }
 
-const LEVELS = {
-    ok: 'All clear',
-    warn: 'Contended',
-    bad: 'Contended, clients are turned away',
-    wait: 'Reading',
-};
+const SIGNS = {bad: 'Alarm', warn: 'Warning', note: 'Note'}; // for screen readers
 
-function judge(row) {
-    if (storeFails() || isCutOff()) return 'bad';
-    const refused = past.mean('refused', 60) || 0,
-        late = past.mean('timed_out', 60) || 0;
-    if (!row) return refused + late > 0 ? 'warn' : 'ok';
-    return refused + late > 0 && isHot(row) ? 'bad' : 'warn';
-}
-
-/* Says how many requests were refused in the last 60 seconds, over all names. */
-function turnedAway() {
-    const times = (name) => Math.round(past.last(name, 60).reduce((sum, x) => sum + (x || 0), 0));
-    const refused = times('refused'),
-        late = times('timed_out');
-    const texts = [
-        refused ? plural(refused, 'request was refused', 'requests were refused') : '',
-        late ? plural(late, 'wait timed out', 'waits timed out') : '',
-    ];
-    const text = texts.filter((t) => t !== '').join(' and ');
-    return text ? 'In the last 60 seconds ' + text + '.' : '';
-}
-
-const waitingInPools = () => (hasPools() ? stats.resources.pools.waiting : 0);
-
-function aboutPools() {
-    const n = waitingInPools();
-    return n ? plural(n, 'request waits', 'requests wait') + ' for members of pools.' : '';
-}
-
-const aboutStore = () =>
-    storeFails() ? 'New jobs are refused; the log says why jobs.path cannot be written.' : '';
-
-let saidLevel = null;
+let saidVerdict = null;
 
 function drawVerdict() {
-    const row = hot && hot.row,
-        level = judge(row),
-        box = $('verdict');
-    box.dataset.level = level;
-    const label = storeFails()
-        ? 'Jobs cannot be written'
-        : isCutOff()
-          ? 'Limits are not shared'
-          : level !== 'warn'
-            ? LEVELS[level]
-            : row && isHot(row)
-              ? LEVELS.warn
-              : 'Clients are turned away';
-    setText($('verdict-level'), label);
-    if (row) drawHot(row);
-    else drawCalm(level);
+    const found = judge(factsNow()),
+        worst = found[0],
+        row = (worst && worst.place.row) || null;
+    $('verdict').dataset.level = worst ? worst.level : 'ok';
+    setText($('verdict-level'), worst ? worst.title : 'All clear');
+    if (worst) placeLink(verdictHead('span'), worst.place);
+    else setText(verdictHead(), 'Nothing waits. No name is contended.');
+    setText($('verdict-text'), worst ? worst.text : calmText());
     show($('verdict-facts'), Boolean(row));
-    const who = hot && hot.answer;
+    if (row) drawFacts(row);
+    const who = row && hot.answer;
     show($('verdict-who'), Boolean(who && (who.holders.length || who.waiters.length)));
     if (who) {
         drawHosts($('v-holders'), who.holders, who.holders_total, 'nobody now');
         drawHosts($('v-waiters'), who.waiters, who.waiting, 'nobody now');
     }
-    const told = label + '. ' + $('verdict-head').textContent;
-    if (saidLevel !== null && saidLevel !== told) say(told);
-    saidLevel = told;
+    drawFindings(found.slice(1));
+    // Not the figures, which change all the time.
+    const told = found.length
+        ? found.map((f) => f.title + ': ' + placeText(f.place)).join('. ')
+        : 'All clear';
+    if (saidVerdict !== null && saidVerdict !== told) say(told);
+    saidVerdict = told;
+    return found;
 }
 
-function drawCalm(level) {
+/* The heading: itself for a sentence, or a part of it for a place. */
+function verdictHead(tag) {
     const head = $('verdict-head');
-    if (head.firstElementChild) head.replaceChildren();
-    setText(
-        head,
-        waitingInPools()
-            ? 'No name is contended now.'
-            : level === 'ok'
-              ? 'Nothing waits. No name is contended.'
-              : 'Nothing waits now.',
-    );
+    if (Boolean(head.firstElementChild) !== Boolean(tag)) head.replaceChildren(...(tag ? [el(tag)] : []));
+    return tag ? head.firstElementChild : head;
+}
+
+const placeText = (place) => nameText(place.row ? place.row.name : place.name, 60);
+
+/* A link to what a finding is about, or its name if it has no place on the page. */
+function placeLink(cell, place) {
+    const kind = place.row ? 'row' : place.href ? 'link' : 'text';
+    if (cell.dataset.kind !== kind) {
+        cell.dataset.kind = kind;
+        cell.replaceChildren();
+    }
+    if (place.row) return nameLink(cell, place.row);
+    if (!cell.firstChild) {
+        const box = el(place.href ? 'a' : 'span', 'name');
+        box.append(el('bdi'));
+        cell.append(box);
+    }
+    if (place.href) setAttr(cell.firstChild, 'href', place.href);
+    showName(cell.firstChild.firstChild, place.name, 84);
+}
+
+function drawFindings(found) {
+    const list = $('verdict-more');
+    show(list, found.length > 0);
+    while (list.children.length > found.length) list.lastChild.remove();
+    while (list.children.length < found.length) {
+        const item = el('li'),
+            what = el('p', 'finding'),
+            mark = el('span', 'level-mark');
+        mark.setAttribute('aria-hidden', 'true');
+        what.append(mark, el('span', 'hide'), el('strong'), el('span', 'finding-place'));
+        item.append(what, el('p', 'finding-text'));
+        list.append(item);
+    }
+    found.forEach((f, i) => {
+        const [what, text] = list.children[i].children;
+        list.children[i].dataset.level = f.level;
+        setText(what.children[1], SIGNS[f.level] + ': ');
+        setText(what.children[2], f.title);
+        placeLink(what.children[3], f.place);
+        setText(text, f.text);
+    });
+}
+
+/* What there is to say when all is clear. */
+function calmText() {
     const lately = contended.waiting.names.find((n) => n.waiting_load >= 0.1);
-    const texts = [
-        aboutStore(),
-        aboutCluster(),
-        aboutPools(),
-        turnedAway(),
-        lately ? 'Until recently clients waited for ' + nameText(lately.name, 60) + '.' : '',
-    ];
-    if (past.highest('requests', 60) > 0)
-        texts.push(
-            level === 'ok' && !lately ? 'Every request that asked for units got them at once.' : '',
-        );
-    else texts.push('No request has arrived in the last 60 seconds.');
-    setText($('verdict-text'), texts.filter((t) => t !== '').join(' '));
+    if (lately) return 'Until recently clients waited for ' + nameText(lately.name, 60) + '.';
+    return past.highest('requests', 60) > 0
+        ? 'Every request that asked for units got them at once.'
+        : 'No request has arrived in the last 60 seconds.';
 }
 
-function drawHot(row) {
-    const head = $('verdict-head');
-    if (!head.firstElementChild) head.replaceChildren(el('span'));
-    nameLink(head.firstElementChild, row);
-    const others = Math.max(
-        (contended.waiting.names || []).filter((n) => n.waiting > 0 && n.name !== row.name).length,
-        0,
-    );
-    const waits = isHot(row);
-    const texts = [
-        aboutStore(),
-        aboutCluster(),
-        row.truncated ? 'Only the start of this name is known.' : '',
-        turnedAway(),
-        aboutPools(),
-        waits && others
-            ? 'Clients wait for ' +
-              (others >= 19 ? 'at least ' : '') +
-              plural(others, 'other name', 'other names') +
-              ', too.'
-            : '',
-    ];
-    setText($('verdict-text'), texts.filter((t) => t !== '').join(' '));
+function drawFacts(row) {
     setText($('v-waiting'), count(row.waiting));
     setText(
         $('v-use'),
@@ -173,7 +144,7 @@ function drawHot(row) {
     const first = hot.answer && hot.answer.waiters[0];
     setText($('v-longest'), first ? duration(first.waited_seconds) : '–');
     setText($('v-refused'), rate(row.refused_per_second) + '\u202f/s');
-    const since = waits ? waitingSince() : null;
+    const since = isHot(row) ? waitingSince() : null;
     const span = since ? longTime(Math.max(stats.now - since.at, 1)) : '';
     setText(
         $('v-since'),
