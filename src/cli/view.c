@@ -318,13 +318,33 @@ static void draw_diagram(const struct view *view, struct frame *frame, int row,
                     diagram->text(most, most_text));
 }
 
-/* Says that a node of a cluster has no session with its engine. */
+/* Says that the job queues do not serve or write, as the verdict of the status page does. False:
+ * they do. */
+static bool draw_store(const struct view *view, struct frame *frame, int row)
+{
+    const json_t *store = json_at(view->stats, "resources.job store");
+    const char *stopped = json_text_at(store, "stopped", "");
+    if (*stopped) {
+        int column =
+            frame_text(frame, row, 0, frame->width, LOOK_ALERT, "job queues do not serve: ");
+        draw_shown(frame, row, column, frame->width - column, LOOK_ALERT, stopped);
+    } else if (json_is_true_at(store, "failing")) {
+        frame_text(frame, row, 0, frame->width, LOOK_ALERT,
+                   "jobs cannot be written, and new ones are refused; the log says why");
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Says that a node of a cluster has no session with its engine, as that does. */
 static void draw_cut_off(const struct view *view, struct frame *frame, int row)
 {
     const char *state = json_text_at(view->cluster, "state", "-"),
-               *reason = json_text_at(view->cluster, "reason",
-                                      json_text_at(view->cluster, "refused", ""));
-    if (!json_is_true_at(view->cluster, "enabled") || strcmp(state, "live") == 0)
+               *refused = json_text_at(view->cluster, "refused", ""),
+               *reason = *refused ? refused : json_text_at(view->cluster, "reason", "");
+    if (!json_is_true_at(view->cluster, "enabled") || strcmp(state, "live") == 0 ||
+        strcmp(state, "leaving") == 0)
         return;
     int column = frame_text(frame, row, 0, frame->width, LOOK_ALERT, "limits are not shared: ");
     draw_shown(frame, row, column, frame->width - column, LOOK_ALERT, *reason ? reason : state);
@@ -337,10 +357,7 @@ static int draw_upper(const struct view *view, struct frame *frame)
     draw_title(view, frame);
     if (view->trouble.len > 0)
         draw_trouble(view, frame, row);
-    else if (json_is_true(json_at(view->stats, "resources.job store.failing")))
-        frame_text(frame, row, 0, frame->width, LOOK_ALERT,
-                   "jobs cannot be written, and new ones are refused; the log says why");
-    else
+    else if (!draw_store(view, frame, row))
         draw_cut_off(view, frame, row);
     row++;
     if (frame->height >= HEIGHT_WITH_NUMBERS) {

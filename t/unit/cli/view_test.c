@@ -152,6 +152,10 @@ TEST(jobs_that_cannot_be_written_are_said)
     begin_view(&view);
     json_object_set_new(view.stats, "resources", json_of("{\"job store\":{\"failing\":true}}"));
     assert_drawn(&view, "\njobs cannot be written, and new ones are refused");
+    json_object_set_new(
+        view.stats, "resources",
+        json_of("{\"job store\":{\"failing\":false,\"stopped\":\"a.db: no\\u001b\"}}"));
+    assert_drawn(&view, "\njob queues do not serve: a.db: no\\x1b\n");
     view_free(&view);
 }
 END_TEST
@@ -164,10 +168,12 @@ TEST(a_node_without_its_engine_is_said)
     ck_assert_ptr_null(strstr(drawn(&view, 80, 24), "limits are not shared"));
     view_take(&view.cluster, json_of("{\"enabled\":false}"));
     ck_assert_ptr_null(strstr(drawn(&view, 80, 24), "limits are not shared"));
+    view_take(&view.cluster, json_of("{\"enabled\":true,\"state\":\"leaving\"}"));
+    ck_assert_ptr_null(strstr(drawn(&view, 80, 24), "limits are not shared"));
     view_take(&view.cluster, json_of("{\"enabled\":true,\"state\":\"connecting\"}"));
     assert_drawn(&view, "\nlimits are not shared: connecting\n");
     view_take(&view.cluster, json_of("{\"enabled\":true,\"state\":\"refused\","
-                                     "\"refused\":\"use 7.0\\u001b\"}"));
+                                     "\"refused\":\"use 7.0\\u001b\",\"reason\":\"\"}"));
     assert_drawn(&view, "\nlimits are not shared: use 7.0\\x1b\n");
     view_take(&view.cluster, json_of("{\"enabled\":true,\"state\":\"away\",\"refused\":\"\","
                                      "\"reason\":\"no route\"}"));
