@@ -136,6 +136,9 @@ const CASES = [
         tubes: [tube('s', 0, {buried: 2}), tube('t', 0, {buried: 500})],
     }, 'warn buried t'],
 
+    ['jobs are drained', {stats: inTubes({draining: true})}, 'warn draining Job queues'],
+    ['they are not', {stats: inTubes({draining: false})}, ''],
+
     ['jobs cannot be written', {stats: store({failing: true})}, 'bad store-fails Job queues'],
     ['the file is damaged', {stats: store({stopped: 'x'})}, 'bad store-stopped Job queues'],
     ['a store that works', {stats: store({})}, ''],

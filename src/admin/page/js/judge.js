@@ -265,10 +265,24 @@ function judgeHeldBack(tubes) {
     ];
 }
 
+function judgeDraining({tubes: all}) {
+    if (!all.draining) return [];
+    return [
+        finding(
+            'warn',
+            'draining',
+            'No new jobs are taken',
+            onPage('Job queues', 'tubes-head'),
+            'They are being drained: puts are answered with DRAINING. To take jobs again: counterctl jobs drain --off.',
+        ),
+    ];
+}
+
 function judgeTubes({stats, tubes, seenOf}) {
     if (!stats.resources || !stats.resources.tubes) return [];
     const now = stats.now;
     return [
+        ...judgeDraining(stats.resources),
         ...judgeUnworked(tubes, seenOf, now),
         ...judgeGrowth(tubes, seenOf, now),
         ...judgeBuried(stats, tubes),
