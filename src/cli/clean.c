@@ -13,9 +13,10 @@
  */
 #include "base/clock.h"
 #include "cli/ask_pool.h"
-#include "cli/child.h"
 #include "cli/command.h"
 #include "cli/print.h"
+#include "cli/reaper.h"
+#include "cli/runner.h"
 #include "cli/signals.h"
 #include "cli/taken.h"
 
@@ -31,7 +32,7 @@
 struct job {
     struct clean *clean;
     struct client client;
-    struct child child;
+    struct runner runner;
     struct timer pause;
     int64_t pause_ns; /* the next pause */
     struct taken taken;
@@ -93,6 +94,12 @@ static void finish(struct job *job)
         loop_end(&clean->invocation->loop, clean->status);
 }
 
+/* Ends the command: at once if the reaper was killed, which is to end all. */
+static void terminate(struct job *job)
+{
+    runner_terminate(&job->runner, reaper_is_gone() ? 0 : job->clean->invocation->options.grace_ns);
+}
+
 /* Ends all jobs: those that run a command when it has ended. The first reason counts. */
 static void end_all(struct clean *clean, int status)
 {
@@ -102,8 +109,8 @@ static void end_all(struct clean *clean, int status)
     clean->status = status;
     for (size_t i = 0; i < clean->count; i++) {
         struct job *job = &clean->jobs[i];
-        if (child_runs(&job->child))
-            child_terminate(&job->child, clean->invocation->options.grace_ns);
+        if (runner_runs(&job->runner))
+            terminate(job);
         else if (job->taken.count == 0)
             finish(job);
     }
@@ -165,8 +172,8 @@ static void start_command(struct job *job)
     struct clean *clean = job->clean;
     struct environment environment = {0};
     taken_environment(&job->taken, NULL, &environment);
-    job->child.environment = environment.list;
-    int status = child_start(&job->child, &clean->invocation->loop, clean->invocation->execute);
+    int status = runner_start(&job->runner, &clean->invocation->loop, clean->invocation->execute,
+                              &environment);
     environment_free(&environment);
     if (status != STATUS_OK) {
         end_all(clean, status);
@@ -252,10 +259,14 @@ static void complain_of_command(const struct job *job, int how)
     text_free(&what);
 }
 
-static void on_command_end(void *owner, int how)
+static void on_command_end(void *owner, int how, bool leaves_some)
 {
     struct job *job = owner;
     struct clean *clean = job->clean;
+    if (leaves_some) { /* what it has started ends with it */
+        terminate(job);
+        return;
+    }
     bool is_lost = job->client.link.state != LINK_UP;
     /* What we have told to end may say that it is done. */
     job->failed = how != 0 || clean->is_ending;
@@ -288,14 +299,14 @@ static void on_lost(void *owner, enum status status)
     struct clean *clean = job->clean;
     struct text what = {0};
     text_addf(&what, "%s: %s", job->client.link.where, job->client.link.reason);
-    if (child_runs(&job->child)) {
+    if (runner_runs(&job->runner)) {
         text_addf(&what, "; what is being cleaned is dirty again, and %s gets TERM",
                   clean->invocation->execute[0]);
         say(clean, &what);
         text_free(&what);
         if (clean->invocation->options.once)
             end_all(clean, STATUS_LOST);
-        child_terminate(&job->child, clean->invocation->options.grace_ns);
+        terminate(job);
         return;
     }
     taken_free(&job->taken);
@@ -414,11 +425,10 @@ static int run_jobs(struct clean *clean)
     enum status status = STATUS_OK;
     for (size_t i = 0; i < clean->count && status == STATUS_OK; i++) {
         struct job *job = &clean->jobs[i];
-        *job = (struct job){
-            .clean = clean,
-            .pause = {.on_due = on_pause_over, .owner = job},
-            .pause_ns = PAUSE_MIN_NS,
-            .child = {.on_end = on_command_end, .owner = job, .death_signal = SIGTERM}};
+        *job = (struct job){.clean = clean,
+                            .pause = {.on_due = on_pause_over, .owner = job},
+                            .pause_ns = PAUSE_MIN_NS,
+                            .runner = {.on_end = on_command_end, .owner = job}};
         status = begin(job);
     }
     signals_handle(on_signal, clean);
@@ -432,8 +442,10 @@ int do_clean(struct invocation *invocation)
     clean.jobs = calloc(clean.count, sizeof *clean.jobs);
     if (!clean.jobs)
         out_of_memory();
-    if (make_request(&clean)) {
+    if (make_request(&clean) && reaper_begin(true, &status)) {
         status = signals_begin(&invocation->loop);
+        if (status == STATUS_OK)
+            status = reaper_watch(&invocation->loop);
         if (status == STATUS_OK && invocation->options.once) {
             status = list_dirty(&clean);
             if (clean.dirty < clean.count)
@@ -441,6 +453,7 @@ int do_clean(struct invocation *invocation)
         }
         if (status == STATUS_OK && clean.count > 0)
             status = run_jobs(&clean);
+        reaper_end();
     }
     for (size_t i = 0; i < clean.count; i++)
         client_close(&clean.jobs[i].client);

@@ -625,7 +625,8 @@ int do_member(struct invocation *invocation)
     struct supplier supplier;
     int status = STATUS_USAGE;
     init(&supplier, invocation);
-    if (check_numbers(&invocation->options) && check_words(&supplier) && reaper_begin(&status)) {
+    if (check_numbers(&invocation->options) && check_words(&supplier) &&
+        reaper_begin(false, &status)) {
         status = supply(&supplier);
         reaper_end();
     }

@@ -18,6 +18,8 @@
 /* In the child: its parent. */
 static pid_t reaper;
 
+static bool spares_sessions; /* argument of reaper_begin */
+
 /* Calls `visit` for each of our children. Returns true if it returned true for any. */
 static bool visit_children(bool (*visit)(pid_t pid))
 {
@@ -35,7 +37,8 @@ static bool visit_children(bool (*visit)(pid_t pid))
 
 static bool kill_one(pid_t pid)
 {
-    return kill(pid, SIGKILL) == 0;
+    bool is_spared = spares_sessions && getsid(pid) != getsid(0);
+    return !is_spared && kill(pid, SIGKILL) == 0;
 }
 
 /* Kills and reaps all our children that can be killed, and theirs, which we adopt. */
@@ -76,7 +79,7 @@ static int wait_child(pid_t child, const sigset_t *taken)
     return how;
 }
 
-bool reaper_begin(int *status_r)
+bool reaper_begin(bool spares, int *status_r)
 {
     struct sigaction by_default = {.sa_handler = SIG_DFL}, before;
     sigset_t taken = signals_taken(), mask;
@@ -87,6 +90,7 @@ bool reaper_begin(int *status_r)
     pthread_sigmask(SIG_BLOCK, &taken, &mask);
     sigaction(SIGCHLD, &by_default, &before); /* or the kernel might reap for us */
     reaper = getpid();
+    spares_sessions = spares;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     pid_t child = fork();
     if (child == 0) {

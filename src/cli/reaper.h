@@ -14,10 +14,11 @@
 /*
  * Returns true in the child. Returns false in the reaper when all is over, or when the system
  * refuses the child, which is printed; *status_r is then the status to exit with: the child's, or
- * 128 plus the number of the signal that has ended it. Call it before there are threads,
+ * 128 plus the number of the signal that has ended it. With `spares`, processes that have begun a
+ * session of their own, as daemons do, are not killed. Call it before there are threads,
  * descriptors or signals_begin.
  */
-bool reaper_begin(int *status_r) MUST_USE;
+bool reaper_begin(bool spares, int *status_r) MUST_USE;
 
 /* In the child: true when the reaper has ended. */
 bool reaper_is_gone(void);

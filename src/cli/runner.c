@@ -17,6 +17,7 @@ bool runner_runs(const struct runner *runner)
 
 static void end(struct runner *runner)
 {
+    timer_clear(runner->loop, &runner->kill);
     relay_close(&runner->relay);
     runner->loop = NULL;
     runner->on_end(runner->owner, runner->how, false);
@@ -50,11 +51,18 @@ static void on_end(void *owner, int how)
     }
 }
 
+/* The grace period is over. */
+static void kill_all(void *runner)
+{
+    runner_signal(runner, SIGKILL);
+}
+
 int runner_start(struct runner *runner, struct loop *loop, char **argv,
                  const struct environment *environment)
 {
     CHECK(!runner_runs(runner));
     runner->look = (struct timer){.on_due = look, .owner = runner};
+    runner->kill = (struct timer){.on_due = kill_all, .owner = runner};
     runner->relay = (struct relay){.take = runner->take, .owner = runner->owner};
     runner->child = (struct child){.on_end = on_end,
                                    .owner = runner,
@@ -80,4 +88,13 @@ void runner_signal(struct runner *runner, int number)
         child_signal(&runner->child, number);
     else
         (void)child_signal_rest(&runner->child, number);
+}
+
+void runner_terminate(struct runner *runner, int64_t grace_ns)
+{
+    if (!runner_runs(runner))
+        return;
+    runner_signal(runner, SIGTERM);
+    runner_signal(runner, SIGCONT);
+    timer_set(runner->loop, &runner->kill, clock_mono_ns() + grace_ns);
 }

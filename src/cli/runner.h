@@ -26,6 +26,7 @@ struct runner {
     struct child child;
     struct relay relay;
     struct timer look; /* at what is left */
+    struct timer kill;
     int how;
 };
 
@@ -39,5 +40,9 @@ bool runner_runs(const struct runner *runner);
 
 /* Sends a signal to all that run. */
 void runner_signal(struct runner *runner, int number);
+
+/* Ends all that run, if anything does: sends TERM (and CONT, because it may be stopped), and KILL
+   after `grace_ns`. */
+void runner_terminate(struct runner *runner, int64_t grace_ns);
 
 #endif

@@ -49,7 +49,7 @@ struct place {
     enum state state;
     struct client client, lock;
     struct runner runner;
-    struct timer pause, renewal, kill;
+    struct timer pause, renewal;
     int64_t pause_ns; /* the next pause */
     bool is_plain;    /* the server is no counterd */
     bool must_pause;  /* before the next claim */
@@ -165,16 +165,7 @@ static void go_on(struct place *place)
 static void terminate(struct place *place)
 {
     place->is_ended = true;
-    runner_signal(&place->runner, SIGTERM);
-    runner_signal(&place->runner, SIGCONT); /* it may be stopped */
-    timer_set(loop_of(place), &place->kill,
-              clock_mono_ns() + place->work->invocation->options.grace_ns);
-}
-
-static void on_grace_over(void *owner)
-{
-    struct place *place = owner;
-    runner_signal(&place->runner, SIGKILL);
+    runner_terminate(&place->runner, place->work->invocation->options.grace_ns);
 }
 
 /* Decides what becomes of the job, and tells the server. */
@@ -386,7 +377,6 @@ static void on_command_end(void *owner, int how, bool leaves_some)
         place->is_ended = was_ended;
         return;
     }
-    timer_clear(loop_of(place), &place->kill);
     if (place->is_lost)
         go_on(place);
     else if (was_ended) /* it may say that it is done, and not be */
@@ -747,7 +737,6 @@ static int run_places(struct work *work)
                                 .runner = {.on_end = on_command_end, .owner = place},
                                 .pause = {.on_due = on_pause_over, .owner = place},
                                 .renewal = {.on_due = renew, .owner = place},
-                                .kill = {.on_due = on_grace_over, .owner = place},
                                 .pause_ns = PAUSE_MIN_NS};
         if (status == STATUS_OK)
             status = (int)begin(place);
@@ -817,7 +806,7 @@ int do_work(struct invocation *invocation)
 {
     struct work work = {.invocation = invocation, .count = invocation->options.jobs};
     int status = STATUS_USAGE;
-    if (read_tubes(&work) && read_lock(&work) && reaper_begin(&status)) {
+    if (read_tubes(&work) && read_lock(&work) && reaper_begin(false, &status)) {
         work.places = calloc(work.count, sizeof *work.places);
         if (!work.places)
             out_of_memory();

@@ -515,12 +515,48 @@ def test_what_ignores_the_end_is_killed_and_what_says_done_is_not_believed(serve
     assert sorted(fake.lines[2:]) == ["RETURN 1 fail", "RETURN 2 fail"]
 
 
-def test_a_cleaner_that_is_killed_takes_its_commands_with_it(serve):
+# Starts one process in a session of its own, and one in its group; prints their numbers and its own.
+GROUP = """
+trap '' TERM
+setsid sleep 1000 >/dev/null 2>&1 & daemon=$!
+until kill -s 0 -- -$daemon 2>/dev/null; do sleep 0.01; done
+sleep 1000 & echo $daemon $! $$
+%s
+"""
+
+
+def is_running(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as f:
+            return f.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.parametrize("which", ["first", "second"])
+def test_a_cleaner_that_is_killed_takes_its_commands_with_it(serve, which):
     fake = serve(clean_server("a"))
-    with ctl.Running(*fake.at, "clean", "db", "--", "sh", "-c", "echo $$; exec sleep 1000") as running:
-        pid = int(running.line())
-        running.signal(signal.SIGKILL)
-        wire.poll(lambda: not os.path.exists("/proc/%d/fd/0" % pid), "the command has ended")
+    with ctl.Running(*fake.at, "clean", "db", "--", "sh", "-c", GROUP % "wait") as running:
+        daemon, *pids = map(int, running.line().split())
+        pid = running.pid
+        if which == "second":
+            with open("/proc/%d/task/%d/children" % (pid, pid)) as children:
+                pid = int(children.read())
+        os.kill(pid, signal.SIGKILL)
+        wire.poll(lambda: not any(map(is_running, pids)), "all of the group have ended")
+        assert is_running(daemon)
+        os.kill(daemon, signal.SIGKILL)
+
+
+def test_what_a_command_leaves_in_its_group_ends_before_the_member_is_returned(serve):
+    fake = serve(clean_server("a"))
+    with ctl.Running(*fake.at, "clean", "db", "--grace", "0", "--", "sh", "-c", GROUP % "exit 0") as running:
+        daemon, *pids = map(int, running.line().split())
+        assert fake.wait_lines(2)[1] == "RETURN 1"
+        assert not any(map(is_running, pids))
+        assert ended(running).status == 128 + signal.SIGTERM
+        assert is_running(daemon)
+        os.kill(daemon, signal.SIGKILL)
 
 
 def test_a_lost_connection_ends_the_command_and_is_made_again(serve):
