@@ -225,7 +225,7 @@ static bool on_listed(void *owner, const void *given)
         job->id = reply->id;
         job->try = reply->try;
         job->state = reply->state;
-        text_clear(&job->body);
+        text_free(&job->body); /* the next page may have its bytes elsewhere */
         text_add(&job->body, answer->body.data, answer->body.len);
     } else {
         return refused(work, work->words[0], answer);

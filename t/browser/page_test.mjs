@@ -744,11 +744,12 @@ test('jobs that cannot be written are the first thing said', async () => {
         const response = await route.fetch();
         const json = await response.json();
         Object.assign(json.resources['job store'], {enabled: true, failing: fails, file_bytes: 4096});
+        json.resources.tubes.draining = fails;
         await route.fulfill({response, json});
     });
     await reads('#verdict-level', 'Jobs cannot be written', 'the verdict');
     await reads('#verdict-text', /^New jobs are refused; the log says why/, 'text');
-    await reads('#tubes-note', /Their file has 4.00.KiB\.$/, 'the note');
+    await reads('#tubes-note', /Their file has 4.00.KiB\. They are being drained: no/, 'the note');
     await fullShot('store-fails');
     fails = false;
     await reads('#verdict-level', /^(?!Jobs cannot be written)/, 'the end of it');
