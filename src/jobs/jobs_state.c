@@ -514,11 +514,15 @@ static void restore_named(struct jobs_client *client, struct record_reader *r)
         return;
     }
     client->named_room = count;
+    jobs->claims++;
     for (uint32_t n = 0; n < count && record_ok(r); n++) {
         struct tube *tube = get_tube(jobs, r);
-        if (tube)
-            client->named[client->named_count++] =
-                (struct tube_watch){.tube = tube, .client = client};
+        if (tube && tube->named == jobs->claims)
+            record_refuse(r, "a wait names a tube twice");
+        if (!record_ok(r))
+            return;
+        tube->named = jobs->claims;
+        client->named[client->named_count++] = (struct tube_watch){.tube = tube, .client = client};
     }
 }
 

@@ -554,6 +554,49 @@ TEST(clears_are_counted_anew)
     end();
 }
 
+TEST(a_restored_wait_names_each_tube_once)
+{
+    begin();
+    struct bytes tubes[] = {bytes_of("name1"), bytes_of("name2")};
+    struct job_claim_request request = {
+        .tubes = tubes, .tube_count = 2, .count = 1, .timeout_ns = 1, .answer_max = SIZE_MAX};
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    struct job_view view;
+    struct record_reader r, section;
+    size_t count;
+    uint32_t kind;
+    int fd = memfd_create("client", MFD_CLOEXEC);
+    ck_assert(fd >= 0);
+    ck_assert(jobs_claim(client, &request, &view, &count, reason, now) == JOBS_WAITS);
+    record_writer_init(&writer, fd);
+    record_begin(&writer, 1);
+    jobs_client_save(client, &writer);
+    record_end(&writer);
+    jobs_client_end(client, now, &effects);
+    ck_assert(record_finish(&writer) && record_map(&r, fd));
+    uint8_t *bytes = malloc(r.len);
+    size_t len = r.len;
+    ck_assert(bytes != NULL);
+    memcpy(bytes, r.data, len);
+    record_unmap(&r);
+    ck_assert(close(fd) == 0);
+    for (unsigned damaged = 0; damaged < 2; damaged++) {
+        record_reader_init(&r, bytes, len);
+        ck_assert(record_enter(&r, &kind, &section));
+        client = jobs_client_restore(jobs, 1, NULL, &section);
+        ck_assert(damaged ? client == NULL && strstr(r.why, "twice") : client != NULL);
+        if (client)
+            jobs_client_end(client, now, &effects);
+        uint8_t *second = memmem(bytes, len, "name2", 5);
+        ck_assert(damaged || second);
+        if (second)
+            second[4] = '1';
+    }
+    free(bytes);
+    jobs_free(&jobs);
+}
+END_TEST
+
 TEST(an_upgrade_goes_on_with_a_clear)
 {
     begin();
@@ -682,6 +725,7 @@ static const struct unit_test tests[] = {
     UNIT(a_clear_of_all_has_jobs_that_only_change_their_state),
     UNIT(a_clear_of_reserved_jobs_leaves_new_reservations),
     UNIT(clears_are_counted_anew),
+    UNIT(a_restored_wait_names_each_tube_once),
     UNIT(an_upgrade_goes_on_with_a_clear),
     UNIT(a_tube_serves_its_line_in_steps),
     UNIT(a_list_searches_once_for_each_job_and_lets_others_in_between),
