@@ -128,14 +128,14 @@ static json_t *protocol_of(const struct admin_config *config, const struct servi
     const struct seen *seen = service->row->seen;
     const struct protocol *protocol = &service->protocol;
     json_t *listeners = listeners_of(config, protocol);
-    json_t *object =
-        json_pack("{s:s, s:b, s:o, s:o, s:{s:I, s:I}, s:o, s:I, s:o, s:o, s:o}", "name",
-                  service_name(service), "enabled", json_array_size(listeners) > 0, "listeners",
-                  listeners, "connections", connections_of(protocol), "bytes", "received",
-                  (json_int_t)service_received(service), "sent", (json_int_t)service_sent(service),
-                  "requests", requests_of(service), "waiting", (json_int_t)service_waiting(service),
-                  "waits", waits_of(service), "holds", times_of(service, SERVICE_HOLDS), "answers",
-                  times_of(service, SERVICE_ANSWERS));
+    json_t *object = json_pack(
+        "{s:s, s:b, s:o, s:o, s:{s:I, s:I}, s:o, s:I, s:I, s:o, s:o, s:o}", "name",
+        service_name(service), "enabled", json_array_size(listeners) > 0, "listeners", listeners,
+        "connections", connections_of(protocol), "bytes", "received",
+        (json_int_t)service_received(service), "sent", (json_int_t)service_sent(service),
+        "requests", requests_of(service), "refused", (json_int_t)service_refused(service),
+        "waiting", (json_int_t)service_waiting(service), "waits", waits_of(service), "holds",
+        times_of(service, SERVICE_HOLDS), "answers", times_of(service, SERVICE_ANSWERS));
     if (seen && seen->statistics)
         json_put(&object, "own", statistics_of(config->services, seen, now));
     return object;

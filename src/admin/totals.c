@@ -14,24 +14,13 @@ static void add_times(struct totals *t, const struct service *service)
 
 static void add_service(struct totals *t, const struct service *service)
 {
-    const struct service_row *row = service->row;
-    uint64_t counts[MEANS_COUNT] = {0};
-    for (unsigned v = 0; v < service->verbs; v++) {
-        for (unsigned o = 0; o < service->outcomes; o++)
-            counts[row->meaning ? row->meaning(v, o) : MEANS_OTHER] +=
-                service_requests(service, v, o);
-    }
     struct buckets_sum timed_out;
     service_waits(service, WAITED_TIMED_OUT, &timed_out);
-    uint64_t late = buckets_sum_count(&timed_out);
-    t->timed_out += late;
-    /* The two are not counted at the same moment. */
-    t->refused += counts[MEANS_TIMED_OUT] > late ? counts[MEANS_TIMED_OUT] - late : 0;
+    t->requests += service_answered(service);
+    t->granted += service_meaning(service, MEANS_GRANTED);
+    t->refused += service_refused(service);
+    t->timed_out += buckets_sum_count(&timed_out);
     add_times(t, service);
-    for (unsigned i = 0; i < MEANS_COUNT; i++)
-        t->requests += counts[i];
-    t->granted += counts[MEANS_GRANTED];
-    t->refused += counts[MEANS_REFUSED];
     t->waiting += service_waiting(service);
     t->connections += atomic_load_explicit(&service->protocol.connections, memory_order_relaxed);
 }

@@ -14,7 +14,7 @@ struct totals {
     /* Since the start: */
     uint64_t requests;
     uint64_t granted;   /* locks, and acquisitions of units */
-    uint64_t refused;   /* at once: no free unit, a full queue, too many locks */
+    uint64_t refused;   /* at once (service_refused) */
     uint64_t timed_out; /* waits */
     uint64_t busy_ns;   /* of all workers */
     /* Their longest times are those since the totals before. */

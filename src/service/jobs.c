@@ -552,9 +552,7 @@ static enum meaning meaning_of(unsigned verb, unsigned outcome)
     case JOB_OUTCOME_DRAINING:
     case JOB_OUTCOME_OUT_OF_MEMORY:
         return MEANS_REFUSED;
-    case JOB_OUTCOME_TIMED_OUT:
-        return MEANS_TIMED_OUT;
-    default:
+    default: /* TIMED_OUT: there was no work */
         return MEANS_OTHER;
     }
 }

@@ -288,6 +288,7 @@ static void do_acquire(struct conn *conn, const struct pc_request *req, uint64_t
         reply(conn, verb, PC_REPLY_QUEUE_FULL);
         break;
     case TABLE_BUSY:
+        tally_add(&service_counts(conn)->busy, 1);
         reply(conn, verb, PC_REPLY_TIMEOUT);
         break;
     case TABLE_NO_MEMORY:
@@ -697,16 +698,15 @@ static const char *const outcomes[OUTCOME_COUNT + 1] = {
 
 static enum meaning meaning_of(unsigned verb, unsigned outcome)
 {
-    (void)verb;
+    bool is_lock = verb == VERB_ACQ4ANY || verb == VERB_ACQ4ME; /* pools count their own */
     switch ((enum pc_outcome)outcome) {
     case OUTCOME_LOCKED:
     case OUTCOME_TAKEN:
         return MEANS_GRANTED;
     case OUTCOME_QUEUE_FULL:
-    case OUTCOME_LOCK_HELD:
-        return MEANS_REFUSED;
+        return is_lock ? MEANS_REFUSED : MEANS_OTHER;
     case OUTCOME_TIMEOUT:
-        return MEANS_TIMED_OUT;
+        return is_lock ? MEANS_TIMED_OUT : MEANS_OTHER;
     default:
         return MEANS_OTHER;
     }

@@ -174,6 +174,26 @@ uint64_t service_answered(const struct service *service)
     return sum;
 }
 
+uint64_t service_meaning(const struct service *service, enum meaning meaning)
+{
+    uint64_t sum = 0;
+    for (unsigned v = 0; v < service->verbs; v++) {
+        for (unsigned o = 0; o < service->outcomes; o++) {
+            if (service->row->meaning && service->row->meaning(v, o) == meaning)
+                sum += service_requests(service, v, o);
+        }
+    }
+    return sum;
+}
+
+uint64_t service_refused(const struct service *service)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < workers_of(service); i++)
+        sum += tally_get(&service_counts_of(service, i)->busy);
+    return sum + service_meaning(service, MEANS_REFUSED);
+}
+
 uint64_t service_waiting(const struct service *service)
 {
     uint64_t sum = 0;

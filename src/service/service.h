@@ -177,7 +177,8 @@ const char *waited_word(enum waited how);
 
 /* Counters of one worker for one protocol. */
 struct service_counts {
-    tally waiting;                        /* clients that are waiting now */
+    tally waiting; /* clients that are waiting now */
+    tally busy;    /* requests refused at once with MEANS_TIMED_OUT; the record need not have it */
     struct histogram waits[WAITED_COUNT]; /* times of waits that have ended */
     struct histogram holds;               /* how long units were held */
     tally requests[];                     /* answered requests: for each verb, by outcome */
@@ -205,8 +206,8 @@ struct service_row {
     struct protocol_row protocol; /* the constants of the protocol (net/protocol.h) */
     const char *const *verbs;     /* words for metrics, NULL after the last */
     const char *const *outcomes;  /* the same */
-    /* The meaning of an outcome of a verb. MEANS_TIMED_OUT also covers a wait with a timeout of 0.
-     * NULL: MEANS_OTHER for all. */
+    /* The meaning of an outcome of a verb. MEANS_TIMED_OUT also covers a wait with a timeout of 0,
+     * which the service counts as `busy`. NULL: MEANS_OTHER for all. */
     enum meaning (*meaning)(unsigned verb, unsigned outcome);
     size_t own_size; /* of one worker's `own`: a multiple of a cache line, so that none is shared */
     /* One worker's tally or sum of times number `i`, in the order of the record; they return NULL
@@ -250,8 +251,13 @@ static inline const char *service_name(const struct service *service)
 
 /* The number of requests with this verb and outcome (numbers as in struct service_row). */
 uint64_t service_requests(const struct service *service, unsigned verb, unsigned outcome);
+/* The number of requests with outcomes that mean this. */
+uint64_t service_meaning(const struct service *service, enum meaning meaning);
 /* The number of answered requests. */
 uint64_t service_answered(const struct service *service);
+/* The number of requests that were refused at once, for want of a free unit, of a place in the
+ * queue or of room for a job: the only definition of "refused" for people. */
+uint64_t service_refused(const struct service *service);
 /* The number of clients that are waiting now. */
 uint64_t service_waiting(const struct service *service);
 /* Times: how long waits took that ended in this way, how long units were held, how long answers

@@ -63,6 +63,14 @@ static void locked(struct conn *conn, const struct shared_way *was, struct holdi
     poolcounter_reply_later(conn, verb_of_link(was), PC_REPLY_LOCKED);
 }
 
+/* No unit was free. */
+static void busy(struct conn *conn, const struct shared_way *was)
+{
+    if (was->pending) /* it has not waited */
+        tally_add(&service_counts(conn)->busy, 1);
+    finish(conn, was, WAITED_TIMED_OUT, PC_REPLY_TIMEOUT);
+}
+
 static struct acquire acquire_of(const struct shared_ask *ask)
 {
     return (struct acquire){
@@ -114,7 +122,7 @@ static void ask_table(struct conn *conn, struct shared_ask *ask, const struct sh
         finish(conn, was, WAITED_CANCELLED, PC_REPLY_QUEUE_FULL);
         break;
     case TABLE_BUSY:
-        finish(conn, was, WAITED_TIMED_OUT, PC_REPLY_TIMEOUT);
+        busy(conn, was);
         break;
     default:
         s->waiter = NULL;
@@ -143,7 +151,7 @@ static void refused(struct conn *conn, struct shared_ask *ask, const struct shar
         finish(conn, was, WAITED_CANCELLED, PC_REPLY_OUT_OF_MEMORY);
         break;
     default: /* BUSY */
-        finish(conn, was, WAITED_TIMED_OUT, PC_REPLY_TIMEOUT);
+        busy(conn, was);
     }
     free(ask);
 }

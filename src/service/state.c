@@ -395,6 +395,12 @@ static bool restore_protocol(struct services *s, struct record_reader *r)
         record_refuse(r, "the number of wait histograms is wrong");
     for (unsigned i = SERVICE_WAITS; i < SERVICE_TIMES; i++)
         restore_buckets(service, i, r);
+    /* What got the answer of a wait that timed out, without a wait. */
+    uint64_t all = service_meaning(service, MEANS_TIMED_OUT);
+    struct buckets_sum waited;
+    service_waits(service, WAITED_TIMED_OUT, &waited);
+    if (all > buckets_sum_count(&waited))
+        tally_add(&service_counts_of(service, 0)->busy, all - buckets_sum_count(&waited));
     restore_own(service, r);
     record_leave(r);
     return record_ok(r);

@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import subprocess
+import urllib.request
 
 import tap
 import pytest
@@ -626,6 +627,10 @@ def test_one_frame_of_the_daemon(real):
         answer, status = ctl.run_json(*real.ctl, "top", "--once", "--json")
         assert status == 0 and set(answer) == {"stats", "history", "contended", "pools", "tubes"}
         assert len(answer["history"]["series"]["requests"]) == 600
+        metrics = urllib.request.urlopen("http://%s/metrics" % ctl.at(real.admin), timeout=30).read().decode()
+        refused = {p["name"]: p["refused"] for p in answer["stats"]["protocols"]}
+        assert refused["poolcounter"] >= 1
+        assert 'counterd_refused_total{protocol="poolcounter"} %d\n' % refused["poolcounter"] in metrics
 
 
 def test_top_shows_percentiles_that_no_wait_exceeds(real):

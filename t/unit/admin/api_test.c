@@ -534,7 +534,7 @@ END_TEST
     "'write_timeout':0,'memory':0,'shutdown':0,'refused':0,'killed':0,'denied':0,"                 \
     "'per_source':0,'handshake':0,'upgrade':0,'unfinished':0,'records':0}},"                       \
     "'bytes':{'received':1,'sent':2},"                                                             \
-    "'requests':[{'verb':'','outcome':'','count':7}],'waiting':2,"                                 \
+    "'requests':[{'verb':'','outcome':'','count':7}],'refused':6,'waiting':2,"                     \
     "'waits':{'granted':" DURATION ",'done':" DURATION ",'timed_out':" DURATION                    \
     ",'cancelled':" DURATION "},'holds':" DURATION ",'answers':" DURATION "}],"                    \
     "'workers':[{'worker':0,'connections':5,'busy_seconds':1.5,'cpu_seconds':1.5}],"               \
@@ -646,6 +646,41 @@ TEST(stats_have_sums_of_centuries)
     json_t *json = get_json("/api/v1/stats");
     ck_assert_double_eq_tol(number_at(json, "protocols.0.holds.sum_seconds"), 36893488147.4, 0.1);
     json_decref(json);
+    finish();
+}
+END_TEST
+
+/* Waits that time out, and requests for members or jobs that find none, are not refused. */
+TEST(refused_is_one_number)
+{
+    begin(1, NULL);
+    allow_pools();
+    int a = text_connect(), b = text_connect();
+    text_say(a, "ACQ4ME k 1 9 0", "LOCKED");
+    text_say(b, "ACQ4ME k 1 9 0", "TIMEOUT");
+    text_say(b, "ACQ4ANY k 1 9", "TIMEOUT");
+    text_say(b, "ACQ4ME k 1 1 0.01", "QUEUE_FULL");
+    text_say(b, "ACQ4ME k 1 9 0.01", "TIMEOUT");
+    text_say(a, "POOL ADD db", "OK");
+    text_say(b, "TAKE db 0.01 for=clean", "TIMEOUT");
+    text_say(b, "TAKE db", "TIMEOUT");
+    json_t *json = get_json("/api/v1/stats");
+    ck_assert_int_eq((int)number_at(json, "protocols.0.refused"), 3);
+    ck_assert_int_eq((int)number_at(json, "protocols.1.refused"), 0);
+    json_decref(json);
+    json = get_json("/api/v1/contended?by=refused");
+    double of_name = number_at(json, "names.0.refused_per_second"); /* 3 ln(2) / 60 s */
+    ck_assert_double_eq_tol(of_name, 3 * 0.01155, 0.25 * 0.01155);
+    json_decref(json);
+    struct http_reply r = http_ask(where, "GET", "/metrics", "");
+    ck_assert_ptr_nonnull(strstr(r.body, "\ncounterd_refused_total{protocol=\"poolcounter\"} 3\n"));
+    ck_assert_ptr_nonnull(strstr(r.body, "\ncounterd_refused_total{protocol=\"counter\"} 0\n"));
+    reply_free(&r);
+    struct totals totals;
+    totals_take(&totals, services, clock_now());
+    ck_assert(totals.refused == 3 && totals.timed_out == 1 && totals.granted == 1);
+    close(a);
+    close(b);
     finish();
 }
 END_TEST
@@ -1422,6 +1457,7 @@ static const struct unit_test tests[] = {
     UNIT(log_level_is_told_and_set),
     UNIT(stats_are_as_agreed_and_true),
     UNIT(stats_have_sums_of_centuries),
+    UNIT(refused_is_one_number),
     UNIT(history_has_what_happened_second_by_second),
     UNIT(names_of_any_bytes_are_listed_and_found),
     UNIT(pages_have_every_name_once),

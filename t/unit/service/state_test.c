@@ -362,6 +362,7 @@ static void compare_counts(const struct world *a, const struct world *b)
                 REQUIRE(service_requests(of_a, v, o) == service_requests(of_b, v, o));
         }
         REQUIRE(service_waiting(of_a) == service_waiting(of_b));
+        REQUIRE(service_refused(of_a) == service_refused(of_b));
         REQUIRE(service_sent(of_a) == service_sent(of_b));
         REQUIRE(service_received(of_a) == service_received(of_b));
         for (unsigned how = 0; how < WAITED_COUNT; how++) {
