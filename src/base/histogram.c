@@ -5,7 +5,7 @@
 
 static void raise_to(tally *most, uint64_t number)
 {
-    if (unlikely(tally_get(most) < number))
+    if (tally_get(most) < number)
         atomic_store_explicit(most, number, memory_order_relaxed);
 }
 
@@ -13,9 +13,11 @@ void histogram_add(struct histogram *h, int64_t ns, uint64_t times)
 {
     uint64_t length = ns > 0 ? (uint64_t)ns : 0;
     buckets_add(&h->buckets, ns, times);
-    raise_to(&h->longest_ns, length);
-    raise_to(&h->latest_ns, length);
     tally_add(&h->counts[log_linear_class(length, HISTOGRAM_BITS)], times);
+    if (unlikely(tally_get(&h->latest_ns) < length)) {
+        raise_to(&h->latest_ns, length);
+        raise_to(&h->longest_ns, length); /* it is at least as long as the latest */
+    }
 }
 
 void histogram_add_sum(struct histogram *h, const struct histogram_sum *sum)
