@@ -368,13 +368,6 @@ static int compare_waiters(const struct tree_node *a, const struct tree_node *b)
     return x->waiter->ask.seq < y->waiter->ask.seq ? -1 : 1;
 }
 
-static int compare_users(const struct tree_node *a, const struct tree_node *b)
-{
-    const struct pool_place *x = item_of(a, struct pool_place, by_use);
-    const struct pool_place *y = item_of(b, struct pool_place, by_use);
-    return x->waiter->ask.seq < y->waiter->ask.seq ? -1 : 1;
-}
-
 static void init_pool(struct pool *pool)
 {
     struct pools *pools = pool->pools;
@@ -383,8 +376,8 @@ static void init_pool(struct pool *pool)
     tree_init(&pool->free, compare_places, seed + 1);
     tree_init(&pool->dirty, compare_places, seed + 2);
     tree_init(&pool->checks, compare_checks, seed + 3);
-    tree_init(&pool->waiters, compare_waiters, seed + 4);
-    tree_init(&pool->users, compare_users, seed + 5 + 2 * POOL_FOR_COUNT);
+    tree_init(&pool->users, compare_waiters, seed + 4);
+    tree_init(&pool->others, compare_waiters, seed + 5 + 2 * POOL_FOR_COUNT);
     for (unsigned i = 0; i < POOL_FOR_COUNT; i++) {
         for (unsigned k = 0; k < CLASS_CHOOSY; k++)
             tree_init(&pool->classes[i][k], pool_compare_places, seed + 5 + 2 * i + k);

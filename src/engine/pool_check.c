@@ -123,39 +123,51 @@ static bool fits(struct pool_place *place)
     return false;
 }
 
-/* No waiter that fits waits. */
-static void check_waits(struct pool *pool)
+/* How many waiters check_line has seen. */
+struct seen {
+    uint32_t use, other, awaited, guests;
+};
+
+/* No waiter of the line that fits waits. */
+static void check_line(const struct pool *pool, const struct tree *line, struct seen *seen)
 {
-    uint32_t use = 0, other = 0, awaited = 0, guests = 0, choosy = 0, users = 0;
-    uint64_t before = 0;
-    for (struct tree_node *n = tree_first(&pool->waiters); n; n = tree_next(n)) {
+    check_tree(line, UINT32_MAX);
+    for (struct tree_node *n = tree_first(line); n; n = tree_next(n)) {
         struct pool_place *place = item_of(n, struct pool_place, by_age);
         const struct pool_waiter *w = place->waiter;
+        bool is_use = w->ask.what == POOL_FOR_USE;
         CHECK(place->pool == pool && w->state == WAIT_IN_LINE && w->client->waiter == w);
         CHECK(!w->client->ended && place->unit && !ring_has(&place->of_retries));
-        CHECK(tree_has(&place->by_use) == (w->ask.what == POOL_FOR_USE));
-        users += w->ask.what == POOL_FOR_USE;
+        CHECK(line == (is_use ? &pool->users : &pool->others));
         CHECK(tree_has(&place->by_class) == (w->class != CLASS_CHOOSY));
         CHECK(ring_has(&place->of_choosy) == (w->class == CLASS_CHOOSY));
         CHECK(!place->guest || w->asking);
         if (w->class != CLASS_CHOOSY)
             CHECK(!fits(place) || pool_is_behind(place));
-        guests += place->guest;
-        use += !place->guest && w->ask.what == POOL_FOR_USE;
-        other += !place->guest && w->ask.what != POOL_FOR_USE;
-        awaited += !place->guest && w->ask.what == POOL_FOR_USE ? w->ask.count : 0;
+        seen->guests += place->guest;
+        seen->use += !place->guest && is_use;
+        seen->other += !place->guest && !is_use;
+        seen->awaited += !place->guest && is_use ? w->ask.count : 0;
     }
+}
+
+static void check_waits(struct pool *pool)
+{
+    struct seen seen = {0};
+    uint32_t choosy = 0;
+    uint64_t before = 0;
+    check_line(pool, &pool->users, &seen);
+    check_line(pool, &pool->others, &seen);
     for (struct pool_place *p = pool_first_choosy(pool); p; p = pool_next_choosy(p), choosy++) {
         CHECK(p->waiter->ask.seq > before);
         before = p->waiter->ask.seq;
         check_left(p);
         check_choosy(p);
     }
-    CHECK(use == pool->waiting_use && other == pool->waiting_other && guests == pool->guests);
-    CHECK(awaited == pool->awaited && choosy == pool->choosy_count && !pool->unsettled);
-    CHECK(!pool->draining || use + other + guests == 0);
-    check_tree(&pool->waiters, use + other + guests);
-    check_tree(&pool->users, users);
+    CHECK(seen.use == pool->waiting_use && seen.other == pool->waiting_other);
+    CHECK(seen.guests == pool->guests && seen.awaited == pool->awaited);
+    CHECK(choosy == pool->choosy_count && !pool->unsettled);
+    CHECK(!pool->draining || seen.use + seen.other + seen.guests == 0);
     for (unsigned i = 0; i < POOL_FOR_COUNT; i++) {
         for (unsigned k = 0; k < CLASS_CHOOSY; k++)
             check_tree(&pool->classes[i][k], UINT32_MAX);

@@ -160,8 +160,7 @@ enum pool_stage { STAGE_NEW, STAGE_LOOKS, STAGE_DONE };
 struct pool_place {
     struct pool_waiter *waiter;
     struct pool *pool;         /* counted in its `refs`; NULL: left for good */
-    struct tree_node by_age;   /* in pool->waiters, while in line */
-    struct tree_node by_use;   /* in pool->users, the same, of POOL_FOR_USE */
+    struct tree_node by_age;   /* in pool->users or others, while in line */
     struct tree_node by_class; /* in pool->classes, unless it is choosy */
     struct ring of_retries;    /* in pool->retries */
     struct holding *unit;      /* reserved */
@@ -275,8 +274,9 @@ struct pool {
     uint32_t doomed;    /* held ones that go or stop when their holds end */
     uint32_t shrinking; /* of these, how many have THEN_SHRINK */
 
-    struct tree waiters; /* struct pool_place, by age */
-    struct tree users;   /* those for use, by age: others may wait for work, and are no queue */
+    struct tree users; /* struct pool_place for use, by age */
+    struct tree
+        others; /* the same for checks and cleaning: they may wait for work, and are no queue */
     /* The same, but for choosy ones: by age; and CLASS_NAMED by member and age. */
     struct tree classes[POOL_FOR_COUNT][CLASS_CHOOSY];
     struct ring choosy; /* choosy ones, by age */

@@ -19,9 +19,14 @@ static int compare_member(const struct tree_node *node, const void *name)
                          *(const struct bytes *)name);
 }
 
+static uint64_t seq_of(const struct tree_node *node)
+{
+    return item_of(node, struct pool_place, by_age)->waiter->ask.seq;
+}
+
 static int compare_seq(const struct tree_node *node, const void *seq)
 {
-    uint64_t a = item_of(node, struct pool_place, by_age)->waiter->ask.seq;
+    uint64_t a = seq_of(node);
     uint64_t b = *(const uint64_t *)seq;
     return (a > b) - (a < b);
 }
@@ -49,7 +54,7 @@ static void describe(const struct pool *pool, struct moment now, struct pool_ent
     const struct tree_node *oldest = tree_first(&pool->users);
     if (oldest)
         entry_r->oldest_wait_ns =
-            now.mono_ns - item_of(oldest, struct pool_place, by_use)->waiter->since_ns;
+            now.mono_ns - item_of(oldest, struct pool_place, by_age)->waiter->since_ns;
     const struct ring *held = ring_first(&pool->held);
     if (held)
         entry_r->longest_hold_ns = now.mono_ns - item_of(held, struct pool_hold, of_pool)->since_ns;
@@ -155,9 +160,12 @@ bool pool_show_waiters(struct pools *pools, struct bytes name, uint64_t after, u
     uint64_t from = after + 1;
     lock_acquire(&pools->lock);
     struct pool *pool = pool_find(pools, name);
-    struct tree_node *n = pool ? tree_from(&pool->waiters, &from, compare_seq) : NULL;
-    for (; n && budget > 0; budget--, n = tree_next(n)) {
-        const struct pool_waiter *w = item_of(n, struct pool_place, by_age)->waiter;
+    struct tree_node *user = pool ? tree_from(&pool->users, &from, compare_seq) : NULL;
+    struct tree_node *other = pool ? tree_from(&pool->others, &from, compare_seq) : NULL;
+    for (; (user || other) && budget > 0; budget--) {
+        struct tree_node **older =
+            !other || (user && seq_of(user) < seq_of(other)) ? &user : &other;
+        const struct pool_waiter *w = item_of(*older, struct pool_place, by_age)->waiter;
         const struct pool_hold *hold = item_of(w->holds.next, struct pool_hold, of_client);
         struct pool_waiter_entry entry = {
             .seq = w->ask.seq,
@@ -174,9 +182,10 @@ bool pool_show_waiters(struct pools *pools, struct bytes name, uint64_t after, u
         };
         if (!visit(arg, &entry))
             break;
+        *older = tree_next(*older);
     }
     lock_release(&pools->lock);
-    return !n;
+    return !user && !other;
 }
 
 /* Returns false when the visitor ends it. */

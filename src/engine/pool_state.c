@@ -762,6 +762,16 @@ static void order_members(struct record_reader *r, struct pool *pool)
     free(list);
 }
 
+/* Waits for named members are looked at again. */
+static void retry_named(struct pool *pool, const struct tree *line)
+{
+    for (struct tree_node *n = tree_first(line); n; n = tree_next(n)) {
+        struct pool_place *place = item_of(n, struct pool_place, by_age);
+        if (place->waiter->class == CLASS_NAMED)
+            ring_add(&pool->retries, &place->of_retries);
+    }
+}
+
 /* Checks that each member has whom its state needs, and counts what only that shows. */
 static void check_members(struct record_reader *r, struct pool *pool)
 {
@@ -774,11 +784,8 @@ static void check_members(struct record_reader *r, struct pool *pool)
         if (record_ok(r) && pool_is_joined(pool))
             pool_set_lifetime(m);
     }
-    for (struct tree_node *n = tree_first(&pool->waiters); n; n = tree_next(n)) {
-        struct pool_place *place = item_of(n, struct pool_place, by_age);
-        if (place->waiter->class == CLASS_NAMED)
-            ring_add(&pool->retries, &place->of_retries);
-    }
+    retry_named(pool, &pool->users);
+    retry_named(pool, &pool->others);
     pool_find_short(pool);
     pool_serve_later(pool); /* the limits may be others now, and time has passed */
     pool_share_later(pool);

@@ -261,13 +261,17 @@ static void count_place(const struct pool_place *place, int more)
     pool->pools->waiting_count += (uint64_t)more;
 }
 
+/* Where those of its pool are that wait as this one does, by age. */
+static struct tree *line_of(const struct pool_place *place)
+{
+    return place->waiter->ask.what == POOL_FOR_USE ? &place->pool->users : &place->pool->others;
+}
+
 static void enter_line(struct pool_place *place)
 {
     struct pool *pool = place->pool;
     struct pool_waiter *w = place->waiter;
-    tree_add(&pool->waiters, &place->by_age);
-    if (w->ask.what == POOL_FOR_USE)
-        tree_add(&pool->users, &place->by_use);
+    tree_add(line_of(place), &place->by_age);
     if (w->class == CLASS_CHOOSY)
         pool_fit_enter(place);
     else
@@ -280,9 +284,7 @@ static void leave_line(struct pool_place *place)
 {
     struct pool *pool = place->pool;
     struct pool_waiter *w = place->waiter;
-    tree_remove(&pool->waiters, &place->by_age);
-    if (w->ask.what == POOL_FOR_USE)
-        tree_remove(&pool->users, &place->by_use);
+    tree_remove(line_of(place), &place->by_age);
     ring_remove(&place->of_retries);
     if (w->class == CLASS_CHOOSY)
         pool_fit_leave(place);
@@ -516,7 +518,7 @@ static struct pool_place *next_for(struct pool_member *m, enum pool_for what)
 void pool_serve_member(struct pool_member *m)
 {
     struct pool *pool = m->pool;
-    if (likely(!tree_first(&pool->waiters)))
+    if (likely(!tree_first(&pool->users) && !tree_first(&pool->others)))
         return;
     pool_expire(pool);
     pool_fit_settle(pool);
@@ -575,11 +577,9 @@ static void refuse(struct pool *pool, bool use, uint32_t max, enum pool_status w
     struct tree_node *next;
     if (*waiting <= max)
         return;
-    for (struct tree_node *n = tree_first(&pool->waiters); n; n = next) {
+    for (struct tree_node *n = tree_first(use ? &pool->users : &pool->others); n; n = next) {
         struct pool_place *place = place_by_age(n);
         next = tree_next(n);
-        if ((place->waiter->ask.what == POOL_FOR_USE) != use)
-            continue;
         if (place->guest)
             continue; /* it will not wait */
         if (keep > 0)
@@ -593,11 +593,11 @@ void pool_refuse(struct pool *pool, uint32_t use, uint32_t other, enum pool_stat
 {
     refuse(pool, true, use, why);
     refuse(pool, false, other, why);
-    struct tree_node *next;
-    for (struct tree_node *n = tree_first(&pool->waiters); n && pool->draining; n = next) {
-        next = tree_next(n);
-        refuse_place(place_by_age(n), why); /* guests */
-    }
+    struct tree_node *guest;
+    while (pool->draining && (guest = tree_first(&pool->users)))
+        refuse_place(place_by_age(guest), why);
+    while (pool->draining && (guest = tree_first(&pool->others)))
+        refuse_place(place_by_age(guest), why);
 }
 
 void pool_wait_drop(struct pool_client *client)
