@@ -1408,7 +1408,7 @@ test('jobs without a worker, and jobs that were given up, are not all clear', as
     const ids = [];
     while (ids.length < 1000) ids.push((await c.answer()).slice('INSERTED '.length));
     await verdictIs('bad', 'Jobs without a worker', 'idle');
-    await reads('#verdict-text', /^1,000 jobs are ready, the oldest for .*, and nobody takes any\. /, 'what to do');
+    await reads('#verdict-text', /^1,000 jobs are ready, the first of them was put .* ago, and nobody takes any\. /, 'what to do');
     await verdictShots('unworked');
     await page.locator('#verdict-head a').click();
     await reads('#tube-head', 'idle', 'its link leads to the tube');

@@ -176,9 +176,9 @@ function judgeUnworked(tubes, seenOf, now) {
             tubePlace(t),
             sentences(
                 plural(n, 'job is', 'jobs are') +
-                    ' ready, the oldest for ' +
+                    ' ready, the first of them was put ' +
                     longTime(t.oldest_ready_seconds) +
-                    ', and nobody takes any. Start workers for this tube.',
+                    ' ago, and nobody takes any. Start workers for this tube.',
                 andOthers(found.others, 'other tube', 'other tubes'),
             ),
         ),
@@ -273,7 +273,7 @@ function judgeDraining({tubes: all}) {
             'draining',
             'No new jobs are taken',
             onPage('Job queues', 'tubes-head'),
-            'They are being drained: puts are answered with DRAINING. To take jobs again: counterctl jobs drain --off.',
+            'They are being drained: puts are answered with DRAINING. To take jobs again, unless the daemon is about to end: counterctl jobs drain --off.',
         ),
     ];
 }
@@ -376,7 +376,7 @@ function judgeLimits({stats}) {
             'Memory of names is nearly full',
             onPage('Memory', 'memory-head'),
             part(used, limit) +
-                ' are used. New names are refused when it is full: raise memory.limit, or find out which clients make so many names.',
+                ' are used. New names are refused when it is full: raise counter.memory_limit, or find out which clients make so many names.',
         ),
         ...(tubes
             ? near(

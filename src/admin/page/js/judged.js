@@ -49,8 +49,8 @@ async function askJudged() {
     const [listed, held, reload, upgrade] = await Promise.all([
         allOf('tubes', hasTubes(), tubes, isDue),
         allOf('pools', hasPools(), pools, isDue),
-        isDue ? ask('/api/v1/reload') : judged.reload,
-        isDue ? ask('/api/v1/upgrade') : judged.upgrade,
+        isDue ? ask('/api/v1/reload').catch(() => null) : judged.reload, /* an older daemon does not tell it */
+        isDue ? ask('/api/v1/upgrade').catch(() => null) : judged.upgrade,
     ]);
     judged = {at: isDue ? Date.now() : judged.at, tubes: listed, pools: held, reload, upgrade};
     noteTubes();
