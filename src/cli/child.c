@@ -243,7 +243,9 @@ void child_signal(const struct child *child, int number)
 bool child_signal_rest(struct child *child, int number)
 {
     CHECK(!child_runs(child));
-    /* A group keeps its number while a process is in it. */
+    /* A group keeps its number while a process is in it, also one that has ended and is ours. */
+    while (child->group && waitpid(-child->group, NULL, WNOHANG) > 0)
+        ;
     if (child->group && kill(-child->group, number) != 0)
         child->group = 0;
     return child->group != 0;

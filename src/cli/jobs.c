@@ -23,6 +23,9 @@
 /* Jobs of a page, and requests without an answer. */
 #define PAGE 100
 
+/* Pages without a job, in a row. */
+#define EMPTY_PAGES_MAX 1000
+
 /* Bodies of a page: the most that a server may have unsent, and the job that passes it. */
 #define PAGE_BYTES_MAX (((size_t)16 << 20) + ASK_JOBS_BODY_MAX)
 
@@ -64,6 +67,7 @@ struct work {
     struct listed page[PAGE];
     size_t listed, expected, bytes; /* bytes: of bodies */
     uint64_t after, next;
+    unsigned empty; /* pages without a job, in a row */
     /* import */
     struct import imports[PAGE]; /* those that are not awaited yet */
     size_t importing;
@@ -208,19 +212,26 @@ static bool is_next_job(const struct work *work, const struct jobs_answer *answe
            answer->body.len <= PAGE_BYTES_MAX - work->bytes;
 }
 
+/* True for a page whose jobs have gone before their bodies were read, or for the end. */
+static bool is_empty_page(struct work *work, uint64_t next)
+{
+    return next == 0 || (next > work->after && work->empty++ < EMPTY_PAGES_MAX);
+}
+
 static bool on_listed(void *owner, const void *given)
 {
     struct work *work = owner;
     const struct jobs_answer *answer = given;
     const struct bs_reply *reply = &answer->reply;
     if (reply->answer == BS_ANSWER_LISTED && work->expected == 0 && reply->count <= PAGE &&
-        (reply->count > 0 || reply->next == 0)) {
+        (reply->count > 0 || is_empty_page(work, reply->next))) {
         work->expected = (size_t)reply->count;
         work->next = reply->next;
     } else if (is_next_job(work, answer)) {
         struct listed *job = &work->page[work->listed++];
         work->after = reply->id;
         work->bytes += answer->body.len;
+        work->empty = 0;
         job->unreadable = reply->answer == BS_ANSWER_UNREADABLE_JOB;
         job->id = reply->id;
         job->try = reply->try;
@@ -232,8 +243,10 @@ static bool on_listed(void *owner, const void *given)
     }
     if (work->listed < work->expected)
         return false;
-    if (work->next > 0 && work->next != work->after)
+    /* The last jobs of the page may have gone before their bodies were read. */
+    if (work->next > 0 && work->next < work->after)
         return refused(work, work->words[0], answer);
+    work->after = work->next;
     return answered(work);
 }
 

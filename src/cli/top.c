@@ -495,6 +495,8 @@ static void go_on_asking(struct top *top)
 static void look_at_all(void *owner)
 {
     struct top *top = owner;
+    if (!is_in_foreground())
+        return; /* a signal is yet to end the loop; the terminal is the shell's */
     if (!take_keys(top)) {
         loop_end(top->loop, STATUS_OK);
         return;

@@ -79,7 +79,7 @@ def await_reason(daemon, *words):
     if ctl.have_counterctl():
         shown = ctl.run("cluster", "--admin", "%s:%d" % daemon.admin)
         assert all(word in shown.out for word in words), shown
-    assert all(word in daemon.log for word in words)
+    wire.poll(lambda: all(word in daemon.log for word in words), "the log has it")
 
 
 def test_a_private_ca_and_a_certificate_that_a_reload_replaces(start, place):
@@ -146,7 +146,7 @@ def test_an_upgrade_reads_the_files(start, place):
         a.child.send_signal(signal.SIGUSR1)
         a.wait_log("goes on as before")
         assert "cluster.key: key %s: No such file or directory" % place.key in a.log
-        assert state(a)["state"] == "live"
+        await_live(a)
         os.rename(place.key + ".away", place.key)
         upgrade(a, 1)
         await_live(a)
