@@ -186,12 +186,17 @@ uint64_t service_meaning(const struct service *service, enum meaning meaning)
     return sum;
 }
 
-uint64_t service_refused(const struct service *service)
+uint64_t service_busy(const struct service *service)
 {
     uint64_t sum = 0;
     for (unsigned i = 0; i < workers_of(service); i++)
         sum += tally_get(&service_counts_of(service, i)->busy);
-    return sum + service_meaning(service, MEANS_REFUSED);
+    return sum;
+}
+
+uint64_t service_refused(const struct service *service)
+{
+    return service_busy(service) + service_meaning(service, MEANS_REFUSED);
 }
 
 uint64_t service_waiting(const struct service *service)

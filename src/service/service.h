@@ -132,10 +132,13 @@ struct resource *services_resource(const struct services *services, const char *
  *                       the order of enum waited) and of holds: u8 number of counts, u64 for each
  *                       count, u64 sum in ns; then the service's own: u8 number, u64 for each
  *                       tally and then for each sum of times
- *     SERVICES_CLASSES  optional: bytes name; u8 number of histograms, in the same order; for each:
- * u64 longest time in ns, u16 number of classes that are not empty, and for each of them u16 class,
- * u64 count (histogram.h) SERVICES_TIMES    optional: bytes name; u8 number, then u64 for each sum
- * of times: its upper 64 bits. SERVICES_PROTOCOL has the lower 64 bits, in the same order
+ *     SERVICES_CLASSES  optional: bytes name; u8 number of histograms, in the same order;
+ *                       for each: u64 longest time in ns, u16 number of classes that are not
+ *                       empty, and for each of them u16 class, u64 count (histogram.h);
+ *                       then u64 `busy`, which a reader without this section derives
+ *     SERVICES_TIMES    optional: bytes name; u8 number, then u64 for each sum of times: its
+ *                       upper 64 bits. SERVICES_PROTOCOL has the lower 64 bits, in the same
+ *                       order
  */
 #define SERVICES_V1       UINT32_C(0x0201)
 #define SERVICES_PROTOCOL UINT32_C(0x0202)
@@ -177,8 +180,8 @@ const char *waited_word(enum waited how);
 
 /* Counters of one worker for one protocol. */
 struct service_counts {
-    tally waiting; /* clients that are waiting now */
-    tally busy;    /* requests refused at once with MEANS_TIMED_OUT; the record need not have it */
+    tally waiting;                        /* clients that are waiting now */
+    tally busy;                           /* requests refused at once with MEANS_TIMED_OUT */
     struct histogram waits[WAITED_COUNT]; /* times of waits that have ended */
     struct histogram holds;               /* how long units were held */
     tally requests[];                     /* answered requests: for each verb, by outcome */
@@ -255,6 +258,8 @@ uint64_t service_requests(const struct service *service, unsigned verb, unsigned
 uint64_t service_meaning(const struct service *service, enum meaning meaning);
 /* The number of answered requests. */
 uint64_t service_answered(const struct service *service);
+/* The number of requests that were refused at once with MEANS_TIMED_OUT. */
+uint64_t service_busy(const struct service *service);
 /* The number of requests that were refused at once, for want of a free unit, of a place in the
  * queue or of room for a job: the only definition of "refused" for people. */
 uint64_t service_refused(const struct service *service);

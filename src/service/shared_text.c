@@ -224,6 +224,9 @@ void shared_text_expire(struct conn *conn, unsigned which)
     }
     bool away = way->strict && !way->has_place && !shared_is_live(conn);
     struct shared_way was = shared_forget(way);
+    if (was.pending && !away) /* no wait for the engine, but its client has waited */
+        histogram_add(&service_counts(conn)->waits[WAITED_TIMED_OUT],
+                      service_now(conn).mono_ns - was.since_ns, 1);
     shared_answer_begin(conn, &was);
     finish(conn, &was, WAITED_TIMED_OUT, away ? PC_REPLY_ENGINE_AWAY : PC_REPLY_TIMEOUT);
     shared_answer_end(conn, &was);

@@ -154,7 +154,7 @@ static void save_protocol(const struct service *service, struct record_writer *w
     record_end(w);
 }
 
-/* Saves the classes of the histograms, of which SERVICES_PROTOCOL has the buckets. */
+/* Saves the classes of the histograms, of which SERVICES_PROTOCOL has the buckets, and `busy`. */
 static void save_classes(const struct service *service, struct record_writer *w)
 {
     record_begin(w, SERVICES_CLASSES);
@@ -175,6 +175,7 @@ static void save_classes(const struct service *service, struct record_writer *w)
             }
         }
     }
+    record_put_u64(w, service_busy(service));
     record_end(w);
 }
 
@@ -354,7 +355,10 @@ static bool restore_classes(struct services *s, struct record_reader *r)
         record_refuse(r, "the number of histograms is wrong");
     for (unsigned i = 0; i < SERVICE_TIMES && record_ok(r); i++)
         restore_histogram(service, i, r);
+    uint64_t busy = record_get_u64(r);
     record_leave(r);
+    if (record_ok(r)) /* instead of what restore_protocol has derived */
+        tally_add(&service_counts_of(service, 0)->busy, busy - service_busy(service));
     return record_ok(r);
 }
 
@@ -395,7 +399,8 @@ static bool restore_protocol(struct services *s, struct record_reader *r)
         record_refuse(r, "the number of wait histograms is wrong");
     for (unsigned i = SERVICE_WAITS; i < SERVICE_TIMES; i++)
         restore_buckets(service, i, r);
-    /* What got the answer of a wait that timed out, without a wait. */
+    /* A record without SERVICES_CLASSES: what got the answer of a wait that timed out, without a
+     * wait. */
     uint64_t all = service_meaning(service, MEANS_TIMED_OUT);
     struct buckets_sum waited;
     service_waits(service, WAITED_TIMED_OUT, &waited);

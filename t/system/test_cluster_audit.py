@@ -15,6 +15,7 @@ from test_cluster_basics import (  # pylint: disable=unused-import
     configured,
     make_engine,
     make_node,
+    metric,
     program,
     shares,
     state,
@@ -64,6 +65,20 @@ def test_an_upgrade_does_not_begin_patience_anew(node, engine, tmp_path):
     is_away(a)
     upgrade(a, 1)
     assert a.text_client().ask("ACQ4ME l-1 1 9 2") == "LOCKED"
+
+
+def test_a_request_that_times_out_before_the_engine_answers(node, engine, tmp_path):
+    a = node("a", "cluster.patience=20", grace=False, program=program(tmp_path))
+    engine.pause()
+    try:
+        assert a.text_client().ask("ACQ4ME l-1 1 9 0.2") == "TIMEOUT"
+    finally:
+        engine.resume()
+    waits = 'counterd_wait_duration_seconds_count{protocol="poolcounter",outcome="timed_out"}'
+    refused = 'counterd_refused_total{protocol="poolcounter"}'
+    assert (metric(a, waits), metric(a, refused)) == (1, 0)
+    upgrade(a, 1)
+    assert (metric(a, waits), metric(a, refused)) == (1, 0)
 
 
 def test_a_report_of_long_names(node, engine):

@@ -513,6 +513,30 @@ TEST(sums_of_centuries_go_on)
 }
 END_TEST
 
+/* Ends a wait that timed out with another answer than TIMEOUT, as that for a strict name does when
+ * the engine is away: answers and waits do not show how many requests were refused. */
+TEST(requests_refused_at_once_are_as_many_as_before)
+{
+    struct world a, b, c;
+    struct serving_config config = usual_config();
+    begin(&a, &config, 2);
+    open_all(&a);
+    say_text(&a, 0, "ACQ4ME k 1 9 0\n");
+    say_text(&a, 1, "ACQ4ME k 1 9 0\n");
+    expect(&a, 1, "TIMEOUT\n");
+    const struct service *service = services_protocol(a.services, "poolcounter")->service;
+    histogram_add(&service_counts_of(service, 1)->waits[WAITED_TIMED_OUT], NS_PER_S, 1);
+    ck_assert_uint_eq(service_refused(service), 1);
+    hand_on(&a, &b, &config, 3);
+    compare_counts(&a, &b);
+    hand_on(&b, &c, &config, 1);
+    compare_counts(&a, &c);
+    end(&a);
+    end(&b);
+    end(&c);
+}
+END_TEST
+
 /* Writes a histogram with `count` times in its last class, in the form of SERVICES_PROTOCOL. */
 static void put_histogram(struct record_writer *w, uint64_t count, uint64_t sum_ns)
 {
@@ -573,13 +597,15 @@ TEST(classes_of_histograms_that_the_buckets_do_not_have_are_refused)
                 record_put_u64(&writer, rows[i].count);
             }
         }
+        record_put_u64(&writer, 0); /* busy */
         ck_assert(restore_written(&world, fd) == rows[i].good);
         end(&world);
     }
 }
 END_TEST
 
-/* Reads the sections of an older build, which has sums of 64 bits and no SERVICES_TIMES. */
+/* Reads the sections of an older build, which has sums of 64 bits, and neither SERVICES_TIMES nor
+ * SERVICES_CLASSES. */
 TEST(sums_of_64_bits_are_read)
 {
     const uint64_t year_ns = UINT64_C(31557600) * (uint64_t)NS_PER_S;
@@ -595,6 +621,9 @@ TEST(sums_of_64_bits_are_read)
     record_put_bytes(&writer, "ACQ4ME", 6);
     record_put_bytes(&writer, "LOCKED", 6);
     record_put_u64(&writer, 5);
+    record_put_bytes(&writer, "ACQ4ME", 6);
+    record_put_bytes(&writer, "TIMEOUT", 7);
+    record_put_u64(&writer, 3); /* one of them after a wait */
     record_put_bytes(&writer, "", 0);
     for (unsigned i = 0; i < 3; i++)
         record_put_u64(&writer, 0); /* bytes and requests */
@@ -611,6 +640,7 @@ TEST(sums_of_64_bits_are_read)
     record_put_u64(&writer, 350 * year_ns);
     record_put_u64(&writer, 300 * year_ns);
     ck_assert(restore_written(&world, fd));
+    ck_assert_uint_eq(service_refused(services_at(world.services, 0)), 2);
     struct histogram_sum sum; /* what has no classes has no percentiles */
     service_times(services_at(world.services, 0), SERVICE_HOLDS, &sum);
     ck_assert(histogram_sum_count(&sum) == 0 && histogram_longest_ns(&sum) == 0);
@@ -891,6 +921,7 @@ static const struct unit_test tests[] = {
     UNIT(restored_services_go_on_as_those_before),
     UNIT(who_has_more_locks_than_are_allowed_now_keeps_them),
     UNIT(sums_of_centuries_go_on),
+    UNIT(requests_refused_at_once_are_as_many_as_before),
     UNIT(classes_of_histograms_that_the_buckets_do_not_have_are_refused),
     UNIT(sums_of_64_bits_are_read),
     UNIT(what_version_1_wrote_of_all_services_is_read),
