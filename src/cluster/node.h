@@ -301,7 +301,7 @@ struct node_seen {
 };
 void node_look(const struct node *node, struct node_seen *seen_r);
 /* The sessions of all nodes, as of the last look at the engine, which the node repeats each lease
- * while it is live. The node owns them. */
+ * while it is live, and when a beat shows that one has come or left. The node owns them. */
 const struct node_peer *node_peers(const struct node *node, size_t *count_r);
 
 #endif

@@ -352,7 +352,7 @@ static void on_lease(struct node *node, const redisReply *reply, int64_t now_ns)
         if (look_if_over(node, reply->element[i], reply->element[i + 1],
                          (int64_t)ms * NODE_NS_PER_MS, true, now_ns))
             again = true;
-    node_watch_end(node);
+    node_watch_end(node, now_ns);
     if (!again) {
         snprintf(
             why, sizeof(why),

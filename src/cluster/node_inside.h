@@ -525,11 +525,11 @@ void node_set_lease(struct node *node, int64_t end_ns);
 
 void node_watch_clear(struct node *node);
 void node_watch_begin(struct node *node);
-/* A session's beat, as the engine says it. NULL: no memory. */
+/* A session's beat, as the engine says it. A new session is looked at soon. NULL: no memory. */
 struct watched *node_watch(struct node *node, struct bytes session, uint64_t beat,
                            int64_t now_ns) MUST_USE;
-/* Forgets the sessions that were not in the last round. */
-void node_watch_end(struct node *node);
+/* Forgets the sessions that were not in the last round. If there are any, a look is due. */
+void node_watch_end(struct node *node, int64_t now_ns);
 bool ended_add(struct ended_list *list, const struct ended *item) MUST_USE;
 struct ended *ended_find(struct ended_list *list, const char *session);
 void ended_remove(struct ended_list *list, size_t at);

@@ -92,6 +92,7 @@ struct watched *node_watch(struct node *node, struct bytes session, uint64_t bea
         memcpy(w->session, padded, sizeof(w->session));
         w->beat = beat;
         w->since_ns = now_ns;
+        node->look_ns = now_ns;
     }
     if (w->beat != beat) {
         w->beat = beat;
@@ -101,12 +102,14 @@ struct watched *node_watch(struct node *node, struct bytes session, uint64_t bea
     return w;
 }
 
-void node_watch_end(struct node *node)
+void node_watch_end(struct node *node, int64_t now_ns)
 {
     size_t kept = 0;
     for (size_t i = 0; i < node->watched_count; i++)
         if (node->watched[i].round == node->watch_round)
             node->watched[kept++] = node->watched[i];
+    if (kept < node->watched_count)
+        node->look_ns = now_ns;
     node->watched_count = kept;
     node->watched_hint = 0;
 }
@@ -129,7 +132,7 @@ bool node_watch_array(struct node *node, redisReply *const *elements, size_t cou
             return false;
         }
     }
-    node_watch_end(node);
+    node_watch_end(node, now_ns);
     return true;
 }
 

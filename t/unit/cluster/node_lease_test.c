@@ -469,6 +469,37 @@ TEST(nodes_with_other_patterns_are_named)
     rig_end();
 }
 
+/* ---- other nodes ----------------------------------------------------------------------------- */
+
+#define BEAT(name, number) "$16\r\n00000000000000a" name "\r\n$1\r\n" number "\r\n"
+
+static void beat_shows(unsigned beat, const char *others, unsigned others_count, size_t peers_count)
+{
+    size_t count;
+    rig_later(FIFTH);
+    rig_beats(beat, false, others, others_count);
+    rig_at(r.now);
+    rig_quiet(NODE_COMMANDS);
+    (void)node_peers(r.node, &count);
+    ck_assert_uint_eq(count, peers_count);
+}
+
+/* Who came or left is known with the next beat, not a lease later. */
+TEST(nodes_that_come_or_leave_are_looked_at_with_the_next_beat)
+{
+    rig_begin("redis://e:1");
+    r.look = "*1\r\n" PEER("b", "x");
+    rig_live(false);
+    beat_shows(2, BEAT("b", "1"), 1, 1);
+    r.look = "*2\r\n" PEER("b", "x") PEER("c", "x");
+    beat_shows(3, BEAT("b", "2") BEAT("c", "1"), 2, 2);
+    r.look = "*1\r\n" PEER("c", "x");
+    beat_shows(4, BEAT("c", "2"), 1, 1);
+    r.look = NULL; /* but no look without a change */
+    beat_shows(5, BEAT("c", "3"), 1, 1);
+    rig_end();
+}
+
 /* ---- silence --------------------------------------------------------------------------------- */
 
 TEST(a_beat_must_be_answered_and_heard)
@@ -724,6 +755,7 @@ static const struct unit_test tests[] = {
     UNIT(grace_is_ended_by_who_saw_it_for_a_lease),
     UNIT(hand_overs_after_ready),
     UNIT(nodes_with_other_patterns_are_named),
+    UNIT(nodes_that_come_or_leave_are_looked_at_with_the_next_beat),
     UNIT(a_beat_must_be_answered_and_heard),
     UNIT(sessions_in_the_way_are_ended_then_reaped),
     UNIT(each_answer_of_an_opening_has_a_limit),
