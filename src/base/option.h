@@ -146,6 +146,9 @@ struct option_group {
      * nothing to check.
      */
     bool (*check)(struct option_check *check);
+    /* The daemon opens what the settings name after it gave up root: as root, counterd -t calls
+     * `check` again as the daemon's user. */
+    bool opened_as_user;
     /* Frees what `check` has loaded. Called when the owner has its settings. NULL: nothing. */
     void (*forget)(void *settings);
     /*

@@ -556,13 +556,14 @@ static enum process_exit run(struct daemon *d)
     return ready ? PROCESS_EXIT_GOOD : PROCESS_EXIT_SETUP;
 }
 
-/* Checks again what the options name, as the daemon's user, if that is another one. It stays that.
- */
+/* Checks again what the daemon opens as its user, as that one, if that is another one. This process
+ * stays that. All else was read as root, as a start does. */
 static bool fit_its_user(struct settings *settings)
 {
     if (geteuid() != 0 || (!settings->user && !settings->group))
         return true;
-    return process_drop_root(settings->user, settings->group) && options_fit(settings, stderr);
+    return process_drop_root(settings->user, settings->group) &&
+           settings_check_as_user(settings, stderr);
 }
 
 /* -t: checks the configuration, everything but listening, and prints the result. */

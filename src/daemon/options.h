@@ -206,6 +206,8 @@ void settings_tell(void *services, const struct settings_difference *difference)
  * and returns false then.
  */
 bool settings_check(struct settings *settings, FILE *err) MUST_USE;
+/* The same for the groups alone whose files the daemon opens as its user; this process is that. */
+bool settings_check_as_user(struct settings *settings, FILE *err) MUST_USE;
 /* Calls `forget` of all groups. */
 void settings_forget(struct settings *settings);
 

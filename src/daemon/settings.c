@@ -387,16 +387,29 @@ static bool check_struct(const struct settings *settings, size_t number, size_t 
     return false;
 }
 
-bool settings_check(struct settings *settings, FILE *err)
+/* Checks all groups, or those alone whose files the daemon opens as its user. */
+static bool check_groups(const struct settings *settings, bool all, FILE *err)
 {
     const struct table *table = options_table();
     size_t errors = 0;
     for (size_t i = 0; i < table->count; i++) {
-        size_t count = table->groups[i].is->check ? settings->groups[i].count : 0;
+        const struct option_group *group = table->groups[i].is;
+        bool is_due = group->check && (all || group->opened_as_user);
+        size_t count = is_due ? settings->groups[i].count : 0;
         for (size_t j = 0; j < count && errors < CHECK_ERRORS_MAX; j++)
             errors += !check_struct(settings, i, j, err);
     }
     return errors == 0;
+}
+
+bool settings_check(struct settings *settings, FILE *err)
+{
+    return check_groups(settings, true, err);
+}
+
+bool settings_check_as_user(struct settings *settings, FILE *err)
+{
+    return check_groups(settings, false, err);
 }
 
 void settings_forget(struct settings *settings)

@@ -702,4 +702,5 @@ const struct option_group store_options = {
     .count = ARRAY_SIZE(rows),
     .size = sizeof(struct store_settings),
     .check = check_settings,
+    .opened_as_user = true,
 };

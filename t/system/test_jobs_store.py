@@ -596,6 +596,19 @@ def test_files_of_another_user(start, of_nobody):
     assert said_of(path, "nobody", "0400") + "chmod u+rw %s*" % path in refused("user=nobody", option)
 
 
+def test_a_check_reads_as_root_what_a_start_reads_as_root(start, of_nobody):
+    folder, _ = of_nobody
+    members = folder + "/members"
+    with open(members, "w", encoding="ascii") as f:
+        f.write("m1 one\n")
+    os.chmod(members, 0o600)
+    options = ("user=nobody", "pool.db.members_file=" + members)
+    flags = [word for option in options for word in ("-o", option)]
+    checked = subprocess.run([servers.COUNTERD, "-t", *flags], capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stderr) == (0, "") and " is good" in checked.stdout, checked
+    start(*options)
+
+
 @pytest.mark.parametrize("sandbox", ["auto", "false"])
 def test_the_files_belong_to_the_user(start, of_nobody, sandbox):
     folder, user = of_nobody
