@@ -154,7 +154,9 @@ class Crowd:
         told["connections"] = lines(connections)
         for name in ("poolcounter", "counter"):
             protocol = self.protocol(name)
-            told[name] = protocol["requests"], protocol["waits"], protocol["bytes"]["received"]
+            # An older state may have no classes of durations, so no percentiles.
+            waits = {how: one["count"] for how, one in protocol["waits"].items()}
+            told[name] = protocol["requests"], waits, protocol["bytes"]["received"]
         return told, began
 
     def finish(self):
