@@ -83,6 +83,7 @@ class Transport:
         self.buffer = b""  # what has come and is not read yet
         self.sent = False  # `write` sets it when the system has taken a byte; the core clears it
         self.partial = False  # a request was not sent to its end, since an answer came before
+        self.foreign = False  # it belongs to the parent of this process
         self.open = True
         self.since = 0.0  # idle since then
         self.checked = False  # the server knows our verbs for jobs
@@ -138,6 +139,15 @@ class HoldBase:
             self.server = link.point.text
         self._since = monotonic()
         self._over = self._gone = False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {quote(self._target)!r} of {self.server}>"
+
+    def __del__(self) -> None:
+        link = getattr(self, "_link", None)
+        if link is not None and link.open:
+            self._core.drop(link)
+            forgotten(self)
 
     def note_loss(self, error: Lost | None = None) -> None:
         """Called once its connection is at its end."""
@@ -252,8 +262,7 @@ class Claim:
 
 class JobBase:
     """
-    A reserved job. `tries` is 1 for its first run; `body` are bytes; `lost`: a renewal has found
-    that it is not reserved any more.
+    A reserved job: `id`, `token`, `tube`, `tries` (1 for its first run), `body` (bytes), `lost`.
     """
 
     def __init__(
@@ -263,6 +272,14 @@ class JobBase:
         self.server = claim.link.point.text
         self._core, self._gone = claim.core, False
         self._claim: Claim | None = claim
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id} of {self.tube!r}, {self.server}>"
+
+    @property
+    def lost(self) -> bool:
+        """A renewal has found that it is reserved no more; or it is that of a parent process."""
+        return self._gone or (self._claim is not None and self._claim.link.foreign)
 
     def __del__(self) -> None:
         if self._claim is not None:
@@ -309,7 +326,7 @@ class JobBase:
 
         await own.begin()
         try:
-            if alone and own.ended():
+            if own.foreign or (alone and own.ended()):
                 raise core.place(Lost("its connection has ended"), self.server, self.tube)
             link, words = await core.run(
                 "jobs", self.tube, ask, within or 0, again=again, silent=again, link=own

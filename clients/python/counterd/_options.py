@@ -94,7 +94,10 @@ class Options:
         values.update({k: v for k, v in given.items() if v is not None})
         take = values.pop
         self.ports: dict[str, Any] = {proto: take(proto, None) for proto in PORTS}
-        self.tls = str(take("tls", 0)) in ("1", "True")
+        tls = str(int(option)) if isinstance(option := take("tls", "0"), bool) else str(option)
+        self.tls = tls == "1"
+        if tls not in ("0", "1"):
+            raise Usage(f"tls: 0 and 1 are allowed, not {tls!r}")
         self.tls_ca, self.tls_cert, self.tls_key, self.tls_name = (
             take(f"tls_{word}", None) for word in ("ca", "cert", "key", "name")
         )

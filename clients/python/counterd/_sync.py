@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Concatenate, Coroutine, Iterato
 from typing import TypeVar, cast
 
 from ._core import Claim, Core, Event, HoldBase, JobBase, LockBase, MemberBase, Point
-from ._core import Transport, UnitsBase, forgotten
+from ._core import Transport, UnitsBase
 from ._errors import CounterError, Malformed, Text
 from ._options import Options, tune
 from ._wire import JobView
@@ -167,6 +167,7 @@ class Link(Transport):
     def forget(self) -> None:
         """In a child of fork: the connection is the parent's."""
         self._turn = threading.Lock()
+        self.foreign = True
         self.close()
 
 
@@ -246,11 +247,6 @@ class Hold(HoldBase):
             if error is None:
                 raise
 
-    def __del__(self) -> None:
-        if self._link is not None and self._link.open:
-            self._core.drop(self._link)
-            forgotten(self)
-
 
 class Lock(LockBase, Hold):
     """A lock: `name`; `done`: another has done the work, and nothing is held."""
@@ -265,12 +261,7 @@ class Member(MemberBase, Hold):
 
 
 class Job(JobBase):
-    """A reserved job: `id`, `token`, `tube`, `tries` (1 for the first run), `body`, `lost`."""
-
-    @property
-    def lost(self) -> bool:
-        """A renewal has found that it is not reserved any more; or this is a child of fork."""
-        return self._gone
+    __doc__ = JobBase.__doc__
 
     def ack(self) -> None:
         """The job is done. Tried once more by its token. Raises Lost, Failed."""
