@@ -26,5 +26,42 @@ from ._errors import (
 from ._options import servers_for
 from ._sync import Client, Hold, Job, Lock, Member, Units
 from ._wire import JobView, NewJob, Put, Taken
+from .worker import Bury, Retry, Worker
 
-__all__ = [name for name in dir() if name[0] != "_"]
+__all__ = [
+    "Bury",
+    "Busy",
+    "Client",
+    "CounterError",
+    "Denied",
+    "Draining",
+    "EngineAway",
+    "Event",
+    "Failed",
+    "Hold",
+    "Job",
+    "JobView",
+    "Lock",
+    "Lost",
+    "Malformed",
+    "Member",
+    "NewJob",
+    "NoMemory",
+    "NotFound",
+    "Put",
+    "QueueFull",
+    "ReadOnly",
+    "Refused",
+    "Retry",
+    "Taken",
+    "TooBig",
+    "TooMany",
+    "Unanswered",
+    "Units",
+    "Unreachable",
+    "Unsupported",
+    "Usage",
+    "Worker",
+    "Wrong",
+    "servers_for",
+]

@@ -318,7 +318,7 @@ class JobBase:
             nonlocal earlier
             if link is own and link.ended():
                 raise EOFError
-            earlier, io = tried, told if within else core.io_timeout
+            earlier, io = tried, min(told, core.io_timeout) if within else None
             words = await core.jobs(link, request, {**good, b"NOT_FOUND": 1}, io=io)
             if more:
                 words += await core.answer(link, {b"OK": 2, b"NOT_FOUND": 1}, io=io)
@@ -326,6 +326,8 @@ class JobBase:
 
         await own.begin()
         try:
+            if self._claim is None:
+                raise Usage("the job has been given back meanwhile", target=self.tube)
             if own.foreign or (alone and own.ended()):
                 raise core.place(Lost("its connection has ended"), self.server, self.tube)
             link, words = await core.run(
@@ -366,7 +368,16 @@ class JobBase:
         request = b"nack %d %d %d\r\n" % (self.id, self.token, later)
         return await self._end("nack", request, b"RELEASED") == b"BURIED"
 
-    async def _bury(self) -> None:
+    async def _bury(self, instead: float | None = None) -> None:
+        """`instead`: seconds of a nack, if the connection that reserved it is gone."""
+        claim = self._claim
+        if instead is not None and claim is not None:
+            await claim.link.begin()
+            gone = claim.link.ended()
+            claim.link.end()
+            if gone:
+                await self._nack(instead)
+                return
         try:
             words = await self._ask(b"stats-job %d\r\n" % self.id, {b"OK": 2}, alone=True)
         except CounterError:
@@ -535,9 +546,7 @@ class Core(Generic[L, U, M, J]):
         first, and bound connecting by `timeout`. Returns the connection, which is the caller's.
         """
         until, attempt = monotonic() + timeout, 0
-        most = self.options.connect_timeout
-        if link is not None and timeout:
-            most = min(most, timeout)
+        most, bounded = self.options.connect_timeout, link is not None and timeout > 0
         points = self._order(proto, target)
         failed: CounterError | None = None
         while True:
@@ -547,10 +556,10 @@ class Core(Generic[L, U, M, J]):
             told = timeout if idle and not attempt else max(0.0, until - monotonic())
             try:
                 if link is None:
-                    link = await self._open(point, most)
+                    link = await self._open(point, min(most, told) if bounded else most)
                     told = max(0.0, until - monotonic())
                 link.sent = False
-                value = await ask(link, told, failed is not None and failed.sent)
+                value = await ask(link, told, isinstance(failed, Unanswered))
                 if point.down_until:
                     self._set_up(point)
                 return link, value
@@ -579,9 +588,9 @@ class Core(Generic[L, U, M, J]):
                 raise
             link = None
             attempt += 1
-            if failed is None or not failed.sent and not isinstance(error, Unreachable):
+            if failed is None or isinstance(error, Unanswered) or isinstance(failed, Unreachable):
                 failed = error
-            if attempt >= len(points) + (again and failed.sent):
+            if attempt >= len(points) + (again and isinstance(failed, Unanswered)):
                 raise failed
             self.tell("retry", error.server, target, error=error)
 
@@ -874,7 +883,14 @@ class Core(Generic[L, U, M, J]):
         Reserves 1 to `count` jobs of the tubes, which take turns; an empty list if none comes
         within `timeout` seconds, rounded up. Raises ReadOnly, NoMemory.
         """
-        names = [wire.tube(t) for t in ([tubes] if isinstance(tubes, (str, bytes)) else tubes)]
+        tubes = [tubes] if isinstance(tubes, (str, bytes)) else tubes
+        return await self.reserve(tubes, count, seconds(timeout, "timeout"))
+
+    async def reserve(
+        self, tubes: Iterable[Text], count: int, timeout: float, again: bool = True
+    ) -> list[J]:
+        """As `claim`."""
+        names = [wire.tube(tube) for tube in tubes]
         head = b"claim %d %%d %s\r\n" % (wire.whole(count, "count", 1, 1000), b" ".join(names))
         if not names or len(head) > 8000:
             raise Usage("claim needs 1 tube or more, and a line of up to 8,000 bytes")
@@ -897,17 +913,19 @@ class Core(Generic[L, U, M, J]):
             return jobs
 
         self._check(names[0])
-        link, jobs = await self.run("jobs", names[0], ask, seconds(timeout, "timeout"))
+        link, jobs = await self.run("jobs", names[0], ask, timeout, again=again)
         if not jobs:
             self.give(link)
             return []
         claim = Claim(self, link)
         return [self._job(claim, *job) for job in jobs]
 
-    async def tube(self, name: Text, /, **settings: Text | int) -> dict[str, int | str]:
+    async def tube(
+        self, name: Text, settings: Mapping[str, Text | int] = {}
+    ) -> dict[str, int | str]:
         """
-        Returns settings and counts of a tube, after setting what is given (order, claim, tries,
-        limit, prune, remember, read_only). Raises NotFound without settings.
+        Returns settings and counts of a tube, after setting what is given: order, claim, tries,
+        limit, prune, remember, read_only. Raises NotFound without settings.
         """
         request = b"tube %s%s\r\n" % (wire.tube(name), wire.settings(settings))
         refusals = "" if settings else "NOT_FOUND"

@@ -267,7 +267,7 @@ def words(line: bytes, good: Mapping[bytes, int], refusals: str | None = "") -> 
         cause = _refused[text[0]]
     if cause is None:
         malformed(line)
-    raise cause("the server refused it", answer=line, sent=issubclass(cause, errors.Unanswered))
+    raise cause("the server refused it", answer=line, sent=True)
 
 
 def number(word: bytes, low: int = 0, top: int = (1 << 63) - 1) -> int:
@@ -288,7 +288,7 @@ def status(header: bytes, opcode: int) -> tuple[int, int]:
 def binary_error(code: int, body: bytes) -> CounterError:
     if code not in _statuses:
         malformed(body, f"the server answered the unknown status 0x{code:02x}")
-    return _statuses[code]("the server refused it", answer=b"0x%02x %s" % (code, body))
+    return _statuses[code]("the server refused it", answer=b"0x%02x %s" % (code, body), sent=True)
 
 
 def dictionary(body: bytes) -> dict[str, int | str]:
