@@ -90,7 +90,8 @@ def scope(client: counterd.Client, handle: str, call: str, args: dict[str, Any],
 
 def worker(client: counterd.Client, handle: str, tubes: list[Any], **args: Any) -> int:
     def run(job: counterd.Job) -> None:
-        say(event="run", of=handle, id=job.id, tries=job.tries, body=encoded(job.body))
+        shown = {"of": handle, "id": job.id, "tries": job.tries, "body": encoded(job.body)}
+        say(event="run", **shown)
         try:
             match job.body.decode().split():
                 case ["raise"]:
@@ -104,7 +105,7 @@ def worker(client: counterd.Client, handle: str, tubes: list[Any], **args: Any) 
                 case ["wait"]:
                     end_of(handle, job)
         finally:
-            say(event="ran", of=handle, id=job.id, lost=job.lost)
+            say(event="ran", lost=job.lost, **shown)
 
     signals = args.pop("signals", True)
     if "backoff" in args:

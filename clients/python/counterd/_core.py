@@ -560,6 +560,8 @@ class Core(Generic[L, U, M, J]):
                     told = max(0.0, until - monotonic())
                 link.sent = False
                 value = await ask(link, told, isinstance(failed, Unanswered))
+                if link.buffer:
+                    wire.malformed(link.buffer, "the server sent more than the answer")
                 if point.down_until:
                     self._set_up(point)
                 return link, value

@@ -142,7 +142,7 @@ def whole(value: Any, what: str, low: int = 0, top: int = 0xFFFFFFFF) -> int:
 def wait(told: float) -> bytes:
     """A time to wait as the server is told: cut to milliseconds."""
     ms = int(told * 1000 + 1e-6)
-    return b"%d.%03d" % (ms // 1000, ms % 1000)
+    return b"%d.%03d" % (ms // 1000, ms % 1000) if ms % 1000 else b"%d" % (ms // 1000)
 
 
 def take(

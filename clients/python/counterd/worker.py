@@ -86,9 +86,8 @@ class WorkerBase:
                 delay = min(30.0, delay * 2 or 0.1)
                 await pause(jittered(delay))
             else:
-                for job in jobs:
-                    await work(job)
-                jobs = []  # forgets them: the connection of a claim goes back with its last job
+                while jobs:  # keeps none: the connection of a claim goes back with its last job
+                    await work(jobs.pop())
 
     async def renewals(
         self, job: JobBase, since: float, pause: Callable[[float], Awaitable[bool]]
@@ -237,7 +236,9 @@ class Worker(WorkerBase):
             self._stop.wait(delay)
 
         run(self.places(pause, self._work))
-        self.stop() if self.fault is not None else None
+        if self.fault is not None and not self._stop.is_set():
+            self.stopping = False
+            self.stop()
 
     async def _work(self, job: Job) -> None:
         one, error = _Run(job), None
