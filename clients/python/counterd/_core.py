@@ -44,6 +44,7 @@ from ._wire import JobView, NewJob, Put, Taken
 
 log = logging.getLogger("counterd")
 log.addHandler(logging.NullHandler())
+LOGGED = frozenset(("down", "lost", "retry"))
 T = TypeVar("T")
 
 
@@ -165,9 +166,12 @@ class HoldBase:
     async def _give_back(self, link: Transport, ok: bool) -> bytes:
         """Returns the first answer that is not as it should be, or an empty one."""
         await link.write(self._request, self._core.io_timeout)
-        answers = [await self._core.answer(link, self._good) for _ in range(self._answers)]
-        bad = [words[0] for words in answers if words[0] not in (b"RELEASED", b"RETURNED")]
-        return bad[0] if bad else b""
+        bad = b""
+        for _ in range(self._answers):
+            word = (await self._core.answer(link, self._good))[0]
+            if word != b"RELEASED" and word != b"RETURNED":
+                bad = bad or word
+        return bad
 
     async def _release(self, ok: bool = True) -> None:
         link, core = self._link, self._core
@@ -210,11 +214,16 @@ class LockBase(HoldBase):
     """A lock. `done`: the work was done by another, and nothing is held."""
 
     def __init__(
-        self, core: Core[Any, Any, Any, Any], link: Transport | None, name: Text, shared: bool
+        self,
+        core: Core[Any, Any, Any, Any],
+        link: Transport | None,
+        name: Text,
+        sent: bytes,
+        shared: bool,
     ) -> None:
         super().__init__(core, link, name)
         self.name, self.done, self._shared = name, link is None, shared
-        self._request = b"RELEASE %s\n" % wire.name(name)
+        self._request = b"RELEASE %s\n" % sent
 
 
 class UnitsBase(HoldBase):
@@ -432,7 +441,7 @@ class Core(Generic[L, U, M, J]):
         error: CounterError | None = None,
     ) -> None:
         """Calls the hook, and logs what matters."""
-        if kind in ("down", "lost", "retry"):
+        if kind in LOGGED:
             log.warning("%s: server %s, name %s: %s", kind, server, quote(name or ""), error or "-")
         if self.on_event is not None:
             took = None if since is None else monotonic() - since
@@ -735,8 +744,9 @@ class Core(Generic[L, U, M, J]):
         verb = b"ACQ4ANY" if shared else b"ACQ4ME"
         workers = wire.whole(workers, "workers", 1)
         queue = wire.whole(workers + 100 if queue is None else queue, "queue", 1)
-        head = b"%s %s %d %d " % (verb, wire.name(name), workers, queue)
-        good = {b"LOCKED": 1, b"DONE": 1} if shared else {b"LOCKED": 1}
+        sent = wire.name(name)
+        head = b"%s %s %d %d " % (verb, sent, workers, queue)
+        good = wire.SHARED if shared else wire.LOCKED
 
         async def ask(link: Transport, told: float, tried: bool) -> bytes:
             await link.write(head + wire.wait(told) + b"\n", self.io_timeout)
@@ -745,9 +755,9 @@ class Core(Generic[L, U, M, J]):
 
         link, word = await self._acquire("text", name, ask, seconds(timeout, "timeout"))
         if word == b"LOCKED":
-            return self._lock(self, link, name, shared)
+            return self._lock(self, link, name, sent, shared)
         self.give(link)
-        lock = self._lock(self, None, name, shared)
+        lock = self._lock(self, None, name, sent, shared)
         lock.server = link.point.text
         return lock
 

@@ -52,7 +52,8 @@ class Link(Transport):
     def _receive(self, deadline: float) -> bytes:
         while True:
             if self._pending is None or not self._pending():
-                if not self._poll.poll(max(0.0, deadline - monotonic()) * 1000):
+                left = deadline - monotonic()
+                if not self._poll.poll(left * 1000 if left > 0 else 0):
                     raise TimeoutError
             data = self._try_receive()
             if data:
@@ -72,9 +73,18 @@ class Link(Transport):
             raise
 
     async def write(self, data: bytes, io_timeout: float) -> None:
-        rest = memoryview(data)
-        poll: select.poll | None = None
-        deadline, mark = 0.0, 0
+        try:
+            count = self._sock.send(data if len(data) <= CHUNK else data[:CHUNK])
+            self.sent = True
+        except OSError:
+            count = 0  # the loop meets it again
+        if count < len(data):
+            self._write_slowly(memoryview(data)[count:], io_timeout)
+
+    def _write_slowly(self, rest: memoryview, io_timeout: float) -> None:
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN | select.POLLOUT)
+        deadline, mark = 0.0, len(rest) + 1
         while rest:
             try:
                 count = self._sock.send(rest[:CHUNK])
@@ -89,10 +99,6 @@ class Link(Transport):
             rest = rest[count:]
             if not rest:
                 return
-            if poll is None:
-                poll = select.poll()
-                poll.register(self._sock, select.POLLIN | select.POLLOUT)
-                mark = len(rest) + 1
             if len(rest) < mark:
                 deadline, mark = monotonic() + io_timeout, len(rest) - CHUNK
             events = poll.poll(max(0.0, deadline - monotonic()) * 1000)
@@ -121,7 +127,7 @@ class Link(Transport):
         at = buffer.find(end)
         if at < 0:
             deadline = monotonic() + io_timeout
-            while at < 0 and len(buffer) <= limit:
+            while at < 0 and len(buffer) <= limit + len(end):
                 buffer += self._receive(deadline)
                 at = buffer.find(end)
         if not 0 <= at <= limit:
@@ -144,7 +150,7 @@ class Link(Transport):
     def fresh(self) -> bool:
         if not self.open or self.buffer:
             return False
-        if not self._poll.poll(0) and not (self._pending and self._pending()):
+        if not self._poll.poll(0) and (self._pending is None or not self._pending()):
             return True
         try:
             return self._try_receive() is None

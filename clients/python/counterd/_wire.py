@@ -19,6 +19,8 @@ HEADER = struct.Struct(
 MAX_BINARY = 65_545
 GET, ACQUIRE, RELEASE = 1, 2, 3
 OPAQUE = b"ctrd"
+LOCKED = {b"LOCKED": 1}
+SHARED = {b"LOCKED": 1, b"DONE": 1}
 STATES = ("ready", "delayed", "reserved", "buried", "abandoned", "all")
 
 _bad_name = re.compile(rb"[\r\n\0]").search
@@ -134,6 +136,8 @@ def tube(text: Text) -> bytes:
 
 def whole(value: Any, what: str, low: int = 0, top: int = 0xFFFFFFFF) -> int:
     """A number, rounded up, within its bounds."""
+    if type(value) is int and low <= value <= top:
+        return value
     if not low <= value <= top:
         raise Usage(f"{what}: {low:,} to {top:,} is allowed, not {value!r}")
     return int(math.ceil(value))
