@@ -395,11 +395,11 @@ class JobBase:
         priority = wire.entry(words[-1], "pri")
         await self._end("bury", b"bury %d %d\r\n" % (self.id, priority), b"BURIED")
 
-    async def _renew(self) -> None:
+    async def _renew(self, within: float | None = None) -> None:
         request = b"renew %d %d\r\n" % (self.id, self.token)
-        await self._ask(request, {b"TOUCHED": 1}, again=True)
+        await self._ask(request, {b"TOUCHED": 1}, again=True, within=within)
 
-    async def _keep(self, within: float) -> int:
+    async def _renew_first(self, within: float) -> int:
         """Renews it within so many seconds, and returns its ttr."""
         request = b"renew %d %d\r\nstats-job %d\r\n" % (self.id, self.token, self.id)
         words = await self._ask(request, {b"TOUCHED": 1}, again=True, more=True, within=within)

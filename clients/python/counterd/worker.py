@@ -97,13 +97,16 @@ class WorkerBase:
         lost. Its ttr is known from the first renewal on; until then `io_timeout` stands for it.
         """
         ends = since + self.core.io_timeout
-        wait, delay = since + RENEW_AFTER - monotonic(), 0.0
+        wait, delay, ttr = since + RENEW_AFTER - monotonic(), 0.0, 0
         while not await pause(min(max(wait, 0.0), LONGEST)):
             sent = monotonic()
             if sent >= ends:
                 return job.note_loss()
             try:
-                ttr = await job._keep(ends - sent)
+                if ttr:
+                    await job._renew(ends - sent)
+                else:
+                    ttr = await job._renew_first(ends - sent)
                 ends, wait, delay = sent + ttr, ttr / 3, 0.0
             except (Lost, Usage):  # told already; reported meanwhile
                 return
