@@ -8,6 +8,8 @@ with counterd.Client() as client:
     print(f"the same job: {second.duplicate and second.id == first.id}")
     puts = client.put_many("mail", [counterd.NewJob(f"letter {n}") for n in range(3)])
     print(f"{len(puts)} more")
-    print(f"ready: {client.ready('mail')['mail']}, delayed: {client.tube('mail')['current-jobs-delayed']}")
+    print(
+        f"ready: {client.ready('mail')['mail']}, delayed: {client.tube('mail')['current-jobs-delayed']}"
+    )
     for state in ("ready", "delayed"):
         client.clear("mail", state)

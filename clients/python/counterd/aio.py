@@ -1,0 +1,373 @@
+"""
+counterd for asyncio: the calls of `counterd`, to be awaited, in the thread of the loop.
+
+`async with client.lock("k")` cancels its task when the lock is lost, and raises `Lost` at its end;
+after `lock = await client.lock("k")`, or with `watch=False`, a loss only sets `lock.lost`.
+Cancelling a call closes its connection; a release goes on, for `io_timeout` at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import weakref
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from time import monotonic
+from types import TracebackType
+from typing import Any, TypeVar, cast
+
+from ._core import Core, Event, HoldBase, JobBase, LockBase, MemberBase, Point, Transport, UnitsBase
+from ._errors import CounterError, Lost, Malformed, Text
+from ._options import Options, tune
+from ._wire import JobView
+
+_PIECE = 65536
+_T = TypeVar("_T")
+_H = TypeVar("_H", bound="Hold")
+
+
+class _Link(Transport, asyncio.Protocol):
+    buffer: bytearray
+
+    def __init__(self, point: Point, sock: socket.socket) -> None:
+        super().__init__(point)
+        self._sock = sock
+        self._loop = asyncio.get_running_loop()
+        self.buffer = bytearray()
+        self._io: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._turn = asyncio.Lock()
+        self._is_full = False  # the buffer of what is sent
+        self._fault: Exception | None = None  # how it ended
+        self.on_loss: Callable[[], object] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._io = cast(asyncio.Transport, transport)
+        self._io.set_write_buffer_limits(high=0)
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        if self._io and not self._waiter and len(self.buffer) > 4 * _PIECE:
+            self._io.pause_reading()
+        self._wake()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._fault = self._fault or error or EOFError()
+        self._wake()
+
+    def eof_received(self) -> None:
+        self.connection_lost(None)
+
+    def pause_writing(self) -> None:
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        if self._waiter:
+            self._wake()
+
+    def _wake(self, error: Exception | None = None) -> None:
+        if not self._waiter:
+            if self.on_loss:
+                self.on_loss()
+        elif not self._waiter.done():
+            self._waiter.set_exception(error) if error else self._waiter.set_result(None)
+
+    async def _news(self, deadline: float) -> None:
+        """Waits until something has come or has been sent. Raises what ended the connection."""
+        if self._fault or not self._io:
+            raise self._fault or EOFError
+        self._io.resume_reading()
+        self._waiter = self._loop.create_future()
+        timer = self._loop.call_later(deadline - monotonic(), self._wake, TimeoutError())
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            timer.cancel()
+
+    async def write(self, data: bytes, io_timeout: float) -> None:
+        for start in range(0, len(data), _PIECE):
+            if self.buffer:
+                return
+            if self._fault or not self._io:
+                raise self._fault or EOFError
+            self._io.write(data[start : start + _PIECE] if len(data) > _PIECE else data)
+            self.sent = self.sent or not self._io.is_closing()
+            deadline = monotonic() + io_timeout
+            while self._is_full and not self.buffer:
+                await self._news(deadline)
+
+    async def line(self, limit: int, begin: float, io_timeout: float) -> bytes:
+        deadline = begin
+        if not self.buffer:
+            await self._news(deadline)
+        deadline = monotonic() + io_timeout
+        while (end := self.buffer.find(self.line_end)) < 0 and len(self.buffer) <= limit:
+            await self._news(deadline)
+        if not 0 <= end <= limit:
+            raise Malformed(
+                "the server sent a line that is too long", answer=bytes(self.buffer[:200])
+            )
+        line = bytes(self.buffer[:end])
+        del self.buffer[: end + len(self.line_end)]
+        return line
+
+    async def exactly(self, size: int, io_timeout: float) -> bytes:
+        while len(self.buffer) < size:
+            piece, deadline = len(self.buffer) // _PIECE, monotonic() + io_timeout
+            while len(self.buffer) < size and len(self.buffer) // _PIECE == piece:
+                await self._news(deadline)
+        data = bytes(memoryview(self.buffer)[:size])
+        del self.buffer[:size]
+        return data
+
+    def fresh(self) -> bool:
+        if self._fault or self.buffer or self._loop is not asyncio._get_running_loop():
+            return False
+        try:  # what the loop has not read yet
+            self._sock.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            pass
+        return False
+
+    async def begin(self) -> None:
+        await self._turn.acquire()
+
+    def end(self) -> None:
+        self._turn.release()
+
+    def close(self) -> None:
+        self.open, self.on_loss = False, None
+        self._fault = self._fault or EOFError()
+        if self._io and self._loop is asyncio._get_running_loop():
+            self._io.abort()
+        elif self._io and not self._loop.is_closed():  # collected in another thread
+            self._loop.call_soon_threadsafe(self._io.abort)
+
+
+async def _connect(core: Core[Any, Any, Any, Any], point: Point, seconds: float) -> _Link:
+    loop, deadline = asyncio.get_running_loop(), monotonic() + seconds
+    context, where = core.options.context(), point.address
+    name = None
+    if isinstance(where, str):
+        found: list[tuple[int, Any]] = [(socket.AF_UNIX, where)]
+    else:
+        name = (core.options.tls_name or where[0]) if context else None
+        async with asyncio.timeout(seconds):
+            infos = await loop.getaddrinfo(*where, type=socket.SOCK_STREAM)
+        found = [(info[0], info[4]) for info in infos]
+    for left, (family, address) in zip(range(len(found), 0, -1), found):
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        link = _Link(point, sock)
+        try:
+            sock.setblocking(False)
+            tune(sock)
+            async with asyncio.timeout((deadline - monotonic()) / left):
+                await loop.sock_connect(sock, address)
+                await loop.create_connection(
+                    lambda: link, sock=sock, ssl=context, server_hostname=name
+                )
+            return link
+        except BaseException as error:
+            link.close()
+            sock.close()
+            if left == 1 or not isinstance(error, OSError):
+                raise
+    raise OSError("the name has no address")
+
+
+async def _finish(work: Coroutine[Any, Any, _T]) -> _T:
+    """Awaits it; a cancel of the caller is told behind it."""
+    task, cancel = asyncio.ensure_future(work), None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancel = error
+    if cancel:
+        raise cancel from (None if task.cancelled() else task.exception())
+    return task.result()
+
+
+class Hold(HoldBase):
+    """What a call gave; `server` is the one that has it."""
+
+    _task: asyncio.Task[Any] | None = None  # is cancelled by a loss
+    _is_cut = False  # it was
+
+    def __init__(self, core: Any, link: Transport | None, *rest: Any) -> None:
+        super().__init__(core, link, *rest)
+        if isinstance(link, _Link):
+            me = weakref.ref(self)
+            link.on_loss = lambda: (hold := me()) and hold._look()
+
+    @property
+    def lost(self) -> bool:
+        """True once the connection has ended. Never waits."""
+        return self._look()
+
+    def note_loss(self, error: Lost | None = None) -> None:
+        super().note_loss(error)
+        if self._task:  # later: the task itself may be looking
+            self._task.get_loop().call_soon(self._cut)
+
+    def _cut(self) -> None:
+        if self._task and not self._is_cut:
+            self._is_cut = self._task.cancel()
+
+    async def release(self, ok: bool = True) -> None:
+        """
+        Gives it back; a second call does nothing. `ok=False`: what was done with it has failed.
+        Raises Lost, Unanswered. What cancels the caller does not cut it off: it has `io_timeout`.
+        """
+        self._task = None
+        await _finish(self._release(ok))
+
+
+class Lock(Hold, LockBase):
+    __doc__ = LockBase.__doc__
+
+
+class Units(Hold, UnitsBase):
+    __doc__ = UnitsBase.__doc__
+
+
+class Member(Hold, MemberBase):
+    __doc__ = MemberBase.__doc__
+
+
+class Job(JobBase):
+    __doc__ = JobBase.__doc__
+
+    @property
+    def lost(self) -> bool:
+        return self._gone
+
+    async def ack(self) -> None:
+        """It is done. Raises Lost, Unanswered."""
+        await _finish(self._ack())
+
+    async def nack(self, delay: float = 0) -> bool:
+        """It runs again after `delay` seconds. True: it is buried, its tries are used up."""
+        return await _finish(self._nack(delay))
+
+    async def bury(self) -> None:
+        """It is put aside for an operator. Raises Lost, also when the connection has ended."""
+        await _finish(self._bury())
+
+    async def renew(self) -> None:
+        """Its ttr begins anew. Raises Lost, Unanswered."""
+        await self._renew()
+
+
+class _Acquire(Coroutine[Any, Any, _H]):
+    """A call that gives a hold: awaited, or entered by `async with`."""
+
+    def __init__(self, work: Coroutine[Any, Any, _H], watch: bool) -> None:
+        self._work, self._watch = work, watch
+
+    def send(self, value: Any) -> Any:
+        return self._work.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, None, _H]:
+        return self._work.__await__()
+
+    async def __aenter__(self) -> _H:
+        hold, task = await self._work, asyncio.current_task()
+        self._hold, self._task = hold, task
+        self._count = task.cancelling() if task else 0
+        if self._watch:
+            hold._task = task
+            hold._look()
+        return hold
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        hold, task, failed = self._hold, self._task, None
+        hold._task = None
+        is_ours = bool(hold._is_cut and task and task.uncancel() <= self._count)
+        try:
+            await hold.release(kind is None)
+        except CounterError as cause:
+            failed = cause
+        if is_ours and isinstance(error, asyncio.CancelledError):
+            raise failed or Lost("it was lost", server=hold.server) from error
+        if failed and error is None:
+            raise failed
+
+
+class Client:
+    """
+    As `counterd.Client`, for one loop at a time: `async with Client() as client`, or
+    `await client.close()`. All calls are coroutines, with the same arguments.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        on_event: Callable[[Event], object] | None = None,
+        **parameters: Any,
+    ) -> None:
+        options = Options(url, parameters)
+        types = (Lock, Units, Member, Job)
+        self._core = core = Core[Lock, Units, Member, Job](types, _connect, options, on_event)
+        self.usage, self.put, self.put_many, self.claim = (
+            core.usage,
+            core.put,
+            core.put_many,
+            core.claim,
+        )
+        self.tube, self.ready = core.tube, core.ready
+        self.clear, self.delete, self.kick = core.clear, core.delete, core.kick
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes idle connections; holds and jobs keep theirs. Later calls are Usage."""
+        self._core.close()
+        await asyncio.sleep(0)  # the loop closes them
+
+    def lock(
+        self,
+        name: Text,
+        *,
+        workers: int = 1,
+        queue: int | None = None,
+        timeout: float = 10,
+        shared: bool = False,
+        watch: bool = True,
+    ) -> _Acquire[Lock]:
+        work = self._core.lock(name, workers=workers, queue=queue, timeout=timeout, shared=shared)
+        return _Acquire(work, watch)
+
+    def units(self, name: Text, count: int, limit: int, *, watch: bool = True) -> _Acquire[Units]:
+        return _Acquire(self._core.units(name, count, limit), watch)
+
+    def member(self, target: Text, *, watch: bool = True, **options: Any) -> _Acquire[Member]:
+        return _Acquire(self._core.member(target, **options), watch)
+
+    async def list_jobs(self, tube: Text, state: str) -> AsyncIterator[JobView]:
+        """Yields the tube's jobs in that state, asking for 100 at a time. Raises NotFound."""
+        page, after = await self._core.jobs_page(tube, state, 0)
+        while page:
+            for job in page:
+                yield job
+            page, after = await self._core.jobs_page(tube, state, after) if after else ([], 0)

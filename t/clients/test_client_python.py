@@ -1,0 +1,680 @@
+"""
+The Python client: its types, style, wheel, examples and README, and what stories cannot show: URLs, the order of
+servers, forks, forgotten holds, hooks, TLS, threads, and cancelling by tasks.
+"""
+
+import asyncio
+import gc
+import importlib.util
+import json
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(__file__), "..", "..")
+TOP = os.path.abspath(TOP)
+SOURCES = os.path.join(TOP, "clients", "python")
+sys.path[:0] = [os.path.join(TOP, "t", "system"), SOURCES]
+
+import tap
+import pytest
+
+import certificates
+import servers
+import wire
+from conftest import start  # noqa: F401: a fixture
+
+import counterd
+from counterd import aio
+
+PYTHON = "/usr/bin/python3"
+JOBS = ("jobs.enable=true", "jobs.port=0")
+POOL = ("pool.gpu.members=gpu0=/dev/nvidia0",)
+EXAMPLES = ("lock", "units", "member", "put", "worker")
+
+
+def have(module):
+    """Skips the test where Debian's Python has no such module."""
+    if importlib.util.find_spec(module) is None:
+        pytest.skip("python3-%s is not installed" % module)
+
+
+def run(*command, folder=None, **env):
+    """Runs a program, which must end with status 0. Returns what it wrote."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, "%s: status %d\n%s" % (command, done.returncode, done.stdout)
+    return done.stdout
+
+
+def url(daemon, **more):
+    """The URL of all ports of a daemon."""
+    parameters = {"binary": daemon.binary[1], "io_timeout": 20, **more}
+    if daemon.jobs:
+        parameters.setdefault("jobs", daemon.jobs[1])
+    words = "&".join("%s=%s" % pair for pair in parameters.items())
+    return "counter://127.0.0.1:%d?%s" % (daemon.text[1], words)
+
+
+def readme():
+    with open(os.path.join(SOURCES, "README.md"), encoding="utf-8") as f:
+        return f.read()
+
+
+def blocks():
+    """The Python of README.md, as one program."""
+    return "\n".join(re.findall(r"```python\n(.*?)```", readme(), re.S))
+
+
+# --- the package ---------------------------------------------------------------------------------
+
+
+def test_types_are_strict(tmp_path):
+    have("mypy")
+    program = tmp_path / "readme.py"
+    program.write_text(blocks())
+    for name in EXAMPLES:  # each is a program, so each is a __main__
+        shutil.copy(os.path.join(SOURCES, "examples", name + ".py"), tmp_path / (name + "_example.py"))
+    run(
+        PYTHON, "-m", "mypy", "--strict", "--python-version", "3.11",
+        "--cache-dir", str(tmp_path / "cache"), os.path.join(SOURCES, "counterd"), *map(str, tmp_path.glob("*.py")),
+        MYPYPATH=SOURCES,
+    )  # fmt: skip
+
+
+def test_style():
+    have("black")
+    run(PYTHON, "-m", "black", "--check", "--quiet", "-l", "100", SOURCES)
+
+
+def test_version_is_that_of_the_server():
+    with open(os.path.join(TOP, "configure.ac"), encoding="utf-8") as f:
+        version = re.search(r"AC_INIT\(\[counterd\], \[([\d.]+)\]", f.read()).group(1)
+    with open(os.path.join(SOURCES, "pyproject.toml"), encoding="utf-8") as f:
+        assert '\nversion = "%s"\n' % version in f.read()
+
+
+def test_wheel_builds_and_imports_without_a_network(tmp_path):
+    for module in ("pip", "setuptools", "wheel"):
+        have(module)
+    copy, wheels, target = (str(tmp_path / name) for name in ("copy", "wheels", "target"))
+    shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    pip = (PYTHON, "-m", "pip", "--disable-pip-version-check", "--no-cache-dir")
+    offline = ("--no-deps", "--no-index", "--quiet")
+    run(*pip, "wheel", "--no-build-isolation", *offline, "-w", wheels, copy)
+    (wheel,) = os.listdir(wheels)
+    assert re.fullmatch(r"counterd-[\d.]+-py3-none-any\.whl", wheel)
+    run(*pip, "install", *offline, "--target", target, os.path.join(wheels, wheel))
+    modules = sorted(n for n in os.listdir(os.path.join(SOURCES, "counterd")) if n[0] != "_" or n == "__init__.py")
+    assert "py.typed" in modules and set(modules) <= set(os.listdir(os.path.join(target, "counterd")))
+    said = run(
+        PYTHON, "-P", "-c", "import counterd, counterd.aio; print(counterd.Client, counterd.__file__)",
+        folder=str(tmp_path), PYTHONPATH=target,
+    )  # fmt: skip
+    assert target in said
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_print_what_the_readme_says(start, name):
+    daemon = start(*JOBS, *POOL)
+    path = "examples/%s.py" % name
+    wanted = re.search(re.escape("[`%s`](%s) prints\n\n" % (path, path)) + r"((?:    .*\n)+)", readme())
+    said = run(PYTHON, os.path.join(SOURCES, path), PYTHONPATH=SOURCES, COUNTER_URL=url(daemon))
+    assert said == re.sub(r"^    ", "", wanted.group(1), flags=re.M)
+
+
+def test_readme_runs(start):
+    daemon = start(*JOBS)
+    with wire.TextClient(daemon.text) as operator:
+        assert operator.ask("POOL ADD gpu") == "OK"
+        assert operator.ask("MEMBER ADD gpu gpu0 /dev/nvidia0 type=a100") == "OK"
+    program = blocks().replace('"counter://10.0.0.5,10.0.0.6"', "")
+    program = program.replace('print("cut off:', 'threading.Timer(1, worker.stop).start()\nprint("cut off:')
+    program = "import threading\n" + program
+    said = run(PYTHON, "-W", "error", "-c", program, PYTHONPATH=SOURCES, COUNTER_URL=url(daemon))
+    for words in ("at most 2 are here", "do the work", "3 of 10", "gpu0 /dev/nvidia0", "put now", "cut off: 0"):
+        assert words in said
+    assert "b'Dear customer' 1" in said and "this block is cancelled" in said
+
+
+# --- URLs and servers ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "http://127.0.0.1", "counter://u:p@h", "counter://u@h", "counter://h#f", "counter://h?tls=0&tls=1",
+        "counter://h?nothing=1", "counter://h:0", "counter://h:65536", "counter://h:x", "counter://[::1",
+        "counter://", "counter://h/path", "counter://h?io_timeout=-1", "counter://h?io_timeout=nan",
+        "counter://h?io_timeout=1000001", "counter://h?idle=x", "counter://h?binary=0", "counter://h?max_body=-1",
+        "counter://h,,g", "counter://h?tls=2",
+    ],
+)  # fmt: skip
+def test_bad_urls(bad):
+    with pytest.raises(counterd.Usage):
+        counterd.Client(bad)
+    with pytest.raises(counterd.Usage):
+        aio.Client(bad)
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        "counter://h", "counter://h/", "counter://h:7531,[::1]:7,g/?tls=0", "counter://[::1]", "counter://?text=unix:/a",
+        "counter://h?jobs=j:1&binary=unix:@n", "counter://h?jobs=unix:%2Frun%2Fa%20b&idle=0&idle_seconds=0.5",
+    ],
+)  # fmt: skip
+def test_good_urls_connect_to_nothing(good):
+    counterd.Client(good).close()
+    aio.Client(good)
+
+
+def test_parameters_win_over_the_url_and_the_environment(start, monkeypatch):
+    daemon = start()
+    monkeypatch.setenv("COUNTER_URL", "counter://127.0.0.1:1?binary=2")
+    with counterd.Client(binary=daemon.binary[1]) as client:
+        assert client.usage("k") == 0
+        with pytest.raises(counterd.Unreachable) as caught:
+            client.lock("k")
+    assert caught.value.server == "127.0.0.1:1" and caught.value.sent is False
+    with pytest.raises(counterd.Usage):
+        counterd.Client(nothing=1)
+
+
+def test_order_of_servers():
+    three = ["a:7531", "b:7531", "c:7531"]
+    for name, order in (("k", "abc"), ("page 1", "bac"), ("é", "cab")):
+        assert "".join(server[0] for server in counterd.servers_for(name, three)) == order
+        assert counterd.servers_for(name.encode(), three) == counterd.servers_for(name, three)
+
+
+# --- forks, threads, forgotten holds -------------------------------------------------------------
+
+
+def in_child(body):
+    """What `body` returns in a forked child."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            said = json.dumps(body())
+        except BaseException as error:
+            said = json.dumps(repr(error))
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        said = json.loads(pipe.read())
+    os.waitpid(child, 0)
+    return said
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_child_has_nothing_of_its_parent(start, tmp_path, tls):
+    more, parameters = (), {}
+    if tls:
+        authority = certificates.Authority(tmp_path)
+        cert, key = authority.issue("server")
+        port = servers.free_port()
+        more = ("tls.cert=" + cert, "tls.key=" + key, "poolcounter.tls_port=%d" % port)
+        parameters = {"tls": True, "tls_ca": authority.cert, "text": port}
+    daemon = start(*more)
+    with counterd.Client(url(daemon), **parameters) as client, wire.TextClient(daemon.text) as other:
+        lock = client.lock("k")
+        client.lock("idle").release()
+
+        def child():
+            was_lost = lock.lost
+            try:
+                lock.release()
+                told = "released"
+            except counterd.Lost:
+                told = "Lost"
+            with client.lock("mine", timeout=0) as mine:
+                return [was_lost, told, mine.lost]
+
+        assert in_child(child) == [True, "Lost", False]
+        assert not lock.lost and other.ask("ACQ4ME k 1 9 0") == "TIMEOUT"
+        client.lock("idle").release()
+        lock.release()
+        assert other.ask("ACQ4ME k 1 9 0") == "LOCKED"
+
+
+def test_a_child_that_lives_on_keeps_no_lock(start):
+    daemon = start()
+    client = counterd.Client(url(daemon))
+    reader, writer = os.pipe()
+    holder = os.fork()
+    if holder == 0:
+        kept = [client.lock("k")]
+        grandchild = os.fork()
+        if grandchild == 0:
+            os.close(reader)
+            os.write(writer, b"%d %d" % (os.getpid(), len(kept)))
+            time.sleep(60)
+        os._exit(0)
+    os.close(writer)
+    grandchild = int(os.read(reader, 100).split()[0])
+    try:
+        os.waitpid(holder, 0)
+        client.lock("k", timeout=20).release()
+    finally:
+        os.kill(grandchild, signal.SIGKILL)
+        os.close(reader)
+
+
+def test_threads_share_a_client(start):
+    daemon = start()
+    inside, most, wrong = [], [0], []
+    with counterd.Client(url(daemon)) as client:
+
+        def work():
+            try:
+                for _ in range(20):
+                    with client.lock("k", workers=2, queue=100, timeout=60):
+                        inside.append(1)
+                        most[0] = max(most[0], len(inside))
+                        time.sleep(0.001)
+                        inside.pop()
+                    client.usage("k")
+            except Exception as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not wrong and most[0] <= 2
+
+
+def test_forgotten_holds_close_with_a_warning(start):
+    daemon = start()
+    client = counterd.Client(url(daemon))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        held = client.lock("k")
+        del held
+        gc.collect()
+        client.lock("k", timeout=20).release()
+
+        async def forget():
+            async with aio.Client(url(daemon)) as theirs:
+                held = await theirs.lock("k")
+                del held
+                gc.collect()
+                await (await theirs.lock("k", timeout=20)).release()
+
+        asyncio.run(forget())
+    assert [w.category for w in caught] == [ResourceWarning] * 2, [str(w.message) for w in caught]
+    client.close()
+
+
+def test_a_closed_client_and_what_it_gave(start):
+    daemon = start()
+    client = counterd.Client(url(daemon))
+    lock = client.lock("k")
+    client.close()
+    for call in (lambda: client.lock("k"), lambda: client.usage("k")):
+        with pytest.raises(counterd.Usage):
+            call()
+    assert not lock.lost
+    lock.release()
+    lock.release()
+
+
+# --- hooks ---------------------------------------------------------------------------------------
+
+
+def test_events_in_order(start, caplog):
+    daemon = start(*JOBS)
+    seen = []
+
+    def hook(event):
+        seen.append((event.kind, event.name, event.result))
+        assert event.server.startswith("127.0.0.1") and (event.seconds is None or event.seconds >= 0)
+        raise ValueError("dropped")
+
+    with counterd.Client(url(daemon), on_event=hook) as client:
+        with client.lock("k"):
+            with pytest.raises(counterd.Busy):
+                client.lock("k", timeout=0)
+        client.put("t", b"x")
+        client.claim(["t"])[0].ack()
+    kinds = [kind for kind, _, _ in seen]
+    assert kinds[:2] == ["connect", "wait"] and seen[1] == ("wait", "k", "locked")
+    assert ("wait", "k", "busy") in seen and "held" in kinds and kinds[-1] == "disconnect"
+    assert ("put", "t") in [event[:2] for event in seen] and ("job", "t", "ack") in seen
+    assert not caplog.records
+
+
+def test_what_is_logged(start, caplog):
+    daemon = start()
+    caplog.set_level(logging.DEBUG, "counterd")
+    with counterd.Client("counter://127.0.0.1:1,127.0.0.1:%d" % daemon.text[1]) as client:
+        for n in range(20):
+            client.lock("k%d" % n).release()
+        lock = client.lock("k")
+        daemon.end_with(signal.SIGTERM)
+        wire.poll(lambda: lock.lost, "the loss is seen")
+        with pytest.raises(counterd.Lost):
+            lock.release()
+    words = [record.getMessage() for record in caplog.records]
+    assert {record.name for record in caplog.records} == {"counterd"}
+    assert any("down" in text for text in words) and any("lost" in text for text in words)
+
+
+# --- transports ----------------------------------------------------------------------------------
+
+
+def uses(client_url, **parameters):
+    """Uses all three protocols, with both kinds of client."""
+    with counterd.Client(client_url, **parameters) as client:
+        with client.lock("k"), client.units("u", 2, 3):
+            assert client.usage("u") == 2
+        client.put("t", b"x" * 300_000)
+        (job,) = client.claim(["t"])
+        assert job.body == b"x" * 300_000
+        job.ack()
+
+    async def use():
+        async with aio.Client(client_url, **parameters) as theirs:
+            async with theirs.lock("k"), theirs.units("u", 2, 3):
+                assert await theirs.usage("u") == 2
+            await theirs.put("t", b"y" * 300_000)
+            (job,) = await theirs.claim(["t"])
+            assert job.body == b"y" * 300_000
+            await job.ack()
+
+    asyncio.run(use())
+
+
+def test_tls(start, tmp_path):
+    authority, other = certificates.Authority(tmp_path), certificates.Authority(tmp_path, "other")
+    cert, key = authority.issue("server")
+    mine, my_key = authority.issue("mine")
+    ports = [servers.free_port() for _ in range(3)]
+    start(
+        "tls.cert=" + cert, "tls.key=" + key, "tls.client_ca=" + authority.cert, *JOBS,
+        "poolcounter.tls_port=%d" % ports[0], "counter.tls_port=%d" % ports[1], "jobs.tls_port=%d" % ports[2],
+    )  # fmt: skip
+    where = "counter://localhost:%d?binary=%d&jobs=%d&tls=1" % tuple(ports)
+    shown = {"tls_ca": authority.cert, "tls_cert": mine, "tls_key": my_key}
+    uses(where, **shown)
+    uses(where.replace("localhost", "127.0.0.1"), **shown, tls_name="localhost")
+    for wrong in ({"tls_ca": other.cert}, {"tls_name": "elsewhere"}, {"tls_ca": ""}):
+        parameters = {k: v for k, v in {**shown, **wrong}.items() if v}
+        with pytest.raises(counterd.Unreachable) as caught:
+            counterd.Client(where, **parameters).lock("k")
+        assert "certificate" in caught.value.reason.lower() and caught.value.sent is False
+        with pytest.raises(counterd.Unreachable) as caught:
+            asyncio.run(one_lock(where, **parameters))
+        assert "certificate" in caught.value.reason.lower()
+
+
+async def one_lock(where, **parameters):
+    async with aio.Client(where, **parameters) as client:
+        async with client.lock("k") as lock:
+            return lock.name
+
+
+def test_tls_ports_have_no_defaults():
+    with pytest.raises(counterd.Usage):
+        counterd.Client("counter://127.0.0.1?tls=1").lock("k")
+    with pytest.raises(counterd.Usage):
+        counterd.Client("counter://127.0.0.1:1?tls=1").usage("k")
+    with pytest.raises(counterd.Usage):
+        counterd.Client("counter://?text=unix:/x&tls=1").lock("k")
+
+
+def test_unix_sockets(start, tmp_path):
+    paths = [str(tmp_path / name) for name in ("text.sock", "binary.sock", "jobs.sock")]
+    start(
+        "poolcounter.socket=" + paths[0], "counter.socket=" + paths[1], "jobs.socket=" + paths[2], *JOBS
+    )
+    uses("counter://?text=unix:%s&binary=unix:%s&jobs=unix:%s" % tuple(paths))
+
+
+def test_abstract_unix_sockets(start):
+    name = "@counterd-test-%d" % os.getpid()
+    start("poolcounter.socket=" + name)
+    with counterd.Client("counter://?text=unix:" + name) as client:
+        client.lock("k").release()
+    assert asyncio.run(one_lock("counter://?text=unix:" + name)) == "k"
+
+
+# --- asyncio -------------------------------------------------------------------------------------
+
+
+def play(daemon, story, **parameters):
+    """Runs `story(client)` with a client of its own, for a minute at most."""
+
+    async def whole():
+        async with asyncio.timeout(60):
+            async with aio.Client(url(daemon), **parameters) as client:
+                return await story(client)
+
+    return asyncio.run(whole())
+
+
+def test_a_loss_cancels_the_body_and_nothing_else(start):
+    daemon = start()
+
+    async def story(client):
+        task = asyncio.current_task()
+        with pytest.raises(counterd.Lost) as caught:
+            async with client.lock("k") as lock:
+                daemon.end_with(signal.SIGKILL)
+                await asyncio.sleep(60)
+        assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+        assert lock.lost and task.cancelling() == 0
+        await asyncio.sleep(0)
+
+    play(daemon, story)
+
+
+def test_nested_holds_are_lost_together(start):
+    daemon = start()
+
+    async def story(client):
+        with pytest.raises(counterd.Lost):
+            async with client.lock("a"), client.units("b", 1, 1), client.lock("c"):
+                daemon.end_with(signal.SIGKILL)
+                await asyncio.sleep(60)
+        assert asyncio.current_task().cancelling() == 0
+        await asyncio.sleep(0)
+
+    play(daemon, story)
+
+
+def test_a_cancel_from_elsewhere_stays_one(start):
+    daemon = start()
+
+    async def story(client):
+        async def hold():
+            async with client.lock("k") as lock:
+                held.set_result(lock)
+                await asyncio.sleep(60)
+
+        held = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(hold())
+        lock = await held
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await (await client.lock("k", timeout=0)).release()  # it was given back meanwhile
+        held = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(hold())
+        lock = await held
+        daemon.end_with(signal.SIGKILL)
+        while not lock.lost:
+            await asyncio.sleep(0)
+        task.cancel()  # ours and this one, before the task runs again or after
+        with pytest.raises((asyncio.CancelledError, counterd.Lost)):
+            await task
+
+    play(daemon, story)
+
+
+def test_both_cancels_at_once_are_a_cancel(start):
+    daemon = start()
+
+    async def story(client):
+        async def hold():
+            async with client.lock("k") as lock:
+                held.set_result(lock)
+                try:
+                    await asyncio.sleep(60)
+                finally:
+                    asyncio.current_task().cancel()  # from elsewhere, while ours is under way
+                    raise asyncio.CancelledError
+
+        held = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(hold())
+        await held
+        daemon.end_with(signal.SIGKILL)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    play(daemon, story)
+
+
+def test_an_error_of_the_body_is_not_replaced(start):
+    daemon = start()
+    seen = []
+
+    async def story(client):
+        with pytest.raises(ZeroDivisionError):
+            async with client.lock("k"):
+                daemon.end_with(signal.SIGKILL)
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    raise ZeroDivisionError from None
+        assert asyncio.current_task().cancelling() == 0
+
+    play(daemon, story, on_event=lambda event: seen.append(event.kind))
+    assert "lost" in seen
+
+
+@pytest.mark.parametrize("way", ["awaited", "watch"])
+def test_who_is_not_watched_is_only_told(start, way):
+    daemon = start()
+
+    async def story(client):
+        async def told(lock):
+            daemon.end_with(signal.SIGKILL)
+            while not lock.lost:
+                await asyncio.sleep(0.01)
+
+        if way == "awaited":
+            lock = await client.lock("k")
+            await told(lock)
+            with pytest.raises(counterd.Lost):
+                await lock.release()
+        else:
+            with pytest.raises(counterd.Lost):
+                async with client.lock("k", watch=False) as lock:
+                    await told(lock)
+        assert asyncio.current_task().cancelling() == 0
+
+    play(daemon, story)
+
+
+def test_a_cancelled_call_waits_no_more(start):
+    daemon = start()
+
+    async def story(client):
+        async with client.lock("k"):
+            waiting = asyncio.create_task(client.lock("k", timeout=50))
+            with wire.TextClient(daemon.text) as other:
+                while other.stat("waiting_workers") != 1:
+                    await asyncio.sleep(0.01)
+                waiting.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await waiting
+                while other.stat("waiting_workers") != 0:
+                    await asyncio.sleep(0.01)
+
+    play(daemon, story)
+
+
+def test_a_release_is_not_cut_off(start):
+    daemon = start()
+    os.kill(daemon.pid, 0)
+
+    async def story(client):
+        task = asyncio.current_task()
+        lock = await client.lock("k")
+        os.kill(daemon.pid, signal.SIGSTOP)
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.1, task.cancel)
+        loop.call_later(0.3, os.kill, daemon.pid, signal.SIGCONT)
+        with pytest.raises(asyncio.CancelledError):
+            await lock.release()
+        task.uncancel()
+        await (await client.lock("k", timeout=0)).release()
+
+    play(daemon, story)
+
+
+def test_a_client_goes_on_in_another_loop(start):
+    daemon = start()
+    client = aio.Client(url(daemon))
+
+    async def once():
+        async with client.lock("k", timeout=0) as lock:
+            return lock.lost
+
+    assert asyncio.run(once()) is False
+    assert asyncio.run(once()) is False
+
+
+def test_signals_are_set_as_before(start):
+    daemon = start(*JOBS)
+
+    async def story(client):
+        before = signal.getsignal(signal.SIGTERM)
+
+        async def handler(job):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        await client.put("t", b"x")
+        assert await aio.Worker(client, ["t"], handler).run() == 0
+        assert signal.getsignal(signal.SIGTERM) == before
+
+    play(daemon, story)
+
+
+def test_a_worker_in_a_thread_touches_no_signal(start):
+    daemon = start(*JOBS)
+    before = signal.getsignal(signal.SIGTERM)
+    with counterd.Client(url(daemon)) as client:
+        client.put("t", b"x")
+        worker = counterd.Worker(client, ["t"], lambda job: worker.stop())
+        done = []
+        thread = threading.Thread(target=lambda: done.append(worker.run()))
+        thread.start()
+        assert signal.getsignal(signal.SIGTERM) == before
+        thread.join(40)
+    assert done == [0]
+
+
+if __name__ == "__main__":
+    tap.main(__file__)
