@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from time import monotonic
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from ._core import Core, Event, HoldBase, JobBase, LockBase, MemberBase, Point, Transport, UnitsBase
+from ._core import Core, Event, HoldBase, JobBase, LockBase, MemberBase, Point, Transport
+from ._core import UnitsBase, forgotten
 from ._errors import CounterError, Lost, Malformed, Text
 from ._options import Options, tune
 from ._wire import JobView
@@ -88,15 +89,16 @@ class _Link(Transport, asyncio.Protocol):
 
     async def write(self, data: bytes, io_timeout: float) -> None:
         for start in range(0, len(data), _PIECE):
-            if self.buffer:
-                return
             if self._fault or not self._io:
                 raise self._fault or EOFError
-            self._io.write(data[start : start + _PIECE] if len(data) > _PIECE else data)
+            self._io.write(data[start : start + _PIECE])
             self.sent = self.sent or not self._io.is_closing()
             deadline = monotonic() + io_timeout
             while self._is_full and not self.buffer:
                 await self._news(deadline)
+            if self.buffer:
+                self.partial = True
+                return
 
     async def line(self, limit: int, begin: float, io_timeout: float) -> bytes:
         deadline = begin
@@ -148,7 +150,7 @@ class _Link(Transport, asyncio.Protocol):
             self._loop.call_soon_threadsafe(self._io.abort)
 
 
-async def _connect(core: Core[Any, Any, Any, Any], point: Point, seconds: float) -> _Link:
+async def _connect(core: Any, point: Point, seconds: float) -> _Link:
     loop, deadline = asyncio.get_running_loop(), monotonic() + seconds
     context, where = core.options.context(), point.address
     name = None
@@ -214,6 +216,11 @@ class Hold(HoldBase):
         if self._task:  # later: the task itself may be looking
             self._task.get_loop().call_soon(self._cut)
 
+    def __del__(self) -> None:
+        if self._link is not None and self._link.open:
+            self._core.drop(self._link)
+            forgotten(self)
+
     def _cut(self) -> None:
         if self._task and not self._is_cut:
             self._is_cut = self._task.cancel()
@@ -227,15 +234,15 @@ class Hold(HoldBase):
         await _finish(self._release(ok))
 
 
-class Lock(Hold, LockBase):
+class Lock(LockBase, Hold):
     __doc__ = LockBase.__doc__
 
 
-class Units(Hold, UnitsBase):
+class Units(UnitsBase, Hold):
     __doc__ = UnitsBase.__doc__
 
 
-class Member(Hold, MemberBase):
+class Member(MemberBase, Hold):
     __doc__ = MemberBase.__doc__
 
 
@@ -312,7 +319,7 @@ class _Acquire(Coroutine[Any, Any, _H]):
 class Client:
     """
     As `counterd.Client`, for one loop at a time: `async with Client() as client`, or
-    `await client.close()`. All calls are coroutines, with the same arguments.
+    `await client.close()`. All calls are coroutines with the same arguments.
     """
 
     def __init__(
@@ -322,16 +329,10 @@ class Client:
         on_event: Callable[[Event], object] | None = None,
         **parameters: Any,
     ) -> None:
-        options = Options(url, parameters)
         types = (Lock, Units, Member, Job)
-        self._core = core = Core[Lock, Units, Member, Job](types, _connect, options, on_event)
-        self.usage, self.put, self.put_many, self.claim = (
-            core.usage,
-            core.put,
-            core.put_many,
-            core.claim,
-        )
-        self.tube, self.ready = core.tube, core.ready
+        self._core = core = Core(types, _connect, Options(url, parameters), on_event)
+        self.usage, self.put, self.put_many = core.usage, core.put, core.put_many
+        self.claim, self.tube, self.ready = core.claim, core.tube, core.ready
         self.clear, self.delete, self.kick = core.clear, core.delete, core.kick
 
     async def __aenter__(self) -> Client:
@@ -355,14 +356,34 @@ class Client:
         shared: bool = False,
         watch: bool = True,
     ) -> _Acquire[Lock]:
+        """
+        As `counterd.Client.lock`, awaited or entered. `watch`: a loss cancels the task that has
+        entered it.
+        """
         work = self._core.lock(name, workers=workers, queue=queue, timeout=timeout, shared=shared)
         return _Acquire(work, watch)
 
     def units(self, name: Text, count: int, limit: int, *, watch: bool = True) -> _Acquire[Units]:
+        """As `counterd.Client.units`; `watch`: as of `lock`."""
         return _Acquire(self._core.units(name, count, limit), watch)
 
-    def member(self, target: Text, *, watch: bool = True, **options: Any) -> _Acquire[Member]:
-        return _Acquire(self._core.member(target, **options), watch)
+    def member(
+        self,
+        target: Text,
+        *,
+        timeout: float = 10,
+        count: int = 1,
+        name: Text | None = None,
+        attrs: Mapping[str, str] = {},
+        purpose: str = "use",
+        by: Text | None = None,
+        watch: bool = True,
+    ) -> _Acquire[Member]:
+        """As `counterd.Client.member`; `watch`: as of `lock`."""
+        work = self._core.member(
+            target, timeout=timeout, count=count, name=name, attrs=attrs, purpose=purpose, by=by
+        )
+        return _Acquire(work, watch)
 
     async def list_jobs(self, tube: Text, state: str) -> AsyncIterator[JobView]:
         """Yields the tube's jobs in that state, asking for 100 at a time. Raises NotFound."""
