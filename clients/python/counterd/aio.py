@@ -44,7 +44,7 @@ class _Link(Transport, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._io = cast(asyncio.Transport, transport)
-        self._io.set_write_buffer_limits(high=0)
+        self._io.set_write_buffer_limits(high=1)  # 0: that of TLS never resumes
 
     def data_received(self, data: bytes) -> None:
         self.buffer += data
