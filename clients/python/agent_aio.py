@@ -78,7 +78,8 @@ async def scope(
 
 async def worker(client: aio.Client, handle: str, tubes: list[Any], **args: Any) -> int:
     async def run(job: aio.Job) -> None:
-        say(event="run", of=handle, id=job.id, tries=job.tries, body=encoded(job.body))
+        words = {"of": handle, "id": job.id, "tries": job.tries, "body": encoded(job.body)}
+        say(event="run", **words)
         try:
             match job.body.decode().split():
                 case ["raise"]:
@@ -92,14 +93,15 @@ async def worker(client: aio.Client, handle: str, tubes: list[Any], **args: Any)
                 case ["wait"]:
                     await end_of(handle)
         finally:
-            say(event="ran", of=handle, id=job.id, lost=job.lost)
+            say(event="ran", **words, lost=job.lost)
 
     signals = args.pop("signals", True)
     if "backoff" in args:
         seconds = args.pop("backoff")
         args["backoff"] = lambda tries: seconds
     kept[handle] = aio.Worker(client, tubes, run, **args)
-    return await kept[handle].run(signals=signals)
+    count: int = await kept[handle].run(signals=signals)
+    return count
 
 
 async def call(do: str, handle: str, of: str, args: dict[str, Any]) -> Any:

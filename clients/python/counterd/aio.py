@@ -9,9 +9,19 @@ Cancelling a call closes its connection; a release goes on, for `io_timeout` at 
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
+import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+)
 from time import monotonic
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -21,6 +31,7 @@ from ._core import UnitsBase, forgotten
 from ._errors import CounterError, Lost, Malformed, Text
 from ._options import Options, tune
 from ._wire import JobView
+from .worker import WorkerBase, backoff
 
 _PIECE = 65536
 _T = TypeVar("_T")
@@ -88,32 +99,29 @@ class _Link(Transport, asyncio.Protocol):
             timer.cancel()
 
     async def write(self, data: bytes, io_timeout: float) -> None:
-        for start in range(0, len(data), _PIECE):
+        for end in range(_PIECE, len(data) + _PIECE, _PIECE):
             if self._fault or not self._io:
                 raise self._fault or EOFError
-            self._io.write(data[start : start + _PIECE])
+            self._io.write(data[end - _PIECE : end])
             self.sent = self.sent or not self._io.is_closing()
             deadline = monotonic() + io_timeout
             while self._is_full and not self.buffer:
                 await self._news(deadline)
-            if self.buffer:
-                self.partial = True
+            self.partial = bool(self.buffer) and (self._is_full or end < len(data))
+            if self.partial:
                 return
 
     async def line(self, limit: int, begin: float, io_timeout: float) -> bytes:
-        deadline = begin
         if not self.buffer:
-            await self._news(deadline)
+            await self._news(begin)
         deadline = monotonic() + io_timeout
-        while (end := self.buffer.find(self.line_end)) < 0 and len(self.buffer) <= limit:
+        while (end := self.buffer.find(b"\n") + 1) == 0 and len(self.buffer) <= limit:
             await self._news(deadline)
-        if not 0 <= end <= limit:
-            raise Malformed(
-                "the server sent a line that is too long", answer=bytes(self.buffer[:200])
-            )
-        line = bytes(self.buffer[:end])
-        del self.buffer[: end + len(self.line_end)]
-        return line
+        line = bytes(self.buffer[: end or limit])
+        if not line.endswith(self.line_end) or len(line) > limit + len(self.line_end):
+            raise Malformed("the server's line is too long, or has no end", answer=line, sent=True)
+        del self.buffer[:end]
+        return line[: -len(self.line_end)]
 
     async def exactly(self, size: int, io_timeout: float) -> bytes:
         while len(self.buffer) < size:
@@ -125,15 +133,17 @@ class _Link(Transport, asyncio.Protocol):
         return data
 
     def fresh(self) -> bool:
-        if self._fault or self.buffer or self._loop is not asyncio._get_running_loop():
-            return False
-        try:  # what the loop has not read yet
-            self._sock.recv(1, socket.MSG_PEEK)
-        except (BlockingIOError, InterruptedError):
-            return True
-        except OSError:
-            pass
-        return False
+        return self._loop is asyncio._get_running_loop() and not self.ended()
+
+    def ended(self) -> bool:
+        if not self._fault and not self.buffer:
+            try:  # what the loop has not read yet
+                self._sock.recv(1, socket.MSG_PEEK)
+            except (BlockingIOError, InterruptedError):
+                return False
+            except OSError:
+                pass
+        return True
 
     async def begin(self) -> None:
         await self._turn.acquire()
@@ -158,8 +168,11 @@ async def _connect(core: Any, point: Point, seconds: float) -> _Link:
         found: list[tuple[int, Any]] = [(socket.AF_UNIX, where)]
     else:
         name = (core.options.tls_name or where[0]) if context else None
-        async with asyncio.timeout(seconds):
-            infos = await loop.getaddrinfo(*where, type=socket.SOCK_STREAM)
+        try:
+            async with asyncio.timeout(seconds):
+                infos = await loop.getaddrinfo(*where, type=socket.SOCK_STREAM)
+        except UnicodeError as wrong:
+            raise OSError(f"{where[0]!r} is no name of a host: {wrong}") from None
         found = [(info[0], info[4]) for info in infos]
     for left, (family, address) in zip(range(len(found), 0, -1), found):
         sock = socket.socket(family, socket.SOCK_STREAM)
@@ -392,3 +405,105 @@ class Client:
             for job in page:
                 yield job
             page, after = await self._core.jobs_page(tube, state, after) if after else ([], 0)
+
+
+class Worker(WorkerBase):
+    """
+    As `counterd.Worker`, with tasks: `handler` is a coroutine function. It is cancelled when its
+    job is lost, or `grace` is over. One that blocks the loop is not renewed meanwhile.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        tubes: Iterable[Text],
+        handler: Callable[[Job], Awaitable[object]],
+        *,
+        concurrency: int = 1,
+        backoff: Callable[[int], float] = backoff,
+        tries: int = 0,
+        grace: float = 30,
+        on_event: Callable[[Event], object] | None = None,
+    ) -> None:
+        super().__init__(client._core, tubes, concurrency, backoff, tries, grace, on_event)
+        self._handler = handler
+        self._runs: dict[asyncio.Task[Any], Job] = {}
+        self._stop, self._end = asyncio.Event(), asyncio.Event()  # no more claims; no more grace
+
+    async def run(self, signals: bool = True) -> int:
+        """
+        Runs until `stop`, TERM or INT (`signals`, in the main thread); then handlers run on for
+        `grace` seconds at most, or until a second signal. Returns how many jobs went back since
+        their handlers had not ended. Raises what no claim can do without: Usage, Unsupported.
+        """
+        self.stopping = False
+        self._stop, self._end = asyncio.Event(), asyncio.Event()
+        loop, before = asyncio.get_running_loop(), {}
+        if signals and threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                before[number] = signal.signal(
+                    number, lambda *_: loop.call_soon_threadsafe(self._signalled)
+                )
+        places: asyncio.Future[Any] = asyncio.gather(
+            *(self._place() for _ in range(self.concurrency))
+        )
+        end = loop.create_task(self._end.wait())
+        try:
+            await asyncio.wait({end, places}, return_when=asyncio.FIRST_COMPLETED)
+            count = await self.give_up(list(self._runs.values()), self._cut)
+        finally:
+            for task in (end, places, *self._runs):
+                task.cancel()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        if self.fault:
+            raise self.fault
+        return count
+
+    def stop(self) -> None:
+        """No more claims; `run` returns when all handlers have ended. In the loop's thread."""
+        if not self._stop.is_set():
+            self.stopping = True
+            self._stop.set()
+            asyncio.get_running_loop().call_later(self.grace, self._end.set)
+
+    def _signalled(self) -> None:
+        if self._stop.is_set():
+            self._end.set()
+        self.stop()
+
+    async def _cut(self, delay: float) -> None:
+        for task in self._runs:
+            task.cancel()
+        await asyncio.sleep(delay)
+
+    async def _place(self) -> None:
+        async def pause(delay: float) -> None:
+            await asyncio.wait([stop], timeout=delay)
+
+        stop = asyncio.ensure_future(self._stop.wait())
+        try:
+            await self.places(pause, self._work)
+        finally:
+            stop.cancel()
+            self.stop()
+
+    async def _work(self, job: Job) -> None:
+        async def call() -> None:
+            await self._handler(job)
+
+        async def pause(delay: float) -> bool:
+            return bool((await asyncio.wait([task], timeout=delay))[0])
+
+        task = asyncio.create_task(call())
+        self._runs[task] = job
+        try:
+            await self.renewals(job, monotonic(), pause)
+            if job.lost:
+                task.cancel()
+            await asyncio.wait([task])
+        finally:
+            task.cancel()
+            del self._runs[task]
+        cancelled = asyncio.CancelledError() if task.cancelled() else None
+        await self.report(job, cancelled or task.exception())
