@@ -4,7 +4,7 @@ import counterd
 
 with counterd.Client() as client:  # $COUNTER_URL, or this machine
     with client.lock("render:42", workers=1, queue=2, timeout=5) as lock:
-        print(f"rendering with {lock.name}")
+        print(f"rendering, lost: {lock.lost}")
         try:
             with client.lock("render:42", workers=1, queue=2, timeout=0.2):
                 print("never here")
