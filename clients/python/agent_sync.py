@@ -12,16 +12,13 @@ import time
 from typing import Any
 
 import counterd
+from agent_words import RAISED, Boom, decoded, encoded, event_words, failed
 
 kept: dict[str, Any] = {}  # what calls gave
 ends: dict[str, queue.Queue[str]] = {}  # of what waits for `go`
-for_main: queue.Queue[dict[str, Any] | None] = queue.Queue()  # workers handle signals
+for_main: queue.Queue[dict[str, Any]] = queue.Queue()
 writing = threading.Lock()
 is_child = False
-
-
-class Boom(Exception):
-    """The body's own error."""
 
 
 def say(**words: Any) -> None:
@@ -32,51 +29,16 @@ def say(**words: Any) -> None:
                 data = data[os.write(1, data) :]
 
 
-def decoded(value: Any) -> Any:
-    if isinstance(value, dict):
-        if list(value) == ["hex"]:
-            return bytes.fromhex(value["hex"])
-        return {key: decoded(part) for key, part in value.items()}
-    return [decoded(part) for part in value] if isinstance(value, list) else value
-
-
-SHOWN: dict[type, tuple[str, ...]] = {
-    counterd.Lock: ("name", "done", "server"),
-    counterd.Units: ("name", "count", "server"),
-    counterd.Member: ("pool", "name", "value", "attrs", "fence", "all", "server"),
-    counterd.Job: ("id", "token", "tube", "tries", "body"),
-    counterd.Taken: counterd.Taken._fields,
-    counterd.Put: counterd.Put._fields,
-    counterd.JobView: counterd.JobView._fields,
-}
-
-
-def encoded(value: Any) -> Any:
-    """What a call gave, as JSON."""
-    if isinstance(value, bytes):
-        return {"hex": value.hex()}
-    if words := SHOWN.get(type(value)):
-        found = {word: encoded(getattr(value, word)) for word in words}
-        return {k: str(v) if k in ("fence", "token") else v for k, v in found.items()}
-    return [encoded(part) for part in value] if isinstance(value, (list, tuple)) else value
-
-
-def on_event(event: counterd.Event) -> None:
-    error = type(event.error).__name__ if event.error else None
-    say(event=event.kind, server=event.server, name=event.name, result=event.result, error=error)
-
-
 def end_of(handle: str, job: counterd.Job | None = None) -> None:
     """Waits for `go`, or until the job is lost."""
-    until = time.monotonic() + 30
-    while time.monotonic() < until and not (job and job.lost):
+    until, end = time.monotonic() + 30, ""
+    while not end and time.monotonic() < until and not (job and job.lost):
         try:
             end = ends.setdefault(handle, queue.Queue()).get(timeout=0.02)
         except queue.Empty:
-            continue
-        if end == "fail":
-            raise Boom
-        return
+            pass
+    if end == "fail":
+        raise Boom
 
 
 def scope(client: counterd.Client, handle: str, call: str, args: dict[str, Any], body: str) -> None:
@@ -93,17 +55,13 @@ def worker(client: counterd.Client, handle: str, tubes: list[Any], **args: Any) 
         shown = {"of": handle, "id": job.id, "tries": job.tries, "body": encoded(job.body)}
         say(event="run", **shown)
         try:
-            match job.body.decode().split():
-                case ["raise"]:
-                    raise Boom
-                case ["bury"]:
-                    raise counterd.Bury
-                case ["retry", delay]:
-                    raise counterd.Retry(float(delay))
-                case ["sleep", seconds]:
-                    time.sleep(float(seconds))
-                case ["wait"]:
-                    end_of(handle, job)
+            word, *numbers = job.body.decode().split() or ["ok"]
+            if word in RAISED:
+                raise RAISED[word](*map(float, numbers))
+            if word == "sleep":
+                time.sleep(float(numbers[0]))
+            elif word == "wait":
+                end_of(handle, job)
         finally:
             say(event="ran", lost=job.lost, **shown)
 
@@ -111,33 +69,33 @@ def worker(client: counterd.Client, handle: str, tubes: list[Any], **args: Any) 
     if "backoff" in args:
         seconds = args.pop("backoff")
         args["backoff"] = lambda tries: seconds
-    kept[handle] = counterd.Worker(client, tubes, run, **args)
-    return kept[handle].run(signals=signals)
+    kept[handle] = made = counterd.Worker(client, tubes, run, **args)
+    return made.run(signals=signals)
 
 
 def fork(then: list[dict[str, Any]]) -> Any:
     """Runs the calls in a child, and returns what they gave."""
     global is_child
-    reading, writing_end = os.pipe()
+    reading, to_parent = os.pipe()
     pid = os.fork()
     if pid == 0:
         is_child = True
         results = [result_of(command) for command in then]
-        with os.fdopen(writing_end, "w") as pipe:
+        with os.fdopen(to_parent, "w") as pipe:
             json.dump(results, pipe)
-        os._exit(0)
-    os.close(writing_end)
+            pipe.flush()
+            os._exit(0)
+    os.close(to_parent)
     with os.fdopen(reading) as answers:
-        found = json.load(answers)
-    os.waitpid(pid, 0)
-    return found
+        return json.load(answers)
 
 
 def call(do: str, handle: str, of: str, args: dict[str, Any]) -> Any:
     """One call; what it gives is kept as `handle`."""
     match do:
         case "open":
-            kept[handle or "client"] = counterd.Client(on_event=on_event, **args)
+            hook = lambda event: say(**event_words(event))
+            kept[handle or "client"] = counterd.Client(on_event=hook, **args)
             return None
         case "servers_for":
             return counterd.servers_for(**args)
@@ -172,35 +130,27 @@ def call(do: str, handle: str, of: str, args: dict[str, Any]) -> Any:
 
 def result_of(command: dict[str, Any]) -> dict[str, Any]:
     try:
-        args = decoded(command.get("args", {}))
-        of = command.get("of", "client")
+        args, of = decoded(command.get("args", {})), command.get("of", "client")
         return {"value": encoded(call(command["do"], command.get("as", ""), of, args))}
-    except counterd.CounterError as error:
-        words = {w: getattr(error, w) for w in ("server", "target", "answer", "reason", "sent")}
-        return {"error": type(error).__name__, **words}
-    except Boom:
-        return {"error": "Boom"}
     except Exception as error:
-        return {"error": "other", "text": repr(error)}
+        return failed(error)
 
 
 def answer(command: dict[str, Any]) -> None:
-    result = result_of(command)
-    say(id=command["id"], **result)
+    say(id=command["id"], **result_of(command))
 
 
 def read() -> None:
     for line in sys.stdin.buffer:
         command = json.loads(line)
-        if command["do"] == "worker":
+        if command["do"] == "worker":  # it handles signals, so it runs in the main thread
             for_main.put(command)
         else:
             threading.Thread(target=answer, args=(command,), daemon=True).start()
-    for_main.put(None)
+    os._exit(0)
 
 
 say(agent="python", can=["later", "fork", "threads"])
 threading.Thread(target=read, daemon=True).start()
-while (work := for_main.get()) is not None:
-    answer(work)
-os._exit(0)
+while True:
+    answer(for_main.get())
