@@ -618,12 +618,12 @@ def test_a_cancelled_call_waits_no_more(start):
 
 def test_a_release_is_not_cut_off(start):
     daemon = start()
-    os.kill(daemon.pid, 0)
 
     async def story(client):
         task = asyncio.current_task()
         lock = await client.lock("k")
         os.kill(daemon.pid, signal.SIGSTOP)
+        wire.poll(lambda: daemon.status_field("State").startswith("T"), "it stands still")
         loop = asyncio.get_running_loop()
         loop.call_later(0.1, task.cancel)
         loop.call_later(0.3, os.kill, daemon.pid, signal.SIGCONT)
@@ -632,7 +632,10 @@ def test_a_release_is_not_cut_off(start):
         task.uncancel()
         await (await client.lock("k", timeout=0)).release()
 
-    play(daemon, story)
+    try:
+        play(daemon, story)
+    finally:
+        os.kill(daemon.pid, signal.SIGCONT)
 
 
 def test_a_client_goes_on_in_another_loop(start):
@@ -645,6 +648,66 @@ def test_a_client_goes_on_in_another_loop(start):
 
     assert asyncio.run(once()) is False
     assert asyncio.run(once()) is False
+
+
+def test_a_worker_that_is_cancelled_gives_its_jobs_back(start):
+    daemon = start(*JOBS)
+
+    async def story(client):
+        begun = asyncio.Event()
+        ended = []
+
+        async def handler(job):
+            begun.set()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                ended.append(job.id)
+
+        put = await client.put("t", b"x")
+        task = asyncio.create_task(aio.Worker(client, ["t"], handler).run(signals=False))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        (job,) = await client.claim(["t"], timeout=20)
+        assert ended == [put.id] == [job.id] and job.tries == 2
+        await job.ack()
+
+    play(daemon, story)
+
+
+def test_a_handler_that_is_no_coroutine_has_failed(start, caplog):
+    daemon = start(*JOBS)
+
+    async def story(client):
+        worker = aio.Worker(client, ["t"], lambda job: worker.stop(), tries=1)
+        await client.put("t", b"x")
+        assert await worker.run() == 0
+        assert [job.tries async for job in client.list_jobs("t", "buried")] == [1]
+
+    play(daemon, story)
+    assert "failed" in caplog.text
+
+
+def test_a_handler_that_blocks_the_loop_runs_again(start):
+    daemon = start(*JOBS)
+    seen = []
+
+    async def story(client):
+        async def handler(job):
+            if job.tries == 1:
+                time.sleep(2.5)  # blocks the loop for longer than the ttr
+            seen.append((job.tries, job.lost))
+            if job.tries == 2:
+                worker.stop()
+
+        worker = aio.Worker(client, ["t"], handler)
+        await client.put("t", b"x", ttr=1)
+        assert await worker.run() == 0
+
+    play(daemon, story)
+    assert [tries for tries, _ in seen] == [1, 2]
 
 
 def test_signals_are_set_as_before(start):

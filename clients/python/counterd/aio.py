@@ -199,9 +199,11 @@ async def _finish(work: Coroutine[Any, Any, _T]) -> _T:
     task, cancel = asyncio.ensure_future(work), None
     while not task.done():
         try:
-            await asyncio.wait([task])
+            await asyncio.shield(task)
         except asyncio.CancelledError as error:
             cancel = error
+        except Exception:
+            break  # of the task
     if cancel:
         raise cancel from (None if task.cancelled() else task.exception())
     return task.result()
@@ -265,6 +267,11 @@ class Job(JobBase):
     @property
     def lost(self) -> bool:
         return self._gone
+
+    def _forget(self) -> None:
+        """It goes back at once."""
+        if self._claim:
+            self._core.drop(self._claim.link)
 
     async def ack(self) -> None:
         """It is done. Raises Lost, Unanswered."""
@@ -427,7 +434,7 @@ class Worker(WorkerBase):
     ) -> None:
         super().__init__(client._core, tubes, concurrency, backoff, tries, grace, on_event)
         self._handler = handler
-        self._runs: dict[asyncio.Task[Any], Job] = {}
+        self._runs: dict[asyncio.Task[None], Job] = {}
         self._stop, self._end = asyncio.Event(), asyncio.Event()  # no more claims; no more grace
 
     async def run(self, signals: bool = True) -> int:
@@ -444,18 +451,19 @@ class Worker(WorkerBase):
                 before[number] = signal.signal(
                     number, lambda *_: loop.call_soon_threadsafe(self._signalled)
                 )
-        places: asyncio.Future[Any] = asyncio.gather(
-            *(self._place() for _ in range(self.concurrency))
-        )
         end = loop.create_task(self._end.wait())
+        places = {loop.create_task(self._place()) for _ in range(self.concurrency)}
         try:
-            await asyncio.wait({end, places}, return_when=asyncio.FIRST_COMPLETED)
+            busy: set[asyncio.Task[Any]] = {end, *places}
+            while end in busy and len(busy) > 1:
+                _, busy = await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
             count = await self.give_up(list(self._runs.values()), self._cut)
         finally:
-            for task in (end, places, *self._runs):
+            for task in (end, *places, *self._runs):
                 task.cancel()
             for number, handler in before.items():
                 signal.signal(number, handler)
+            await asyncio.wait(places)
         if self.fault:
             raise self.fault
         return count
@@ -502,6 +510,9 @@ class Worker(WorkerBase):
             if job.lost:
                 task.cancel()
             await asyncio.wait([task])
+        except BaseException:
+            job._forget()
+            raise
         finally:
             task.cancel()
             del self._runs[task]
