@@ -1,0 +1,275 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Counterd;
+
+/**
+ * The connections of a client: which server a call goes to, idle ones, servers that are down, what is tried again.
+ *
+ * @internal
+ */
+final class Connections
+{
+    /** Ask again at each server, and once more. */
+    public const READ = 1 << 20;
+    public bool $isClosed = false;
+    private int $pid;
+    /** @var array<string, list<Connection>> by protocol and server */
+    private array $idle = [];
+    /** @var array<string, int> until when servers are passed over */
+    private array $down = [];
+    /** @var \WeakMap<Connection, true> */
+    private \WeakMap $live;
+
+    /** @param ?\Closure(Event): mixed $onEvent */
+    public function __construct(public readonly Options $options, private ?\Closure $onEvent)
+    {
+        $this->pid = getmypid();
+        $this->live = new \WeakMap();
+    }
+
+    /** Tells of an event. What the program's function throws is dropped. */
+    public function tell(mixed ...$event): void
+    {
+        if ($this->onEvent) {
+            try {
+                ($this->onEvent)(new Event(...$event));
+            } catch (\Throwable) {
+            }
+        }
+    }
+
+    /**
+     * Runs $talk on a connection, and again where that is allowed.
+     *
+     * @param string $name by which servers are ordered
+     * @param string $target for errors
+     * @param int $again how often to repeat a request that was sent and whose connection then ended
+     * @param callable(Connection, float, bool): mixed $talk gets the seconds that are left of $timeout, and
+     *     whether the request was sent before
+     * @param ?Connection $own to be asked first, if it is open still
+     * @throws CounterError
+     */
+    public function ask(
+        string $protocol,
+        string $name,
+        string $target,
+        float $timeout,
+        int $again,
+        callable $talk,
+        ?Connection $own = null
+    ): mixed {
+        if (!$own) {
+            $this->check();
+        }
+        $servers = $this->order($protocol, $name);
+        $again = min($again, count($servers));
+        $unsent = $tried = 0;
+        $begin = hrtime(true);
+        $unanswered = null;
+        for ($at = 0;; $at = ($at + 1) % count($servers)) {
+            $server = $servers[$at];
+            $isNew = false;
+            if (!$own?->isFresh()) {
+                $own = $this->idleOne($protocol, $server);
+            }
+            if (!$own) {
+                try {
+                    $own = $this->connect($protocol, $server, $target);
+                    $isNew = true;
+                } catch (Unreachable $e) {
+                    if (++$tried < count($servers)) {
+                        continue;
+                    }
+                    throw $unanswered ?? $e;
+                }
+            }
+            $isFirst = !$isNew && $tried + $unsent === 0 && !$unanswered;
+            $left = $isFirst ? $timeout : max(0, $timeout - (hrtime(true) - $begin) / 1e9);
+            $own->begin($target);
+            try {
+                $value = $talk($own, $left, $unanswered !== null);
+                $this->giveBack($own, $protocol);
+                return $value;
+            } catch (Refused | Lost $e) {
+                $this->giveBack($own, $protocol);
+                if (!$e instanceof Draining) {
+                    throw $e;
+                }
+                $this->isDown($protocol, $server, $e);
+                if (++$tried >= count($servers)) {
+                    throw $e;
+                }
+            } catch (\Throwable $e) {
+                $this->drop($own);
+                if (!$e instanceof Unanswered || !$own->ended || $e->answer !== '') {
+                    throw $e;
+                }
+                if (!$e->sent && $unsent++ < count($servers)) {
+                    $own = null;
+                    continue;
+                }
+                if (!$e->sent) {
+                    throw $unanswered ?? new Unreachable(
+                        $e->getMessage(),
+                        $e->server,
+                        $target,
+                        reason: $e->reason
+                    );
+                }
+                $unanswered = $e;
+                if ($again-- <= 0) {
+                    throw $e;
+                }
+                $this->tell('retry', $server, $target, error: $e);
+            }
+            $own = null;
+        }
+    }
+
+    /** Puts a connection back for other calls, unless something keeps it. */
+    public function giveBack(Connection $one, string $protocol): void
+    {
+        if ($one->kept) {
+            return;
+        }
+        $key = "$protocol {$one->server}";
+        if ($this->isClosed || $one->hasMore() || count($this->idle[$key] ?? []) >= $this->options->idle) {
+            $this->drop($one);
+            return;
+        }
+        $one->since = hrtime(true);
+        $this->idle[$key][] = $one;
+    }
+
+    public function drop(Connection $one): void
+    {
+        $one->close();
+        $this->tell('disconnect', $one->server);
+    }
+
+    public function close(): void
+    {
+        $this->isClosed = true;
+        array_map($this->drop(...), array_merge(...array_values($this->idle)));
+        $this->idle = [];
+    }
+
+    /** @throws Usage if the client is closed */
+    private function check(): void
+    {
+        if ($this->isClosed) {
+            throw new Usage('The client is closed');
+        }
+        if ($this->pid !== getmypid()) {
+            // A child: closes its copies, so that the parent's locks end with the parent.
+            foreach ($this->live as $one => $_) {
+                $one->close();
+            }
+            $this->idle = [];
+            $this->pid = getmypid();
+        }
+    }
+
+    /** @return list<string> servers in the order in which to ask them */
+    private function order(string $protocol, string $name): array
+    {
+        $servers = $this->options->servers;
+        if (count($servers) === 1) {
+            return $servers;
+        }
+        if ($protocol === 'jobs') {
+            if ($this->options->jobs === '' || ctype_digit($this->options->jobs)) {
+                throw new Usage('Jobs are on one server: name it with jobs=HOST:PORT in the URL');
+            }
+            return [$servers[0]];
+        }
+        $up = $down = [];
+        foreach (Client::serversFor($name, $servers) as $server) {
+            if ($this->passesOver("$protocol $server")) {
+                $down[] = $server;
+            } else {
+                $up[] = $server;
+            }
+        }
+        return array_merge($up, $down);
+    }
+
+    private function idleOne(string $protocol, string $server): ?Connection
+    {
+        $key = "$protocol $server";
+        while ($one = empty($this->idle[$key]) ? null : array_pop($this->idle[$key])) {
+            if (hrtime(true) - $one->since <= $this->options->idleSeconds * 1e9 && $one->isFresh()) {
+                return $one;
+            }
+            $this->drop($one);
+        }
+        return null;
+    }
+
+    private function connect(string $protocol, string $server, string $target): Connection
+    {
+        $begin = hrtime(true);
+        try {
+            $one = Connection::open(
+                $this->options,
+                $server,
+                $this->options->address($protocol, $server),
+                $target
+            );
+        } catch (Unreachable $e) {
+            $this->isDown($protocol, $server, $e);
+            throw $e;
+        }
+        $this->live[$one] = true;
+        $this->tell('connect', $server, seconds: (hrtime(true) - $begin) / 1e9);
+        $key = "$protocol $server";
+        if (isset($this->down[$key])) {
+            unset($this->down[$key]);
+            if (self::hasApcu()) {
+                apcu_delete("counterd $key");
+            }
+            $this->tell('up', $server);
+        }
+        return $one;
+    }
+
+    private function isDown(string $protocol, string $server, CounterError $error): void
+    {
+        $this->remember("$protocol $server");
+        $this->tell('down', $server, error: $error);
+    }
+
+    private function remember(string $key): void
+    {
+        $this->down[$key] = hrtime(true) + (int) ($this->options->downSeconds * 1e9);
+        if (self::hasApcu()) {
+            apcu_store("counterd $key", $this->down[$key], 86400);
+        }
+    }
+
+    /** Whether a server is down. One call of those after its time tries it. */
+    private function passesOver(string $key): bool
+    {
+        $until = self::hasApcu() ? apcu_fetch("counterd $key") : $this->down[$key] ?? false;
+        if ($until === false) {
+            return false;
+        }
+        $this->down[$key] = $until;
+        if ($until > hrtime(true)) {
+            return true;
+        }
+        $next = hrtime(true) + (int) ($this->options->downSeconds * 1e9);
+        if (self::hasApcu() && !apcu_cas("counterd $key", $until, $next)) {
+            return true;
+        }
+        $this->down[$key] = $next;
+        return false;
+    }
+
+    private static function hasApcu(): bool
+    {
+        return function_exists('apcu_enabled') && apcu_enabled();
+    }
+}

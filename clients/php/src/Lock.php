@@ -1,0 +1,33 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Counterd;
+
+/** A lock that is held, or word that another has done the work (`done`): then nothing is held. */
+final class Lock extends Hold
+{
+    /** @internal */
+    public function __construct(
+        Connections $connections,
+        ?Connection $connection,
+        public readonly string $name,
+        private string $sentName,
+        private bool $isShared,
+        public readonly bool $done,
+        string $server
+    ) {
+        parent::__construct($connections, $connection, $name, $server);
+    }
+
+    protected function giveUp(Connection $one, bool $ok): bool
+    {
+        if (!$ok && $this->isShared) {
+            return false; // A RELEASE would tell those who wait that the work is done.
+        }
+        $one->write("RELEASE {$this->sentName}\n");
+        $answer = $one->line(Wire::TEXT_LINE, "\n");
+        $this->check($one, $answer, 'RELEASED', 'NOT_LOCKED');
+        return true;
+    }
+}
