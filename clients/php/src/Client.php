@@ -389,6 +389,14 @@ final class Client
         $this->connections->close();
     }
 
+    /** @internal A client of the same servers that tells another function. */
+    public function withEvents(callable $onEvent): self
+    {
+        $other = clone $this;
+        $other->connections = new Connections($this->connections->options, $onEvent(...));
+        return $other;
+    }
+
     /** Calls $body with a lock, and releases it. $options: those of lock(), by name. Returns what $body returns. */
     public function withLock(string $name, callable $body, mixed ...$options): mixed
     {

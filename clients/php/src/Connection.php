@@ -28,6 +28,7 @@ final class Connection
     public bool $isKnown = false;
     public int $since = 0;
     private string $in = '';
+    private int $until = PHP_INT_MAX;
     private int $io;
     /** Text of the warning that PHP made last. */
     private static string $warning = '';
@@ -42,14 +43,15 @@ final class Connection
      * Connects, with TLS if the options say so.
      *
      * @param array{string, int} $address
+     * @param int $until when waiting ends in any case
      * @throws Unreachable
      */
-    public static function open(Options $options, string $server, array $address, string $target): self
+    public static function open(Options $options, string $server, array $address, string $target, int $until): self
     {
         [$host, $port] = $address;
         $addresses = $port ? self::resolve($host, $port) : ["unix://" . str_replace('unix:@', "unix:\0", $host)];
         $addresses = str_replace(["unix://unix:"], ['unix://'], $addresses);
-        $until = hrtime(true) + (int) ($options->connectTimeout * 1e9);
+        $until = min($until, hrtime(true) + (int) ($options->connectTimeout * 1e9));
         $left = count($addresses);
         $reason = 'the name has no address';
         foreach ($addresses as $one) {
@@ -153,9 +155,9 @@ final class Connection
     }
 
     /** Begins a request. */
-    public function begin(string $target): void
+    public function begin(string $target, int $until = PHP_INT_MAX): void
     {
-        $this->target = $target;
+        [$this->target, $this->until] = [$target, $until];
         $this->sent = $this->kept = false;
     }
 
@@ -184,7 +186,7 @@ final class Connection
                 }
                 continue;
             }
-            if ($count === 0 && !self::wait($stream, $until, true, true)) {
+            if ($count === 0 && !self::wait($stream, min($until, $this->until), true, true)) {
                 throw $this->error(Unanswered::class, 'took nothing more of the request in time');
             }
             $this->receive();
@@ -283,7 +285,7 @@ final class Connection
     {
         $had = strlen($this->in);
         do {
-            if (!self::wait($this->stream, $until, false)) {
+            if (!self::wait($this->stream, min($until, $this->until), false)) {
                 throw $this->error(Unanswered::class, 'did not answer in time');
             }
             $this->receive();

@@ -49,6 +49,7 @@ final class Connections
      * @param callable(Connection, float, bool): mixed $talk gets the seconds that are left of $timeout, and
      *     whether the request was sent before
      * @param ?Connection $own to be asked first, if it is open still
+     * @param int $until when waiting ends in any case, in nanoseconds of hrtime
      * @throws CounterError
      */
     public function ask(
@@ -58,7 +59,8 @@ final class Connections
         float $timeout,
         int $again,
         callable $talk,
-        ?Connection $own = null
+        ?Connection $own = null,
+        int $until = PHP_INT_MAX
     ): mixed {
         if (!$own) {
             $this->check();
@@ -76,7 +78,7 @@ final class Connections
             }
             if (!$own) {
                 try {
-                    $own = $this->connect($protocol, $server, $target);
+                    $own = $this->connect($protocol, $server, $target, $until);
                     $isNew = true;
                 } catch (Unreachable $e) {
                     if (++$tried < count($servers)) {
@@ -87,7 +89,7 @@ final class Connections
             }
             $isFirst = !$isNew && $tried + $unsent === 0 && !$unanswered;
             $left = $isFirst ? $timeout : max(0, $timeout - (hrtime(true) - $begin) / 1e9);
-            $own->begin($target);
+            $own->begin($target, $until);
             try {
                 $value = $talk($own, $left, $unanswered !== null);
                 $this->giveBack($own, $protocol);
@@ -208,7 +210,7 @@ final class Connections
         return null;
     }
 
-    private function connect(string $protocol, string $server, string $target): Connection
+    private function connect(string $protocol, string $server, string $target, int $until): Connection
     {
         $begin = hrtime(true);
         try {
@@ -216,7 +218,8 @@ final class Connections
                 $this->options,
                 $server,
                 $this->options->address($protocol, $server),
-                $target
+                $target,
+                $until
             );
         } catch (Unreachable $e) {
             $this->isDown($protocol, $server, $e);
@@ -237,12 +240,10 @@ final class Connections
 
     private function isDown(string $protocol, string $server, CounterError $error): void
     {
-        $this->remember("$protocol $server");
-        $this->tell('down', $server, error: $error);
-    }
-
-    private function remember(string $key): void
-    {
+        $key = "$protocol $server";
+        if (!isset($this->down[$key])) {
+            $this->tell('down', $server, error: $error);
+        }
         $this->down[$key] = hrtime(true) + (int) ($this->options->downSeconds * 1e9);
         if (self::hasApcu()) {
             apcu_store("counterd $key", $this->down[$key], 86400);

@@ -13,8 +13,9 @@ final class Job
     private bool $isLost = false;
     private bool $isDone = false;
     private int $pid;
-    /** Seconds that a run may take, once a renewal has asked for them. */
-    private ?float $ttr = null;
+    /** Nanoseconds that a run may take, once a worker's renewal has asked for them. */
+    private ?int $ttr = null;
+    private ?\Closure $watch = null;
 
     /**
      * @internal
@@ -36,20 +37,14 @@ final class Job
     /** Whether it is known to be another's by now: a renewal was refused, or its time is over. Does not wait. */
     public function isLost(): bool
     {
-        $isOver = $this->ttr !== null && hrtime(true) - $this->asked > $this->ttr * 1e9;
+        $isOver = $this->ttr !== null && !$this->isDone && hrtime(true) - $this->asked > $this->ttr;
         return $this->isLost = $this->isLost || $isOver || $this->pid !== getmypid();
-    }
-
-    /** @internal The worker has given it up. */
-    public function lose(): void
-    {
-        $this->isLost = true;
     }
 
     /** It is done: deletes it. @throws Lost if it was not ours any more */
     public function ack(): void
     {
-        $this->end('ack', 1, fn(Connection $one) => $this->say($one, "ack {$this->id} {$this->token}", 'DELETED'));
+        $this->end('ack');
     }
 
     /**
@@ -61,86 +56,141 @@ final class Job
      */
     public function nack(float $delay = 0): bool
     {
-        $line = "nack {$this->id} {$this->token} " . NewJob::whole($delay, 'delay');
-        return $this->end('nack', 0, fn($one) => $this->say($one, $line, 'RELEASED BURIED')) === 'BURIED';
+        return $this->end('nack', $delay) === 'BURIED';
     }
 
-    /** Puts it aside for a person to look at. @throws Lost if its connection, or the job, is not ours any more */
+    /** Puts it aside for a person to look at. @throws Lost if it, or its connection, is not ours any more */
     public function bury(): void
     {
-        $this->end('bury', 0, function (Connection $one): string {
-            if ($one !== $this->connection) {
-                throw $one->error(Lost::class, 'has closed the connection that reserved the job');
-            }
-            $stats = Wire::dictionary($one, Wire::jobs($one, "stats-job {$this->id}\r\n", 'OK', 'NOT_FOUND'));
-            return $this->say($one, "bury {$this->id} " . ($stats['pri'] ?? 0), 'BURIED');
-        });
+        $this->end('bury');
     }
 
     /** Begins its time anew. @throws Lost if it was not ours any more */
     public function renew(): void
     {
-        $this->act(1, function (Connection $one): string {
+        // Of a worker's job its ttr is asked for, too. Then waiting ends with it.
+        $isToAsk = $this->watch && $this->ttr === null;
+        $until = $this->ttr === null ? PHP_INT_MAX : $this->asked + $this->ttr;
+        $this->act(1, function (Connection $one) use ($isToAsk): string {
             $asked = hrtime(true);
-            $answer = $this->say($one, "renew {$this->id} {$this->token}", 'TOUCHED');
+            $more = $isToAsk ? "\r\nstats-job {$this->id}" : '';
+            $answer = $this->say($one, "renew {$this->id} {$this->token}$more", 'TOUCHED');
+            if ($isToAsk) {
+                $stats = Wire::dictionary($one, Wire::words($one, 'OK', 'NOT_FOUND'));
+                $this->ttr = (int) ($stats['ttr'] ?? 0) * 1000000000;
+            }
             $this->asked = $asked;
             return $answer;
-        });
+        }, $until);
     }
 
-    private function end(string $what, int $again, callable $talk): string
+    /**
+     * Renews it if a third of its time is over, or it has run for 0.4 s: for a loop in a worker's handler.
+     * While no server answers, its time runs on.
+     *
+     * @return bool whether it is ours still
+     */
+    public function keep(): bool
     {
+        if ($this->watch) {
+            ($this->watch)();
+        }
+        if (!$this->isLost() && hrtime(true) - $this->asked >= ($this->ttr === null ? 400000000 : $this->ttr / 3)) {
+            try {
+                $this->renew();
+            } catch (Lost | Failed) {
+            }
+        }
+        return !$this->isLost();
+    }
+
+    /** @internal Makes it a worker's. */
+    public function watch(\Closure $watch): void
+    {
+        $this->watch = $watch;
+    }
+
+    /** @internal Whether the connection that reserved it is there. */
+    public function hasConnection(): bool
+    {
+        return (bool) $this->connection?->isFresh();
+    }
+
+    /** @internal Gives it back on another connection: its own may be in the midst of a renewal. */
+    public function abandon(): void
+    {
+        $this->isLost = true;
+        $other = clone $this;
+        [$other->isLost, $other->connection, $other->watch] = [false, null, null];
+        try {
+            $other->nack();
+        } catch (CounterError) {
+            // It comes back with the end of its connection, or of its time.
+        }
+    }
+
+    /** @internal The end of a job, for the reason $cause. A worker's job that is lost is not reported. */
+    public function end(string $what, float $delay = 0, ?\Throwable $cause = null): string
+    {
+        $error = null;
         $result = $what;
         try {
-            $answer = $this->act($again, $talk);
+            if ($what === 'bury') {
+                $answer = $this->act(0, function (Connection $one): string {
+                    $stats = Wire::dictionary($one, Wire::jobs($one, "stats-job {$this->id}\r\n", 'OK', 'NOT_FOUND'));
+                    return $this->say($one, "bury {$this->id} " . ($stats['pri'] ?? 0), 'BURIED');
+                }, isOwn: true);
+            } else {
+                $more = $what === 'nack' ? ' ' . NewJob::whole($delay, 'delay') : '';
+                $line = "$what {$this->id} {$this->token}$more";
+                $good = $what === 'nack' ? 'RELEASED BURIED' : 'DELETED';
+                $answer = $this->act($what === 'ack' ? 1 : 0, fn(Connection $one) => $this->say($one, $line, $good));
+            }
             $this->isDone = true;
             return $answer;
         } catch (CounterError $error) {
-            $this->isDone = $error->sent || $error instanceof Lost;
+            $this->isDone = $this->isDone || $error->sent || $error instanceof Lost;
             $result = $error instanceof Lost ? 'lost' : $what;
             throw $error;
         } finally {
-            if ($this->isDone) {
+            if ($this->isDone && !$error instanceof Usage) {
                 if ($this->connection && --$this->connection->jobs === 0) {
                     $this->connection->kept = false;
                     $this->connections->giveBack($this->connection, 'jobs');
                 }
-                $this->connections->tell('job', $this->server(), $this->tube, result: $result, error: $error ?? null);
+                $server = $this->connection->server ?? '';
+                $this->connections->tell('job', $server, $this->tube, result: $result, error: $error ?? $cause);
             }
         }
     }
 
-    private function act(int $again, callable $talk): string
+    private function act(int $again, \Closure $talk, int $until = PHP_INT_MAX, bool $isOwn = false): string
     {
+        $server = $this->connection->server ?? '';
         if ($this->isDone) {
-            throw new Usage("Job {$this->id} was given back before", $this->server(), $this->tube);
+            throw new Usage("Job {$this->id} was given back before", $server, $this->tube);
         }
-        if ($this->pid !== getmypid()) {
+        $isGone = $isOwn && !$this->hasConnection();
+        if ($isGone || $this->isLost()) {
             $this->isLost = true;
-            $text = "Job {$this->id} was claimed by another process";
-            throw new Lost($text, $this->server(), $this->tube);
+            $why = $isGone ? 'the connection that reserved it has ended' : 'it is not ours any more';
+            throw new Lost("Job {$this->id} is lost: $why", $server, $this->tube);
         }
+        $guarded = function (Connection $one, float $left, bool $isAgain) use ($talk): string {
+            try {
+                $one->kept = $one === $this->connection;
+                return $talk($one);
+            } catch (NotFound $error) {
+                $class = $isAgain ? Unanswered::class : Lost::class;
+                throw $one->error($class, "does not know job {$this->id} as reserved by us", '', $error->answer);
+            }
+        };
         try {
-            $ask = $this->connections->ask(...);
-            return $ask('jobs', '', $this->tube, 0, $again, function ($one, $left, $isAgain) use ($talk) {
-                try {
-                    $one->kept = $one === $this->connection;
-                    return $talk($one);
-                } catch (NotFound $error) {
-                    $class = $isAgain ? Unanswered::class : Lost::class;
-                    $what = "does not know it as reserved by us: job {$this->id}";
-                    throw $one->error($class, $what, '', $error->answer);
-                }
-            }, $this->connection);
+            return $this->connections->ask('jobs', '', $this->tube, 0, $again, $guarded, $this->connection, $until);
         } catch (Lost $error) {
             $this->isLost = true;
             throw $error;
         }
-    }
-
-    private function server(): string
-    {
-        return $this->connection->server ?? '';
     }
 
     private function say(Connection $one, string $line, string $good): string

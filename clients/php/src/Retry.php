@@ -1,0 +1,15 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Counterd;
+
+/** Thrown by a worker's handler: the job is to be run again. */
+final class Retry extends \Exception
+{
+    /** @param float $delay seconds until then, rounded up */
+    public function __construct(public readonly float $delay = 0)
+    {
+        parent::__construct('run it again');
+    }
+}
