@@ -199,7 +199,13 @@ final class Agent
     private static function fields(object $from, string ...$names): array
     {
         $fields = array_intersect_key(get_object_vars($from), array_flip($names));
+        $fields = array_map(self::text(...), $fields);
         return isset($fields['attrs']) ? ['attrs' => (object) $fields['attrs']] + $fields : $fields;
+    }
+
+    private static function text(mixed $value): mixed
+    {
+        return is_string($value) && !mb_check_encoding($value, 'UTF-8') ? ['hex' => bin2hex($value)] : $value;
     }
 
     private static function decoded(mixed $value): mixed

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Counterd;
 
-// phpcs:disable PSR1.Classes.ClassDeclaration.MultipleClasses, PSR2.Classes.ClassDeclaration
+// phpcs:disable PSR1.Classes.ClassDeclaration.MultipleClasses, PSR2.Classes.ClassDeclaration, Squiz.WhiteSpace.ScopeClosingBrace
 // Composer's classmap and autoload.php know that all classes of errors are here.
 
 /** Why a call failed: the base of all errors. */

@@ -49,9 +49,8 @@ final class Client
         Text::seconds($timeout, 'timeout');
         $line = ($shared ? 'ACQ4ANY' : 'ACQ4ME') . " $sent $workers $queue ";
         $talk = function (Connection $one, float $left) use ($line, $name, $sent, $shared): Lock {
-            $one->write($line . Text::milliseconds($left) . "\n");
-            $answer = $one->line(Wire::TEXT_LINE, "\n", $left);
-            $word = strtok($answer, ' ');
+            $answer = $one->ask($line . Text::milliseconds($left) . "\n", Wire::TEXT_LINE, "\n", $left);
+            $word = explode(' ', $answer, 2)[0];
             if ($word === 'LOCKED' || ($word === 'DONE' && $shared)) {
                 $isDone = $word === 'DONE';
                 return new Lock($this->connections, $isDone ? null : $one, $name, $sent, $shared, $isDone, $one->server);
@@ -429,6 +428,9 @@ final class Client
 
     private function acquire(string $protocol, string $name, string $target, float $timeout, \Closure $talk): mixed
     {
+        if (!$this->connections->onEvent) {
+            return $this->connections->ask($protocol, $name, $target, $timeout, Connections::READ, $talk);
+        }
         $begin = hrtime(true);
         try {
             $hold = $error = null;
@@ -454,6 +456,9 @@ final class Client
 
     private function putting(string $tube, bool $hasKey, \Closure $talk): mixed
     {
+        if (!$this->connections->onEvent) {
+            return $this->jobs($tube, $hasKey ? 1 : 0, $talk);
+        }
         $puts = $error = null;
         try {
             return $puts = $this->jobs($tube, $hasKey ? 1 : 0, $talk);

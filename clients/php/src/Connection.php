@@ -27,28 +27,38 @@ final class Connection
     /** Whether the server is known to have the verbs with bodies. */
     public bool $isKnown = false;
     public int $since = 0;
+    public readonly string $key;
     private string $in = '';
     private int $until = PHP_INT_MAX;
     private int $io;
+    private bool $isPlain;
     /** Text of the warning that PHP made last. */
     private static string $warning = '';
+    /** Keeps a warning of this file from the program. */
+    private static \Closure $keep;
 
     /** @param resource $stream */
-    private function __construct(private $stream, public readonly string $server, Options $options)
+    private function __construct(private $stream, public readonly string $server, string $protocol, Options $options)
     {
         $this->io = (int) ($options->ioTimeout * 1e9);
+        $this->key = "$protocol $server";
+        $this->isPlain = !$options->tls;
     }
 
     /**
      * Connects, with TLS if the options say so.
      *
-     * @param array{string, int} $address
      * @param int $until when waiting ends in any case
      * @throws Unreachable
      */
-    public static function open(Options $options, string $server, array $address, string $target, int $until): self
+    public static function open(Options $options, string $protocol, string $server, string $target, int $until): self
     {
-        [$host, $port] = $address;
+        self::$keep ??= static function (int $number, string $text, string $file): bool {
+            $noise = '/^[a-z_]+\(\): |Send of \d+ bytes failed with errno=\d+ /';
+            self::$warning = (string) preg_replace($noise, '', $text);
+            return $file === __FILE__;
+        };
+        [$host, $port] = $options->address($protocol, $server);
         $addresses = $port ? self::resolve($host, $port) : ["unix://" . str_replace('unix:@', "unix:\0", $host)];
         $addresses = str_replace(["unix://unix:"], ['unix://'], $addresses);
         $until = min($until, hrtime(true) + (int) ($options->connectTimeout * 1e9));
@@ -58,7 +68,7 @@ final class Connection
             $now = hrtime(true);
             $reason = self::dial($options, $one, $host, $now + intdiv($until - $now, $left--), $stream);
             if ($reason === '') {
-                return new self($stream, $server, $options);
+                return new self($stream, $server, $protocol, $options);
             }
         }
         $where = $port ? "$host port $port" : $host;
@@ -157,8 +167,49 @@ final class Connection
     /** Begins a request. */
     public function begin(string $target, int $until = PHP_INT_MAX): void
     {
-        [$this->target, $this->until] = [$target, $until];
+        $this->target = $target;
+        $this->until = $until;
         $this->sent = $this->kept = false;
+    }
+
+    /**
+     * Sends a request and reads a line. Most are small, and their answers come in one piece: few steps for those.
+     *
+     * @throws Failed
+     */
+    public function ask(string $request, int $limit, string $end, float $wait = 0): string
+    {
+        if (strlen($request) > 4096 || $this->in !== '' || $this->until !== PHP_INT_MAX) {
+            $this->write($request);
+            return $this->line($limit, $end, $wait);
+        }
+        $until = hrtime(true) + $this->io + (int) ($wait * 1e9);
+        $stream = $this->stream;
+        $read = [$stream];
+        $none = null;
+        $data = '';
+        set_error_handler(self::$keep);
+        try {
+            $count = fwrite($stream, $request);
+            $this->sent = $count > 0;
+            $wait += $this->io / 1e9;
+            $seconds = (int) $wait;
+            if ($count === strlen($request) && stream_select($read, $none, $none, $seconds, (int) (($wait - $seconds) * 1e6))) {
+                $data = fread($stream, 8192);
+            }
+        } finally {
+            restore_error_handler();
+        }
+        if ($data !== '' && $data !== false) {
+            $size = strlen($data) - strlen($end);
+            if (strpos($data, $end) === $size && $size <= $limit) {
+                return substr($data, 0, $size);
+            }
+            $this->in = $data;
+        } elseif ($count !== strlen($request)) {
+            $this->write($count ? substr($request, $count) : $request);
+        }
+        return $this->line($limit, $end, 0, $until);
     }
 
     /**
@@ -174,7 +225,7 @@ final class Connection
         $until = hrtime(true) + $this->io;
         while ($at < $size) {
             $stream = $this->stream;
-            set_error_handler(self::keepWarning(...));
+            set_error_handler(self::$keep);
             $count = fwrite($stream, $size <= self::PIECE && $at === 0 ? $data : substr($data, $at, self::PIECE));
             restore_error_handler();
             if ($count) {
@@ -206,9 +257,9 @@ final class Connection
      *
      * @throws Failed
      */
-    public function line(int $limit, string $end, float $wait = 0): string
+    public function line(int $limit, string $end, float $wait = 0, int $until = 0): string
     {
-        $until = hrtime(true) + $this->io + (int) ($wait * 1e9);
+        $until = $until ?: hrtime(true) + $this->io + (int) ($wait * 1e9);
         $hasBegun = false;
         while (($at = strpos($this->in, $end)) === false && strlen($this->in) < $limit + strlen($end)) {
             if (!$hasBegun && $this->in !== '') {
@@ -231,7 +282,7 @@ final class Connection
         $until = hrtime(true) + $this->io;
         $mark = strlen($this->in) + self::PIECE;
         while (strlen($this->in) < $count) {
-            $this->fill($until);
+            $this->fill($until, self::PIECE);
             if (strlen($this->in) >= $mark) {
                 $mark = strlen($this->in) + self::PIECE;
                 $until = hrtime(true) + $this->io;
@@ -243,12 +294,18 @@ final class Connection
     }
 
     /** Whether it is open, and no bytes came that nobody asked for. Does not wait. */
-    public function isFresh(): bool
+    public function isFresh(bool $isThorough = false): bool
     {
-        if ($this->ended || !$this->stream || $this->in !== '') {
+        if ($this->ended || $this->in !== '') {
             return false;
         }
-        $this->receive();
+        if ($this->isPlain) {
+            // A connection that was reset shows it when it is written to, or in feof.
+            $this->ended = stream_socket_recvfrom($this->stream, 1, STREAM_PEEK) !== false
+                || ($isThorough && feof($this->stream));
+        } else {
+            $this->receive();
+        }
         return !$this->ended && $this->in === '';
     }
 
@@ -281,14 +338,14 @@ final class Connection
     }
 
     /** Waits for more bytes. @throws Unanswered */
-    private function fill(int $until): void
+    private function fill(int $until, int $size = 8192): void
     {
         $had = strlen($this->in);
         do {
             if (!self::wait($this->stream, min($until, $this->until), false)) {
                 throw $this->error(Unanswered::class, 'did not answer in time');
             }
-            $this->receive();
+            $this->receive($size);
         } while (strlen($this->in) === $had && !$this->ended);
         if ($this->ended && strlen($this->in) === $had) {
             throw $this->error(Unanswered::class, 'closed the connection');
@@ -296,10 +353,10 @@ final class Connection
     }
 
     /** Takes what has come. */
-    private function receive(): void
+    private function receive(int $size = 8192): void
     {
-        set_error_handler(self::keepWarning(...));
-        $data = fread($this->stream, self::PIECE);
+        set_error_handler(self::$keep);
+        $data = fread($this->stream, $size);
         restore_error_handler();
         if ($data === '' || $data === false) {
             $this->ended = feof($this->stream);
@@ -320,7 +377,7 @@ final class Connection
             $read = $write && !$both ? null : [$stream];
             $written = $write ? [$stream] : null;
             $none = null;
-            set_error_handler(self::keepWarning(...));
+            set_error_handler(self::$keep);
             try {
                 $count = stream_select($read, $written, $none, intdiv($left, 1000000000), intdiv($left % 1000000000, 1000) + 1);
             } finally {
@@ -330,16 +387,9 @@ final class Connection
         return (bool) $count;
     }
 
-    /** Keeps a warning of this file from the program. */
-    private static function keepWarning(int $number, string $text, string $file): bool
-    {
-        self::$warning = (string) preg_replace('/^[a-z_]+\(\): |Send of \d+ bytes failed with errno=\d+ /', '', $text);
-        return $file === __FILE__;
-    }
-
     private static function quietly(\Closure $call): mixed
     {
-        set_error_handler(self::keepWarning(...));
+        set_error_handler(self::$keep);
         try {
             return $call();
         } finally {

@@ -23,7 +23,7 @@ final class Connections
     private \WeakMap $live;
 
     /** @param ?\Closure(Event): mixed $onEvent */
-    public function __construct(public readonly Options $options, private ?\Closure $onEvent)
+    public function __construct(public readonly Options $options, public readonly ?\Closure $onEvent)
     {
         $this->pid = getmypid();
         $this->live = new \WeakMap();
@@ -62,10 +62,13 @@ final class Connections
         ?Connection $own = null,
         int $until = PHP_INT_MAX
     ): mixed {
-        if (!$own) {
+        if (!$own && ($this->isClosed || $this->pid !== getmypid())) {
             $this->check();
         }
-        $servers = $this->order($protocol, $name);
+        $servers = $this->options->servers;
+        if (isset($servers[1])) {
+            $servers = $this->order($protocol, $name);
+        }
         $again = min($again, count($servers));
         $unsent = $tried = 0;
         $begin = hrtime(true);
@@ -73,7 +76,7 @@ final class Connections
         for ($at = 0;; $at = ($at + 1) % count($servers)) {
             $server = $servers[$at];
             $isNew = false;
-            if (!$own?->isFresh()) {
+            if (!$own || !$own->isFresh()) {
                 $own = $this->idleOne($protocol, $server);
             }
             if (!$own) {
@@ -88,14 +91,14 @@ final class Connections
                 }
             }
             $isFirst = !$isNew && $tried + $unsent === 0 && !$unanswered;
-            $left = $isFirst ? $timeout : max(0, $timeout - (hrtime(true) - $begin) / 1e9);
+            $left = $isFirst ? $timeout : max(0.0, $timeout - (hrtime(true) - $begin) / 1e9);
             $own->begin($target, $until);
             try {
                 $value = $talk($own, $left, $unanswered !== null);
-                $this->giveBack($own, $protocol);
+                $this->giveBack($own);
                 return $value;
             } catch (Refused | Lost $e) {
-                $this->giveBack($own, $protocol);
+                $this->giveBack($own);
                 if (!$e instanceof Draining) {
                     throw $e;
                 }
@@ -131,18 +134,17 @@ final class Connections
     }
 
     /** Puts a connection back for other calls, unless something keeps it. */
-    public function giveBack(Connection $one, string $protocol): void
+    public function giveBack(Connection $one): void
     {
         if ($one->kept) {
             return;
         }
-        $key = "$protocol {$one->server}";
-        if ($this->isClosed || $one->hasMore() || count($this->idle[$key] ?? []) >= $this->options->idle) {
+        if ($this->isClosed || $one->hasMore() || count($this->idle[$one->key] ?? []) >= $this->options->idle) {
             $this->drop($one);
             return;
         }
         $one->since = hrtime(true);
-        $this->idle[$key][] = $one;
+        $this->idle[$one->key][] = $one;
     }
 
     public function drop(Connection $one): void
@@ -178,9 +180,6 @@ final class Connections
     private function order(string $protocol, string $name): array
     {
         $servers = $this->options->servers;
-        if (count($servers) === 1) {
-            return $servers;
-        }
         if ($protocol === 'jobs') {
             if ($this->options->jobs === '' || ctype_digit($this->options->jobs)) {
                 throw new Usage('Jobs are on one server: name it with jobs=HOST:PORT in the URL');
@@ -214,13 +213,7 @@ final class Connections
     {
         $begin = hrtime(true);
         try {
-            $one = Connection::open(
-                $this->options,
-                $server,
-                $this->options->address($protocol, $server),
-                $target,
-                $until
-            );
+            $one = Connection::open($this->options, $protocol, $server, $target, $until);
         } catch (Unreachable $e) {
             $this->isDown($protocol, $server, $e);
             throw $e;

@@ -18,8 +18,7 @@ abstract class Hold
         protected Connections $connections,
         protected ?Connection $connection,
         private string $what,
-        public readonly string $server,
-        private string $protocol = 'text'
+        public readonly string $server
     ) {
         $this->since = hrtime(true);
         $this->pid = getmypid();
@@ -31,7 +30,10 @@ abstract class Hold
     /** Whether it is held no longer though it was not released. Looks at the connection, and does not wait. */
     public function isLost(): bool
     {
-        if ($this->connection && !$this->isLost && ($this->isForked() || !$this->connection->isFresh())) {
+        if ($this->pid !== getmypid()) {
+            return $this->connection !== null; // The parent has it.
+        }
+        if ($this->connection && !$this->isLost && !$this->connection->isFresh(true)) {
             $this->isLost = true;
             $this->connections->tell('lost', $this->server, $this->what);
         }
@@ -56,6 +58,7 @@ abstract class Hold
         try {
             $one->begin($this->what);
             if ($this->isLost()) {
+                $this->isLost = true;
                 throw $one->error(Lost::class, 'closed the connection that held it, so others may have it');
             }
             $this->connection = null;
@@ -74,9 +77,14 @@ abstract class Hold
             }
         }
         $this->connection = null;
-        $this->connections->giveBack($one, $this->protocol);
-        $seconds = (hrtime(true) - $this->since) / 1e9;
-        $this->connections->tell('held', $this->server, $this->what, $seconds, $result, $error);
+        if ($this->pid === getmypid()) {
+            $one->kept = false;
+            $this->connections->giveBack($one);
+        }
+        if ($this->connections->onEvent) {
+            $seconds = (hrtime(true) - $this->since) / 1e9;
+            $this->connections->tell('held', $this->server, $this->what, $seconds, $result, $error);
+        }
         if ($error) {
             throw $error;
         }
@@ -116,10 +124,5 @@ abstract class Hold
         if ($word !== $good) {
             throw Wire::refusal($one, $answer, '');
         }
-    }
-
-    private function isForked(): bool
-    {
-        return $this->pid !== getmypid();
     }
 }

@@ -13,8 +13,9 @@ final class Job
     private bool $isLost = false;
     private bool $isDone = false;
     private int $pid;
-    /** Nanoseconds that a run may take, once a worker's renewal has asked for them. */
+    /** Nanoseconds that a run may take, as far as a worker's renewals know. */
     private ?int $ttr = null;
+    private bool $isTtrKnown = false;
     private ?\Closure $watch = null;
 
     /**
@@ -68,8 +69,11 @@ final class Job
     /** Begins its time anew. @throws Lost if it was not ours any more */
     public function renew(): void
     {
-        // Of a worker's job its ttr is asked for, too. Then waiting ends with it.
-        $isToAsk = $this->watch && $this->ttr === null;
+        // Of a worker's job its ttr is asked for, too. Until it is known, io_timeout stands for it.
+        $isToAsk = $this->watch && !$this->isTtrKnown;
+        if ($isToAsk) {
+            $this->ttr = (int) ($this->connections->options->ioTimeout * 1e9);
+        }
         $until = $this->ttr === null ? PHP_INT_MAX : $this->asked + $this->ttr;
         $this->act(1, function (Connection $one) use ($isToAsk): string {
             $asked = hrtime(true);
@@ -78,6 +82,7 @@ final class Job
             if ($isToAsk) {
                 $stats = Wire::dictionary($one, Wire::words($one, 'OK', 'NOT_FOUND'));
                 $this->ttr = (int) ($stats['ttr'] ?? 0) * 1000000000;
+                $this->isTtrKnown = true;
             }
             $this->asked = $asked;
             return $answer;
@@ -95,7 +100,7 @@ final class Job
         if ($this->watch) {
             ($this->watch)();
         }
-        if (!$this->isLost() && hrtime(true) - $this->asked >= ($this->ttr === null ? 400000000 : $this->ttr / 3)) {
+        if (!$this->isLost() && hrtime(true) - $this->asked >= ($this->isTtrKnown ? $this->ttr / 3 : 400000000)) {
             try {
                 $this->renew();
             } catch (Lost | Failed) {
@@ -156,17 +161,19 @@ final class Job
             if ($this->isDone && !$error instanceof Usage) {
                 if ($this->connection && --$this->connection->jobs === 0) {
                     $this->connection->kept = false;
-                    $this->connections->giveBack($this->connection, 'jobs');
+                    $this->connections->giveBack($this->connection);
                 }
-                $server = $this->connection->server ?? '';
-                $this->connections->tell('job', $server, $this->tube, result: $result, error: $error ?? $cause);
+                if ($this->connections->onEvent) {
+                    $server = $this->connection->server ?? '';
+                    $this->connections->tell('job', $server, $this->tube, null, $result, $error ?? $cause);
+                }
             }
         }
     }
 
     private function act(int $again, \Closure $talk, int $until = PHP_INT_MAX, bool $isOwn = false): string
     {
-        $server = $this->connection->server ?? '';
+        $server = $this->connection ? $this->connection->server : '';
         if ($this->isDone) {
             throw new Usage("Job {$this->id} was given back before", $server, $this->tube);
         }
@@ -177,20 +184,16 @@ final class Job
             throw new Lost("Job {$this->id} is lost: $why", $server, $this->tube);
         }
         $guarded = function (Connection $one, float $left, bool $isAgain) use ($talk): string {
+            $one->kept = $one === $this->connection;
             try {
-                $one->kept = $one === $this->connection;
                 return $talk($one);
             } catch (NotFound $error) {
+                $this->isLost = !$isAgain;
                 $class = $isAgain ? Unanswered::class : Lost::class;
                 throw $one->error($class, "does not know job {$this->id} as reserved by us", '', $error->answer);
             }
         };
-        try {
-            return $this->connections->ask('jobs', '', $this->tube, 0, $again, $guarded, $this->connection, $until);
-        } catch (Lost $error) {
-            $this->isLost = true;
-            throw $error;
-        }
+        return $this->connections->ask('jobs', '', $this->tube, 0, $again, $guarded, $this->connection, $until);
     }
 
     private function say(Connection $one, string $line, string $good): string

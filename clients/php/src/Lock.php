@@ -25,9 +25,10 @@ final class Lock extends Hold
         if (!$ok && $this->isShared) {
             return false; // A RELEASE would tell those who wait that the work is done.
         }
-        $one->write("RELEASE {$this->sentName}\n");
-        $answer = $one->line(Wire::TEXT_LINE, "\n");
-        $this->check($one, $answer, 'RELEASED', 'NOT_LOCKED');
+        $answer = $one->ask("RELEASE {$this->sentName}\n", Wire::TEXT_LINE, "\n");
+        if ($answer !== 'RELEASED') {
+            $this->check($one, $answer, 'RELEASED', 'NOT_LOCKED');
+        }
         return true;
     }
 }

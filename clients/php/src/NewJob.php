@@ -30,8 +30,13 @@ final class NewJob
         ?int $tries = null
     ) {
         Text::range($priority, 0, 4294967295, 'priority');
-        $this->line = "$priority " . self::whole($delay, 'delay') . ' ' . self::whole($ttr, 'ttr') . ' '
-            . strlen($body) . ($key === null ? '' : ' key=' . self::word($key, 'key'));
+        $delay = self::whole($delay, 'delay');
+        $ttr = self::whole($ttr, 'ttr');
+        $size = strlen($body);
+        $this->line = "$priority $delay $ttr $size";
+        if ($key !== null) {
+            $this->line .= ' key=' . self::word($key, 'key');
+        }
         if ($at !== null) {
             $this->line .= ' at=' . self::time($at);
         }

@@ -53,6 +53,11 @@ final class Options
         foreach ($this->servers as $server) {
             self::split($server);
         }
+        foreach ([$this->binary, $this->jobs] as $port) {
+            if (ctype_digit($port) && ((int) $port < 1 || (int) $port > 65535)) {
+                throw new Usage("Not a port: $port");
+            }
+        }
         $isUnix = preg_grep('/^unix:/', [$this->text, $this->binary, $this->jobs]);
         if ($this->servers === [] && !$isUnix) {
             throw new Usage('The URL has no host');
@@ -72,7 +77,8 @@ final class Options
             'idle', 'max_body' => (bool) preg_match('/^\d{1,15}$/D', (string) $value),
             'tls' => in_array($value, ['0', '1', 0, 1, true, false], true),
             'tls_ca', 'tls_cert', 'tls_key', 'tls_name' => is_string($value),
-            'text', 'binary' => (bool) preg_match('~^(\d{1,5}|unix:[^\0]+)$~D', (string) $value),
+            'text' => (bool) preg_match('~^unix:[^\0]+$~D', (string) $value),
+            'binary' => (bool) preg_match('~^(\d{1,5}|unix:[^\0]+)$~D', (string) $value),
             'jobs' => (bool) preg_match('~^(\d{1,5}|unix:[^\0]+|[^\s,/]+:\d{1,5})$~D', (string) $value),
             default => throw new Usage('There is no parameter ' . Text::shown($key)),
         };

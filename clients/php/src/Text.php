@@ -64,6 +64,9 @@ final class Text
     /** Seconds for the text protocol, cut to milliseconds. */
     public static function milliseconds(float $seconds): string
     {
+        if ($seconds === floor($seconds)) {
+            return (string) (int) $seconds;
+        }
         $ms = (int) ($seconds * 1000 + 1e-6);
         return $ms % 1000 ? rtrim(sprintf('%d.%03d', intdiv($ms, 1000), $ms % 1000), '0') : (string) intdiv($ms, 1000);
     }

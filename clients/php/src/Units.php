@@ -15,7 +15,7 @@ final class Units extends Hold
         private string $sentName,
         public readonly int $count
     ) {
-        parent::__construct($connections, $connection, $name, $connection->server, 'binary');
+        parent::__construct($connections, $connection, $name, $connection->server);
     }
 
     protected function giveUp(Connection $one, bool $ok): bool

@@ -94,15 +94,14 @@ final class Wire
         bool $hasBody = false,
         float $wait = 0
     ): array {
-        if (!$one->isKnown) {
-            $one->write("tube default\r\n" . ($hasBody ? '' : $request));
-            $one->sent = !$hasBody;
-            self::body($one, self::words($one, 'OK', '', 0), 1, self::DICTIONARY);
-            $one->isKnown = true;
-            if ($hasBody) {
-                $one->write($request);
-            }
-        } else {
+        if ($one->isKnown) {
+            return self::split($one, $one->ask($request, self::JOBS_LINE, "\r\n", $wait), $good, $refusals);
+        }
+        $one->write("tube default\r\n" . ($hasBody ? '' : $request));
+        $one->sent = !$hasBody;
+        self::body($one, self::words($one, 'OK', '', 0), 1, self::DICTIONARY);
+        $one->isKnown = true;
+        if ($hasBody) {
             $one->write($request);
         }
         return self::words($one, $good, $refusals, $wait);
@@ -115,7 +114,12 @@ final class Wire
      */
     public static function words(Connection $one, string $good, string $refusals = '', float $wait = 0): array
     {
-        $answer = $one->line(self::JOBS_LINE, "\r\n", $wait);
+        return self::split($one, $one->line(self::JOBS_LINE, "\r\n", $wait), $good, $refusals);
+    }
+
+    /** @return non-empty-list<string> */
+    private static function split(Connection $one, string $answer, string $good, string $refusals): array
+    {
         $words = explode(' ', $answer);
         if ($words[0] === '' || !str_contains(" $good ", " $words[0] ")) {
             throw self::error($one, $answer, $words[0], self::JOBS_ERRORS . $refusals);

@@ -26,6 +26,7 @@ final class Worker
      * @param int $tries a job that failed in this run is buried; 0: none is
      * @param float $grace seconds that a handler has after stop() before its job is given back; keep() looks
      * @param ?callable(Event): mixed $onEvent none: that of the client
+     * @throws Usage
      */
     public function __construct(
         Client $client,
@@ -36,6 +37,10 @@ final class Worker
         private float $grace = 30,
         ?callable $onEvent = null
     ) {
+        array_map(Text::tube(...), $tubes);
+        Text::range(count($tubes), 1, 1000, 'number of tubes');
+        Text::range($tries, 0, 4294967295, 'tries');
+        Text::seconds($grace, 'grace');
         $this->client = $onEvent ? $client->withEvents($onEvent) : $client;
         $this->handler = $handler(...);
         $this->backoff = $backoff ? $backoff(...) : static function (int $tries): float {
@@ -75,7 +80,7 @@ final class Worker
                 try {
                     $jobs = $this->client->claim($this->tubes, 1, 2);
                     $pause = 0.1;
-                } catch (Usage $error) {
+                } catch (Usage | Unsupported $error) {
                     throw $error;
                 } catch (CounterError) {
                     $this->sleep($pause * mt_rand(800, 1200) / 1000);
