@@ -155,6 +155,9 @@ final class Client
                 }
                 $all[] = self::taken($one, $answer);
             }
+            if ($one->hasMore()) {
+                throw $one->error(Malformed::class, "sent more than $count members", '', $answer);
+            }
             return new Member($this->connections, $one, $all);
         });
     }
@@ -300,7 +303,11 @@ final class Client
         $talk = static function (Connection $one, float $left) use ($rest): array {
             $wait = ceil($left);
             $words = Wire::jobs($one, "ready $wait$rest\r\n", 'OK TIMED_OUT', '', false, $wait);
-            return $words[0] === 'OK' ? Wire::dictionary($one, $words) : [];
+            $found = $words[0] === 'OK' ? Wire::dictionary($one, $words) : [];
+            if ($found !== array_filter($found, is_int(...))) {
+                throw $one->error(Malformed::class, 'sent something else than numbers of jobs');
+            }
+            return $found;
         };
         return $this->connections->ask('jobs', '', $pattern, $timeout, Connections::READ, $talk);
     }

@@ -107,8 +107,9 @@ final class Connections
                     throw $e;
                 }
             } catch (\Throwable $e) {
+                $hasEnded = $own->ended && $e instanceof Unanswered && $e->answer === '';
                 $this->drop($own);
-                if (!$e instanceof Unanswered || !$own->ended || $e->answer !== '') {
+                if (!$hasEnded) {
                     throw $e;
                 }
                 if (!$e->sent && $unsent++ < count($servers)) {
