@@ -52,8 +52,8 @@ final class Client
             $answer = $one->ask($line . Text::milliseconds($left) . "\n", Wire::TEXT_LINE, "\n", $left);
             $word = explode(' ', $answer, 2)[0];
             if ($word === 'LOCKED' || ($word === 'DONE' && $shared)) {
-                $isDone = $word === 'DONE';
-                return new Lock($this->connections, $isDone ? null : $one, $name, $sent, $shared, $isDone, $one->server);
+                $held = $word === 'DONE' ? null : $one;
+                return new Lock($this->connections, $held, $name, $sent, $shared, !$held, $one->server);
             }
             $errors = 'SHUTTING_DOWN ENGINE_AWAY ENGINE_FULL';
             throw Wire::refusal($one, $answer, 'TIMEOUT QUEUE_FULL LOCK_HELD', $errors);
@@ -144,7 +144,7 @@ final class Client
         }
         $options .= $purpose === 'use' ? '' : " for=$purpose";
         $options .= $by === null ? '' : ' by=' . Text::word($by, 128, 'word for by');
-        return $this->acquire('text', $pools[0], $target, $timeout, function ($one, $left) use ($target, $options, $count) {
+        $talk = function (Connection $one, float $left) use ($target, $options, $count): Member {
             $one->write("TAKE $target " . Text::milliseconds($left) . "$options\n");
             $all = [];
             while (count($all) < $count) {
@@ -159,7 +159,8 @@ final class Client
                 throw $one->error(Malformed::class, "sent more than $count members", '', $answer);
             }
             return new Member($this->connections, $one, $all);
-        });
+        };
+        return $this->acquire('text', $pools[0], $target, $timeout, $talk);
     }
 
     /**
@@ -271,18 +272,17 @@ final class Client
     public function tube(string $name, mixed ...$settings): array
     {
         $line = 'tube ' . Text::tube($name);
-        uksort($settings, static fn($a, $b) => str_starts_with((string) $a, 'read') <=> str_starts_with((string) $b, 'read'));
-        foreach ($settings as $key => $value) {
-            $key = strtr((string) $key, '_', '-');
+        $settings = array_combine(str_replace('_', '-', array_keys($settings)), $settings);
+        $last = array_intersect_key($settings, ['read-only' => '']); // It takes the rest of the line.
+        foreach (array_diff_key($settings, $last) + $last as $key => $value) {
             $text = is_string($value) || is_int($value) ? (string) $value : '';
             if (!preg_match('/^[a-z-]+$/D', $key) || strcspn($text, "\r\n\0") !== strlen($text)) {
                 throw new Usage('Not a setting: ' . Text::shown("$key=$text"));
             }
             $line .= " $key=$text";
         }
-        return $this->jobs($name, $settings ? 0 : Connections::READ, static function (Connection $one) use ($line): array {
-            return Wire::dictionary($one, Wire::jobs($one, "$line\r\n", 'OK', 'NOT_FOUND'));
-        });
+        $talk = static fn($one) => Wire::dictionary($one, Wire::jobs($one, "$line\r\n", 'OK', 'NOT_FOUND'));
+        return $this->jobs($name, $settings ? 0 : Connections::READ, $talk);
     }
 
     /**
@@ -298,7 +298,8 @@ final class Client
         if ($pattern !== '*') {
             Text::tube(str_ends_with($pattern, '*') ? substr($pattern, 0, -1) : $pattern);
         }
-        $rest = ' ' . Text::range($limit, 1, 1000, 'limit') . " $pattern" . ($after === '' ? '' : ' ' . Text::tube($after));
+        $rest = ' ' . Text::range($limit, 1, 1000, 'limit') . " $pattern";
+        $rest .= $after === '' ? '' : ' ' . Text::tube($after);
         Text::seconds($timeout, 'timeout');
         $talk = static function (Connection $one, float $left) use ($rest): array {
             $wait = ceil($left);
@@ -377,7 +378,7 @@ final class Client
                 if (!$isAgain) {
                     throw $error;
                 }
-                throw $one->error(Unanswered::class, 'closed the connection, and then did not know it', '', $error->answer);
+                throw $one->error(Unanswered::class, 'ended a connection, then did not know it', '', $error->answer);
             }
         });
     }

@@ -193,8 +193,9 @@ final class Connection
             $count = fwrite($stream, $request);
             $this->sent = $count > 0;
             $wait += $this->io / 1e9;
-            $seconds = (int) $wait;
-            if ($count === strlen($request) && stream_select($read, $none, $none, $seconds, (int) (($wait - $seconds) * 1e6))) {
+            $left = (int) $wait;
+            $isSent = $count === strlen($request);
+            if ($isSent && stream_select($read, $none, $none, $left, (int) (($wait - $left) * 1e6))) {
                 $data = fread($stream, 8192);
             }
         } finally {
@@ -206,7 +207,7 @@ final class Connection
                 return substr($data, 0, $size);
             }
             $this->in = $data;
-        } elseif ($count !== strlen($request)) {
+        } elseif (!$isSent) {
             $this->write($count ? substr($request, $count) : $request);
         }
         return $this->line($limit, $end, 0, $until);
@@ -379,7 +380,8 @@ final class Connection
             $none = null;
             set_error_handler(self::$keep);
             try {
-                $count = stream_select($read, $written, $none, intdiv($left, 1000000000), intdiv($left % 1000000000, 1000) + 1);
+                $us = intdiv($left, 1000) + 1;
+                $count = stream_select($read, $written, $none, intdiv($us, 1000000), $us % 1000000);
             } finally {
                 restore_error_handler();
             }

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Counterd;
 
 /**
- * What a client has taken and has to give back. When it is forgotten, its connection is closed, and so it is given back.
+ * What a client has taken and has to give back. One that is forgotten is given back by the end of its connection.
  */
 abstract class Hold
 {

@@ -1,0 +1,432 @@
+"""
+The PHP client beside its stories: its style, its package, its examples, and what one process alone
+shows: signals, forks, TLS, what it remembers of servers that are down.
+"""
+
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+sys.path.insert(0, os.path.join(TOP, "t", "system"))
+
+import tap  # noqa: E402  (skips everything where pytest is missing)
+import pytest  # noqa: E402
+
+import certificates  # noqa: E402
+import servers  # noqa: E402
+import wire  # noqa: E402
+
+FOLDER = os.environ.get("COUNTERD_PHP") or os.path.join(TOP, "clients", "php")
+FILES = sorted(
+    path for kind in ("*.php", "src/*.php", "examples/*.php") for path in glob.glob(os.path.join(FOLDER, kind))
+)  # fmt: skip
+PHP = shutil.which("php")
+pytestmark = pytest.mark.skipif(PHP is None, reason="php is not installed")
+JOBS = ("counter.threads=1", "jobs.enable=true", "jobs.port=0", "counter.enable=true", "counter.port=0")
+# A handler of errors that many programs have: a warning, even a silenced one, would be thrown.
+BEGIN = """<?php
+declare(strict_types=1);
+require '%s/autoload.php';
+use Counterd\\{Client, CounterError, Job, Lost, NewJob, Unreachable, Usage, Worker};
+set_error_handler(function ($number, $text) { throw new ErrorException($text); });
+function show(mixed $what): void { echo json_encode($what), "\\n"; }
+function fails(callable $call): string { try { $call(); return ''; } catch (CounterError $e) { return substr(get_class($e), 9); } }
+""" % FOLDER
+
+
+@pytest.fixture
+def start():
+    """A function that starts a daemon."""
+    started = []
+
+    def start_one(*options, **kwargs):
+        if not servers.have_counterd():
+            pytest.skip("COUNTERD is not set")
+        started.append(servers.Counterd(*options, **kwargs))
+        return started[-1]
+
+    yield start_one
+    for daemon in started:
+        if daemon.is_running():
+            daemon.kill()
+
+
+def url(daemon, *more):
+    parts = ["binary=%d" % daemon.binary[1], "jobs=%d" % daemon.jobs[1], *more]
+    return "counter://%s:%d?%s" % (*daemon.text, "&".join(parts))
+
+
+def run(args, seconds=60, **kwargs):
+    done = subprocess.run(
+        args, capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL, **kwargs
+    )  # fmt: skip
+    assert done.returncode == 0, "%s ended with %d: %s%s" % (args, done.returncode, done.stdout, done.stderr)
+    assert done.stderr == "", done.stderr
+    return done.stdout
+
+
+def script(tmp_path, code, *args, options=()):
+    """What a program of these lines shows: its JSON lines."""
+    path = tmp_path / "program.php"
+    path.write_text(BEGIN + code)
+    out = run([PHP, "-d", "display_errors=stderr", *options, str(path), *args])
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_files_can_be_read_by_php():
+    assert len(FILES) > 15
+    for path in FILES:
+        run([PHP, "-l", path])
+
+
+def test_every_class_is_found_by_its_name():
+    names = [os.path.basename(path)[:-4] for path in glob.glob(os.path.join(FOLDER, "src", "*.php"))]
+    with open(os.path.join(FOLDER, "errors.php"), encoding="utf-8") as f:
+        names += re.findall(r"^(?:abstract )?class (\w+)", f.read(), re.M)
+    assert "Busy" in names and "Client" in names
+    for name in names:
+        code = "require '%s/autoload.php'; exit(class_exists('Counterd\\%s') ? 0 : 1);" % (FOLDER, name)
+        run([PHP, "-r", code])
+
+
+def test_style():
+    if not shutil.which("phpcs"):
+        pytest.skip("phpcs is not installed")
+    exclude = "--exclude=PSR1.Files.SideEffects,PSR1.Classes.ClassDeclaration"
+    run(["phpcs", "-q", "--standard=PSR12", exclude, "--extensions=php", FOLDER])
+
+
+def test_composer_installs_it_without_a_network(tmp_path):
+    if not shutil.which("composer"):
+        pytest.skip("composer is not installed")
+    wanted = {
+        "repositories": [
+            {"type": "path", "url": FOLDER, "options": {"symlink": False}},
+            {"packagist.org": False},
+        ],
+        "require": {"counterd/counterd": "*"},
+    }
+    (tmp_path / "composer.json").write_text(json.dumps(wanted))
+    env = dict(
+        os.environ, COMPOSER_DISABLE_NETWORK="1", COMPOSER_ALLOW_SUPERUSER="1", COMPOSER_HOME=str(tmp_path / "home")
+    )  # fmt: skip
+    done = subprocess.run(
+        ["composer", "install", "--no-interaction", "--no-progress"],
+        cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    code = (
+        "require 'vendor/autoload.php';"
+        "try { (new Counterd\\Client('counter://127.0.0.1:1'))->lock('k'); }"
+        "catch (Counterd\\Unreachable $e) { echo get_class($e), (new Counterd\\Busy('b'))->getMessage(); }"
+    )
+    assert run([PHP, "-r", code], cwd=tmp_path) == "Counterd\\Unreachableb"
+
+
+def test_examples_print_what_the_readme_says(start):
+    daemon = start(*JOBS)
+    with daemon.text_client() as client:
+        assert client.ask("POOL ADD gpu") == "OK"
+        assert client.ask("MEMBER ADD gpu g0 /dev/0 type=a100") == "OK"
+    with open(os.path.join(FOLDER, "README.md"), encoding="utf-8") as f:
+        text = f.read()
+    rows = re.findall(r"^\| `php examples/(\w+)\.php`[^|]*\| (.*) \|$", text, re.M)
+    assert [name for name, _ in rows] == ["lock", "units", "member", "put", "worker"]
+    for name, says in rows:
+        out = run([PHP, os.path.join(FOLDER, "examples", name + ".php")], env=dict(os.environ, COUNTER_URL=url(daemon)))
+        assert out.splitlines() == re.findall(r"`([^`]*)`", says.partition(", when")[0]), name
+
+
+def test_code_of_the_readme_is_php(tmp_path):
+    with open(os.path.join(FOLDER, "README.md"), encoding="utf-8") as f:
+        blocks = re.findall(r"^```php\n(.*?)^```", f.read(), re.M | re.S)
+    assert blocks
+    for block in blocks:
+        (tmp_path / "block.php").write_text("<?php\n" + block)
+        run([PHP, "-l", str(tmp_path / "block.php")])
+
+
+def test_options_have_the_names_of_the_url_or_those_of_php(tmp_path):
+    code = """
+    $one = fn(?string $url = null, mixed ...$more) => new Counterd\\Options($url, $more);
+    $o = $one('counter://a,b:1,[::1]/?io_timeout=0.5&jobs=c:2&tls_ca=%2Ftmp%2Fa%25b', ioTimeout: 3, connect_timeout: 2);
+    show([$o->servers, $o->ioTimeout, $o->connectTimeout, $o->tlsCa, $o->idle, $o->maxBody]);
+    show([$o->address('text', 'b:1'), $o->address('text', '[::1]'), $o->address('binary', 'a'), $o->address('jobs', 'a')]);
+    putenv('COUNTER_URL=counter://x:9');
+    show([$one()->servers, $one('counter://?text=unix:/a b&jobs=unix:@c')->servers ?? 0]);
+    """
+    wrong = ["http://a", "counter://a?nope=1", "counter://u@a", "counter://a#f", "counter://a?tls=2",
+             "counter://a?idle=1&idle=2", "counter://", "counter://a:0", "counter://a:70000", "counter://a?binary=0",
+             "counter://a?io_timeout=-1", "counter://a?io_timeout=x", "counter://a,,b", "counter://a?text=unix:/s&tls=1",
+             "counter://[a]", "counter://a?idle=-1"]  # fmt: skip
+    code = code.replace("unix:/a b", "unix:/a%20b")
+    code += "foreach (json_decode($argv[1]) as $url) { show([$url, fails(fn() => new Client($url))]); }"
+    found = script(tmp_path, code, json.dumps(wrong))
+    assert found[0] == [["a", "b:1", "[::1]"], 3, 2, "/tmp/a%b", 8, 64 << 20]
+    assert found[1] == [["b", 1], ["::1", 7531], ["a", 11215], ["c", 2]]
+    assert found[2] == [["x:9"], ["unix:/a b"]]
+    assert found[3:] == [[one, "Usage"] for one in wrong]
+
+
+def test_servers_of_a_name(tmp_path):
+    code = "foreach (['k', 'page 1', 'é'] as $n) { show(Client::serversFor($n, ['c:7531', 'a:7531', 'b:7531'])); }"
+    assert script(tmp_path, code) == [
+        ["a:7531", "b:7531", "c:7531"], ["b:7531", "a:7531", "c:7531"], ["c:7531", "a:7531", "b:7531"],
+    ]  # fmt: skip
+
+
+def test_a_hold_that_is_forgotten_after_its_server_died_says_nothing(start, tmp_path):
+    daemon = start(*JOBS)
+    code = """
+    $client = new Client($argv[1]);
+    $client->put('t', 'x');
+    $holds = [$client->lock('k'), $client->units('u', 2, 5), $client->claim(['t'])];
+    posix_kill((int) $argv[2], SIGKILL);
+    while (!$holds[0]->isLost() || !$holds[1]->isLost()) { usleep(1000); }
+    show([fails(fn() => $holds[0]->release()), fails(fn() => $holds[1]->release()), fails(fn() => $holds[0]->release())]);
+    $more = [$client->put(...), $client];
+    unset($holds, $client, $more);
+    show('the end');
+    """
+    daemon.is_expected_to_be_gone = True
+    assert script(tmp_path, code, url(daemon), str(daemon.pid)) == [["Lost", "Lost", ""], "the end"]
+
+
+def test_what_a_hook_throws_is_dropped(start, tmp_path):
+    code = """
+    $client = new Client($argv[1], function () { throw new Exception('of the hook'); });
+    $client->lock('k')->release();
+    show(fails(fn() => $client->claim(['t'], timeout: 0)));
+    """
+    assert script(tmp_path, code, url(start(*JOBS))) == [""]
+
+
+def test_a_signal_is_handled_while_a_call_waits_and_does_not_end_it(start, tmp_path):
+    daemon = start(*JOBS)
+    code = """
+    pcntl_async_signals(true);
+    $handled = [];
+    pcntl_signal(SIGALRM, function () use (&$handled) { $handled[] = hrtime(true) / 1e9; });
+    $client = new Client($argv[1]);
+    $lock = $client->lock('k');
+    pcntl_alarm(1);
+    $begin = hrtime(true) / 1e9;
+    show([fails(fn() => $client->lock('k', timeout: 2.5))]);
+    $end = hrtime(true) / 1e9;
+    show([count($handled), $end - $handled[0] >= 1, $end - $begin >= 2.5]);
+    """
+    assert script(tmp_path, code, url(daemon)) == [["Busy"], [1, True, True]]
+
+
+def test_what_a_handler_of_signals_throws_ends_the_wait(start, tmp_path):
+    daemon = start(*JOBS)
+    code = """
+    pcntl_async_signals(true);
+    pcntl_signal(SIGALRM, function () { throw new LogicException('enough'); });
+    $client = new Client($argv[1]);
+    $lock = $client->lock('k');
+    pcntl_alarm(1);
+    try { $client->lock('k', timeout: 60); } catch (LogicException $e) { show($e->getMessage()); }
+    $lock->release();
+    $client->lock('k', timeout: 20)->release();
+    show(trigger_error_is_ours());
+    function trigger_error_is_ours() { try { return 1 / count([]); } catch (Throwable) {}
+        try { trigger_error('x'); return false; } catch (ErrorException) { return true; } }
+    """
+    assert script(tmp_path, code, url(daemon)) == ["enough", True]
+
+
+def test_a_child_has_none_of_its_parents_holds_and_harms_none(start, tmp_path):
+    daemon = start(*JOBS)
+    code = """
+    $client = new Client($argv[1]);
+    $lock = $client->lock('k');
+    $client->usage('k');
+    $client->put('t', 'x');
+    [$job] = $client->claim(['t']);
+    if (($pid = pcntl_fork()) === 0) {
+        show([$lock->isLost(), fails(fn() => $lock->release()), $job->isLost(), fails(fn() => $job->ack())]);
+        show([$client->usage('k'), fails(fn() => $client->lock('k', timeout: 0))]);
+        exit(0);
+    }
+    pcntl_waitpid($pid, $status);
+    show([$lock->isLost(), $client->usage('k')]);
+    $job->ack();
+    $lock->release();
+    // A child that lives on and uses the client does not keep what its parent had.
+    $lock = $client->lock('k');
+    if (($pid = pcntl_fork()) === 0) {
+        $client->usage('k');
+        touch($argv[2]);
+        sleep(60);
+        exit(0);
+    }
+    while (!file_exists($argv[2])) { usleep(10000); clearstatcache(); }
+    unset($lock);
+    $client->lock('k', timeout: 20)->release();
+    posix_kill($pid, SIGKILL);
+    pcntl_waitpid($pid, $status);
+    show('free');
+    """
+    found = script(tmp_path, code, url(daemon), str(tmp_path / "used"))
+    assert found == [[True, "Lost", True, "Lost"], [1, "Busy"], [False, 1], "free"]
+
+
+def test_processes_share_in_apcu_which_servers_are_down(start, tmp_path):
+    daemon = start(*JOBS)
+    code = """
+    if (!function_exists('apcu_enabled') || !apcu_enabled()) { show('none'); exit(0); }
+    $told = [];
+    $tell = function ($event) use (&$told) { $told[] = $event->kind; };
+    $servers = [$argv[1], $argv[2]];
+    for ($i = 0; Client::serversFor($name = "k$i", $servers)[0] !== $argv[2]; $i++) {}
+    $open = fn() => new Client('counter://' . implode(',', $servers), $tell, down_seconds: 0.5);
+    if (pcntl_fork() === 0) {
+        $open()->lock($name);
+        show($told);
+        exit(0);
+    }
+    pcntl_wait($status);
+    $open()->lock($name);
+    show($told);
+    usleep(600000);
+    $told = [];
+    $open()->lock($name);
+    $open()->lock($name);
+    show($told);
+    """
+    down = "127.0.0.1:%d" % servers.free_port()
+    found = script(tmp_path, code, "%s:%d" % daemon.text, down, options=("-d", "apc.enable_cli=1"))
+    if found == ["none"]:
+        pytest.skip("apcu is not installed")
+    first, second, third = found
+    assert first[0] == "down" and "connect" in first
+    assert "down" not in second and "connect" in second
+    assert third.count("connect") == 2, "one call tries the server, the other one passes it over"
+
+
+def test_tls(start, tmp_path):
+    authority = certificates.Authority(tmp_path)
+    cert, key = authority.issue("server")
+    ports = [servers.free_port() for _ in range(3)]
+    start(
+        *JOBS, "tls.cert=" + cert, "tls.key=" + key, "poolcounter.tls_port=%d" % ports[0],
+        "counter.tls_port=%d" % ports[1], "jobs.tls_port=%d" % ports[2],
+    )  # fmt: skip
+    code = """
+    [$_, $url, $ca, $other] = $argv;
+    $client = new Client($url, tls_ca: $ca);
+    $lock = $client->lock('k');
+    show([$lock->isLost(), fails(fn() => $client->lock('k', timeout: 0.2))]);
+    $lock->release();
+    for ($i = 0; $i < 20; $i++) { $client->lock('k')->release(); $client->units('u', 1, 2)->release(); }
+    $body = random_bytes(900000);
+    $client->put('t', $body);
+    [$job] = $client->claim(['t']);
+    show($job->body === $body);
+    $job->ack();
+    $why = function ($client) { try { $client->lock('k'); } catch (Unreachable $e) { return [$e->sent, $e->reason !== '']; } };
+    show($why(new Client($url)));
+    show($why(new Client($url, tls_ca: $other)));
+    show($why(new Client($url, tls_ca: $ca, tls_name: 'other.example')));
+    """
+    other = certificates.Authority(tmp_path, "other")
+    address = "counter://127.0.0.1:%d?tls=1&binary=%d&jobs=%d" % tuple(ports)
+    found = script(tmp_path, code, address, authority.cert, other.cert)
+    assert found == [[False, "Busy"], True] + 3 * [[False, True]]
+
+
+WORKER = """
+$told = [];
+$client = new Client($argv[1]);
+$handler = function (Job $job) {
+    show($job->body);
+    for ($i = 0; $i < 6000 && $job->keep(); $i++) { usleep(10000); }
+    show($job->isLost());
+};
+"""
+
+
+def worker(tmp_path, code, daemon):
+    path = tmp_path / "worker.php"
+    path.write_text(BEGIN + WORKER + code)
+    return subprocess.Popen(
+        [PHP, str(path), url(daemon)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def test_a_second_signal_gives_the_job_back_at_once(start, tmp_path):
+    daemon = start(*JOBS)
+    with daemon.job_client() as client:
+        child = worker(tmp_path, "show((new Worker($client, ['t'], $handler))->run());", daemon)
+        number = client.put(b"long", into="t")
+        assert child.stdout.readline() == '"long"\n'
+        child.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        assert child.poll() is None
+        child.send_signal(signal.SIGINT)
+        assert child.communicate(timeout=60)[0] == "true\n1\n"
+        assert client.stats("stats-job %d" % number)["state"] == "ready"
+
+
+def test_a_handler_has_the_grace_after_a_stop(start, tmp_path):
+    daemon = start(*JOBS)
+    code = """
+    $worker = new Worker($client, ['t'], $handler, grace: 0.5);
+    $was = pcntl_signal_get_handler(SIGTERM);
+    show($worker->run());
+    show(pcntl_signal_get_handler(SIGTERM) === $was);
+    """
+    with daemon.job_client() as client:
+        child = worker(tmp_path, code, daemon)
+        client.put(b"long", into="t")
+        assert child.stdout.readline() == '"long"\n'
+        began = time.monotonic()
+        child.send_signal(signal.SIGTERM)
+        assert child.communicate(timeout=60)[0] == "true\n1\ntrue\n"
+        assert time.monotonic() - began >= 0.5
+
+
+def test_a_worker_tells_its_own_hook_and_takes_no_wrong_arguments(start, tmp_path):
+    daemon = start(*JOBS)
+    code = """
+    $told = [];
+    $client = new Client($argv[1], function ($e) use (&$told) { $told[] = "client $e->kind"; });
+    $client->put('t', 'x');
+    $worker = new Worker($client, ['t'], function () use (&$worker) { $worker->stop(); throw new Exception('no'); },
+        backoff: fn(int $tries) => 77.0, onEvent: function ($e) use (&$told) {
+            $told[] = "worker $e->kind $e->result " . $e->error?->getMessage(); });
+    show($worker->run(signals: false));
+    show([$client->tube('t')['current-jobs-delayed'], in_array('worker job nack no', $told), in_array('client job', $told)]);
+    foreach ([['t', 0, -1.0], ['', 0, 1.0], ['t', -1, 1.0]] as [$tube, $tries, $grace]) {
+        show(fails(fn() => new Worker($client, [$tube], fn() => 0, tries: $tries, grace: $grace)));
+    }
+    show(fails(fn() => new Worker($client, [], fn() => 0)));
+    """
+    assert script(tmp_path, code, url(daemon)) == [0, [1, True, False]] + 4 * ["Usage"]
+
+
+def test_another_process_ends_a_leased_job_by_its_token(start, tmp_path):
+    daemon = start(*JOBS)
+    code = """
+    $client = new Client($argv[1]);
+    $client->tube('t', claim: 'lease');
+    $client->put('t', 'x');
+    [$job] = $client->claim(['t']);
+    [$id, $token] = [$job->id, $job->token];
+    unset($job);
+    $client->ackByToken($id, $token, 't');
+    show(fails(fn() => $client->ackByToken($id, $token, 't')));
+    """
+    assert script(tmp_path, code, url(daemon)) == ["Lost"]
+
+
+if __name__ == "__main__":
+    tap.main(__file__)
