@@ -1,0 +1,102 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Counterd\MediaWiki;
+
+use Counterd\CounterError;
+use Maintenance;
+use MediaWiki\Shell\Shell;
+use MediaWiki\WikiMap\WikiMap;
+
+// phpcs:disable PSR1.Files.SideEffects -- MediaWiki's scripts load what runs the class that they name.
+$IP = getenv('MW_INSTALL_PATH') ?: dirname(__DIR__, 3);
+require_once "$IP/maintenance/Maintenance.php";
+
+/**
+ * Runs jobs of all wikis of a farm as they come: waits until a queue has some, and runs runJobs.php for it. Queues
+ * take turns by name. Several of these may run side by side.
+ */
+class RunCounterdJobs extends Maintenance
+{
+    /** Longest wait in one question to the server, and rest of a queue whose jobs nobody could run, in seconds. */
+    private const WAIT = 30;
+
+    public function __construct()
+    {
+        parent::__construct();
+        $this->addDescription('Run jobs of all wikis of a farm, as they come');
+        $this->addOption('url', 'Server of the queues, if it is not $wgCounterdUrl', false, true);
+        $this->addOption('domain', 'Only jobs of this wiki: its database domain', false, true);
+        $this->addOption('maxjobs', 'Jobs of a queue in each turn; default: 100', false, true);
+        $this->addOption('maxtime', 'End after so many seconds, when the turn is over; default: never', false, true);
+        $this->addOption('once', 'End when no queue has jobs');
+        $this->requireExtension('Counterd');
+    }
+
+    public function execute(): bool
+    {
+        $client = Clients::get($this->getOption('url'));
+        $pattern = $this->hasOption('domain') ? JobQueue::prefixOf($this->getOption('domain')) . '*' : '*';
+        $end = $this->hasOption('maxtime') ? microtime(true) + (float)$this->getOption('maxtime') : INF;
+        $resting = []; // tube => when it has its next turn
+        $after = '';
+        $isIdle = true; // nothing was run since the first queue
+        while (($left = $end - microtime(true)) > 0) {
+            $wait = $after === '' && !$this->hasOption('once') ? min(self::WAIT, $left) : 0.0;
+            try {
+                $tube = array_key_first($client->ready($pattern, after: $after, limit: 1, timeout: $wait));
+            } catch (CounterError $e) {
+                $this->fatalError("Counterd does not say which queues have jobs: {$e->getMessage()}");
+            }
+            if ($tube !== null) {
+                $after = (string)$tube;
+                if (($resting[$tube] ?? 0) <= microtime(true)) {
+                    unset($resting[$tube]);
+                    if ($this->runJobs($after)) {
+                        $isIdle = false;
+                    } else {
+                        $resting[$tube] = microtime(true) + self::WAIT;
+                    }
+                }
+                continue;
+            }
+            if ($isIdle && $this->hasOption('once')) {
+                break;
+            }
+            if ($isIdle && $after !== '') {
+                usleep(1000000); // all that have jobs are resting
+            }
+            $after = '';
+            $isIdle = true;
+        }
+        return true;
+    }
+
+    /** Runs jobs of a tube. Returns how many were run, well or not. */
+    private function runJobs(string $tube): int
+    {
+        [$domain, $type] = JobQueue::wikiOf($tube) ?? [null, null];
+        if ($domain === null) {
+            return 0;
+        }
+        $wiki = WikiMap::getWikiIdFromDbDomain($domain);
+        $result = Shell::makeScriptCommand(MW_INSTALL_PATH . '/maintenance/runJobs.php', [
+            '--wiki', $wiki, '--type', $type, '--maxjobs', $this->getOption('maxjobs', '100'), '--result', 'json',
+        ])->restrict(Shell::RESTRICT_NONE)
+            ->limits(['time' => 0, 'walltime' => 0, 'memory' => 0, 'filesize' => 0])
+            ->execute();
+        $said = json_decode($result->getStdout(), true);
+        $jobs = is_array($said['jobs'] ?? null) ? $said['jobs'] : [];
+        $failed = count(array_filter($jobs, static fn ($job) => ($job['status'] ?? '') !== 'ok'));
+        $this->output("$wiki $type: " . count($jobs) . " run, $failed failed\n");
+        if (!is_array($said) || $result->getExitCode() !== 0) {
+            $this->error("$wiki $type: runJobs.php ended with {$result->getExitCode()}: " .
+                substr(trim($result->getStdout() . $result->getStderr()), 0, 1000));
+        }
+        return count($jobs);
+    }
+}
+
+$maintClass = RunCounterdJobs::class;
+require_once RUN_MAINTENANCE_IF_MAIN;

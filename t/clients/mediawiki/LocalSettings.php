@@ -1,0 +1,75 @@
+<?php
+
+/**
+ * The settings of the wiki under test. The environment says where it is:
+ * T_MW_DATA, the folder of the database; T_MW_URL, the server; T_MW_RUNS, the file that gets a line for each run of a
+ * job and each parse; T_MW_EXTENSION, the folder of the extension.
+ */
+
+declare(strict_types=1);
+
+use Counterd\MediaWiki\JobQueue;
+
+$wgSitename = 'Wiki';
+$wgServer = 'http://127.0.0.1';
+$wgScriptPath = '/w';
+$wgSecretKey = str_repeat('0123456789abcdef', 4);
+$wgDBtype = 'sqlite';
+$wgDBname = 'wiki';
+$wgSQLiteDataDir = getenv('T_MW_DATA');
+$wgTmpDirectory = getenv('T_MW_DATA');
+$wgLocalisationCacheConf['storeDirectory'] = getenv('T_MW_DATA');
+$wgLocalisationCacheConf['store'] = 'array';
+$wgMainCacheType = CACHE_NONE;
+$wgParserCacheType = getenv('T_MW_NO_CACHE') ? CACHE_NONE : CACHE_DB;
+$wgObjectCaches[CACHE_DB] = [
+    'class' => SqlBagOStuff::class,
+    'loggroup' => 'SQLBagOStuff',
+    'server' => [
+        'type' => 'sqlite',
+        'dbname' => 'cache',
+        'tablePrefix' => '',
+        'variables' => ['synchronous' => 'OFF'],
+        'dbDirectory' => getenv('T_MW_DATA'),
+        'trxMode' => 'IMMEDIATE',
+        'flags' => 0,
+    ],
+];
+$wgJobRunRate = 0;
+$wgShowExceptionDetails = true;
+$wgPhpCli = PHP_BINARY;
+$wgDebugLogGroups['Counterd'] = getenv('T_MW_DATA') . '/counterd.log';
+
+wfLoadExtension('Counterd', getenv('T_MW_EXTENSION') . '/extension.json');
+$wgCounterdUrl = getenv('T_MW_URL');
+$wgPoolCounterConf = [
+    'ArticleView' => [
+        'class' => RecordedPool::class,
+        'timeout' => 15,
+        'workers' => 1,
+        'maxqueue' => 100,
+    ],
+];
+$wgJobTypeConf['default'] = ['class' => JobQueue::class, 'claimTTL' => 3600];
+$wgJobQueueMigrationConfig = [
+    'db' => ['class' => JobQueueDB::class, 'claimTTL' => 3600],
+    'counterd' => $wgJobTypeConf['default'],
+];
+
+$wgAutoloadClasses['RecordedJob'] = __DIR__ . '/RecordedJob.php';
+$wgAutoloadClasses['RecordedPool'] = __DIR__ . '/RecordedPool.php';
+foreach (['one', 'two', 'three', 'fatal', 'long', 'later', 'root', 'moved', 'leased'] as $type) {
+    $wgJobClasses[$type] = RecordedJob::class;
+}
+for ($number = 0; $number < 100; $number++) {
+    $wgJobClasses["case$number"] = RecordedJob::class;
+}
+
+// <slow/> in a page is a second of parsing.
+$wgHooks['ParserFirstCallInit'][] = static function (Parser $parser): void {
+    $parser->setHook('slow', static function (): string {
+        RecordedJob::note('parse');
+        usleep(1000000);
+        return 'slow';
+    });
+};

@@ -1,0 +1,844 @@
+<?php
+
+/**
+ * What MediaWiki's classes JobQueue and PoolCounter promise, and what clients/mediawiki does beyond that, case by
+ * case in one process. Prints a line of JSON for each: its name, and what went wrong or null.
+ *
+ *     php cases.php [--class JobQueueDB] [--only TEXT]
+ *
+ * T_MW_MORTAL is the process id and the URL of a server that the last cases may kill. With another class of queues
+ * only the cases of all queues run: for comparing.
+ */
+
+declare(strict_types=1);
+
+use Counterd\Client;
+use Counterd\MediaWiki\Clients;
+use Counterd\MediaWiki\JobQueue as CounterdQueue;
+use Counterd\MediaWiki\PoolCounter as CounterdPool;
+
+require_once getenv('MW_INSTALL_PATH') . '/maintenance/Maintenance.php';
+
+/** Fails a case. */
+function check(bool $isSo, string $what): void
+{
+    if (!$isSo) {
+        $caller = debug_backtrace(DEBUG_BACKTRACE_IGNORE_ARGS, 2)[0];
+        throw new LogicException("$what (line {$caller['line']})");
+    }
+}
+
+function same(mixed $want, mixed $got, string $what): void
+{
+    if ($want !== $got) {
+        $line = debug_backtrace(DEBUG_BACKTRACE_IGNORE_ARGS, 1)[0]['line'];
+        throw new LogicException("$what: " . var_export($got, true) . ' instead of ' . var_export($want, true) .
+            " (line $line)");
+    }
+}
+
+/** Calls, and checks that it throws this class. */
+function throws(string $class, callable $call): Throwable
+{
+    try {
+        $call();
+    } catch (Throwable $e) {
+        same($class, get_class($e), 'thrown: ' . $e->getMessage());
+        return $e;
+    }
+    throw new LogicException("nothing was thrown, $class was to be");
+}
+
+class Cases extends Maintenance
+{
+    private string $class = CounterdQueue::class;
+    private int $number = 0;
+    private string $type = '';
+
+    public function __construct()
+    {
+        parent::__construct();
+        $this->addOption('class', 'Class of queues', false, true);
+        $this->addOption('only', 'Cases with this in the name', false, true);
+    }
+
+    public function execute(): void
+    {
+        $this->class = $this->getOption('class', $this->class);
+        $cases = $this->ofAllQueues();
+        if ($this->class === CounterdQueue::class) {
+            $cases += $this->ofOurQueues() + $this->ofPools() + $this->ofServersGone();
+        }
+        foreach ($cases as $name => $case) {
+            if (!str_contains($name, $this->getOption('only', ''))) {
+                continue;
+            }
+            $this->type = 'case' . $this->number++;
+            $begun = microtime(true);
+            try {
+                $case();
+                $error = null;
+            } catch (Throwable $e) {
+                $error = get_class($e) . ': ' . $e->getMessage() . "\n" . $e->getTraceAsString();
+            }
+            $ms = (int)(1000 * (microtime(true) - $begun));
+            $this->output(json_encode(['case' => $name, 'error' => $error, 'ms' => $ms]) . "\n");
+        }
+    }
+
+    /** A queue of this case. Each has another object, as in MediaWiki's JobQueueGroup. */
+    private function queue(array $conf = []): JobQueue
+    {
+        $services = MediaWiki\MediaWikiServices::getInstance();
+        $queue = JobQueue::factory($conf + [
+            'class' => $this->class,
+            'domain' => 'wiki',
+            'type' => $this->type,
+            'claimTTL' => 3600,
+            'wanCache' => new WANObjectCache(['cache' => new HashBagOStuff()]),
+            'idGenerator' => $services->getGlobalIdGenerator(),
+        ]);
+        return $queue;
+    }
+
+    private function job(array $params = [], ?string $type = null): Job
+    {
+        return Job::factory($type ?? $this->type, $params);
+    }
+
+    /** @return int[] sizes: ready, acquired, delayed, abandoned */
+    private function sizes(array $conf = []): array
+    {
+        $queue = $this->queue($conf);
+        return [$queue->getSize(), $queue->getAcquiredCount(), $queue->getDelayedCount(), $queue->getAbandonedCount()];
+    }
+
+    /** Pops all there are, acknowledging each. Returns the parameter n of each. */
+    private function drain(array $conf = []): array
+    {
+        $found = [];
+        while ($job = $this->queue($conf)->pop()) {
+            $found[] = $job->getParams()['n'] ?? null;
+            $this->queue($conf)->ack($job);
+        }
+        return $found;
+    }
+
+    private static function numbers(iterable $jobs): array
+    {
+        $found = [];
+        foreach ($jobs as $job) {
+            $found[] = $job->getParams()['n'];
+        }
+        sort($found);
+        return $found;
+    }
+
+    /** What the process holds would outlive a runner that was killed: lets it go. */
+    private static function letGo(): void
+    {
+        (new ReflectionProperty(CounterdQueue::class, 'popped'))->setValue(null, []);
+    }
+
+    /** Polls until it is so. */
+    private static function until(callable $isSo, string $what): void
+    {
+        $end = microtime(true) + 20;
+        while (!$isSo()) {
+            check(microtime(true) < $end, "not within 20 s: $what");
+            usleep(10000);
+        }
+    }
+
+    private function ofAllQueues(): array
+    {
+        return [
+            'an unused queue is empty' => function (): void {
+                check($this->queue()->isEmpty(), 'empty');
+                same([0, 0, 0, 0], $this->sizes(), 'sizes');
+                same(false, $this->queue()->pop(), 'pop');
+            },
+            'a pushed job is there' => function (): void {
+                same(null, $this->queue()->push($this->job(['n' => 1])), 'push');
+                check(!$this->queue()->isEmpty(), 'not empty');
+                same([1, 0, 0, 0], $this->sizes(), 'sizes');
+            },
+            'several pushes add up' => function (): void {
+                $this->queue()->push([$this->job(['n' => 1]), $this->job(['n' => 2])]);
+                $this->queue()->batchPush([$this->job(['n' => 3])]);
+                same(3, $this->queue()->getSize(), 'size');
+            },
+            'a push of no jobs does nothing' => function (): void {
+                $this->queue()->push([]);
+                check($this->queue()->isEmpty(), 'empty');
+            },
+            'a popped job is what was pushed' => function (): void {
+                $params = ['n' => 1, 'text' => "ä\u{1F600}'\"\\", 'bytes' => "\x00\xff\r\n", 'float' => 0.1, 'yes' => true,
+                    'no' => false, 'null' => null, 'deep' => ['a' => [1, 2, ['b' => 'c']]], 'requestId' => 'r1'];
+                $this->queue()->push($this->job($params));
+                $job = $this->queue()->pop();
+                check($job instanceof RecordedJob, 'class');
+                same($this->type, $job->getType(), 'type');
+                same($params, array_intersect_key($job->getParams(), $params), 'parameters');
+                same('r1', $job->getRequestId(), 'request');
+            },
+            'a popped job is acquired' => function (): void {
+                $this->queue()->push([$this->job(['n' => 1]), $this->job(['n' => 2])]);
+                $job = $this->queue()->pop();
+                same([1, 1, 0, 0], $this->sizes(), 'sizes');
+                $this->queue()->ack($job);
+            },
+            'an acknowledged job is gone' => function (): void {
+                $this->queue()->push($this->job());
+                $this->queue()->ack($this->queue()->pop());
+                same([0, 0, 0, 0], $this->sizes(), 'sizes');
+                check($this->queue()->isEmpty(), 'empty');
+                same(false, $this->queue()->pop(), 'pop');
+            },
+            'the object that popped acknowledges' => function (): void {
+                $queue = $this->queue();
+                $queue->push($this->job());
+                $queue->ack($queue->pop());
+                same([0, 0, 0, 0], $this->sizes(), 'sizes');
+            },
+            'no job is popped twice' => function (): void {
+                $this->queue()->push(array_map(fn ($n) => $this->job(['n' => $n]), range(1, 20)));
+                $found = [];
+                while ($job = $this->queue()->pop()) {
+                    $found[] = $job;
+                }
+                same(range(1, 20), self::numbers($found), 'popped');
+                same([0, 20, 0, 0], $this->sizes(), 'sizes');
+                array_map(fn ($job) => $this->queue()->ack($job), $found);
+                same([0, 0, 0, 0], $this->sizes(), 'sizes at the end');
+            },
+            'order fifo' => function (): void {
+                foreach (range(1, 9) as $n) {
+                    $this->queue(['order' => 'fifo'])->push($this->job(['n' => $n]));
+                }
+                same(range(1, 9), $this->drain(['order' => 'fifo']), 'order');
+                same('fifo', $this->queue(['order' => 'fifo'])->getOrder(), 'told');
+            },
+            'order timestamp' => function (): void {
+                $this->queue(['order' => 'timestamp'])->push([$this->job(['n' => 1]), $this->job(['n' => 2])]);
+                same(2, count($this->drain(['order' => 'timestamp'])), 'popped');
+                same('timestamp', $this->queue(['order' => 'timestamp'])->getOrder(), 'told');
+            },
+            'an unknown order is an error' => function (): void {
+                throws(JobQueueError::class, fn () => $this->queue(['order' => 'backwards']));
+            },
+            'duplicates of one push collapse' => function (): void {
+                $this->queue()->push(array_fill(0, 9, $this->job(['n' => 1, 'removeDuplicates' => true])));
+                same([1], $this->drain(), 'popped');
+            },
+            'duplicates of several pushes collapse' => function (): void {
+                foreach (range(1, 5) as $ignored) {
+                    $this->queue()->push($this->job(['n' => 1, 'removeDuplicates' => true]));
+                }
+                same(1, $this->queue()->getSize(), 'size');
+                same([1], $this->drain(), 'popped');
+            },
+            'jobs that may be there twice are' => function (): void {
+                $this->queue()->push(array_fill(0, 3, $this->job(['n' => 1])));
+                same([1, 1, 1], $this->drain(), 'popped');
+            },
+            'other parameters make no duplicate' => function (): void {
+                $this->queue()->push([$this->job(['n' => 1, 'removeDuplicates' => true]),
+                    $this->job(['n' => 2, 'removeDuplicates' => true])]);
+                same([1, 2], self::numbers($this->queue()->getAllQueuedJobs()), 'queued');
+            },
+            'another request makes a duplicate' => function (): void {
+                $params = ['n' => 1, 'removeDuplicates' => true];
+                $this->queue()->push($this->job($params + ['requestId' => 'a']));
+                $this->queue()->push($this->job($params + ['requestId' => 'b']));
+                same(1, $this->queue()->getSize(), 'size');
+            },
+            'a popped job is no duplicate' => function (): void {
+                $job = $this->job(['n' => 1, 'removeDuplicates' => true]);
+                $this->queue()->push($job);
+                $first = $this->queue()->pop();
+                $this->queue()->push([$job, $job]);
+                same([1, 1, 0, 0], $this->sizes(), 'sizes');
+                $this->queue()->ack($first);
+                same([1], $this->drain(), 'popped');
+            },
+            'an acknowledged job is no duplicate' => function (): void {
+                foreach (range(1, 2) as $ignored) {
+                    $this->queue()->push($this->job(['n' => 1, 'removeDuplicates' => true]));
+                    same([1], $this->drain(), 'popped');
+                }
+            },
+            'specifications become jobs' => function (): void {
+                $this->queue()->push(new JobSpecification($this->type, ['n' => 7]));
+                check(($job = $this->queue()->pop()) instanceof RecordedJob, 'class');
+                same(7, $job->getParams()['n'], 'parameters');
+            },
+            'specifications have a page' => function (): void {
+                $page = Title::makeTitle(NS_HELP, 'Some_page');
+                $this->queue()->push(new JobSpecification($this->type, [], [], $page));
+                same('Help:Some_page', $this->queue()->pop()->getTitle()->getPrefixedDBkey(), 'title');
+            },
+            'specifications say what is a duplicate' => function (): void {
+                $conf = ['removeDuplicates' => true, 'removeDuplicatesIgnoreParams' => ['when']];
+                $this->queue()->push(new JobSpecification($this->type, ['n' => 1, 'when' => 1], $conf));
+                $this->queue()->push(new JobSpecification($this->type, ['n' => 1, 'when' => 2], $conf));
+                same([1], $this->drain(), 'popped');
+            },
+            'a job of another type is not pushed' => function (): void {
+                throws(JobQueueError::class, fn () => $this->queue()->push($this->job([], 'one')));
+            },
+            'a job of another type is not acknowledged' => function (): void {
+                throws(JobQueueError::class, fn () => $this->queue()->ack($this->job([], 'one')));
+            },
+            'a read-only queue changes nothing' => function (): void {
+                $this->queue()->push($this->job(['n' => 1]));
+                $queue = $this->queue(['readOnlyReason' => 'closed']);
+                same('closed', $queue->getReadOnlyReason(), 'reason');
+                throws(JobQueueReadOnlyError::class, fn () => $queue->push($this->job()));
+                throws(JobQueueReadOnlyError::class, fn () => $queue->pop());
+                throws(JobQueueReadOnlyError::class, fn () => $queue->ack($this->job()));
+                throws(JobQueueReadOnlyError::class, fn () => $queue->delete());
+                same(1, $queue->getSize(), 'size');
+                same([1], self::numbers($queue->getAllQueuedJobs()), 'queued');
+            },
+            'queues of other types are others' => function (): void {
+                $this->queue()->push($this->job(['n' => 1]));
+                $other = $this->queue(['type' => 'case98']);
+                $other->push($this->job(['n' => 2], 'case98'));
+                same(1, $this->queue()->getSize(), 'size');
+                same([1], $this->drain(), 'popped');
+                $other->ack($other->pop());
+            },
+            'attempts and times are known' => function (): void {
+                $begun = time();
+                $this->queue()->push($this->job());
+                $job = $this->queue()->pop();
+                check((int)$job->getQueuedTimestamp() >= $begun - 1, 'queued');
+                check((int)$job->getReadyTimestamp() <= time() + 1, 'ready');
+            },
+            'delete removes what is queued' => function (): void {
+                $this->queue()->push(array_map(fn ($n) => $this->job(['n' => $n]), range(1, 30)));
+                $this->queue()->delete();
+                check($this->queue()->isEmpty(), 'empty');
+                same([0, 0, 0, 0], $this->sizes(), 'sizes');
+            },
+            'delete of an empty queue' => function (): void {
+                $this->queue()->delete();
+                check($this->queue()->isEmpty(), 'empty');
+            },
+            'delete makes duplicates possible' => function (): void {
+                $job = $this->job(['n' => 1, 'removeDuplicates' => true]);
+                $this->queue()->push($job);
+                $this->queue()->delete();
+                $this->queue()->push($job);
+                same([1], $this->drain(), 'popped');
+            },
+            'all queued jobs are listed' => function (): void {
+                $this->queue()->push(array_map(fn ($n) => $this->job(['n' => $n]), range(1, 250)));
+                same(range(1, 250), self::numbers($this->queue()->getAllQueuedJobs()), 'listed');
+                same(250, $this->queue()->getSize(), 'size');
+            },
+            'no queue, no list' => function (): void {
+                foreach (['Queued', 'Delayed', 'Acquired', 'Abandoned'] as $state) {
+                    same([], self::numbers($this->queue()->{"getAll{$state}Jobs"}()), $state);
+                }
+            },
+            'all acquired jobs are listed' => function (): void {
+                $this->queue()->push(array_map(fn ($n) => $this->job(['n' => $n]), range(1, 4)));
+                $jobs = [$this->queue()->pop(), $this->queue()->pop()];
+                same(self::numbers($jobs), self::numbers($this->queue()->getAllAcquiredJobs()), 'listed');
+                array_map(fn ($job) => $this->queue()->ack($job), $jobs);
+            },
+            'a batch of 2,500' => function (): void {
+                $this->queue()->push(array_map(fn ($n) => $this->job(['n' => $n]), range(1, 2500)));
+                same(2500, $this->queue()->getSize(), 'size');
+                same(2500, count(iterator_to_array($this->queue()->getAllQueuedJobs(), false)), 'listed');
+                $this->queue()->delete();
+            },
+            'large parameters' => function (): void {
+                foreach ([900, 1024, 500000] as $n => $size) {
+                    $this->queue()->push($this->job(['n' => $n, 'text' => str_repeat('wiki', $size)]));
+                    same(str_repeat('wiki', $size), $this->queue()->pop()->getParams()['text'], "size $size");
+                }
+            },
+            'a root job is registered' => function (): void {
+                $root = Job::newRootJobParams('task');
+                $this->queue()->push($this->job($root));
+                check((bool)$this->queue()->deduplicateRootJob($this->job($root)), 'registered');
+            },
+            'a root job needs its parameters' => function (): void {
+                throws(JobQueueError::class, fn () => $this->queue()->deduplicateRootJob($this->job()));
+            },
+            'jobs of the newest root are not duplicates' => function (): void {
+                $root = Job::newRootJobParams('task');
+                $this->queue()->push([$this->job(['n' => 1] + $root), $this->job(['n' => 2] + $root)]);
+                check(!$this->queue()->pop() instanceof DuplicateJob, 'no duplicate');
+            },
+            'no caches, no backups to wait for' => function (): void {
+                $this->queue()->push($this->job());
+                $this->queue()->flushCaches();
+                $this->queue()->waitForBackups();
+                same(1, $this->queue()->getSize(), 'size');
+            },
+            'domain and type' => function (): void {
+                same('wiki', $this->queue()->getDomain(), 'domain');
+                same($this->type, $this->queue()->getType(), 'type');
+            },
+            'no queue for all types' => function (): void {
+                throws(JobQueueError::class, fn () => $this->queue(['typeAgnostic' => true]));
+            },
+        ];
+    }
+
+    private function ofOurQueues(): array
+    {
+        $services = MediaWiki\MediaWikiServices::getInstance();
+        $delayed = fn (int $n, int $seconds) => $this->job(['n' => $n, 'jobReleaseTimestamp' => time() + $seconds]);
+        return [
+            'order random is refused, any is fifo' => function (): void {
+                throws(JobQueueError::class, fn () => $this->queue(['order' => 'random']));
+                same('fifo', $this->queue(['order' => 'any'])->getOrder(), 'any');
+            },
+            'delayed jobs wait' => function () use ($delayed): void {
+                check($this->queue()->delayedJobsEnabled(), 'enabled');
+                $this->queue()->push($delayed(1, 60));
+                same(false, $this->queue()->pop(), 'pop');
+                check($this->queue()->isEmpty(), 'empty');
+                same([0, 0, 1, 0], $this->sizes(), 'sizes');
+                same([1], self::numbers($this->queue()->getAllDelayedJobs()), 'listed');
+            },
+            'delayed jobs are never early' => function (): void {
+                $release = time() + 2;
+                $this->queue()->push($this->job(['n' => 1, 'jobReleaseTimestamp' => $release]));
+                self::until(fn () => $job = $this->queue()->pop(), 'the job comes');
+                check(microtime(true) >= $release, 'not early');
+            },
+            'a release time that is over' => function () use ($delayed): void {
+                $this->queue()->push($delayed(1, -5));
+                same([1], $this->drain(), 'popped');
+            },
+            'a duplicate of a delayed job' => function (): void {
+                $job = ['n' => 1, 'removeDuplicates' => true, 'jobReleaseTimestamp' => time() + 60];
+                $this->queue()->push([$this->job($job), $this->job(['jobReleaseTimestamp' => time() + 99] + $job)]);
+                same([0, 0, 1, 0], $this->sizes(), 'sizes');
+            },
+            'delete takes delayed, acquired and abandoned jobs' => function () use ($delayed): void {
+                $conf = ['maxTries' => 1];
+                $this->queue($conf)->push([$this->job(['n' => 1]), $delayed(2, 60), $this->job(['n' => 3])]);
+                $this->queue()->pop();
+                self::letGo();
+                self::until(fn () => $this->sizes() === [1, 1, 1, 1], 'abandoned');
+                $job = $this->queue()->pop();
+                $this->queue()->delete();
+                same([0, 0, 0, 0], $this->sizes(), 'sizes');
+                $this->queue()->ack($job); // quiet
+            },
+            'a runner gone: tried again, then abandoned' => function (): void {
+                $this->queue()->push($this->job(['n' => 1]));
+                foreach (range(1, 3) as $try) {
+                    self::until(fn () => !$this->queue()->isEmpty(), 'back');
+                    $job = $this->queue()->pop();
+                    same($try, $job->getMetadata('attempts'), 'attempts');
+                    unset($job);
+                    self::letGo();
+                }
+                self::until(fn () => $this->sizes() === [0, 1, 0, 1], 'abandoned');
+                same(false, $this->queue()->pop(), 'pop');
+                same([], self::numbers($this->queue()->getAllAcquiredJobs()), 'acquired');
+                foreach ($this->queue()->getAllAbandonedJobs() as $job) {
+                    same([1, 3], [$job->getParams()['n'], $job->getMetadata('attempts')], 'listed');
+                }
+            },
+            'claimTTL over: tried again, the first acknowledges nothing' => function (): void {
+                $this->queue(['claimTTL' => 1])->push($this->job(['n' => 1]));
+                $first = $this->queue()->pop();
+                self::until(fn () => $second = $this->queue()->pop(), 'back');
+                $this->queue()->ack($first);
+                same([0, 1, 0, 0], $this->sizes(), 'sizes');
+                self::letGo();
+            },
+            'claimTTL is the ttr, 0 is for ever' => function (): void {
+                foreach ([3600 => 3600, 0 => 4294967295] as $claimTTL => $ttr) {
+                    $this->queue(['claimTTL' => $claimTTL])->push($this->job());
+                    $id = $this->queue()->pop()->getMetadata('id');
+                    check(str_contains($this->raw('jobs', "stats-job $id\r\n"), "\nttr: $ttr\n"), "ttr $ttr");
+                }
+            },
+            'acknowledged twice' => function (): void {
+                $this->queue()->push($this->job());
+                $job = $this->queue()->pop();
+                $this->queue()->ack($job);
+                $this->queue()->ack($job);
+            },
+            'a job that was never popped' => function (): void {
+                throws(JobQueueError::class, fn () => $this->queue()->ack($this->job()));
+            },
+            'an atomic push is all or nothing' => function (): void {
+                $jobs = array_map(fn ($n) => $this->job(['n' => $n]), range(1, 1001));
+                throws(JobQueueError::class, fn () => $this->queue()->push($jobs, 1));
+                same(0, $this->queue()->getSize(), 'size');
+                $this->queue()->push(array_slice($jobs, 1), 1);
+                same(1000, $this->queue()->getSize(), 'size');
+                $this->queue()->delete();
+                $large = array_fill(0, 20, $this->job(['text' => random_bytes(900000)]));
+                throws(JobQueueError::class, fn () => $this->queue()->push($large, 1));
+                $this->queue()->push($large);
+                same(20, $this->queue()->getSize(), 'size');
+                $this->queue()->delete();
+            },
+            'objects are not pushed' => function (): void {
+                $bad = $this->job(['n' => 1, 'deep' => ['object' => new ArrayObject()]]);
+                throws(JobQueueError::class, fn () => $this->queue()->push([$this->job(), $bad]));
+                check($this->queue()->isEmpty(), 'empty');
+            },
+            'objects are not made from bodies' => function (): void {
+                $body = serialize(['type' => $this->type, 'params' => ['n' => 1, 'o' => new ArrayObject()]]);
+                Clients::get()->put($this->tube(), $body);
+                check($this->queue()->pop()->getParams()['o'] instanceof __PHP_Incomplete_Class, 'no object');
+            },
+            'a body that is no job is buried' => function (): void {
+                foreach (['nonsense', "\x1f\x8bnonsense", serialize(1), serialize(['type' => 'one', 'params' => []])] as $bad) {
+                    Clients::get()->put($this->tube(), $bad);
+                }
+                $this->queue()->push($this->job(['n' => 1]));
+                same(1, count(self::numbers($this->queue()->getAllQueuedJobs())), 'listed');
+                same([1], $this->drain(), 'popped');
+                same(4, Clients::get()->tube($this->tube())['current-jobs-buried'], 'buried');
+            },
+            'a body is compressed from 1 KiB on' => function (): void {
+                $this->queue()->push([$this->job(['text' => str_repeat('a', 700)]), $this->job(['text' => str_repeat('a', 1024)])]);
+                foreach (Clients::get()->listJobs($this->tube(), 'ready') as $view) {
+                    $sizes[] = strlen($view->body);
+                }
+                check($sizes[0] > 700 && $sizes[1] < 500, implode(' ', $sizes));
+            },
+            'a job that is too large is an error' => function (): void {
+                throws(JobQueueError::class, fn () => $this->queue()->push($this->job(['t' => random_bytes(1100000)])));
+                check($this->queue()->isEmpty(), 'empty');
+            },
+            'jobs of a superseded root are never popped' => function (): void {
+                $root = ['rootJobTimestamp' => wfTimestamp(TS_MW, time() - 60)] + Job::newRootJobParams('task');
+                $newer = ['rootJobTimestamp' => wfTimestamp(TS_MW, time() - 59)] + $root;
+                $this->queue()->push([$this->job(['n' => 1] + $root), $this->job(['n' => 2] + $root)]);
+                $this->queue()->push($this->job(['n' => 3] + $newer));
+                $this->queue()->push($this->job(['n' => 4] + $root));
+                $this->queue()->push($this->job(['n' => 5]));
+                same([3, 5], $this->drain(), 'popped');
+                same([0, 0, 0, 0], $this->sizes(), 'sizes');
+            },
+            'a duplicate of another root' => function (): void {
+                $job = ['n' => 1, 'removeDuplicates' => true];
+                $older = ['rootJobTimestamp' => wfTimestamp(TS_MW, time() - 60)] + Job::newRootJobParams('task');
+                $this->queue()->push($this->job($job + $older));
+                $this->queue()->push($this->job($job + Job::newRootJobParams('task')));
+                same([1], $this->drain(), 'popped');
+            },
+            'any signature of a root will do' => function (): void {
+                foreach (["two words\n", str_repeat('x', 65), '-', ''] as $signature) {
+                    $root = ['rootJobSignature' => $signature, 'rootJobTimestamp' => '20260101000000'];
+                    $this->queue()->push($this->job(['n' => 1] + $root));
+                    $this->queue()->push($this->job(['n' => 2, 'rootJobTimestamp' => '20260101000001'] + $root));
+                    same([2], $this->drain(), "popped of '$signature'");
+                }
+            },
+            'names of tubes' => function (): void {
+                foreach (
+                    [
+                        ['wiki', 'refreshLinks', 'wiki/refreshLinks'],
+                        ['my-wiki_1.x', 'a/b ä$', 'my$2dwiki_1.x/a$2fb$20$c3$a4$24'],
+                        ['wiki', str_repeat('x', 195), 'wiki/' . str_repeat('x', 195)],
+                        ['wiki', str_repeat('x', 196), 'wiki/' . md5(str_repeat('x', 196))],
+                        [str_repeat('-', 60), 'one', md5(str_repeat('-', 60)) . '/one'],
+                    ] as $number => [$domain, $type, $tube]
+                ) {
+                    same($tube, CounterdQueue::tubeOf($domain, $type), 'tube');
+                    if ($number < 3) {
+                        same([$domain, $type], CounterdQueue::wikiOf($tube), 'wiki');
+                    }
+                }
+                same(null, CounterdQueue::wikiOf('default'), 'not of MediaWiki');
+                same(null, CounterdQueue::wikiOf('a/b/c'), 'not of MediaWiki');
+            },
+            'odd names work' => function (): void {
+                $conf = ['domain' => 'my-wiki-ä_', 'type' => $this->type];
+                $this->queue($conf)->push($this->job(['n' => 1]));
+                same([$this->type], $this->queue($conf)->getSiblingQueuesWithJobs([$this->type, 'one']), 'siblings');
+                same([1], $this->drain($conf), 'popped');
+            },
+            'siblings have sizes' => function (): void {
+                $types = array_map(static fn ($n) => "sibling$n", range(1, 1500));
+                foreach ($types as $n => $type) { // over the page of `ready`
+                    Clients::get()->put(CounterdQueue::tubeOf('farm', $type), 'x');
+                }
+                Clients::get()->put(CounterdQueue::tubeOf('farm2', 'sibling1'), 'x');
+                Clients::get()->put(CounterdQueue::tubeOf('farm', 'sibling7'), 'x');
+                Clients::get()->put(CounterdQueue::tubeOf('farm', 'unknown'), 'x');
+                $queue = $this->queue(['domain' => 'farm']);
+                $sizes = $queue->getSiblingQueueSizes([...$types, 'none']);
+                same(1500, count($sizes), 'queues');
+                same([2, 1], [$sizes['sibling7'], $sizes['sibling1500']], 'sizes');
+                same(['sibling3'], $queue->getSiblingQueuesWithJobs(['sibling3', 'none']), 'with jobs');
+            },
+            'the group of queues' => function () use ($services): void {
+                $group = $services->getJobQueueGroup();
+                $group->push([$this->job(['n' => 1]), $this->job(['n' => 2], 'case97')]);
+                check(in_array($this->type, $group->getQueuesWithJobs()), 'with jobs');
+                check($group->queuesHaveJobs(), 'have jobs');
+                same(1, $group->getQueueSizes()[$this->type], 'size');
+                $job = $group->pop($this->type);
+                $group->ack($job);
+                check(!in_array($this->type, $group->getQueuesWithJobs()), 'without jobs');
+                $group->get('case97')->delete();
+            },
+            'popped and never acknowledged: at most 500 connections' => function (): void {
+                $this->queue()->push(array_map(fn ($n) => $this->job(['n' => $n]), range(1, 510)));
+                foreach (range(1, 510) as $ignored) {
+                    $this->queue()->pop();
+                }
+                self::until(fn () => $this->sizes() === [10, 500, 0, 0], 'the first are back');
+                self::letGo();
+                $this->queue()->delete();
+            },
+            'a read-only tube is a read-only queue' => function (): void {
+                $this->raw('jobs', "tube {$this->tube()} read-only=maintenance\r\n");
+                $e = throws(JobQueueReadOnlyError::class, fn () => $this->queue()->push($this->job()));
+                check(str_contains($e->getMessage(), 'maintenance'), $e->getMessage());
+            },
+            'a queue with a URL of its own' => function (): void {
+                [, $url] = explode(' ', getenv('T_MW_MORTAL'));
+                $this->queue(['url' => $url])->push($this->job());
+                same([0, 1], [$this->queue()->getSize(), $this->queue(['url' => $url])->getSize()], 'sizes');
+                check($this->queue()->getCoalesceLocationInternal() !==
+                    $this->queue(['url' => $url])->getCoalesceLocationInternal(), 'two places');
+            },
+        ];
+    }
+
+    private function tube(): string
+    {
+        return CounterdQueue::tubeOf('wiki', $this->type);
+    }
+
+    /** Asks the server under test on a bare socket. Returns the answer so far. */
+    private function raw(string $protocol, string $request, int $enough = 1)
+    {
+        preg_match('#//([\d.]+):(\d+)\?jobs=(\d+)#', getenv('T_MW_URL'), $found);
+        $socket = stream_socket_client("tcp://$found[1]:" . ($protocol === 'jobs' ? $found[3] : $found[2]));
+        fwrite($socket, $request . ($protocol === 'jobs' ? "list-tube-used\r\n" : ''));
+        $answer = '';
+        while (!str_contains($answer, $protocol === 'jobs' ? "USING default\r\n" : "\n")) {
+            $answer .= fread($socket, 65536);
+        }
+        return $protocol === 'jobs' ? $answer : [$answer, $socket];
+    }
+
+    private function pool(string $key, array $conf = []): PoolCounter
+    {
+        return new CounterdPool($conf + ['workers' => 1, 'maxqueue' => 5, 'timeout' => 0], 'Type', $key);
+    }
+
+    private function ofPools(): array
+    {
+        return [
+            'pool: locked and released' => function (): void {
+                foreach (['acquireForMe', 'acquireForAnyone'] as $acquire) {
+                    $pool = $this->pool("k$acquire");
+                    $status = $pool->$acquire();
+                    same([true, PoolCounter::LOCKED], [$status->isGood(), $status->value], $acquire);
+                    same(PoolCounter::RELEASED, $pool->release()->value, 'release');
+                    same(PoolCounter::NOT_LOCKED, $pool->release()->value, 'released twice');
+                }
+                same(PoolCounter::NOT_LOCKED, $this->pool('never')->release()->value, 'never locked');
+            },
+            'pool: timeout' => function (): void {
+                $held = Clients::get()->lock('busy');
+                foreach (['acquireForMe', 'acquireForAnyone'] as $acquire) {
+                    $status = $this->pool('busy', ['timeout' => 5])->$acquire(0);
+                    same([true, PoolCounter::TIMEOUT], [$status->isGood(), $status->value], $acquire);
+                }
+                $begun = microtime(true);
+                same(PoolCounter::TIMEOUT, $this->pool('busy', ['timeout' => 1])->acquireForMe()->value, 'waited');
+                check(microtime(true) - $begun >= 0.98, 'the timeout of the configuration');
+                $held->release();
+                $pool = $this->pool('busy');
+                same(PoolCounter::LOCKED, $pool->acquireForAnyone(0)->value, 'free, timeout 0');
+                $pool->release();
+            },
+            'pool: queue full' => function (): void {
+                $held = Clients::get()->lock('full');
+                $pool = $this->pool('full', ['maxqueue' => 1]);
+                same(PoolCounter::QUEUE_FULL, $pool->acquireForMe(5)->value, 'for me');
+                same(PoolCounter::QUEUE_FULL, $pool->acquireForAnyone(5)->value, 'for anyone');
+            },
+            'pool: as many workers as configured' => function (): void {
+                $held = Clients::get()->lock('two', workers: 2);
+                $pool = $this->pool('two', ['workers' => 2]);
+                same(PoolCounter::LOCKED, $pool->acquireForMe()->value, 'the second');
+                try {
+                    Clients::get()->lock('two', workers: 2, timeout: 0);
+                    check(false, 'the third');
+                } catch (Counterd\Busy) {
+                }
+                $pool->release();
+            },
+            'pool: one lock in a process, but for nowait' => function (): void {
+                $pool = $this->pool('outer');
+                $pool->acquireForMe();
+                $status = $this->pool('inner')->acquireForMe();
+                check(!$status->isOK() && $status->hasMessage('poolcounter-usage-error'), 'a second one');
+                $nowait = $this->pool('nowait:a');
+                same(PoolCounter::LOCKED, $nowait->acquireForMe()->value, 'nowait');
+                same(PoolCounter::LOCK_HELD, $nowait->acquireForMe()->value, 'nowait, held already');
+                $nowait->release();
+                $pool->release();
+                $other = $this->pool('inner');
+                same(PoolCounter::LOCKED, $other->acquireForMe()->value, 'when the first is released');
+                $other->release();
+                check(!$this->pool('nowait:b', ['timeout' => 1])->acquireForMe()->isOK(), 'nowait with a timeout');
+            },
+            'pool: names on the wire' => function (): void {
+                [$answer, $socket] = $this->raw('text', "ACQ4ME wiki:page%201:\u{e4} 1 5 0\n");
+                same("LOCKED\n", $answer, 'bare');
+                same(PoolCounter::TIMEOUT, $this->pool("wiki:page 1:\u{e4}")->acquireForMe()->value, 'the same name');
+                fclose($socket);
+            },
+            'pool: slots and stale results' => function (): void {
+                $pool = $this->pool('any', ['slots' => 1, 'fastStale' => true]);
+                same(['Type:0', true], [$pool->getKey(), $pool->isFastStaleEnabled()], 'key');
+                $pool->acquireForMe();
+                try {
+                    Clients::get()->lock('Type:0', timeout: 0);
+                    check(false, 'the slot');
+                } catch (Counterd\Busy) {
+                }
+                $pool->release();
+            },
+            'pool: MediaWiki makes it and works with it' => function (): void {
+                $pool = PoolCounter::factory('ArticleView', 'work');
+                check($pool instanceof CounterdPool, 'class');
+                $said = [];
+                $callbacks = [
+                    'doWork' => function () use (&$said): string {
+                        $said[] = 'work';
+                        try {
+                            Clients::get()->lock('work', timeout: 0);
+                            check(false, 'locked while it works');
+                        } catch (Counterd\Busy) {
+                        }
+                        return 'done';
+                    },
+                    'fallback' => fn ($fast) => $fast ? 'fast' : 'slow',
+                ];
+                same('done', (new PoolCounterWorkViaCallback('ArticleView', 'work', $callbacks))->execute(), 'work');
+                same(['work'], $said, 'once');
+                $held = Clients::get()->lock('work', timeout: 0); // it was released
+                global $wgPoolCounterConf;
+                $wgPoolCounterConf['Short'] = ['class' => CounterdPool::class, 'workers' => 1, 'maxqueue' => 9,
+                    'timeout' => 0];
+                same('slow', (new PoolCounterWorkViaCallback('Short', 'work', $callbacks))->execute(), 'fallback');
+                $work = new PoolCounterWorkViaCallback('Short', 'work', [
+                    'doWork' => fn () => 'done', 'error' => fn ($status) => $status->getErrors()[0]['message'],
+                ]);
+                same('pool-timeout', $work->execute(), 'error');
+                $wgPoolCounterConf['Short']['maxqueue'] = 1;
+                $work = new PoolCounterWorkViaCallback('Short', 'work', [
+                    'doWork' => fn () => 'done', 'error' => fn ($status) => $status->getErrors()[0]['message'],
+                ]);
+                same('pool-queuefull', $work->execute(), 'error');
+            },
+            'pool: work that throws releases' => function (): void {
+                $work = new PoolCounterWorkViaCallback('ArticleView', 'thrown', [
+                    'doWork' => fn () => throw new RuntimeException('no'),
+                ]);
+                throws(RuntimeException::class, fn () => $work->execute());
+                Clients::get()->lock('thrown', timeout: 0)->release();
+            },
+            'pool: servers as in $wgPoolCountClientConf' => function (): void {
+                global $wgCounterdUrl, $wgPoolCountClientConf;
+                $clients = new ReflectionProperty(Clients::class, 'clients');
+                $url = parse_url($wgCounterdUrl);
+                try {
+                    $wgCounterdUrl = null;
+                    $servers = ["127.0.0.1:$url[port]", "localhost:$url[port]", '127.0.0.1:1'];
+                    $wgPoolCountClientConf = ['servers' => $servers, 'timeout' => 0.5];
+                    $clients->setValue(null, []);
+                    foreach (range(1, 20) as $number) {
+                        $hashes = [];
+                        foreach ($servers as $server) {
+                            $hashes[$server] = md5("{$server}key $number");
+                        }
+                        asort($hashes);
+                        $order = array_values(array_diff(array_keys($hashes), ['127.0.0.1:1']));
+                        same($order[0], Clients::get()->lock("key $number")->server, "server of key $number");
+                    }
+                    $pool = $this->pool('conf');
+                    same(PoolCounter::LOCKED, $pool->acquireForMe()->value, 'locked');
+                    $pool->release();
+                    throws(JobQueueError::class, fn () => $this->queue()->pop()); // several servers, none for jobs
+                    $wgPoolCountClientConf = ['servers' => ['127.0.0.1:1', '::1', '[::1]:2'], 'connect_timeout' => 0.25];
+                    $clients->setValue(null, []);
+                    $status = $this->pool('conf')->acquireForMe();
+                    check(!$status->isOK() && $status->hasMessage('pool-servererror'), 'no server');
+                } finally {
+                    $wgCounterdUrl = getenv('T_MW_URL');
+                    $clients->setValue(null, []);
+                }
+            },
+        ];
+    }
+
+    /** The last ones: they kill the server of T_MW_MORTAL. */
+    private function ofServersGone(): array
+    {
+        [$pid, $url] = explode(' ', getenv('T_MW_MORTAL') ?: ' ');
+        $mortal = static function () use ($url): void {
+            $GLOBALS['wgCounterdUrl'] = $url;
+            (new ReflectionProperty(Clients::class, 'clients'))->setValue(null, []);
+        };
+        return [
+            'gone: a lock that was lost is not locked' => function () use ($mortal, $pid): void {
+                $mortal();
+                $this->queue()->push([$this->job(), $this->job()]);
+                $pool = $this->pool('lost');
+                same(PoolCounter::LOCKED, $pool->acquireForMe()->value, 'locked');
+                posix_kill((int)$pid, SIGKILL);
+                self::until(fn () => !@stream_socket_client('tcp://' . parse_url($GLOBALS['wgCounterdUrl'])['host'] .
+                    ':' . parse_url($GLOBALS['wgCounterdUrl'])['port']), 'the server has gone');
+                $status = $pool->release();
+                same([true, PoolCounter::NOT_LOCKED], [$status->isGood(), $status->value], 'release');
+            },
+            'gone: a pool says so, and MediaWiki works' => function () use ($mortal): void {
+                $mortal();
+                $pool = $this->pool('away');
+                foreach (['acquireForMe', 'acquireForAnyone'] as $acquire) {
+                    $status = $pool->$acquire(0);
+                    check(!$status->isOK() && $status->hasMessage('pool-servererror'), $acquire);
+                    check(str_contains($status->getWikiText(false, false, 'en'), 'not available'), 'message');
+                }
+                $work = new PoolCounterWorkViaCallback('ArticleView', 'away', ['doWork' => fn () => 'done']);
+                same('done', $work->execute(), 'work');
+            },
+            'gone: each call of a queue is an error' => function () use ($mortal): void {
+                $mortal();
+                $job = $this->job();
+                $job->setMetadata('id', 1);
+                $job->setMetadata('token', 2);
+                foreach (
+                    [
+                        fn ($q) => $q->push($this->job()), fn ($q) => $q->pop(), fn ($q) => $q->ack($job),
+                        fn ($q) => $q->isEmpty(), fn ($q) => $q->getSize(), fn ($q) => $q->getAcquiredCount(),
+                        fn ($q) => $q->getDelayedCount(), fn ($q) => $q->getAbandonedCount(), fn ($q) => $q->delete(),
+                        fn ($q) => iterator_to_array($q->getAllQueuedJobs()),
+                        fn ($q) => iterator_to_array($q->getAllAbandonedJobs()),
+                        fn ($q) => $q->getSiblingQueueSizes(['one']), fn ($q) => $q->getSiblingQueuesWithJobs(['one']),
+                    ] as $call
+                ) {
+                    throws(JobQueueError::class, fn () => $call($this->queue()));
+                }
+            },
+        ];
+    }
+}
+
+$maintClass = Cases::class;
+require_once RUN_MAINTENANCE_IF_MAIN;

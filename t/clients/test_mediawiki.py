@@ -1,0 +1,386 @@
+"""The extension for MediaWiki, in Debian's MediaWiki on SQLite, beside the daemon.
+
+`mediawiki/unpack build/mediawiki` must have put MediaWiki below the build folder; nothing is installed.
+Each group of tests has a daemon of its own and runs beside the others; the tests look at what they
+found. The figures come with the last test, as diagnostics.
+"""
+
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "system"))
+# pylint: disable=wrong-import-position
+import tap
+import pytest
+
+import servers
+import wire
+
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mediawiki")
+EXTENSION = os.path.join(os.environ.get("TOP_SRCDIR", ""), "clients", "mediawiki")
+ROOT = os.path.join(os.environ.get("TOP_BUILDDIR", "build"), "mediawiki", "root")
+SHARE = os.path.join(os.path.abspath(ROOT), "usr", "share", "mediawiki")
+MODULES = {"sqlite3", "intl", "mbstring", "xml", "pcntl", "posix", "zlib"}
+RENDERS = 40
+
+
+def missing():
+    """What keeps the tests from running, or an empty text."""
+    if not servers.have_counterd():
+        return "COUNTERD names no daemon"
+    if not os.path.exists(SHARE):
+        return "there is no MediaWiki in %s: run t/clients/mediawiki/unpack build/mediawiki" % ROOT
+    if not shutil.which("php"):
+        return "PHP is not installed"
+    said = subprocess.run(["php", "-m"], capture_output=True, text=True, check=True).stdout
+    lacking = MODULES - set(said.split())
+    return "PHP lacks %s" % ", ".join(sorted(lacking)) if lacking else ""
+
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+
+class Wiki:
+    """An installed wiki, in a folder of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.tree = os.path.join(folder, "wiki")
+        self.data = os.path.join(folder, "data")
+        for name in ("cache", "images", "extensions"):
+            os.makedirs(os.path.join(self.tree, name))
+        for name in os.listdir(SHARE):
+            source = os.path.join(SHARE, name)
+            if not os.path.islink(source):  # those lead to /var and /etc
+                os.symlink(source, os.path.join(self.tree, name))
+        os.mkdir(self.data)
+        subprocess.run(
+            ["php", self.script("install"), "--dbtype=sqlite", "--dbname=wiki", "--dbpath", self.data, "--server",
+             "http://127.0.0.1", "--scriptpath=/w", "--pass=correct-horse", "--confpath", folder, "Wiki", "Admin"],
+            env=self.environment(), check=True, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        os.symlink(
+            os.path.join(HERE, "LocalSettings.php"), os.path.join(self.tree, "LocalSettings.php")
+        )
+
+    def script(self, name):
+        return os.path.join(self.tree, "maintenance", name + ".php")
+
+    def environment(self, **more):
+        return dict(os.environ, MW_INSTALL_PATH=self.tree, T_MW_DATA=self.data, T_MW_EXTENSION=EXTENSION, **more)
+
+
+class Site:
+    """A wiki beside a daemon, and the record of its runs."""
+
+    def __init__(self, wiki, name):
+        self.wiki = wiki
+        self.runs = os.path.join(wiki.folder, name + ".runs")
+        self.daemon = servers.Counterd("jobs.port=0", "jobs.enable=true")
+        open(self.runs, "w").close()
+
+    @property
+    def url(self):
+        return "counter://%s:%d?jobs=%d" % (*self.daemon.text, self.daemon.jobs[1])
+
+    def start(self, script, *arguments, **more):
+        """Starts a script: of MediaWiki by name, else by path."""
+        path = script if os.path.isabs(script) else self.wiki.script(script)
+        environment = self.wiki.environment(T_MW_URL=self.url, T_MW_RUNS=self.runs, **more)
+        return subprocess.Popen(
+            ["php", path, *arguments], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+
+    def run(self, script, *arguments, status=0, **more):
+        """Runs a script to its end. Returns what it wrote."""
+        return self.end(self.start(script, *arguments, **more), status)
+
+    @staticmethod
+    def end(child, status=0):
+        try:
+            said = child.communicate(timeout=wire.DEADLINE * 4)[0]
+        except subprocess.TimeoutExpired:
+            child.kill()
+            raise AssertionError("it did not end: " + child.communicate()[0]) from None
+        assert child.returncode == status, "it ended with %d: %s" % (child.returncode, said)
+        return said
+
+    def push(self, *jobs):
+        """Pushes jobs: pairs of type and parameters."""
+        self.run(os.path.join(HERE, "push.php"), json.dumps(jobs))
+
+    def notes(self, *begin):
+        """The notes that begin with these words, each a list of words."""
+        with open(self.runs) as f:
+            rows = [line.split() for line in f]
+        return [row for row in rows if row[: len(begin)] == list(begin)]
+
+    def await_notes(self, count, *begin):
+        wire.poll(lambda: len(self.notes(*begin)) >= count, "%d notes of %s" % (count, begin))
+
+    def tube(self, kind):
+        """The numbers of a type's tube."""
+        with self.daemon.job_client() as client:
+            line, text = client.fetch("tube wiki/" + kind)
+        return {} if text is None else dict(re.findall(r"current-jobs-(\w+): (\d+)", text.decode()))
+
+
+# --- what runs side by side ----------------------------------------------------------------------
+
+
+def run_cases(site):
+    """The cases of cases.php. Returns what it says of each."""
+    mortal = servers.Counterd("jobs.port=0", "jobs.enable=true")
+    mortal.is_expected_to_be_gone = True
+    url = "counter://%s:%d?jobs=%d&io_timeout=5" % (*mortal.text, mortal.jobs[1])
+    try:
+        said = site.run(os.path.join(HERE, "cases.php"), T_MW_MORTAL="%d %s" % (mortal.pid, url))
+    finally:
+        mortal.kill()
+    found = {}
+    for line in said.splitlines():
+        told = json.loads(line) if line.startswith("{") else {"case": "PHP", "error": line}
+        found[told["case"]] = told["error"]
+    return found
+
+
+def render(site, is_killed):
+    """Renders a page in many processes at once. Returns the figures."""
+    page = "Slow " + ("killed" if is_killed else "whole")
+    child = site.start(os.path.join(HERE, "renders.php"), "--count", str(RENDERS), page)
+    if is_killed:
+        site.await_notes(1, "parse")
+        time.sleep(0.2)  # the others wait
+        site.daemon.is_expected_to_be_gone = True
+        site.daemon.kill()
+    rows = [line.split(" ", 1) for line in site.end(child).splitlines()]
+    figures = {"pages": sum(said == "ok" for _, said in rows), "parses": len(site.notes("parse"))}
+    for note in site.notes("pool"):
+        figures[note[1]] = figures.get(note[1], 0) + 1
+    times = sorted(float(seconds) for seconds, _ in rows)
+    figures.update(median=times[len(times) // 2], longest=times[-1])
+    figures["wrong"] = [said for _, said in rows if said != "ok"][:3]
+    return figures
+
+
+def run_side_by_side(site):
+    """300 jobs of three types and four runners; duplicates; a superseded root; a delayed job."""
+    jobs = [(kind, {"n": n}) for n in range(100) for kind in ("one", "two", "three")]
+    double = ("moved", {"n": "double", "removeDuplicates": True})
+    root = {"rootJobSignature": "task", "rootJobTimestamp": "20260101000000"}
+    newer = dict(root, rootJobTimestamp="20260101000001")
+    jobs += [double] * 50 + [("root", dict(root, n=n)) for n in range(5)] + [("root", dict(newer, n="new"))]
+    release = int(time.time()) + 6
+    jobs.append(("later", {"n": "later", "jobReleaseTimestamp": release}))
+    site.push(*jobs)
+    begun = time.monotonic()
+    for child in [site.start("runJobs") for _ in range(4)]:
+        site.end(child)
+    took = time.monotonic() - begun
+    runners = {row[-2] for row in site.notes("run")}
+    # The delayed one, which no runner had: the one for a farm waits for it.
+    farm = site.run(os.path.join(EXTENSION, "maintenance", "runCounterdJobs.php"), "--maxtime", "8")
+    return {"took": took, "runners": len(runners), "release": release, "farm": farm}
+
+
+def run_farm(site):
+    """runCounterdJobs.php, once."""
+    site.push(*[(kind, {"n": n, "fail": kind == "three"}) for n in range(5) for kind in ("one", "two", "three")])
+    with site.daemon.job_client() as client:  # of nobody, of another program, of a wiki that is not there
+        for tube in ("wiki/unknown", "mail", "nowhere/one"):
+            client.put(b"x", into=tube)
+    script = os.path.join(EXTENSION, "maintenance", "runCounterdJobs.php")
+    return site.run(script, "--once", "--maxjobs", "3"), site.run(script, "--once", "--domain", "no-wiki")
+
+
+def run_killed(site):
+    """A runner that is killed, and a job that kills its runners."""
+    site.push(("long", {"n": "long", "sleep": 3}), ("fatal", {"n": "fatal", "kill": True}))
+    long = site.start("runJobs", "--type", "long")
+    site.await_notes(1, "run", "long")
+    fatal = 0
+    while site.tube("fatal").get("ready") == "1" and fatal < 5:
+        site.run("runJobs", "--type", "fatal", status=-signal.SIGKILL)
+        fatal += 1
+        wire.poll(lambda: site.tube("fatal")["reserved"] == "0", "the job is back")
+    long.kill()
+    killed = time.time()
+    long.communicate()
+    site.run("runJobs", "--type", "long")
+    again = site.notes("run", "long")[1]
+    return {"fatal": fatal, "group": site.run("showJobs", "--group"), "after": float(again[-1]) - killed}
+
+
+def run_moves(site):
+    """Jobs go from the database to counterd and back; and a job is acknowledged by another process."""
+    jobs = [("moved", {"n": n}) for n in range(7)]
+    jobs.append(("moved", {"n": "later", "jobReleaseTimestamp": int(time.time()) + 600}))
+    site.push(*jobs)
+    out = site.run("copyJobQueue", "--src", "counterd", "--dst", "db", "--type", "moved")
+    sizes = [site.tube("moved")]
+    site.run("manageJobs", "--type", "moved", "--action", "delete")
+    sizes.append(site.tube("moved"))
+    back = site.run("copyJobQueue", "--src", "db", "--dst", "counterd", "--type", "moved")
+    sizes.append(site.tube("moved"))
+    with site.daemon.job_client() as client:
+        client.fetch("tube wiki/leased claim=lease")
+    site.push(("leased", {"n": 1}))
+    script = os.path.join(HERE, "push.php")
+    popped = site.run(script, "pop", "leased").split()
+    reserved = site.tube("leased")
+    site.run(script, "ack", "leased", *popped)
+    return {"out": out, "back": back, "sizes": sizes, "leases": [reserved, site.tube("leased")]}
+
+
+GROUPS = {
+    "cases": run_cases,
+    "whole": lambda site: render(site, False),
+    "killed": lambda site: render(site, True),
+    "beside": run_side_by_side,
+    "farm": run_farm,
+    "runners": run_killed,
+    "moves": run_moves,
+}
+
+
+@pytest.fixture(scope="session", name="groups")
+def all_groups():
+    """Runs all groups, at most four at a time. Returns what each gives, and its site."""
+    with tempfile.TemporaryDirectory(prefix="mediawiki-") as folder:
+        wiki = Wiki(folder)
+        sites = {name: Site(wiki, name) for name in GROUPS}
+        pages = ("Slow whole", "Slow killed")
+        sites["whole"].run(os.path.join(HERE, "renders.php"), "--create", *pages, T_MW_NO_CACHE="1")
+        for site in sites.values():
+            open(site.runs, "w").close()
+        try:
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                ends = {name: pool.submit(run, sites[name]) for name, run in GROUPS.items()}
+            yield {name: (end, sites[name]) for name, end in ends.items()}
+            for site in sites.values():
+                if not site.daemon.is_expected_to_be_gone:
+                    site.daemon.stop()
+        finally:
+            for site in sites.values():
+                site.daemon.kill()
+
+
+def outcome(groups, name):
+    end, site = groups[name]
+    return end.result(), site
+
+
+# --- tests ---------------------------------------------------------------------------------------
+
+with open(os.path.join(HERE, "cases.php"), encoding="utf-8") as source:
+    CASES = re.findall(r"^            '([^']+)' => function", source.read(), re.M)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_case(groups, case):
+    found, _ = outcome(groups, "cases")
+    assert case in found, "not run; PHP says: %s" % found.get("PHP")
+    assert found[case] is None, found[case]
+
+
+def test_renders_at_once_are_one_parse(groups):
+    figures, _ = outcome(groups, "whole")
+    assert figures["pages"] == RENDERS, figures
+    assert figures["parses"] == 1, figures
+    assert figures["LOCKED"] == 1 and figures["DONE"] > 0, figures
+    assert set(figures) <= {"pages", "parses", "LOCKED", "DONE", "median", "longest", "wrong"}, figures
+
+
+def test_pages_come_without_the_daemon(groups):
+    figures, _ = outcome(groups, "killed")
+    assert figures["pages"] == RENDERS, figures
+    assert figures["parses"] > 1 and figures["pool-servererror"] > 0, figures
+
+
+def test_four_runners_run_each_job_once(groups):
+    told, site = outcome(groups, "beside")
+    for kind in ("one", "two", "three"):
+        assert sorted(int(row[2]) for row in site.notes("run", kind)) == list(range(100))
+    assert told["runners"] == 4, told
+
+
+def test_duplicates_collapse(groups):
+    _, site = outcome(groups, "beside")
+    assert [row[2] for row in site.notes("run", "moved")] == ["double"]
+
+
+def test_superseded_jobs_never_run(groups):
+    _, site = outcome(groups, "beside")
+    assert [row[2] for row in site.notes("run", "root")] == ["new"]
+
+
+def test_delayed_job_is_not_early(groups):
+    told, site = outcome(groups, "beside")
+    (row,) = site.notes("run", "later")
+    assert float(row[-1]) >= told["release"], row
+
+
+def test_job_of_a_killed_runner_runs_again_at_once(groups):
+    told, site = outcome(groups, "runners")
+    assert len(site.notes("run", "long")) == 2
+    assert told["after"] < 20, told
+
+
+def test_job_that_kills_its_runner_runs_three_times(groups):
+    told, site = outcome(groups, "runners")
+    assert told["fatal"] == 3 and len(site.notes("run", "fatal")) == 3, told
+    assert "fatal: 0 queued; 1 claimed (0 active, 1 abandoned); 0 delayed\n" in told["group"], told
+
+
+def test_runner_for_a_farm(groups):
+    (said, none), site = outcome(groups, "farm")
+    for kind in ("one", "two"):
+        assert len(site.notes("run", kind)) == 5
+        assert [int(n) for n in re.findall(r"wiki %s: (\d) run, 0 failed" % kind, said)] == [3, 2], said
+    assert len(site.notes("run", "three")) == 15, said  # each until it is abandoned
+    assert site.tube("three")["abandoned"] == "5", said
+    assert "wiki unknown: 0 run, 0 failed" in said and "mail" not in said, said
+    assert "nowhere one: runJobs.php ended with" in said, said
+    assert none == "", none
+    turns = re.findall(r"^wiki (one|two|three): ", said, re.M)
+    assert turns[:3] == ["one", "three", "two"], said
+
+
+def test_jobs_move_to_the_database_and_back(groups):
+    told, _ = outcome(groups, "moves")
+    for text in (told["out"], told["back"]):
+        assert "Copied 7/7 queued moved jobs." in text, text
+    before, between, after = told["sizes"]
+    assert (before["ready"], before["delayed"]) == ("7", "1"), told
+    assert between == {}, told
+    assert int(after["ready"]) + int(after["delayed"]) >= 7, told
+
+
+def test_job_of_a_lease_is_acknowledged_by_another_process(groups):
+    told, _ = outcome(groups, "moves")
+    before, after = told["leases"]
+    assert (before["reserved"], after["reserved"], after["ready"]) == ("1", "0", "0"), told
+
+
+def test_figures(groups):
+    """Prints the table."""
+    print("40 renders at once, of a page whose parse takes 1 s (workers 1):")
+    for name, title in (("whole", "the daemon is there"), ("killed", "the daemon is killed amid them")):
+        figures, _ = outcome(groups, name)
+        print("  %s: %s" % (title, ", ".join("%s %s" % pair for pair in figures.items() if pair[0] != "wrong")))
+    told, _ = outcome(groups, "beside")
+    print("  307 jobs by four runners: %.1f s" % told["took"])
+    told, _ = outcome(groups, "runners")
+    print("  the job of a killed runner ran again after %.2f s" % told["after"])
+
+
+if __name__ == "__main__":
+    tap.main(__file__)
