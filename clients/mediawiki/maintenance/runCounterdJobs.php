@@ -14,8 +14,8 @@ $IP = getenv('MW_INSTALL_PATH') ?: dirname(__DIR__, 3);
 require_once "$IP/maintenance/Maintenance.php";
 
 /**
- * Runs jobs of all wikis of a farm as they come: waits until a queue has some, and runs runJobs.php for it. Queues
- * take turns by name. Several of these may run side by side.
+ * Runs jobs of the wikis of $wgLocalDatabases, or of this one, as they come: waits until a queue has some, and runs
+ * runJobs.php for it. Queues take turns by name. Several of these may run side by side.
  */
 class RunCounterdJobs extends Maintenance
 {
@@ -27,7 +27,6 @@ class RunCounterdJobs extends Maintenance
         parent::__construct();
         $this->addDescription('Run jobs of all wikis of a farm, as they come');
         $this->addOption('url', 'Server of the queues, if it is not $wgCounterdUrl', false, true);
-        $this->addOption('domain', 'Only jobs of this wiki: its database domain', false, true);
         $this->addOption('maxjobs', 'Jobs of a queue in each turn; default: 100', false, true);
         $this->addOption('maxtime', 'End after so many seconds, when the turn is over; default: never', false, true);
         $this->addOption('once', 'End when no queue has jobs');
@@ -37,7 +36,6 @@ class RunCounterdJobs extends Maintenance
     public function execute(): bool
     {
         $client = Clients::get($this->getOption('url'));
-        $pattern = $this->hasOption('domain') ? JobQueue::prefixOf($this->getOption('domain')) . '*' : '*';
         $end = $this->hasOption('maxtime') ? microtime(true) + (float)$this->getOption('maxtime') : INF;
         $resting = []; // tube => when it has its next turn
         $after = '';
@@ -45,7 +43,7 @@ class RunCounterdJobs extends Maintenance
         while (($left = $end - microtime(true)) > 0) {
             $wait = $after === '' && !$this->hasOption('once') ? min(self::WAIT, $left) : 0.0;
             try {
-                $tube = array_key_first($client->ready($pattern, after: $after, limit: 1, timeout: $wait));
+                $tube = array_key_first($client->ready('*', after: $after, limit: 1, timeout: $wait));
             } catch (CounterError $e) {
                 $this->fatalError("Counterd does not say which queues have jobs: {$e->getMessage()}");
             }
@@ -76,11 +74,12 @@ class RunCounterdJobs extends Maintenance
     /** Runs jobs of a tube. Returns how many were run, well or not. */
     private function runJobs(string $tube): int
     {
-        [$domain, $type] = JobQueue::wikiOf($tube) ?? [null, null];
-        if ($domain === null) {
-            return 0;
+        [$domain, $type] = JobQueue::wikiOf($tube) ?? ['', ''];
+        $wiki = $domain === '' ? '' : WikiMap::getWikiIdFromDbDomain($domain);
+        $wikis = $this->getConfig()->get('LocalDatabases') ?: [WikiMap::getCurrentWikiId()];
+        if (!in_array($wiki, $wikis, true)) {
+            return 0; // of another farm or program
         }
-        $wiki = WikiMap::getWikiIdFromDbDomain($domain);
         $result = Shell::makeScriptCommand(MW_INSTALL_PATH . '/maintenance/runJobs.php', [
             '--wiki', $wiki, '--type', $type, '--maxjobs', $this->getOption('maxjobs', '100'), '--result', 'json',
         ])->restrict(Shell::RESTRICT_NONE)

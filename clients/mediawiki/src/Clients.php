@@ -27,11 +27,6 @@ final class Clients
 
     private static function make(?string $url): Client
     {
-        if (!class_exists(Client::class)) {
-            // Beside the extension in a checkout; else where Debian's php-counterd has it.
-            $beside = dirname(__DIR__, 2) . '/php/autoload.php';
-            require_once is_file($beside) ? $beside : '/usr/share/php/Counterd/autoload.php';
-        }
         $url ??= $GLOBALS['wgCounterdUrl'] ?? null;
         $parameters = [];
         $conf = $GLOBALS['wgPoolCountClientConf'] ?? null;

@@ -65,11 +65,12 @@ for ($number = 0; $number < 100; $number++) {
     $wgJobClasses["case$number"] = RecordedJob::class;
 }
 
-// <slow/> in a page is a second of parsing.
+// <slow/> in a page is a second of parsing, and goes on until T_MW_WAITERS processes wait for it.
 $wgHooks['ParserFirstCallInit'][] = static function (Parser $parser): void {
     $parser->setHook('slow', static function (): string {
         RecordedJob::note('parse');
         usleep(1000000);
+        RecordedPool::awaitWaiters((int)getenv('T_MW_WAITERS'));
         return 'slow';
     });
 };

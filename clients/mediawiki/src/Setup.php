@@ -4,9 +4,10 @@ declare(strict_types=1);
 
 namespace Counterd\MediaWiki;
 
-/** From 1.44 on MediaWiki's classes have new names, which the extension uses. Older versions get them as aliases. */
-final class Aliases
+/** What MediaWiki calls when it loads the extension. Nothing is loaded before a class is needed. */
+final class Setup
 {
+    /** From 1.44 on MediaWiki's classes have new names, which we use. Older versions get them as aliases. */
     private const OLD_NAMES = [
         'MediaWiki\JobQueue\Exceptions\JobQueueError' => 'JobQueueError',
         'MediaWiki\JobQueue\Exceptions\JobQueueReadOnlyError' => 'JobQueueReadOnlyError',
@@ -18,23 +19,32 @@ final class Aliases
         'MediaWiki\WikiMap\WikiMap' => 'WikiMap',
     ];
 
-    /** MediaWiki calls this when it loads the extension. Nothing is loaded before one of the names is used. */
     public static function register(): void
     {
-        spl_autoload_register([self::class, 'load']);
+        spl_autoload_register([self::class, 'alias']);
+        spl_autoload_register([self::class, 'loadLibrary']);
     }
 
-    private static function load(string $class): void
+    private static function alias(string $class): void
     {
         if (!isset(self::OLD_NAMES[$class])) {
             return;
         }
-        spl_autoload_unregister([self::class, 'load']);
+        spl_autoload_unregister([self::class, 'alias']);
         // All at once, as a type of a parameter loads no class. MediaWiki may know some of the names already.
         foreach (self::OLD_NAMES as $new => $old) {
             if (!class_exists($new) && !interface_exists($new)) {
                 class_alias($old, $new);
             }
+        }
+    }
+
+    /** Loads what finds the class. The library is beside the extension in a checkout, else where Debian's php-counterd has it. */
+    private static function loadLibrary(string $class): void
+    {
+        if (str_starts_with($class, 'Counterd\\')) {
+            $beside = dirname(__DIR__, 2) . '/php/autoload.php';
+            require_once is_file($beside) ? $beside : '/usr/share/php/Counterd/autoload.php';
         }
     }
 }
