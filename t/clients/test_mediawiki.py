@@ -16,7 +16,9 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "system"))
+sys.path.insert(
+    0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "system")
+)
 # pylint: disable=wrong-import-position
 import tap
 import pytest
@@ -75,7 +77,13 @@ class Wiki:
         return os.path.join(self.tree, "maintenance", name + ".php")
 
     def environment(self, **more):
-        return dict(os.environ, MW_INSTALL_PATH=self.tree, T_MW_DATA=self.data, T_MW_EXTENSION=EXTENSION, **more)
+        return dict(
+            os.environ,
+            MW_INSTALL_PATH=self.tree,
+            T_MW_DATA=self.data,
+            T_MW_EXTENSION=EXTENSION,
+            **more
+        )
 
 
 class Site:
@@ -96,7 +104,11 @@ class Site:
         path = script if os.path.isabs(script) else self.wiki.script(script)
         environment = self.wiki.environment(T_MW_URL=self.url, T_MW_RUNS=self.runs, **more)
         return subprocess.Popen(
-            ["php", path, *arguments], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            ["php", path, *arguments],
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
 
     def run(self, script, *arguments, status=0, **more):
@@ -164,7 +176,7 @@ def render(site, is_killed):
         site.daemon.kill()
     rows = [line.split(" ", 1) for line in site.end(child).splitlines()]
     figures = {"pages": sum(said == "ok" for _, said in rows), "parses": len(site.notes("parse"))}
-    for note in site.notes("pool")[1:]:  # the first is of the page "Quick"
+    for note in site.notes("pool"):
         figures[note[1]] = figures.get(note[1], 0) + 1
     times = sorted(float(seconds) for seconds, _ in rows)
     figures.update(median=times[len(times) // 2], longest=times[-1])
@@ -174,11 +186,16 @@ def render(site, is_killed):
 
 def run_side_by_side(site):
     """300 jobs of three types and four runners; duplicates; a superseded root; a delayed job."""
-    jobs = [(kind, {"n": n}) for n in range(100) for kind in ("one", "two", "three")]
+    params = {"together": 4}
+    jobs = [(kind, dict(params, n=n)) for n in range(100) for kind in ("one", "two", "three")]
     double = ("moved", {"n": "double", "removeDuplicates": True})
     root = {"rootJobSignature": "task", "rootJobTimestamp": "20260101000000"}
     newer = dict(root, rootJobTimestamp="20260101000001")
-    jobs += [double] * 50 + [("root", dict(root, n=n)) for n in range(5)] + [("root", dict(newer, n="new"))]
+    jobs += (
+        [double] * 50
+        + [("root", dict(root, n=n)) for n in range(5)]
+        + [("root", dict(newer, n="new"))]
+    )
     release = int(time.time()) + 6
     jobs.append(("later", {"n": "later", "jobReleaseTimestamp": release}))
     site.push(*jobs)
@@ -188,22 +205,35 @@ def run_side_by_side(site):
     took = time.monotonic() - begun
     runners = {row[-2] for row in site.notes("run")}
     # The delayed one, which no runner had: the one for a farm waits for it.
-    farm = site.run(os.path.join(EXTENSION, "maintenance", "runCounterdJobs.php"), "--maxtime", "8")
-    return {"took": took, "runners": len(runners), "release": release, "farm": farm}
+    farm = site.start(os.path.join(EXTENSION, "maintenance", "runCounterdJobs.php"))
+    site.await_notes(1, "run", "later")
+    wire.poll(lambda: site.tube("later") == {}, "the job is acknowledged")
+    farm.kill()
+    farm.communicate()
+    return {"took": took, "runners": len(runners), "release": release}
 
 
 def run_farm(site):
-    """runCounterdJobs.php, once."""
-    site.push(*[(kind, {"n": n, "fail": kind == "three"}) for n in range(5) for kind in ("one", "two", "three")])
+    """runCounterdJobs.php, once; and for a second."""
+    site.push(
+        *[
+            (kind, {"n": n, "fail": kind == "three"})
+            for n in range(5)
+            for kind in ("one", "two", "three")
+        ]
+    )
     with site.daemon.job_client() as client:  # of nobody, of another program, of a wiki that is not there
         for tube in ("wiki/unknown", "mail", "nowhere/one"):
             client.put(b"x", into=tube)
-    return site.run(os.path.join(EXTENSION, "maintenance", "runCounterdJobs.php"), "--once", "--maxjobs", "3")
+    script = os.path.join(EXTENSION, "maintenance", "runCounterdJobs.php")
+    said = site.run(script, "--once", "--maxjobs", "3")
+    site.run(script, "--maxtime", "1")
+    return said
 
 
 def run_killed(site):
     """A runner that is killed, and a job that kills its runners."""
-    site.push(("long", {"n": "long", "sleep": 3}), ("fatal", {"n": "fatal", "kill": True}))
+    site.push(("long", {"n": "long", "hang": True}), ("fatal", {"n": "fatal", "kill": True}))
     long = site.start("runJobs", "--type", "long")
     site.await_notes(1, "run", "long")
     fatal = 0
@@ -214,9 +244,15 @@ def run_killed(site):
     long.kill()
     killed = time.time()
     long.communicate()
+    wire.poll(lambda: site.tube("long")["ready"] == "1", "the job is back")
+    back = time.time()
     site.run("runJobs", "--type", "long")
     again = site.notes("run", "long")[1]
-    return {"fatal": fatal, "group": site.run("showJobs", "--group"), "after": float(again[-1]) - killed}
+    return {
+        "fatal": fatal,
+        "group": site.run("showJobs", "--group"),
+        "after": (back - killed, float(again[-1]) - killed),
+    }
 
 
 def run_moves(site):
@@ -327,9 +363,9 @@ def test_delayed_job_is_not_early(groups):
 
 
 def test_job_of_a_killed_runner_runs_again_at_once(groups):
-    told, site = outcome(groups, "runners")
+    _, site = outcome(groups, "runners")
     assert len(site.notes("run", "long")) == 2
-    assert told["after"] < 20, told
+    assert site.tube("long") == {}
 
 
 def test_job_that_kills_its_runner_runs_three_times(groups):
@@ -342,7 +378,10 @@ def test_runner_for_a_farm(groups):
     said, site = outcome(groups, "farm")
     for kind in ("one", "two"):
         assert len(site.notes("run", kind)) == 5
-        assert [int(n) for n in re.findall(r"wiki %s: (\d) run, 0 failed" % kind, said)] == [3, 2], said
+        assert [int(n) for n in re.findall(r"wiki %s: (\d) run, 0 failed" % kind, said)] == [
+            3,
+            2,
+        ], said
     assert len(site.notes("run", "three")) == 15, said  # each until it is abandoned
     assert site.tube("three")["abandoned"] == "5", said
     assert said.count("wiki unknown: 0 run, 0 failed") == 1, said
@@ -368,13 +407,21 @@ def test_job_of_a_lease_is_acknowledged_by_another_process(groups):
 def test_figures(groups):
     """Prints the table."""
     print("40 renders at once, of a page whose parse takes 1 s (workers 1):")
-    for name, title in (("whole", "the daemon is there"), ("killed", "the daemon is killed amid them")):
+    for name, title in (
+        ("whole", "the daemon is there"),
+        ("killed", "the daemon is killed amid them"),
+    ):
         figures, _ = outcome(groups, name)
-        print("  %s: %s" % (title, ", ".join("%s %s" % pair for pair in figures.items() if pair[0] != "wrong")))
+        print(
+            "  %s: %s"
+            % (title, ", ".join("%s %s" % pair for pair in figures.items() if pair[0] != "wrong"))
+        )
     told, _ = outcome(groups, "beside")
     print("  307 jobs by four runners: %.1f s" % told["took"])
     told, _ = outcome(groups, "runners")
-    print("  the job of a killed runner ran again after %.2f s" % told["after"])
+    print(
+        "  the job of a killed runner was back after %.3f s, and ran after %.2f s" % told["after"]
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ require_once "$IP/maintenance/Maintenance.php";
  */
 class RunCounterdJobs extends Maintenance
 {
-    /** Longest wait in one question to the server, and rest of a queue whose jobs nobody could run, in seconds. */
+    /** Seconds of one question to the server at most, and rest of a queue whose jobs could not be run. */
     private const WAIT = 30;
 
     public function __construct()
@@ -47,38 +47,34 @@ class RunCounterdJobs extends Maintenance
             } catch (CounterError $e) {
                 $this->fatalError("Counterd does not say which queues have jobs: {$e->getMessage()}");
             }
-            if ($tube !== null) {
-                $after = (string)$tube;
-                if (($resting[$tube] ?? 0) <= microtime(true)) {
-                    unset($resting[$tube]);
-                    if ($this->runJobs($after)) {
-                        $isIdle = false;
-                    } else {
-                        $resting[$tube] = microtime(true) + self::WAIT;
-                    }
+            if ($tube === null) { // the last one had its turn
+                if ($isIdle && $this->hasOption('once')) {
+                    break;
                 }
+                if ($isIdle && $after !== '') {
+                    sleep(1); // all that have jobs are resting
+                }
+                $after = '';
+                $isIdle = true;
                 continue;
             }
-            if ($isIdle && $this->hasOption('once')) {
-                break;
+            $after = (string)$tube;
+            if (($resting[$after] ?? 0) <= microtime(true)) {
+                $resting[$after] = $this->runJobs($after);
+                $isIdle = $isIdle && $resting[$after] > 0;
             }
-            if ($isIdle && $after !== '') {
-                usleep(1000000); // all that have jobs are resting
-            }
-            $after = '';
-            $isIdle = true;
         }
         return true;
     }
 
-    /** Runs jobs of a tube. Returns how many were run, well or not. */
-    private function runJobs(string $tube): int
+    /** Runs jobs of a tube. Returns 0 if there were some, else when to try again. */
+    private function runJobs(string $tube): float
     {
         [$domain, $type] = JobQueue::wikiOf($tube) ?? ['', ''];
         $wiki = $domain === '' ? '' : WikiMap::getWikiIdFromDbDomain($domain);
         $wikis = $this->getConfig()->get('LocalDatabases') ?: [WikiMap::getCurrentWikiId()];
         if (!in_array($wiki, $wikis, true)) {
-            return 0; // of another farm or program
+            return microtime(true) + self::WAIT; // of another farm or program
         }
         $result = Shell::makeScriptCommand(MW_INSTALL_PATH . '/maintenance/runJobs.php', [
             '--wiki', $wiki, '--type', $type, '--maxjobs', $this->getOption('maxjobs', '100'), '--result', 'json',
@@ -86,14 +82,14 @@ class RunCounterdJobs extends Maintenance
             ->limits(['time' => 0, 'walltime' => 0, 'memory' => 0, 'filesize' => 0])
             ->execute();
         $said = json_decode($result->getStdout(), true);
-        $jobs = is_array($said['jobs'] ?? null) ? $said['jobs'] : [];
-        $failed = count(array_filter($jobs, static fn ($job) => ($job['status'] ?? '') !== 'ok'));
-        $this->output("$wiki $type: " . count($jobs) . " run, $failed failed\n");
         if (!is_array($said) || $result->getExitCode() !== 0) {
             $this->error("$wiki $type: runJobs.php ended with {$result->getExitCode()}: " .
                 substr(trim($result->getStdout() . $result->getStderr()), 0, 1000));
         }
-        return count($jobs);
+        $jobs = $said['jobs'] ?? [];
+        $failed = count(array_filter($jobs, static fn (array $job): bool => $job['status'] !== 'ok'));
+        $this->output("$wiki $type: " . count($jobs) . " run, $failed failed\n");
+        return $jobs ? 0.0 : (float)($said['backoffs'][$type] ?? microtime(true) + self::WAIT);
     }
 }
 

@@ -28,34 +28,24 @@ final class Clients
     private static function make(?string $url): Client
     {
         $url ??= $GLOBALS['wgCounterdUrl'] ?? null;
-        $parameters = [];
         $conf = $GLOBALS['wgPoolCountClientConf'] ?? null;
+        $parameters = [];
         if ($url === null && $conf !== null) {
-            $url = self::urlOf((array)($conf['servers'] ?? ['127.0.0.1']));
-            // Both are times to connect: `timeout` is the one that counts when the other is not set.
+            // The text of a server decides which names it has. The URL wants brackets around an IPv6 address.
+            $servers = preg_replace('/^[^\[]*:.*:.*$/', '[$0]', (array)($conf['servers'] ?? '127.0.0.1'));
+            $url = 'counter://' . implode(',', $servers);
+            // Both are times to connect: `timeout` counts when the other is not set.
             $timeout = ($conf['connect_timeout'] ?? 0) ?: ($conf['timeout'] ?? 0);
             $parameters = $timeout > 0 ? ['connect_timeout' => (float)$timeout] : [];
         }
         return new Client($url, self::log(...), ...$parameters);
     }
 
-    /** @param string[] $servers as in $wgPoolCountClientConf; their text decides which server has which name */
-    private static function urlOf(array $servers): string
-    {
-        $isBareIpv6 = static fn (string $server): bool => substr_count($server, ':') > 1 && $server[0] !== '[';
-        return 'counter://' . implode(
-            ',',
-            array_map(static fn (string $server) => $isBareIpv6($server) ? "[$server]" : $server, $servers)
-        );
-    }
-
     private static function log(object $event): void
     {
         if (in_array($event->kind, ['down', 'lost', 'retry'], true)) {
-            LoggerFactory::getInstance('Counterd')->warning(
-                '{kind}: {name} at {server}: {error}',
-                ['kind' => $event->kind, 'name' => $event->name, 'server' => $event->server, 'error' => $event->error]
-            );
+            $fields = ['name' => $event->name, 'server' => $event->server, 'error' => $event->error?->getMessage()];
+            LoggerFactory::getInstance('Counterd')->warning("$event->kind: {name} at {server}: {error}", $fields);
         }
     }
 }

@@ -33,14 +33,10 @@ class JobQueue extends MediaWikiJobQueue
     /** What one put_many may have. */
     private const BATCH_JOBS = 1000;
     private const BATCH_BYTES = 16 << 20;
-    /** No less than the line of a job takes in a batch. */
-    private const RECORD_BYTES = 256;
-    /** Longer bodies are compressed. */
-    private const COMPRESS_BYTES = 1024;
-    /** Of claimTTL 0, which stands for ever. */
-    private const TTR_MAX = 4294967295;
-    /** A process has at most so many jobs popped, each with a connection. Those that failed stay popped. */
-    private const POPPED_MAX = 500;
+    private const RECORD_BYTES = 256; // no less than the line of a job there
+    private const COMPRESS_BYTES = 1024; // longer bodies are compressed
+    private const TTR_MAX = 4294967295; // of claimTTL 0, which stands for ever
+    private const POPPED_MAX = 500; // jobs of a process, each with a connection: those that failed stay popped
     private const PAGE = 1000;
 
     /** @var array<string, Job> what this process has popped and not acknowledged, by id and token */
@@ -79,14 +75,9 @@ class JobQueue extends MediaWikiJobQueue
     /** Returns the domain and type of a tube, or null if it is not MediaWiki's. Not for names that are hashes. */
     public static function wikiOf(string $tube): ?array
     {
-        if (!preg_match('#^((?:[\w.]|\$[0-9a-f]{2})+)/((?:[\w.]|\$[0-9a-f]{2})+)$#D', $tube, $found)) {
-            return null;
-        }
-        $decode = static fn (array $byte): string => (string)hex2bin($byte[1]);
-        return [
-            preg_replace_callback('/\$(..)/', $decode, $found[1]),
-            preg_replace_callback('/\$(..)/', $decode, $found[2]),
-        ];
+        $byte = static fn (array $found): string => (string)hex2bin($found[1]);
+        $decode = static fn (string $part): string => preg_replace_callback('/\$([0-9a-f]{2})/', $byte, $part);
+        return preg_match('#^[\w.$]+/[\w.$]+$#D', $tube) ? array_map($decode, explode('/', $tube)) : null;
     }
 
     private static function encode(string $text): string
@@ -176,13 +167,10 @@ class JobQueue extends MediaWikiJobQueue
             }
         });
         $body = serialize(['type' => $job->getType(), 'params' => $params, 'timestamp' => time()]);
-        if (strlen($body) >= self::COMPRESS_BYTES) {
-            $packed = gzencode($body);
-            $body = strlen($packed) < strlen($body) ? $packed : $body;
-        }
+        $packed = strlen($body) >= self::COMPRESS_BYTES ? gzencode($body) : $body;
         $release = $job->getReleaseTimestamp();
         return new NewJob(
-            $body,
+            strlen($packed) < strlen($body) ? $packed : $body,
             delay: $release ? max(0.0, (int)$release - microtime(true)) : 0.0,
             ttr: (float)($this->claimTTL > 0 ? $this->claimTTL : self::TTR_MAX),
             key: $job->ignoreDuplicates()
@@ -211,11 +199,8 @@ class JobQueue extends MediaWikiJobQueue
         while ($jobs = $this->ask(fn (Client $client) => $client->claim([$this->tube], timeout: 0))) {
             $claimed = $jobs[0];
             $this->incrStats('pops', $this->type);
-            $job = $this->jobOf($claimed->body, [
-                'id' => $claimed->id,
-                'token' => $claimed->token,
-                'attempts' => $claimed->tries,
-            ]);
+            $known = ['id' => $claimed->id, 'token' => $claimed->token, 'attempts' => $claimed->tries];
+            $job = $this->jobOf($claimed->body, $known);
             if ($job) {
                 self::$popped["$claimed->id $claimed->token"] = $claimed;
                 if (count(self::$popped) > self::POPPED_MAX) {

@@ -39,7 +39,7 @@ final class Setup
         }
     }
 
-    /** Loads what finds the class. The library is beside the extension in a checkout, else where Debian's php-counterd has it. */
+    /** The library is beside the extension in a checkout, else where Debian's php-counterd has it. */
     private static function loadLibrary(string $class): void
     {
         if (str_starts_with($class, 'Counterd\\')) {

@@ -45,7 +45,7 @@ $wgCounterdUrl = getenv('T_MW_URL');
 $wgPoolCounterConf = [
     'ArticleView' => [
         'class' => RecordedPool::class,
-        'timeout' => 15,
+        'timeout' => 60,
         'workers' => 1,
         'maxqueue' => 100,
     ],

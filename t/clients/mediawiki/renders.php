@@ -42,6 +42,7 @@ class Renders extends Maintenance
     private function renderAtOnce(int $count, string $page): void
     {
         $this->render('Quick', ''); // loads classes for all of them
+        file_put_contents(getenv('T_MW_RUNS'), '');
         // No child may share the database's connection.
         MediaWikiServices::getInstance()->getDBLoadBalancerFactory()->destroy();
         MediaWikiServices::resetChildProcessServices();
