@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Counterd\MediaWiki;
 
+use Counterd\Client;
 use Counterd\CounterError;
 use Maintenance;
 use MediaWiki\Shell\Shell;
@@ -21,6 +22,7 @@ class RunCounterdJobs extends Maintenance
 {
     /** Seconds of one question to the server at most, and rest of a queue whose jobs could not be run. */
     private const WAIT = 30;
+    private const PAGE = 1000;
 
     public function __construct()
     {
@@ -35,36 +37,37 @@ class RunCounterdJobs extends Maintenance
 
     public function execute(): bool
     {
-        $client = Clients::get($this->getOption('url'));
-        $end = $this->hasOption('maxtime') ? microtime(true) + (float)$this->getOption('maxtime') : INF;
-        $resting = []; // tube => when it has its next turn
-        $after = '';
-        $isIdle = true; // nothing was run since the first queue
-        while (($left = $end - microtime(true)) > 0) {
-            $wait = $after === '' && !$this->hasOption('once') ? min(self::WAIT, $left) : 0.0;
-            try {
-                $tube = array_key_first($client->ready('*', after: $after, limit: 1, timeout: $wait));
-            } catch (CounterError $e) {
-                $this->fatalError("Counterd does not say which queues have jobs: {$e->getMessage()}");
-            }
-            if ($tube === null) { // the last one had its turn
-                if ($isIdle && $this->hasOption('once')) {
-                    break;
-                }
-                if ($isIdle && $after !== '') {
-                    sleep(1); // all that have jobs are resting
-                }
-                $after = '';
-                $isIdle = true;
-                continue;
-            }
-            $after = (string)$tube;
-            if (($resting[$after] ?? 0) <= microtime(true)) {
-                $resting[$after] = $this->runJobs($after);
-                $isIdle = $isIdle && $resting[$after] > 0;
-            }
+        try {
+            $this->takeTurns(Clients::get($this->getOption('url')), (float)$this->getOption('maxtime', INF));
+        } catch (CounterError $e) {
+            $this->fatalError("Counterd does not say which queues have jobs: {$e->getMessage()}");
         }
         return true;
+    }
+
+    private function takeTurns(Client $client, float $seconds): void
+    {
+        $end = microtime(true) + $seconds;
+        $resting = []; // tube => when it may have its next turn
+        do {
+            $after = '';
+            $isIdle = true;
+            $wait = $this->hasOption('once') ? 0.0 : min(self::WAIT, max(0.0, $end - microtime(true)));
+            while ($page = $client->ready('*', after: $after, limit: self::PAGE, timeout: $after === '' ? $wait : 0)) {
+                foreach (array_keys($page) as $tube) {
+                    $after = (string)$tube;
+                    $isRest = ($resting[$after] ?? 0) > microtime(true);
+                    // Another runner may have emptied it since the page came.
+                    if (!$isRest && microtime(true) < $end && $client->ready($after, limit: 1)) {
+                        $resting[$after] = $this->runJobs($after);
+                        $isIdle = $isIdle && $resting[$after] > 0;
+                    }
+                }
+            }
+            if ($isIdle && $after !== '' && !$this->hasOption('once')) {
+                sleep(1); // all that have jobs are resting
+            }
+        } while (microtime(true) < $end && !($isIdle && $this->hasOption('once')));
     }
 
     /** Runs jobs of a tube. Returns 0 if there were some, else when to try again. */

@@ -171,7 +171,7 @@ class JobQueue extends MediaWikiJobQueue
         $release = $job->getReleaseTimestamp();
         return new NewJob(
             strlen($packed) < strlen($body) ? $packed : $body,
-            delay: $release ? max(0.0, (int)$release - microtime(true)) : 0.0,
+            delay: $release ? min(self::TTR_MAX, max(0.0, (int)$release - microtime(true))) : 0.0,
             ttr: (float)($this->claimTTL > 0 ? $this->claimTTL : self::TTR_MAX),
             key: $job->ignoreDuplicates()
                 ? base_convert(sha1(serialize($job->getDeduplicationInfo())), 16, 36, 31)
@@ -186,7 +186,7 @@ class JobQueue extends MediaWikiJobQueue
     {
         $root = $job->hasRootJobParams() ? $job->getRootJobParams() : null;
         $time = $root ? wfTimestamp(TS_UNIX, $root['rootJobTimestamp']) : false;
-        if ($time === false) {
+        if ($time === false || $time < 0) {
             return null;
         }
         $signature = (string)$root['rootJobSignature'];

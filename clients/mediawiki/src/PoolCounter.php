@@ -20,13 +20,7 @@ class PoolCounter extends MediaWikiPoolCounter
 {
     private ?Lock $lock = null;
 
-    /**
-     * MediaWiki's factory calls this.
-     *
-     * @param array $conf the entry of $wgPoolCounterConf
-     * @param string $type the entry's key
-     * @param string $key what is locked
-     */
+    /** Public, as MediaWiki's factory calls it: with an entry of $wgPoolCounterConf, its key, and what to lock. */
     public function __construct(array $conf, string $type, string $key)
     {
         parent::__construct($conf, $type, $key);

@@ -367,9 +367,6 @@ class Cases extends Maintenance
                 $this->queue()->push($this->job($root));
                 check((bool)$this->queue()->deduplicateRootJob($this->job($root)), 'registered');
             },
-            'a root job needs its parameters' => function (): void {
-                throws(JobQueueError::class, fn () => $this->queue()->deduplicateRootJob($this->job()));
-            },
             'jobs of the newest root are not duplicates' => function (): void {
                 $root = Job::newRootJobParams('task');
                 $this->queue()->push([$this->job(['n' => 1] + $root), $this->job(['n' => 2] + $root)]);
@@ -387,6 +384,9 @@ class Cases extends Maintenance
             },
             'no queue for all types' => function (): void {
                 throws(JobQueueError::class, fn () => $this->queue(['typeAgnostic' => true]));
+            },
+            'a root job needs its parameters' => function (): void { // the last: it breaks the database's connection
+                throws(JobQueueError::class, fn () => $this->queue()->deduplicateRootJob($this->job()));
             },
         ];
     }
@@ -417,6 +417,10 @@ class Cases extends Maintenance
             'a release time that is over' => function () use ($delayed): void {
                 $this->queue()->push($delayed(1, -5));
                 same([1], $this->drain(), 'popped');
+            },
+            'a release time of the next century' => function () use ($delayed): void {
+                $this->queue()->push($delayed(1, 1 << 33));
+                same([0, 0, 1, 0], $this->sizes(), 'sizes');
             },
             'a duplicate of a delayed job' => function (): void {
                 $job = ['n' => 1, 'removeDuplicates' => true, 'jobReleaseTimestamp' => time() + 60];
@@ -534,6 +538,13 @@ class Cases extends Maintenance
                 $this->queue()->push($this->job($job + $older));
                 $this->queue()->push($this->job($job + Job::newRootJobParams('task')));
                 same([1], $this->drain(), 'popped');
+            },
+            'a root without a time is none' => function (): void {
+                foreach (['', 'yesterday', '19600101000000'] as $time) {
+                    $root = ['rootJobSignature' => 'task', 'rootJobTimestamp' => $time];
+                    $this->queue()->push($this->job(['n' => 1] + $root));
+                    same([1], $this->drain(), "popped of '$time'");
+                }
             },
             'any signature of a root will do' => function (): void {
                 foreach (["two words\n", str_repeat('x', 65), '-', ''] as $signature) {
