@@ -142,6 +142,15 @@ class Peer(asyncio.Protocol):
             self.transport.write(ok_answer(action["ok"]))
         elif "drip" in action:
             await self._drip(encode(action["drip"]), action["every"] / 1000, action.get("chunk", 1))
+        elif "hello_on" in action:
+            if action["hello_on"] == "jobs":
+                await self._hello()
+        elif "swallow" in action:
+            for _ in range(0, action["swallow"], action["chunk"]):
+                await asyncio.sleep(action["every"] / 1000)
+                await self._take(action["chunk"], "%d bytes" % action["chunk"])
+        elif "note" in action:
+            self.parts.append(encode(action["note"]))
         elif "stall" in action:
             await asyncio.sleep(action["stall"] / 1000)
         else:

@@ -44,10 +44,9 @@ def _replace(value, row):
 
 def _scripts(story):
     for step in story["steps"]:
-        for scripts in step.get("fake", {}).values():
-            for script in scripts:
-                if isinstance(script, list):
-                    yield script
+        ports = step.get("fake")
+        for scripts in ports.values() if isinstance(ports, dict) else []:
+            yield from (script for script in scripts if isinstance(script, list))
 
 
 def _marked(script):
@@ -58,14 +57,10 @@ def _marked(script):
 
 
 def _spoiled(story, mode):
-    sizes = {
-        len(_tokens(script[_marked(script)]))
-        for script in _scripts(story)
-        if _marked(script) is not None
-    }
-    assert len(sizes) == 1, "%s: mark one send, or sends of one size" % story["story"]
+    marked = [script[_marked(script)] for script in _scripts(story) if _marked(script) is not None]
+    tokens = _tokens(marked[0])
     found = []
-    for size in range(sizes.pop()):
+    for size in range(len(tokens) - (len(_line_end(tokens)) if mode == "garbage" else 0)):
         one = copy.deepcopy(story)
         for script in _scripts(one):
             at = _marked(script)
@@ -83,11 +78,15 @@ def _tokens(action):
     return ["%02x" % byte for byte in data]
 
 
+def _line_end(tokens):
+    return next((tokens[-n:] for n in (2, 1) if tokens[-n:] in (["0d", "0a"], ["0a"])), [])
+
+
 def _wrong(action, mode, size):
     """Returns what a script does instead of the action and all that follows."""
     tokens = _tokens(action)
     sent = tokens[:size]
     if mode == "garbage":
-        end = next((tokens[-n:] for n in (2, 1) if tokens[-n:] in (["0d", "0a"], ["0a"])), [])
+        end = _line_end(tokens)
         sent += ["ff"] * (len(tokens) - size - len(end)) + end
     return [{"hex": " ".join(sent)}, "close" if mode == "cut" else "end"]
