@@ -34,12 +34,16 @@ STORIES = os.path.join(HERE, "stories")
 sys.path[:0] = [STORIES, os.path.join(TOP, "t", "system")]
 
 import certificates  # noqa: E402
+import fake_server  # noqa: E402
+import http_client  # noqa: E402
 import servers  # noqa: E402
+import variants  # noqa: E402
 import wire  # noqa: E402
 
 PORTS = {"text": 7531, "binary": 11215, "jobs": 11300}
+TOKEN = "stories"  # of each daemon's admin interface
 DEADLINE = 30.0  # of a call: a machine that stands still for seconds makes no story fail
-SIDE_BY_SIDE = 8
+SIDE_BY_SIDE = 12
 AGENTS = {
     "python": ["/usr/bin/python3", "-B", "python/agent_sync.py"],
     "aio": ["/usr/bin/python3", "-B", "python/agent_aio.py"],
@@ -54,12 +58,15 @@ STORY_FIELDS = {
     "daemon",
     "options",
     "open",
+    "env",
     "steps",
     "file",
+    "each",
+    "spoil",
 }
 STEP_KINDS = (
-    "do", "await", "pending", "event", "no_event", "fake", "heard", "daemon", "text", "jobs", "binary",
-    "close", "signal", "sleep", "connections", "sockets", "write",
+    "do", "await", "pending", "event", "no_event", "fake", "heard", "daemon", "text", "jobs",
+    "binary", "close", "signal", "sleep", "connections", "sockets", "write", "memory",
 )  # fmt: skip
 
 
@@ -67,7 +74,7 @@ class Failure(Exception):
     """What the story wanted did not happen."""
 
 
-# --- stories ---------------------------------------------------------------------------------------
+# --- stories -------------------------------------------------------------------------------------
 
 
 def rows():
@@ -117,7 +124,7 @@ def missing_rows(stories):
     return [row for row in rows() if row not in shown]
 
 
-# --- comparing -------------------------------------------------------------------------------------
+# --- comparing -----------------------------------------------------------------------------------
 
 
 def as_bytes(value):
@@ -192,51 +199,56 @@ def matches(want, got, bound):
     return False
 
 
-def filled(value, bound):
-    """`value` with ${name} in its strings, and whole strings $name, replaced by what is bound."""
+def filled(value, bound, is_wanted=False):
+    """
+    `value` with ${name} in its strings replaced by what is bound, ${x*9} by nine x, {"repeat": [V, 9]}
+    by a list of nine V (text: joined), {"+": {...}} by its entries; strings $name too, unless it is
+    what is wanted: there they are bound or compared later.
+    """
+
+    def text_of(match):
+        char, count, name = match.groups()
+        return char * int(count) if char else str(bound[name])
+
     if isinstance(value, str):
-        if re.fullmatch(r"\$\w+", value) and value[1:] in bound:
+        if not is_wanted and re.fullmatch(r"\$\w+", value) and value[1:] in bound:
             return bound[value[1:]]
-        return re.sub(r"\$\{(\w+)\}", lambda m: str(bound[m.group(1)]), value)
+        return re.sub(r"\$\{(?:(.)\*(\d+)|(\w+))\}", text_of, value)
     if isinstance(value, list):
-        return [filled(v, bound) for v in value]
+        return [filled(v, bound, is_wanted) for v in value]
+    if isinstance(value, dict) and set(value) == {"repeat"}:
+        one, times = filled(value["repeat"][0], bound, is_wanted), value["repeat"][1]
+        return one * times if isinstance(one, str) else [one] * times
     if isinstance(value, dict):
-        return {k: filled(v, bound) for k, v in value.items()}
+        found = {k: filled(v, bound, is_wanted) for k, v in value.items()}
+        return {**found, **found.pop("+", {})}
     return value
 
 
-def filled_want(want, bound):
-    """The same for what is wanted: there $name is bound or compared later."""
-    if isinstance(want, str):
-        return re.sub(r"\$\{(\w+)\}", lambda m: str(bound[m.group(1)]), want)
-    if isinstance(want, list):
-        return [filled_want(v, bound) for v in want]
-    if isinstance(want, dict):
-        return {k: filled_want(v, bound) for k, v in want.items()}
-    return want
-
-
-# --- agents ----------------------------------------------------------------------------------------
+# --- agents --------------------------------------------------------------------------------------
 
 
 class Agent:
     """The process of a library's agent, and threads that read what it writes."""
 
-    def __init__(self, command, folder):
+    def __init__(self, command, env):
         self.changed = threading.Condition()
         self.hello = None
         self.answers, self.events, self.errors = {}, [], []
         self.at_end = False
         self.next_id = 0
         self.child = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env=dict(os.environ, COUNTER_URL=""),
+            command, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env=env,
         )  # fmt: skip
         self.readers = [
             threading.Thread(target=read, daemon=True) for read in (self._read, self._complain)
         ]
         for reader in self.readers:
             reader.start()
+
+    def start(self):
+        """Waits until it is ready."""
         self._wait(lambda: self.hello is not None, "it says what it can")
 
     def _read(self):
@@ -247,7 +259,7 @@ class Agent:
                 said = None
             with self.changed:
                 if not isinstance(said, dict):
-                    self.errors.append("no JSON object on stdout: %r" % line)
+                    self.errors.append("no JSON object on stdout: %r" % line[:1000])
                 elif "agent" in said:
                     self.hello = said
                 elif "event" in said:
@@ -323,14 +335,20 @@ class Agent:
         self.child.stderr.close()
 
 
-# --- servers ---------------------------------------------------------------------------------------
+# --- servers -------------------------------------------------------------------------------------
 
 
 class Daemon:
     """counterd on the default ports of one host of the story; it can end and start again."""
 
     def __init__(self, host, options):
-        self.options = {"counter.threads": "1", "jobs.enable": "true", "admin.port": "0"}
+        self.options = {
+            "counter.threads": "1",
+            "jobs.enable": "true",
+            "admin.port": str(servers.ADMIN_PORT),
+        }
+        self.options.update({"admin.listen": host, "admin.token": TOKEN})
+        self.host = host
         for protocol, port in (("poolcounter", "text"), ("counter", "binary"), ("jobs", "jobs")):
             self.options[protocol + ".port"] = str(PORTS[port])
             self.options[protocol + ".listen"] = host
@@ -363,11 +381,19 @@ class Daemon:
         elif deed == "drain":
             self.signal(signal.SIGTERM)
             self.process.wait_log("draining: no new acquires")
+        elif deed == "cut":
+            self.cut()
         elif deed == "upgrade":
             self.signal(signal.SIGUSR1)
             self.process.wait_log("has taken over")
         else:
             raise Failure("the daemon can't %r" % deed)
+
+    def cut(self):
+        """Closes all connections, as an operator does."""
+        admin, path = (self.host, servers.ADMIN_PORT), "/api/v1/connections"
+        for one in http_client.get(admin, path)["connections"]:
+            http_client.ask(admin, "POST", "%s/%s/kill" % (path, one["connection"]), TOKEN)
 
     def connections(self, address):
         return sum(state == "ESTABLISHED" for state, _ in servers._sockets([address]))
@@ -437,44 +463,62 @@ def peers_sockets(pid, address):
     return found
 
 
-# --- a story that is played ------------------------------------------------------------------------
+# --- a story that is played ----------------------------------------------------------------------
 
 
 class Play:
     """One story with one agent: its servers, its agents, its handles, what it has bound."""
 
-    def __init__(self, story, language, agents_folder, hosts, certs):
-        self.story, self.language, self.folder = story, language, agents_folder
+    def __init__(self, story, language, agents_folder, hosts, certs, spare):
+        self.story, self.language, self.folder, self.spare = story, language, agents_folder, spare
         self.hosts = hosts[: story.get("servers", 1)]
         self.certs = certs
         self.servers, self.agents, self.links = [], {}, {}
         self.handles, self.opens, self.all_agents = {}, [], []
-        self.step = None
+        self.step, self.passed, self.memory = None, False, 0
+        # Nothing in it is about the process of the agent, which may have played other stories.
+        calls, kinds = {"fork", "worker", "drop", "close", "scope"}, {
+            "in",
+            "signal",
+            "memory",
+            "sockets",
+            "later",
+        }
+        self.is_plain = (
+            story["with"] == "fake"
+            and not story.get("env")
+            and not any(kinds & set(step) or step.get("do") in calls for step in story["steps"])
+        )
         self.dir = tempfile.mkdtemp(prefix="story-")
         self.bound = {"dir": self.dir}
         for i, host in enumerate(self.hosts):
             self.bound["host%s" % (i or "")] = host
             self.bound["name%d" % i] = next(
-                name for name in ("n%d" % n for n in range(1000))
-                if min(self.hosts, key=lambda h, n=name: hashlib.md5((h + n).encode()).hexdigest()) == host
-            )  # fmt: skip
+                name for name in ("n%d" % n for n in range(1000)) if self.first_server(name) == host
+            )
+
+    def first_server(self, name):
+        return min(self.hosts, key=lambda host: hashlib.md5((host + name).encode()).hexdigest())
 
     def play(self):
-        """None if all went as wanted; "-: reason" if the agent lacks an ability; else what failed."""
+        """None if all went well; "-: reason" if the agent lacks an ability; else what failed."""
         try:
-            lacks = [need for need in self.story.get("needs", []) if need not in self.agent().can]
+            lacks = self.lacks()
             if lacks:
-                return "-: the agent can't " + ", ".join(lacks)
+                return "-: " + lacks
             self.start_servers()
+            if "memory" in json.dumps(self.story["steps"]):
+                fake_server.reset_peak(self.agent().child.pid)
+                self.memory = fake_server.peak(self.agent().child.pid)
             if self.story.get("open", True):
                 self._do({"do": "open"})
             for number, step in enumerate(self.story["steps"], 1):
                 self.step = (number, step)
                 self.take(step)
-            self.step = None
             for server in self.servers:
                 if self.story["with"] == "fake" and server.problems():
                     raise Failure("the fake server: " + "; ".join(server.problems()))
+            self.step, self.passed = None, True
             return None
         except (Failure, AssertionError, OSError) as e:
             return self.told(str(e) or repr(e))
@@ -482,6 +526,17 @@ class Play:
             return self.told(traceback.format_exc())
         finally:
             self.end()
+
+    def lacks(self):
+        """What keeps the agent from playing it. "!X" needs an agent that is not X, or can't X."""
+        hello = self.agent().hello
+        has = {self.language, *hello.get("can", [])}
+        for need in self.story.get("needs", []):
+            if need.startswith("!") and need[1:] in has:
+                return "not for one that is or can: " + need[1:]
+            if not need.startswith("!") and need not in has:
+                return "it can't " + need
+        return None
 
     def told(self, what):
         lines = ["story: %s (%s)" % (self.story["story"], self.story["file"])]
@@ -502,8 +557,9 @@ class Play:
                 lines += ["the daemon's log:"] + [
                     "  " + line for line in server.process.log.splitlines()[-4:]
                 ]
-        lines.append("again: %s --agent %s -k %s" % (
-            os.path.relpath(os.path.join(HERE, "stories.py")), self.language, shlex.quote(self.story["story"])))  # fmt: skip
+        sentence = self.story["story"].partition(" [")[0]
+        again = ("clients/stories.py", "--agent", self.language, "-k", sentence)
+        lines.append("again: " + shlex.join(again))
         return "\n".join(lines)
 
     def start_servers(self):
@@ -516,15 +572,17 @@ class Play:
         given = self.story.get("daemon", {})
         for i, host in enumerate(self.hosts):
             if self.story["with"] == "fake":
-                import fake_server
-
                 self.servers.append(fake_server.FakeServer(host, dict(PORTS)))
             else:
                 options = given[i] if isinstance(given, list) else given
                 self.servers.append(Daemon(host, filled(options, self.bound)))
 
     def end(self):
+        first = self.agents.get("")
         for agent in self.all_agents:
+            if agent is first and self.passed and self.is_plain and agent.child.poll() is None:
+                self.spare.put(agent)  # the next story saves its start
+                continue
             if self.step and agent.child.poll() is None:
                 agent.child.kill()
             agent.close()
@@ -534,15 +592,22 @@ class Play:
             server.close()
         shutil.rmtree(self.dir, ignore_errors=True)
 
-    def new_agent(self):
-        program = AGENTS[self.language]
-        agent = Agent(program[:-1] + [os.path.join(self.folder, program[-1])], self.dir)
+    def new_agent(self, spare=None):
+        try:
+            agent = (spare or queue.SimpleQueue()).get_nowait()
+            agent.events, agent.errors = [], []
+        except queue.Empty:
+            command = AGENTS[self.language]
+            command = command[:-1] + [os.path.join(self.folder, command[-1])]
+            env = {k: v for k, v in os.environ.items() if k != "COUNTER_URL"}
+            agent = Agent(command, dict(env, **filled(self.story.get("env", {}), self.bound)))
         self.all_agents.append(agent)
+        agent.start()
         return agent
 
     def agent(self, name=""):
         if name not in self.agents:
-            self.agents[name] = self.new_agent()
+            self.agents[name] = self.new_agent(self.spare if self.is_plain and not name else None)
             if name:
                 self.replay_opens(self.agents[name])
         return self.agents[name]
@@ -568,7 +633,7 @@ class Play:
         raise Failure("no such step")
 
     def compare(self, want, got):
-        want = filled_want(want, self.bound)
+        want = filled(want, self.bound, True)
         said = differs(want, got, self.bound, "it")
         if said:
             raise Failure(
@@ -646,7 +711,7 @@ class Play:
         agent = self.agent_of(step)
         if step["event"] not in ("inside", "run", "ran"):
             want.pop("of", None)  # events of the library itself name no handle
-        agent.event(filled_want(want, self.bound), self.bound)
+        agent.event(filled(want, self.bound, True), self.bound)
 
     def _no_event(self, step):
         want = dict(
@@ -655,7 +720,7 @@ class Play:
         for agent in self.all_agents:
             for said, is_awaited in list(agent.events):
                 if not is_awaited and matches(
-                    filled_want(want, self.bound), said, dict(self.bound)
+                    filled(want, self.bound, True), said, dict(self.bound)
                 ):
                     raise Failure("there was one: %s" % said)
 
@@ -677,7 +742,7 @@ class Play:
     def until(self, want, ask, what):
         """Asks until the answer is as wanted, for DEADLINE at most."""
         until = time.monotonic() + DEADLINE
-        want = filled_want(want, self.bound)
+        want = filled(want, self.bound, True)
         while True:
             got = ask()
             if matches(want, got, self.bound):
@@ -742,8 +807,10 @@ class Play:
 
     def _sockets(self, step):
         names = {
-            "nodelay": (socket.IPPROTO_TCP, socket.TCP_NODELAY), "keepalive": (socket.SOL_SOCKET, socket.SO_KEEPALIVE),
-            "idle": (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE), "interval": (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL),
+            "nodelay": (socket.IPPROTO_TCP, socket.TCP_NODELAY),
+            "keepalive": (socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+            "idle": (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
+            "interval": (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL),
             "count": (socket.IPPROTO_TCP, socket.TCP_KEEPCNT),
             "user_timeout": (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT),
         }  # fmt: skip
@@ -755,6 +822,16 @@ class Play:
                 got = {name: copy.getsockopt(*option) for name, option in names.items()}
             got.update(nodelay=int(bool(got["nodelay"])), cloexec=bool(flags & os.O_CLOEXEC))
             self.compare(step["sockets"], got)
+
+    def _memory(self, step):
+        used = fake_server.peak(self.agent().child.pid) - self.memory
+        if used > step["memory"] << 20:
+            raise Failure("the agent used %.1f MiB more than before the story" % (used / (1 << 20)))
+
+    def _cut(self, step):
+        self.server(step).cut(
+            {"text": "poolcounter", "binary": "counter", "jobs": "jobs"}[step["cut"]]
+        )
 
     def _write(self, step):
         with open(os.path.join(self.dir, step["write"]), "w", encoding="utf-8") as f:
@@ -776,7 +853,10 @@ class JobLines(wire.JobClient):
 
 
 class BinaryLines(wire.BinaryClient):
-    """Requests as words: get NAME, acquire NAME UNITS LIMIT, release NAME UNITS; answers: status and number."""
+    """
+    Requests as words: get NAME, acquire NAME UNITS LIMIT, release NAME UNITS. An answer is a status
+    and a number.
+    """
 
     def say(self, line):
         verb, name, *numbers = line.split(" ")
@@ -793,7 +873,7 @@ class BinaryLines(wire.BinaryClient):
         return "%02x %d" % (status, int.from_bytes(body, "big") if len(body) == 4 else 0)
 
 
-# --- runs ------------------------------------------------------------------------------------------
+# --- runs ----------------------------------------------------------------------------------------
 
 
 def results_path(language):
@@ -804,10 +884,10 @@ def results_path(language):
 def run(language, stories, agents_folder, on_result):
     """
     Plays the stories with an agent, several side by side, and calls `on_result(story, result)` in
-    their order. A result is None, "-: reason", or what failed.
+    their order. A result is None, "-: reason", or what failed first of a story's variants.
     """
     net = "127.%d.%d." % (100 + (os.getpid() >> 8) % 128, os.getpid() % 256)
-    slots = queue.SimpleQueue()
+    slots, spare = queue.SimpleQueue(), queue.SimpleQueue()
     hosts = [[net + str(slot * 4 + i + 1) for i in range(3)] for slot in range(SIDE_BY_SIDE)]
     for slot in hosts:
         slots.put(slot)
@@ -816,13 +896,21 @@ def run(language, stories, agents_folder, on_result):
     def play(story):
         slot = slots.get()
         try:
-            return Play(story, language, agents_folder, slot, certs).play()
+            return Play(story, language, agents_folder, slot, certs, spare).play()
         finally:
             slots.put(slot)
 
     with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        for story, result in zip(stories, pool.map(play, stories)):
-            on_result(story, result)
+        played = [
+            (story, [pool.submit(play, variant) for variant in variants.variants(story)])
+            for story in stories
+        ]
+        for story, plays in played:
+            results = [one.result() for one in plays]
+            failed = [result for result in results if result and result[0] != "-"]
+            on_result(story, failed[0] if failed else results[0])
+    while not spare.empty():
+        spare.get().close()
     certs.close()
 
 
