@@ -201,9 +201,9 @@ def matches(want, got, bound):
 
 def filled(value, bound, is_wanted=False):
     """
-    `value` with ${name} in its strings replaced by what is bound, ${x*9} by nine x, {"repeat": [V, 9]}
-    by a list of nine V (text: joined), {"+": {...}} by its entries; strings $name too, unless it is
-    what is wanted: there they are bound or compared later.
+    `value` with ${name} in its strings replaced by what is bound, ${x*9} by nine x, and
+    {"repeat": [V, 9]} by a list of nine V (text: joined), {"+": {...}} by its entries; strings $name
+    too, unless it is what is wanted: there they are bound or compared later.
     """
 
     def text_of(match):
