@@ -221,7 +221,8 @@ def filled(value, bound, is_wanted=False):
         return one * times if isinstance(one, str) else [one] * times
     if isinstance(value, dict):
         found = {k: filled(v, bound, is_wanted) for k, v in value.items()}
-        return {**found, **found.pop("+", {})}
+        more = found.pop("+", {})
+        return {**found, **more}
     return value
 
 
@@ -376,6 +377,7 @@ class Daemon:
             self.start()
         elif deed == "freeze":
             self.signal(signal.SIGSTOP)
+            wire.poll(self.is_frozen, "the daemon stands still")
         elif deed == "thaw":
             self.signal(signal.SIGCONT)
         elif deed == "drain":
@@ -388,6 +390,13 @@ class Daemon:
             self.process.wait_log("has taken over")
         else:
             raise Failure("the daemon can't %r" % deed)
+
+    def is_frozen(self):
+        states = []
+        for task in os.listdir("/proc/%d/task" % self.process.pid):
+            with open("/proc/%d/task/%s/stat" % (self.process.pid, task), encoding="ascii") as f:
+                states.append(f.read().rpartition(")")[2].split()[0])
+        return set(states) == {"T"}
 
     def cut(self):
         """Closes all connections, as an operator does."""
