@@ -64,16 +64,16 @@ check-quick:
 long_tests = t/system/test_cluster.py t/system/test_cluster_basics.py t/system/test_cluster_audit.py t/system/test_vanished.py t/browser/test_page.py t/unit/engine/model_test t/unit/jobs/store_test \
 	t/system/test_sidebyside.py t/scenario/run.py t/campaigns/simulate/test_simulate.py bench/counts/test_counts.py \
 	t/system/test_upgrade.py t/system/test_storm.py t/system/test_process.py t/system/test_completion.py \
-	t/system/test_counterctl_top.py t/system/test_reload.py
-# They test Redis, models and the tests' own tools: a sanitizer shows nothing.
+	t/system/test_counterctl_top.py t/system/test_reload.py $(library_tests)
+# They test Redis, models, client libraries and the tests' own tools: a sanitizer shows nothing.
 without_programs = t/system/test_cluster_scripts.py t/system/test_cluster_sessions.py t/system/test_cluster_world.py \
 	t/campaigns/cluster/test_engine.py t/campaigns/model/test_model.py t/campaigns/model/test_cluster_model.py \
-	t/campaigns/pools/test_planted.py
+	t/campaigns/pools/test_planted.py $(library_tests)
 .PHONY: check-all check-sanitized
 check-all:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(long_tests) $(filter-out $(long_tests),$(TESTS))'
 check-sanitized:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(long_tests) $(filter-out $(long_tests) $(without_programs),$(TESTS))'
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(filter-out $(without_programs),$(long_tests) $(filter-out $(long_tests),$(TESTS)))'
 
 # Programs of one thread, and other servers, show nothing under TSan that they do not show under ASan.
 single_threaded = $(filter t/unit/proto/% fuzz/%,$(TESTS)) \

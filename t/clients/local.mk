@@ -1,3 +1,14 @@
+# The client libraries. They test no code of the daemon, so one build is enough (without_programs in t/local.mk).
+library_tests = \
+	t/clients/test_stories_python.py \
+	t/clients/test_stories_aio.py \
+	t/clients/test_stories_php.py \
+	t/clients/test_client_python.py \
+	t/clients/test_client_php.py \
+	t/clients/test_mediawiki.py
+TESTS += $(library_tests)
+EXTRA_DIST += $(library_tests)
+
 # Clients of beanstalkd, for system/test_jobs_clients.py.
 EXTRA_DIST += \
 	t/clients/README.md \
