@@ -27,7 +27,7 @@ VARIES = (
 def examples():
     """Title, commands and output of each example."""
     with open(os.path.join(TOP, "README.md"), encoding="utf-8") as f:
-        text = f.read().split("## Seven things to try", 1)[1].split("\n## ", 1)[0]
+        text = f.read().split("## Eight things to try", 1)[1].split("\n## ", 1)[0]
     for part in text.split("\n**")[1:]:
         commands, printed = part.split("\nprints\n")
         yield part.split("**")[0], *("".join(re.findall(r"^    (.*\n)", of, re.M)) for of in (commands, printed))
@@ -49,7 +49,7 @@ def programs(tmp_path):
     if not shutil.which("dpkg-query"):
         pytest.skip("only dpkg knows which package has which program")
     asked = [*packages("build_packages"), *packages("example_packages")]
-    shown = query("-W", "-f", "${Package} ${Essential} ${Depends}\n")
+    shown = query("-W", "-f", "${Package} ${Essential} ${Pre-Depends} ${Depends}\n")
     depends = {line.split()[0]: line.split(" ", 2) for line in shown.splitlines()}
     if any(name not in depends for name in packages("example_packages")):
         pytest.skip("not everything is installed by packages")
@@ -78,7 +78,8 @@ def test_what_the_examples_print(tmp_path, programs):
     (tmp_path / "build").mkdir()
     for name in ("counterd", "counterctl"):
         (tmp_path / "build" / name).symlink_to(os.environ[name.upper()])
-    (tmp_path / "conf").symlink_to(os.path.join(TOP, "conf"))
+    for name in ("clients", "conf"):
+        (tmp_path / name).symlink_to(os.path.join(TOP, name))
     with open(os.path.join(TOP, "dev"), encoding="utf-8") as f:
         run = re.search(r'^ +exec build/counterd (.*) "\$@"$', f.read(), re.M).group(1)
     daemon = servers.Counterd(
@@ -91,7 +92,7 @@ def test_what_the_examples_print(tmp_path, programs):
         env[name] = os.environ.get(name, "")
     try:
         found = list(examples())
-        assert len(found) == 7
+        assert len(found) == 8
         for title, commands, printed in found:
             # It reads the block as it would from a terminal, so what reads its standard input takes some of it.
             said = subprocess.run(
