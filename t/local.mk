@@ -49,6 +49,7 @@ include t/browser/local.mk
 include t/clients/local.mk
 include t/campaigns/history/local.mk
 include t/campaigns/pools/local.mk
+include t/campaigns/clients/local.mk
 include t/campaigns/jobs/local.mk
 include t/campaigns/cluster/local.mk
 include t/campaigns/cluster/simulate.mk
@@ -64,11 +65,12 @@ check-quick:
 long_tests = t/system/test_cluster.py t/system/test_cluster_basics.py t/system/test_cluster_audit.py t/system/test_vanished.py t/browser/test_page.py t/unit/engine/model_test t/unit/jobs/store_test \
 	t/system/test_sidebyside.py t/scenario/run.py t/campaigns/simulate/test_simulate.py bench/counts/test_counts.py \
 	t/system/test_upgrade.py t/system/test_storm.py t/system/test_process.py t/system/test_completion.py \
-	t/system/test_counterctl_top.py t/system/test_reload.py $(library_tests)
+	t/system/test_counterctl_top.py t/system/test_reload.py $(library_tests) \
+	t/campaigns/clients/test_clients_storm.py
 # They test Redis, models, client libraries and the tests' own tools: a sanitizer shows nothing.
 without_programs = t/system/test_cluster_scripts.py t/system/test_cluster_sessions.py t/system/test_cluster_world.py \
 	t/campaigns/cluster/test_engine.py t/campaigns/model/test_model.py t/campaigns/model/test_cluster_model.py \
-	t/campaigns/pools/test_planted.py $(library_tests)
+	t/campaigns/pools/test_planted.py t/campaigns/clients/test_clients_storm.py $(library_tests)
 .PHONY: check-all check-sanitized
 check-all:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(long_tests) $(filter-out $(long_tests),$(TESTS))'
