@@ -91,7 +91,7 @@ fails(Exception\ServerException::class, fn() => $producer->statsTube('nowhere'),
 $tube = $producer->statsTube('php');
 same((string) $tube->name, 'php', 'the name'); // pheanstalk would leave quotes
 same((int) $tube['current-jobs-ready'], 2, 'ready jobs');
-same((int) $tube['current-using'], 1, 'who uses it');
+same((int) $tube['current-using'], 1, 'clients that use it');
 same((int) $tube['current-watching'], 1, 'who watches it');
 
 // Ends.
