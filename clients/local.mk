@@ -1,20 +1,50 @@
 # Libraries for programs. make leaves them alone: pip, composer and the Debian packages install them.
 dist_noinst_SCRIPTS += clients/stories.py
 EXTRA_DIST += \
+	clients/mediawiki/README.md \
+	clients/mediawiki/composer.json \
 	clients/mediawiki/extension.json \
 	clients/mediawiki/maintenance/runCounterdJobs.php \
 	clients/mediawiki/src/Clients.php \
 	clients/mediawiki/src/JobQueue.php \
 	clients/mediawiki/src/PoolCounter.php \
-	clients/mediawiki/src/aliases.php \
+	clients/mediawiki/src/Setup.php \
+	clients/php \
+	clients/php/agent.php \
 	clients/php/autoload.php \
 	clients/php/composer.json \
 	clients/php/errors.php \
+	clients/php/src/Bury.php \
+	clients/php/src/Client.php \
 	clients/php/src/Connection.php \
+	clients/php/src/Connections.php \
+	clients/php/src/Event.php \
+	clients/php/src/Hold.php \
+	clients/php/src/Job.php \
+	clients/php/src/JobView.php \
+	clients/php/src/Lock.php \
+	clients/php/src/Member.php \
+	clients/php/src/NewJob.php \
 	clients/php/src/Options.php \
+	clients/php/src/Put.php \
+	clients/php/src/Retry.php \
+	clients/php/src/Taken.php \
 	clients/php/src/Text.php \
+	clients/php/src/Units.php \
+	clients/php/src/Wire.php \
+	clients/php/src/Worker.php \
 	clients/python/README.md \
+	clients/python/agent_aio.py \
+	clients/python/agent_sync.py \
+	clients/python/counterd/__init__.py \
+	clients/python/counterd/_core.py \
+	clients/python/counterd/_errors.py \
+	clients/python/counterd/_options.py \
+	clients/python/counterd/_sync.py \
+	clients/python/counterd/_wire.py \
 	clients/python/counterd/aio.py \
+	clients/python/counterd/py.typed \
+	clients/python/counterd/worker.py \
 	clients/python/examples/lock.py \
 	clients/python/examples/member.py \
 	clients/python/examples/put.py \
@@ -22,5 +52,22 @@ EXTRA_DIST += \
 	clients/python/examples/worker.py \
 	clients/python/pyproject.toml \
 	clients/stories/README.md \
+	clients/stories/calls.json \
+	clients/stories/connections.json \
+	clients/stories/errors.json \
+	clients/stories/events.json \
+	clients/stories/fake_bounds.json \
+	clients/stories/fake_connections.json \
+	clients/stories/fake_errors.json \
+	clients/stories/fake_retries.json \
 	clients/stories/fake_server.py \
-	clients/stories/variants.py
+	clients/stories/fake_time.json \
+	clients/stories/fake_versions.json \
+	clients/stories/fake_workers.json \
+	clients/stories/loss.json \
+	clients/stories/make_servers.php \
+	clients/stories/servers.json \
+	clients/stories/several_servers.json \
+	clients/stories/time.json \
+	clients/stories/variants.py \
+	clients/stories/workers.json

@@ -7,7 +7,15 @@ library_tests = \
 	t/clients/test_client_php.py \
 	t/clients/test_mediawiki.py
 TESTS += $(library_tests)
-EXTRA_DIST += $(library_tests)
+EXTRA_DIST += $(library_tests) \
+	t/clients/mediawiki/LocalSettings.php \
+	t/clients/mediawiki/RecordedJob.php \
+	t/clients/mediawiki/RecordedPool.php \
+	t/clients/mediawiki/cases.php \
+	t/clients/mediawiki/names.php \
+	t/clients/mediawiki/push.php \
+	t/clients/mediawiki/renders.php \
+	t/clients/mediawiki/unpack
 
 # Clients of beanstalkd, for system/test_jobs_clients.py.
 EXTRA_DIST += \
