@@ -13,6 +13,8 @@ EXTRA_DIST += \
 	clients/php/agent.php \
 	clients/php/autoload.php \
 	clients/php/composer.json \
+	clients/php/d.100 \
+	clients/php/d.400 \
 	clients/php/errors.php \
 	clients/php/src/Bury.php \
 	clients/php/src/Client.php \
@@ -36,6 +38,7 @@ EXTRA_DIST += \
 	clients/python/README.md \
 	clients/python/agent_aio.py \
 	clients/python/agent_sync.py \
+	clients/python/agent_words.py \
 	clients/python/counterd/__init__.py \
 	clients/python/counterd/_core.py \
 	clients/python/counterd/_errors.py \
