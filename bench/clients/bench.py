@@ -1,0 +1,230 @@
+"""
+./dev bench clients: what a call of the client libraries for Python and PHP costs the program that makes
+it, beside a bare socket with the same bytes and beside other clients. Writes bench/CLIENTS.md.
+
+Each subject is a process that stays. A round has each make so many calls, one subject after the other,
+every second round in reverse order. Ratios are taken within a round.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.normpath(os.path.join(HERE, "..", ".."))
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(TOP, "t", "system"))
+
+import servers
+import wire
+
+PYTHON, PHP = ["/usr/bin/python3", "-B", os.path.join(HERE, "calls.py")], ["php", os.path.join(HERE, "calls.php")]
+SUBJECTS = {  # command, calls, what it is
+    "bare": (PYTHON, ("lock", "put", "claim"), "Python, bare socket"),
+    "sync": (PYTHON, ("lock", "put", "claim"), "Python, `counterd`"),
+    "redis": (PYTHON, ("lock",), "Python, redis-py with a semaphore in Lua"),
+    "bare-aio": (PYTHON, ("lock", "put", "claim"), "asyncio, bare streams"),
+    "aio": (PYTHON, ("lock", "put", "claim"), "asyncio, `counterd.aio`"),
+    "redis-aio": (PYTHON, ("lock",), "asyncio, redis-py with a semaphore in Lua"),
+    "bare-php": (PHP, ("lock", "put", "claim"), "PHP, bare stream"),
+    "php": (PHP, ("lock", "put", "claim"), "PHP, `Counterd`"),
+    "pheanstalk": (PHP, ("put", "claim"), "PHP, pheanstalk"),
+}
+CALLS = {"lock": "lock and release", "put": "put of 100 bytes", "claim": "claim and ack"}
+GOALS = [  # subject, beside, at most
+    ("sync", "bare", 1.3),
+    ("sync", "redis", 1.1),
+    ("aio", "bare-aio", 1.3),
+    ("aio", "redis-aio", 1.1),
+    ("php", "bare-php", 1.3),
+    ("php", "pheanstalk", 1.1),
+]
+
+
+class Subject:
+    def __init__(self, name, arguments, env):
+        self.name, (command, self.calls, self.title) = name, SUBJECTS[name]
+        self.child = subprocess.Popen(command + [name] + arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      env=env, text=True, preexec_fn=lambda: on_core(0))  # fmt: skip
+        self.answer()
+
+    def answer(self):
+        line = self.child.stdout.readline()
+        if not line:
+            raise SystemExit("bench clients: %s ended with %s" % (self.name, self.child.wait()))
+        return json.loads(line)
+
+    def run(self, call, count, tube):
+        """Microseconds of time and of processor for a call."""
+        self.child.stdin.write("%s %d %s\n" % (call, count, tube))
+        self.child.stdin.flush()
+        got = self.answer()
+        return got["seconds"] / count * 1e6, got["cpu"] / count * 1e6
+
+    def end(self):
+        self.child.stdin.close()
+        try:
+            self.child.wait(10)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+
+
+def on_core(number):
+    """Programs that make calls have one processor, servers the other, where there are two."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) > 1:
+        os.sched_setaffinity(0, {cores[number]})
+
+
+def fill(daemon, tube, count):
+    """Puts so many jobs."""
+    record = b"1024 0 60 100\r\n" + b"x" * 100 + b"\r\n"
+    with daemon.job_client() as client:
+        while count:
+            part = min(count, 1000)
+            client.send(b"put-batch %s %d %d\r\n%s\r\n" % (tube.encode(), part, part * len(record), record * part))
+            line, _ = client.job()
+            if not line.startswith("OK "):
+                raise SystemExit("bench clients: put-batch: " + line)
+            count -= part
+
+
+def measure(daemon, subjects, calls, rounds, count):
+    """Pairs of time and processor of each round, by call and subject."""
+    results = {}
+    for call in calls:
+        able = [subject for subject in subjects if call in subject.calls]
+        for number in range(-1, rounds):  # the first is to warm up
+            made = count // 5 if number < 0 else count
+            for subject in able if number % 2 else reversed(able):
+                tube = "bench-" + subject.name
+                if call == "claim":
+                    fill(daemon, tube, made)
+                pair = subject.run(call, made, tube)
+                if call == "put":
+                    with daemon.job_client() as client:
+                        client.ask("clear %s ready" % tube)
+                if number >= 0:
+                    results.setdefault((call, subject.name), []).append(pair)
+        print("%s: measured" % CALLS[call], file=sys.stderr, flush=True)
+    return results
+
+
+def spread(values):
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return "%.1f (%.1f to %.1f)" % (middle, low, high)
+
+
+def ratios(results, call, subject, other, which):
+    pairs = zip(results[call, subject], results[call, other])
+    return [a[which] / b[which] for a, b in pairs]
+
+
+def report(results, rounds, count, loads):
+    lines = [
+        "# What a call of a client library costs",
+        "",
+        "`./dev bench clients` writes this. Time and processor time (user and system) of the program that makes the",
+        "calls, in microseconds a call: medians and quartiles of %d rounds of %d calls each. A lock with its release, and"
+        % (rounds, count),
+        "a claim with its ack, are two requests. The daemon keeps jobs in memory, all traffic is loopback, and the",
+        "calls and the servers have a processor each. The bare socket sends the same bytes, has a time limit of",
+        "10 s, and compares the answers; it checks no connection before use and knows no errors.",
+        "",
+    ]
+    for call, title in CALLS.items():
+        rows = [name for name in SUBJECTS if (call, name) in results]
+        if not rows:
+            continue
+        lines += ["## " + title[0].upper() + title[1:], "", "| client | time | processor |", "| --- | --- | --- |"]
+        for name in rows:
+            time_, cpu = zip(*results[call, name])
+            lines.append("| %s | %s | %s |" % (SUBJECTS[name][2], spread(time_), spread(cpu)))
+        lines.append("")
+    lines += ["## Ratios", "", "Medians and quartiles of the ratios of each round.", ""]
+    lines += ["| call | of | beside | goal | time | processor | met |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    missed = 0
+    for call, title in CALLS.items():
+        for subject, other, goal in GOALS:
+            if (call, subject) not in results or (call, other) not in results:
+                continue
+            both = [ratios(results, call, subject, other, which) for which in (0, 1)]
+            met = ["yes" if statistics.median(values) <= goal else "no" for values in both]
+            missed += met != ["yes", "yes"]
+            said = met[0] if met[0] == met[1] else "time: %s; processor: %s" % tuple(met)
+            cells = [re.sub(r"[\d.]+", lambda m: m[0], "%.2f (%.2f to %.2f)" % ordered(values)) for values in both]
+            lines.append("| %s | %s | %s | %.1f | %s | %s | %s |" % (
+                title, SUBJECTS[subject][2], SUBJECTS[other][2], goal, cells[0], cells[1], said))  # fmt: skip
+    lines += ["", "## The machine", "", machine(loads), ""]
+    return "\n".join(lines), missed
+
+
+def ordered(values):
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return middle, low, high
+
+
+def machine(loads):
+    with open("/proc/cpuinfo") as f:
+        model = re.search(r"model name\s*: (.*)", f.read())
+    versions = []
+    for name in ("redis-server", "python3-redis", "php-cli", "php-pda-pheanstalk"):
+        said = subprocess.run(["dpkg-query", "-W", "-f=${Version}", name], capture_output=True, text=True)
+        versions.append("%s %s" % (name, said.stdout or "?"))
+    return "%s, %d processors; Linux %s; Python %s; %s. Load average before and after: %.1f, %.1f." % (
+        model.group(1) if model else "?", os.cpu_count(), platform.release(), platform.python_version(),
+        ", ".join(versions), *loads)  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev bench clients", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--count", type=int, default=2000, help="calls of a subject in a round")
+    parser.add_argument("--only", nargs="+", choices=list(SUBJECTS), default=list(SUBJECTS))
+    parser.add_argument("--calls", nargs="+", choices=list(CALLS), default=list(CALLS))
+    parser.add_argument("--out", default=os.path.join(HERE, "..", "CLIENTS.md"), help="'-': print it")
+    options = parser.parse_args()
+    env = dict(os.environ)
+    env.pop("COUNTER_URL", None)
+    env["PYTHONPATH"] = env.get("COUNTERD_PYTHON") or os.path.join(TOP, "clients", "python")
+    env.setdefault("COUNTERD_PHP", os.path.join(TOP, "clients", "php"))
+    loads, subjects, redis, daemon = [os.getloadavg()[0]], [], None, None
+    try:
+        daemon = servers.Counterd("counter.threads=1", "jobs.enable=true", "jobs.port=0", preexec=lambda: on_core(1))
+        port = servers.free_port()
+        redis = servers.Process([shutil.which("redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--save", "",
+                                 "--appendonly", "no"], preexec=lambda: on_core(1))  # fmt: skip
+        servers.wait_listening(redis, ("127.0.0.1", port))
+        ports = [str(daemon.text[1]), str(daemon.jobs[1]), str(port)]
+        subjects = [Subject(name, ports, env) for name in options.only]
+        begin = time.monotonic()
+        results = measure(daemon, subjects, options.calls, options.rounds, options.count)
+        loads.append(os.getloadavg()[0])
+        text, missed = report(results, options.rounds, options.count, loads)
+    finally:
+        for subject in subjects:
+            subject.end()
+        for server in (redis, daemon):
+            if server:
+                server.kill()
+    if options.out == "-":
+        print(text)
+    else:
+        with open(options.out, "w") as f:
+            f.write(text)
+    print("bench clients: %.0f s, %d ratios above their goal" % (time.monotonic() - begin, missed), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (AssertionError, wire.Timeout) as e:
+        raise SystemExit("bench clients: %s" % e) from None
