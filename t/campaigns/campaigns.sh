@@ -108,6 +108,11 @@ torture_cluster() {
     make -s -C build t/system/clock_shift.so
     tortured cluster "$@"
 }
+torture_clients() {
+    need "${build_packages[@]}" python3 php-cli
+    build
+    COUNTERD=$PWD/build/counterd exec /usr/bin/python3 -B t/campaigns/clients/clients.py "$@"
+}
 soak() { tortured soak "$@"; }
 
 fuzz_harnesses=(text binary pools beanstalk options admin text-service binary-service job-service cluster

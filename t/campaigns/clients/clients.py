@@ -37,9 +37,12 @@ import servers
 import wire
 
 PYTHON, PHP = "/usr/bin/python3", "php"
+PYTHON_LIBRARY = os.environ.get("COUNTERD_PYTHON") or os.path.join(TOP, "clients", "python")
+PHP_LIBRARY = os.environ.get("COUNTERD_PHP") or os.path.join(TOP, "clients", "php")
 TUBES, LEASES = ["plain", "steady", "lease", "hold"], {"lease", "hold"}
 TTR = 5
 TIMES = "io_timeout=2&connect_timeout=1"  # of clients
+PUTS = 15  # jobs a second, for each worker
 FAULTS = 0.5  # a second, for each worker
 STOP = (6.0, 8.0)  # s that a worker is stopped, longer than a ttr
 KINDS = {
@@ -132,25 +135,26 @@ class Storm:
         worker_slots = [(kind, "%s-%d" % (kind, n)) for kind in kinds for n in range(workers)]
         producer_slots = [(kind, "puts-" + kind) for kind in ("python", "php") if kind in kinds or kind == "python"]
         self.proxy = proxy.Proxy([slot for _, slot in worker_slots + producer_slots], random.Random(seed + 1))
-        batches = self.jobs(jobs, workers)
+        batches = self.jobs(jobs)
         self.peers = [
             Peer(self, slot, KINDS[kind], {"tubes": TUBES, "concurrency": PLACES[kind], "ttr": TTR})
             for kind, slot in worker_slots
         ]
         self.producers = []
         for number, (kind, slot) in enumerate(producer_slots):
-            settings = {"ttr": TTR, "seed": seed, "pause": 0.15, "jobs": batches[number :: len(producer_slots)]}
+            pause = jobs / len(batches) * len(producer_slots) / (PUTS * len(worker_slots))
+            settings = {"ttr": TTR, "seed": seed, "pause": pause, "jobs": batches[number :: len(producer_slots)]}
             path = os.path.join(folder, slot + ".json")
             with open(path, "w") as f:
                 json.dump(settings, f)
             self.producers.append(Peer(self, slot, PRODUCERS[kind], {"file": path}))
         self.stillness = Stillness(self.proxy)
 
-    def jobs(self, count, workers):
+    def jobs(self, count):
         """What producers put: lists of rows (label, tube, plan, key), those of a batch together."""
         rng, batches, number = self.rng, [], 0
         while number < count:
-            rows, tube = [], rng.choice(TUBES)
+            rows, tube, keyed = [], rng.choice(TUBES), rng.random() < 0.5
             for _ in range(rng.choice((1, 1, 1, 1, 1, 1, 10))):
                 label = "job%d" % number
                 chance = rng.random()
@@ -159,7 +163,7 @@ class Storm:
                     plan = "long %.2f" % rng.uniform(0.3, 1.5 * TTR)
                 elif chance < 0.04:
                     plan = rng.choice(("raise", "retry", "bury"))
-                key = "key%d" % number if rng.random() < 0.4 else None
+                key = "key%d" % number if keyed else None
                 self.plans[label] = (plan, key)
                 rows.append((label, tube, plan, key))
                 number += 1
@@ -238,8 +242,12 @@ class Storm:
             self.kill_worker()
         elif chance < 0.18:
             self.stop_worker()
+        elif chance < 0.22:
+            self.proxy.cut_off(rng.choice(self.peers).slot, rng.uniform(*STOP))
         else:
-            self.proxy.cut(rng.choice(proxy.CUTS))
+            puts = rng.random() < 0.15
+            kinds = ("request dropped", "answer dropped") if puts else proxy.CUTS
+            self.proxy.cut(rng.choice(kinds), rng.choice(self.producers).slot if puts else None)
 
     # --- all
 
@@ -349,8 +357,7 @@ def storm(seed, jobs, workers, python=None, php=None, kinds=("python", "asyncio"
     with tempfile.TemporaryDirectory(prefix="clients-") as folder:
         return Storm(
             folder, seed, jobs, workers,
-            python or os.path.join(TOP, "clients", "python"), php or os.path.join(TOP, "clients", "php"),
-            kinds, deadline,
+            python or PYTHON_LIBRARY, php or PHP_LIBRARY, kinds, deadline,
         ).run()  # fmt: skip
 
 
@@ -384,4 +391,5 @@ def main():
 
 
 if __name__ == "__main__":
+    sys.modules["clients"] = sys.modules["__main__"]
     main()

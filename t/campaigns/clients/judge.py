@@ -197,8 +197,10 @@ class Judge:
                     else:
                         self.wrong("%s ran as job %d and %d, and was put %d times", label, first.id, second.id,
                                    len(self.puts[label]))  # fmt: skip
-                elif first.token != second.token:
-                    self.twice[self.reasons.get(second.token) or "none"] += 1
+                else:
+                    order = [n.token for n in self.reservations[first.id]]
+                    late = max(first.token, second.token, key=lambda token: order.index(token) if token in order else -1)
+                    self.twice[self.reasons.get(late) or "none"] += 1
 
     def nobody_goes_on_unknowing(self):
         """
@@ -224,13 +226,18 @@ class Judge:
                 self.worst = max(self.worst, run.looks[-1] - notes[at + 1].at)
 
     def nobody_is_told_for_nothing(self):
+        """A job is lost when a renewal said so, or when its ttr is over since it was last asked for."""
         for run in self.by_token.values():
-            if run.how != "lost":
+            first = next((n for n in self.reservations[run.id] if n.token == run.token), None)
+            if run.how != "lost" or first is None:
                 continue
             self.counts["handlers told of a loss"] += 1
-            first = next((n for n in self.reservations[run.id] if n.token == run.token), None)
-            if first and not self.fault(run.slot, first.link, first.at - self.ttr, run.end):
-                self.wrong("%r was told of a loss, and nothing had happened", run)
+            heard = [n for n in self.heard[run.id, run.token] if n.verb == "renew" and n.at <= run.end]
+            good = [n.asked_at for n in heard if n.answer == "TOUCHED" and n.passed] + [first.asked_at]
+            if any(n.answer == "NOT_FOUND" for n in heard) or run.end >= max(good) + self.ttr - SLACK:
+                continue
+            if not any(f.kind == "stall" and f.slot == run.slot and f.until > first.asked_at for f in self.faults):
+                self.wrong("%r was told of a loss after %.3f s, and nothing had said so", run, run.end - run.start)
 
     def leases_are_kept(self):
         """

@@ -18,7 +18,7 @@ CHUNK = 1 << 16
 VERBS = {"tube", "put-into", "put-batch", "claim", "ack", "nack", "renew", "bury", "stats-job", "list-jobs", "ready"}
 CUTS = ("reset", "half to client", "half to daemon", "request dropped", "answer dropped", "stall")
 
-Reserved = collections.namedtuple("Reserved", "at link id token tube tries label")
+Reserved = collections.namedtuple("Reserved", "at link id token tube tries label asked_at")
 Said = collections.namedtuple("Said", "at link verb id token")  # a request about a reservation
 Heard = collections.namedtuple("Heard", "at link verb id token answer asked_at passed")
 Put = collections.namedtuple("Put", "at link label key")
@@ -36,6 +36,7 @@ class Link:
         self.asked, self.answered = bytearray(), bytearray()  # what is not parsed yet
         self.waiting = collections.deque()  # requests without an answer
         self.holding = set()  # (id, token) that came over it, and were not given back
+        self.claimed_at = 0.0
         self.stalled_until = 0.0
         self.closes_at = None
         self.is_deaf = False  # no bytes go to the client any more
@@ -72,6 +73,7 @@ class Proxy(threading.Thread):
         self.lock = threading.Lock()
         self.commands = collections.deque()
         self.alive = set()
+        self.away = {}  # slots that nothing reaches, until when
         self.selector = selectors.DefaultSelector()
         self.ports, self.listeners = {}, {}
         for slot in slots:
@@ -114,6 +116,10 @@ class Proxy(threading.Thread):
     def cut(self, kind, slot=None):
         """Makes a fault of CUTS at some connection, of this slot if it is given."""
         self.call(self._cut, kind, slot)
+
+    def cut_off(self, slot, seconds):
+        """Ends all connections of a slot, and each new one at once, for so many seconds."""
+        self.call(self._cut_off, slot, seconds)
 
     def stop(self):
         self.call(self._stop)
@@ -204,12 +210,18 @@ class Proxy(threading.Thread):
             except OSError:
                 self._end(link, kind)
 
+    def _cut_off(self, slot, seconds):
+        self._fault("cut off", slot, None, time.monotonic() + seconds + 0.5)
+        self.away[slot] = time.monotonic() + seconds
+        for link in [link for link in self.alive if link.slot == slot]:
+            self._end(link, "cut off")
+
     def _accept(self, listener, slot):
         try:
             client = nonblocking(listener.accept()[0])
         except OSError:
             return
-        if self.target is None:
+        if self.target is None or time.monotonic() < self.away.get(slot, 0):
             close_hard(client)
             return
         link = Link(slot, len(self.links), client)
@@ -365,12 +377,14 @@ class Proxy(threading.Thread):
                 number, token = int(words[1]), int(words[3])
                 link.holding.add((number, token))
                 label = body.split(b" ", 1)[0].decode()
-                self.notes.append(Reserved(now, link, number, token, words[4], int(words[5]), label))
+                self.notes.append(Reserved(now, link, number, token, words[4], int(words[5]), label, link.claimed_at))
                 continue
             if not link.waiting:
                 self.wrong.append("%r: the daemon said %r, and nobody asked" % (link, line))
                 continue
             verb, number, token, asked_at = link.waiting.popleft()
+            if verb == "claim":
+                link.claimed_at = asked_at
             if verb in ("ack", "nack", "renew", "bury"):
                 self.notes.append(Heard(now, link, verb, number, token, words[0], asked_at, passed))
                 if verb != "renew" or words[0] == "NOT_FOUND":

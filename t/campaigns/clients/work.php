@@ -2,7 +2,7 @@
 
 /**
  * A worker or producer of the campaign, in PHP: `work.php ROLE URL FILE SETTINGS`. ROLE: work, produce.
- * The same as work.py; a long handler renews its job itself.
+ * The same as work.py; a long handler keeps its job itself.
  */
 
 declare(strict_types=1);
@@ -10,7 +10,6 @@ declare(strict_types=1);
 use Counterd\Bury;
 use Counterd\Client;
 use Counterd\Failed;
-use Counterd\Lost;
 use Counterd\NewJob;
 use Counterd\Retry;
 use Counterd\Worker;
@@ -36,26 +35,15 @@ function note(string $what, array $values = []): void
     fwrite($file, json_encode(['e' => $what, 't' => now()] + $values) . "\n");
 }
 
-$handler = function ($job) use ($settings): void {
+$handler = function ($job): void {
     $of = ['id' => $job->id, 'token' => $job->token];
     $words = explode(' ', $job->body);
     [$label, $plan] = $words;
     note('start', $of + ['tries' => $job->tries, 'tube' => $job->tube, 'label' => $label]);
     $looks = [];
     $until = now() + (float) ($words[2] ?? 0);
-    $renew = now() + $settings['ttr'] / 3;
     while (($at = now()) < $until) {
-        $lost = $job->isLost();
-        if (!$lost && $at >= $renew) {
-            $renew = $at + $settings['ttr'] / 3;
-            try {
-                $job->renew();
-            } catch (Lost) {
-                $lost = true;
-            } catch (Failed) {
-                $renew = $at + 0.2;
-            }
-        }
+        $lost = !$job->keep();
         if ($lost) {
             note('lost', $of + ['looks' => $looks]);
             return;
@@ -105,9 +93,7 @@ function produce(Client $client, array $settings): void
                 usleep(100000);
             }
         }
-        if (mt_rand() / mt_getrandmax() < $settings['pause']) {
-            usleep(50000);
-        }
+        usleep((int) (-log(mt_rand(1, 1000000) / 1e6) * $settings['pause'] * 1e6));
     }
     note('over');
 }

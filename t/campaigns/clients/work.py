@@ -137,8 +137,7 @@ def produce(url, notes, settings):
                     if e.sent and not all(row[3] for row in rows):
                         break  # it may be there, and without a key must not be put again
                     time.sleep(0.1)
-            if rng.random() < settings["pause"]:
-                time.sleep(0.05)
+            time.sleep(rng.expovariate(1 / settings["pause"]))
         notes.note("over")
 
 

@@ -1,0 +1,92 @@
+"""
+./dev torture clients --planted: copies of the libraries, each with one bug, and storms that must find it.
+"""
+
+import os
+import shutil
+import tempfile
+
+import clients
+
+# Name, whose workers run, file, text that is there once, text instead, what breaks.
+BUGS = [
+    ("put-again", "python", "counterd/_core.py",
+     "again=key is not None,\n            silent=key is not None,", "again=True,\n            silent=True,",
+     "a put without a key is sent again"),
+    ("loss-untold", "python", "counterd/_core.py",
+     'self._gone = True\n            self._core.tell("lost", self.server, self.tube)\n',
+     'self._core.tell("lost", self.server, self.tube)\n', "the handler of a lost job is not told"),
+    ("clock-ignored", "python", "counterd/worker.py",
+     "if sent >= ends:", "ends = max(ends, sent + 1)\n            if False:",
+     "a job stays good after its ttr, while no server answers"),
+    ("no-renewals", "python", "counterd/worker.py",
+     "if one.over is None and monotonic()", "if False and monotonic()", "long jobs are not renewed"),
+    ("ack-is-delete", "python", "counterd/_core.py",
+     'b"ack %d %d\\r\\n" % (self.id, self.token)', 'b"delete %d\\r\\n" % self.id', "a job is acked without its token"),
+    ("ack-first", "python", "counterd/worker.py",
+     "            self._handler(job)\n", "            await job._ack()\n            self._handler(job)\n",
+     "a job is acked before its handler runs"),
+    ("lost-reported", "python", "counterd/worker.py",
+     "            if job.lost:\n                return\n", "", "a lost job is acked"),
+    ("end-is-loss", "python", "counterd/_core.py",
+     "if link is own and link.ended():\n                raise EOFError",
+     'if link is own and link.ended():\n                raise Lost("its connection has ended")',
+     "a job is lost with its connection, also in tubes with leases"),
+    ("php-put-again", "php", "src/Client.php", "$hasKey ? 1 : 0", "1", "a put without a key is sent again"),
+    ("php-ack-first", "php", "src/Worker.php",
+     "            ($this->handler)($job);\n", "            $job->ack();\n            ($this->handler)($job);\n",
+     "a job is acked before its handler runs"),
+    ("php-loss-untold", "php", "src/Job.php",
+     "        } catch (Lost $error) {\n            $this->isLost = true;\n", "        } catch (Lost $error) {\n",
+     "the handler of a lost job is told by the clock only"),
+]  # fmt: skip
+SEEDS = 4
+JOBS = 700
+
+
+def planted(folder, bug):
+    """Copies of both libraries, one with the bug. Returns the paths; None if it does not apply."""
+    name, kind, path, old, new, _ = bug
+    paths = {"python": clients.PYTHON_LIBRARY, "php": clients.PHP_LIBRARY}
+    copy = os.path.join(folder, name)
+    shutil.copytree(paths[kind], copy, ignore=shutil.ignore_patterns("__pycache__"))
+    paths[kind] = copy
+    with open(os.path.join(copy, path)) as f:
+        text = f.read()
+    if text.count(old) != 1:
+        return None
+    with open(os.path.join(copy, path), "w") as f:
+        f.write(text.replace(old, new))
+    return paths
+
+
+def found_by(paths, kind, seed):
+    """What one storm says."""
+    kinds = [kind] if kind != "php" else ["php", "python"]
+    try:
+        return clients.storm(seed, JOBS, 4, paths["python"], paths["php"], kinds, deadline=120)[1]
+    except (clients.Found, clients.wire.Timeout) as e:
+        return [str(e)]
+
+
+def main(names, seed):
+    """Returns the exit status."""
+    missed = 0
+    for bug in BUGS:
+        if names and bug[0] not in names:
+            continue
+        with tempfile.TemporaryDirectory(prefix="planted-") as folder:
+            paths = planted(folder, bug)
+            if paths is None:
+                print("planted: %s: NOT APPLIED: %s has other text" % (bug[0], bug[2]), flush=True)
+                missed += 1
+                continue
+            for number in range(SEEDS):
+                found = found_by(paths, bug[1], seed + number)
+                if found:
+                    break
+        said = "found by storm %d: %s" % (number + 1, found[0][:300]) if found else "NOT FOUND"
+        missed += not found
+        print("planted: %s (%s): %s" % (bug[0], bug[5], said), flush=True)
+    print("planted: --seed %d: %d not found" % (seed, missed))
+    return 1 if missed else 0

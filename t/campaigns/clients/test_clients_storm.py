@@ -1,0 +1,35 @@
+"""Workers of the client libraries while things go wrong: the short form of ./dev torture clients."""
+
+import os
+import random
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(HERE, "..", "..", "system"))
+import tap  # noqa: E402
+import pytest  # noqa: E402
+
+import clients  # noqa: E402
+import planted  # noqa: E402
+import servers  # noqa: E402
+
+
+def test_each_job_runs_and_twice_only_with_a_reason():
+    if not servers.have_counterd():
+        pytest.skip("COUNTERD names no daemon")
+    seed = int(os.environ.get("T_SEED") or random.randrange(2**31))
+    print("seed %d" % seed)
+    lines, found = clients.storm(seed, 600, 2, deadline=300)
+    assert not found, "\n".join(lines + found[:20])
+
+
+@pytest.mark.parametrize("bug", planted.BUGS, ids=lambda bug: bug[0])
+def test_planted_bug_applies(bug):
+    with tempfile.TemporaryDirectory() as folder:
+        assert planted.planted(folder, bug), "%s has not this text once: %s" % (bug[2], bug[3])
+
+
+if __name__ == "__main__":
+    tap.main(__file__)
