@@ -41,7 +41,7 @@ PYTHON_LIBRARY = os.environ.get("COUNTERD_PYTHON") or os.path.join(TOP, "clients
 PHP_LIBRARY = os.environ.get("COUNTERD_PHP") or os.path.join(TOP, "clients", "php")
 TUBES, LEASES = ["plain", "steady", "lease", "hold"], {"lease", "hold"}
 TTR = 5
-TIMES = "io_timeout=2&connect_timeout=1"  # of clients
+IO_TIMEOUT = 2
 PUTS = 15  # jobs a second, for each worker
 FAULTS = 0.5  # a second, for each worker
 STOP = (6.0, 8.0)  # s that a worker is stopped, longer than a ttr
@@ -72,7 +72,7 @@ class Peer:
         self.number += 1
         path = os.path.join(self.storm.folder, "%s-%d" % (self.slot, self.number))
         self.paths.append(path)
-        url = "counter://127.0.0.1?jobs=127.0.0.1:%d&%s" % (self.storm.proxy.ports[self.slot], TIMES)
+        url = "counter://127.0.0.1?jobs=127.0.0.1:%d&io_timeout=%d" % (self.storm.proxy.ports[self.slot], IO_TIMEOUT)
         with open(path + ".err", "w") as errors:
             self.child = subprocess.Popen(
                 self.command + [url, path + ".notes", json.dumps(self.settings)],
@@ -159,9 +159,9 @@ class Storm:
                 label = "job%d" % number
                 chance = rng.random()
                 plan = "quick"
-                if chance < 0.03:
-                    plan = "long %.2f" % rng.uniform(0.3, 1.5 * TTR)
-                elif chance < 0.04:
+                if chance < 0.025:
+                    plan = "long %.2f" % rng.uniform(0.3, 2 * TTR)
+                elif chance < 0.035:
                     plan = rng.choice(("raise", "retry", "bury"))
                 key = "key%d" % number if keyed else None
                 self.plans[label] = (plan, key)
@@ -243,7 +243,7 @@ class Storm:
         elif chance < 0.18:
             self.stop_worker()
         elif chance < 0.22:
-            self.proxy.cut_off(rng.choice(self.peers).slot, rng.uniform(*STOP))
+            self.proxy.cut_off([peer.slot for peer in self.peers if not peer.stopped], rng.uniform(*STOP))
         else:
             puts = rng.random() < 0.15
             kinds = ("request dropped", "answer dropped") if puts else proxy.CUTS
@@ -330,7 +330,7 @@ class Storm:
 
     def verdict(self, buried, seconds):
         rows = [part for peer in self.peers + self.producers for part in peer.rows()]
-        seen = judge.Judge(self.proxy, rows, self.plans, LEASES, TTR)
+        seen = judge.Judge(self.proxy, rows, self.plans, LEASES, TTR, IO_TIMEOUT)
         seen.judge()
         for label, (plan, _) in self.plans.items():
             if plan == "bury" and label in seen.answered and label not in buried:

@@ -15,7 +15,7 @@ import collections
 
 import proxy
 
-LOOKS = 100  # so many looks of 20 ms may say "not lost" after the moment that allows none
+LOOKS = 60  # so many looks of 20 ms may say "not lost" after the moment that allows none
 SLACK = 0.15  # s between a moment of the daemon and the one that the proxy notes
 STILL = 0.5  # s: a machine that stood still for longer held everybody up
 
@@ -34,12 +34,13 @@ class Run:
 
 
 class Judge:
-    def __init__(self, wire, files, plans, leases, ttr):
+    def __init__(self, wire, files, plans, leases, ttr, io_timeout):
         """
-        `wire`: a Proxy that has ended. `files`: (slot, process number, rows) of each process. `plans`:
+        `ttr`: of all jobs; `io_timeout`: of all clients. `wire`: a Proxy that has ended. `files`: (slot, process number, rows) of each process. `plans`:
         (plan, key) of each label. `leases`: tubes with claim=lease.
         """
         self.wire, self.plans, self.leases, self.ttr = wire, plans, leases, ttr
+        self.io_timeout = io_timeout
         self.found, self.twice, self.counts = [], collections.Counter(), collections.Counter()
         self.worst = 0.0  # s that a handler went on after its job was given to another
         self.runs = collections.defaultdict(list)  # by label
@@ -226,7 +227,10 @@ class Judge:
                 self.worst = max(self.worst, run.looks[-1] - notes[at + 1].at)
 
     def nobody_is_told_for_nothing(self):
-        """A job is lost when a renewal said so, or when its ttr is over since it was last asked for."""
+        """
+        A job is lost when a renewal said so, or when its ttr is over since it was last asked for. Until
+        the first renewal a worker does not know the ttr, and io_timeout stands for it.
+        """
         for run in self.by_token.values():
             first = next((n for n in self.reservations[run.id] if n.token == run.token), None)
             if run.how != "lost" or first is None:
@@ -234,7 +238,8 @@ class Judge:
             self.counts["handlers told of a loss"] += 1
             heard = [n for n in self.heard[run.id, run.token] if n.verb == "renew" and n.at <= run.end]
             good = [n.asked_at for n in heard if n.answer == "TOUCHED" and n.passed] + [first.asked_at]
-            if any(n.answer == "NOT_FOUND" for n in heard) or run.end >= max(good) + self.ttr - SLACK:
+            over = max(good) + self.ttr if len(good) > 1 else run.start + min(self.ttr, self.io_timeout)
+            if any(n.answer == "NOT_FOUND" for n in heard) or run.end >= over - SLACK:
                 continue
             if not any(f.kind == "stall" and f.slot == run.slot and f.until > first.asked_at for f in self.faults):
                 self.wrong("%r was told of a loss after %.3f s, and nothing had said so", run, run.end - run.start)

@@ -117,9 +117,12 @@ class Proxy(threading.Thread):
         """Makes a fault of CUTS at some connection, of this slot if it is given."""
         self.call(self._cut, kind, slot)
 
-    def cut_off(self, slot, seconds):
-        """Ends all connections of a slot, and each new one at once, for so many seconds."""
-        self.call(self._cut_off, slot, seconds)
+    def cut_off(self, slots, seconds):
+        """
+        Ends all connections of one of these slots, and each new one at once, for so many seconds: of one
+        that has a job, if there is any.
+        """
+        self.call(self._cut_off, slots, seconds)
 
     def stop(self):
         self.call(self._stop)
@@ -210,7 +213,9 @@ class Proxy(threading.Thread):
             except OSError:
                 self._end(link, kind)
 
-    def _cut_off(self, slot, seconds):
+    def _cut_off(self, slots, seconds):
+        busy = {link.slot for link in self.alive if link.holding}
+        slot = self.rng.choice([slot for slot in slots if slot in busy] or slots)
         self._fault("cut off", slot, None, time.monotonic() + seconds + 0.5)
         self.away[slot] = time.monotonic() + seconds
         for link in [link for link in self.alive if link.slot == slot]:
