@@ -159,9 +159,9 @@ class Storm:
                 label = "job%d" % number
                 chance = rng.random()
                 plan = "quick"
-                if chance < 0.025:
-                    plan = "long %.2f" % rng.uniform(0.3, 2 * TTR)
-                elif chance < 0.035:
+                if chance < 0.02:
+                    plan = "long %.2f" % rng.uniform(0.3, 2.5 * TTR)
+                elif chance < 0.03:
                     plan = rng.choice(("raise", "retry", "bury"))
                 key = "key%d" % number if keyed else None
                 self.plans[label] = (plan, key)
@@ -242,7 +242,7 @@ class Storm:
             self.kill_worker()
         elif chance < 0.18:
             self.stop_worker()
-        elif chance < 0.22:
+        elif chance < 0.24:
             self.proxy.cut_off([peer.slot for peer in self.peers if not peer.stopped], rng.uniform(*STOP))
         else:
             puts = rng.random() < 0.15

@@ -15,6 +15,7 @@ import threading
 import time
 
 CHUNK = 1 << 16
+SLOW = 1.0  # s: an answer that takes longer is a fault, of the machine or its disk
 VERBS = {"tube", "put-into", "put-batch", "claim", "ack", "nack", "renew", "bury", "stats-job", "list-jobs", "ready"}
 CUTS = ("reset", "half to client", "half to daemon", "request dropped", "answer dropped", "stall")
 
@@ -266,6 +267,8 @@ class Proxy(threading.Thread):
         if link.ended is not None:
             return
         link.ended, link.why = time.monotonic(), why
+        if link.waiting and link.waiting[0][0] != "claim" and link.ended - link.waiting[0][3] > SLOW:
+            self.faults.append(Fault(link.waiting[0][3], link.ended, "slow answer", link.slot, link))
         self.alive.discard(link)
         for sock in (link.client, link.server):
             try:
@@ -390,6 +393,8 @@ class Proxy(threading.Thread):
             verb, number, token, asked_at = link.waiting.popleft()
             if verb == "claim":
                 link.claimed_at = asked_at
+            elif now - asked_at > SLOW:
+                self.faults.append(Fault(asked_at, now, "slow answer", link.slot, link))
             if verb in ("ack", "nack", "renew", "bury"):
                 self.notes.append(Heard(now, link, verb, number, token, words[0], asked_at, passed))
                 if verb != "renew" or words[0] == "NOT_FOUND":
