@@ -40,11 +40,11 @@ PYTHON, PHP = "/usr/bin/python3", "php"
 PYTHON_LIBRARY = os.environ.get("COUNTERD_PYTHON") or os.path.join(TOP, "clients", "python")
 PHP_LIBRARY = os.environ.get("COUNTERD_PHP") or os.path.join(TOP, "clients", "php")
 TUBES, LEASES = ["plain", "steady", "lease", "hold"], {"lease", "hold"}
-TTR = 5
+TTR = 5  # s, of all jobs; 3 in the short form
 IO_TIMEOUT = 2
 PUTS = 15  # jobs a second, for each worker
 FAULTS = 0.5  # a second, for each worker
-STOP = (6.0, 8.0)  # s that a worker is stopped, longer than a ttr
+STOP = (1.2, 1.6)  # ttr that a worker is stopped or cut off
 KINDS = {
     "python": [PYTHON, "-B", os.path.join(HERE, "work.py"), "sync"],
     "asyncio": [PYTHON, "-B", os.path.join(HERE, "work.py"), "aio"],
@@ -121,8 +121,8 @@ class Stillness(threading.Thread):
 
 
 class Storm:
-    def __init__(self, folder, seed, jobs, workers, python, php, kinds, deadline):
-        self.folder, self.seed, self.workers, self.deadline = folder, seed, workers, deadline
+    def __init__(self, folder, seed, jobs, workers, python, php, kinds, deadline, ttr):
+        self.folder, self.seed, self.workers, self.deadline, self.ttr = folder, seed, workers, deadline, ttr
         self.rng = random.Random(seed)
         self.env = dict(os.environ, PYTHONPATH=python, COUNTERD_PHP=php, PYTHONDONTWRITEBYTECODE="1")
         self.env.pop("COUNTER_URL", None)
@@ -137,13 +137,13 @@ class Storm:
         self.proxy = proxy.Proxy([slot for _, slot in worker_slots + producer_slots], random.Random(seed + 1))
         batches = self.jobs(jobs)
         self.peers = [
-            Peer(self, slot, KINDS[kind], {"tubes": TUBES, "concurrency": PLACES[kind], "ttr": TTR})
+            Peer(self, slot, KINDS[kind], {"tubes": TUBES, "concurrency": PLACES[kind], "ttr": ttr})
             for kind, slot in worker_slots
         ]
         self.producers = []
         for number, (kind, slot) in enumerate(producer_slots):
             pause = jobs / len(batches) * len(producer_slots) / (PUTS * len(worker_slots))
-            settings = {"ttr": TTR, "seed": seed, "pause": pause, "jobs": batches[number :: len(producer_slots)]}
+            settings = {"ttr": ttr, "seed": seed, "pause": pause, "jobs": batches[number :: len(producer_slots)]}
             path = os.path.join(folder, slot + ".json")
             with open(path, "w") as f:
                 json.dump(settings, f)
@@ -160,7 +160,7 @@ class Storm:
                 chance = rng.random()
                 plan = "quick"
                 if chance < 0.02:
-                    plan = "long %.2f" % rng.uniform(0.3, 2.5 * TTR)
+                    plan = "long %.2f" % rng.uniform(0.3, 2.5 * self.ttr)
                 elif chance < 0.03:
                     plan = rng.choice(("raise", "retry", "bury"))
                 key = "key%d" % number if keyed else None
@@ -220,7 +220,7 @@ class Storm:
     def stop_worker(self):
         peer = self.rng.choice(self.peers)
         if sum(bool(p.stopped) for p in self.peers) * 4 < len(self.peers) and not peer.stopped:
-            seconds = self.rng.uniform(*STOP)
+            seconds = self.rng.uniform(*STOP) * self.ttr
             peer.stopped = time.monotonic() + seconds
             self.proxy.note_fault("worker stopped", peer.slot, until=peer.stopped + 0.5)
             peer.signal(signal.SIGSTOP)
@@ -243,7 +243,7 @@ class Storm:
         elif chance < 0.18:
             self.stop_worker()
         elif chance < 0.24:
-            self.proxy.cut_off([peer.slot for peer in self.peers if not peer.stopped], rng.uniform(*STOP))
+            self.proxy.cut_off([peer.slot for peer in self.peers if not peer.stopped], rng.uniform(*STOP) * self.ttr)
         else:
             puts = rng.random() < 0.15
             kinds = ("request dropped", "answer dropped") if puts else proxy.CUTS
@@ -330,7 +330,7 @@ class Storm:
 
     def verdict(self, buried, seconds):
         rows = [part for peer in self.peers + self.producers for part in peer.rows()]
-        seen = judge.Judge(self.proxy, rows, self.plans, LEASES, TTR, IO_TIMEOUT)
+        seen = judge.Judge(self.proxy, rows, self.plans, LEASES, self.ttr, IO_TIMEOUT)
         seen.judge()
         for label, (plan, _) in self.plans.items():
             if plan == "bury" and label in seen.answered and label not in buried:
@@ -352,12 +352,12 @@ def listed(counter):
     return ", ".join("%s %d" % pair for pair in sorted(counter.items())) or "nothing"
 
 
-def storm(seed, jobs, workers, python=None, php=None, kinds=("python", "asyncio", "php"), deadline=900):
+def storm(seed, jobs, workers, python=None, php=None, kinds=("python", "asyncio", "php"), deadline=900, ttr=TTR):
     """One storm. Returns lines to print, and what is wrong."""
     with tempfile.TemporaryDirectory(prefix="clients-") as folder:
         return Storm(
             folder, seed, jobs, workers,
-            python or PYTHON_LIBRARY, php or PHP_LIBRARY, kinds, deadline,
+            python or PYTHON_LIBRARY, php or PHP_LIBRARY, kinds, deadline, ttr,
         ).run()  # fmt: skip
 
 

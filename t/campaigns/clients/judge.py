@@ -46,6 +46,7 @@ class Judge:
         self.runs = collections.defaultdict(list)  # by label
         self.by_token = {}
         self.answered, self.failed = {}, collections.defaultdict(list)  # labels: id; times
+        self.faults = list(wire.faults)
         self.read(files)
         self.reservations = collections.defaultdict(list)  # by id
         self.said = collections.defaultdict(list)  # (id, token): requests
@@ -60,7 +61,7 @@ class Judge:
                 self.heard[note.id, note.token].append(note)
             else:
                 self.puts[note.label].append(note)
-        self.faults = sorted(wire.faults, key=lambda fault: fault.at)
+        self.faults.sort(key=lambda fault: fault.at)
         self.longest = max([fault.until - fault.at for fault in self.faults], default=0)
 
     def wrong(self, text, *values):
@@ -79,6 +80,9 @@ class Judge:
                     run = self.by_token[row["token"]]
                     run.end, run.how = row["t"], row.get("how", "lost")
                     run.looks = row["looks"]
+                    for one, next_one in zip([run.start] + run.looks, run.looks + [run.end]):
+                        if next_one - one > STILL:
+                            self.faults.append(proxy.Fault(one, next_one, "worker stood still", slot, None))
                 elif row["e"] == "put":
                     self.answered.update(zip(row["labels"], row["ids"]))
                 elif row["e"] == "failed":

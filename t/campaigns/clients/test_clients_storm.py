@@ -21,7 +21,7 @@ def test_each_job_runs_and_twice_only_with_a_reason():
         pytest.skip("COUNTERD names no daemon")
     seed = int(os.environ.get("T_SEED") or random.randrange(2**31))
     print("seed %d" % seed)
-    lines, found = clients.storm(seed, 600, 2, deadline=300)
+    lines, found = clients.storm(seed, 250, 2, deadline=300, ttr=3)
     assert not found, "\n".join(lines + found[:20])
 
 
