@@ -122,7 +122,9 @@ class Judge:
         for label in self.answered:
             good = [run for run in self.runs[label] if run.how in ("ok", "bury")]
             if not good:
-                self.wrong("%s was put (id %s) and never ran to its end: %s", label, self.answered[label], self.runs[label])
+                self.wrong(
+                    "%s was put (id %s) and never ran to its end: %s", label, self.answered[label], self.runs[label]
+                )
         for label in self.runs:
             if label not in self.plans:
                 self.wrong("%s ran and was never put", label)
@@ -175,7 +177,9 @@ class Judge:
         run, link = self.by_token.get(first.token), first.link
         told = [n for n in self.said[first.id, first.token] if n.verb == "nack" and n.at <= second.at]
         if told:
-            return "nack" if run is None or run.how in ("raise", "retry", "bury", None) or run.end > told[0].at else None
+            return (
+                "nack" if run is None or run.how in ("raise", "retry", "bury", None) or run.end > told[0].at else None
+            )
         if first.tube not in self.leases and link.ended is not None and link.ended <= second.at:
             if link.why not in ("client closed", "daemon closed"):
                 return "connection: " + link.why
@@ -204,7 +208,9 @@ class Judge:
                                    len(self.puts[label]))  # fmt: skip
                 else:
                     order = [n.token for n in self.reservations[first.id]]
-                    late = max(first.token, second.token, key=lambda token: order.index(token) if token in order else -1)
+                    late = max(
+                        first.token, second.token, key=lambda token: order.index(token) if token in order else -1
+                    )
                     self.twice[self.reasons.get(late) or "none"] += 1
 
     def nobody_goes_on_unknowing(self):
@@ -220,7 +226,9 @@ class Judge:
             latest = self.last_good(notes[at], float("inf")) + self.ttr
             for n in self.heard[run.id, run.token]:
                 if n.verb == "renew" and n.answer == "NOT_FOUND" and n.passed:
-                    held_up = [f.until for f in self.faults if f.link is n.link and f.at <= n.at + SLACK and f.until > n.at]
+                    held_up = [
+                        f.until for f in self.faults if f.link is n.link and f.at <= n.at + SLACK and f.until > n.at
+                    ]
                     latest = min(latest, max(held_up, default=n.at))
             late = [look for look in run.looks if look > latest]
             if len(late) > LOOKS:
@@ -268,4 +276,6 @@ class Judge:
                 continue
             self.counts["handlers that outlived their connection"] += 1
             if not any(n.verb == "renew" and ended < n.at <= until for n in self.said[run.id, run.token]):
-                self.wrong("%r ran on for %.1f s after its connection had ended, and did not renew", run, last - ended)
+                self.wrong(
+                    "%r ran on for %.1f s after its connection had ended, and did not renew", run, last - ended
+                )

@@ -8,7 +8,7 @@ import tempfile
 
 import clients
 
-# Name, whose workers run, file, text that is there once, text instead, what breaks.
+# Name, whose workers run, file, text that is there, text instead, what breaks.
 BUGS = [
     ("put-again", "python", "counterd/_core.py",
      "again=key is not None,\n            silent=key is not None,", "again=True,\n            silent=True,",
@@ -32,12 +32,14 @@ BUGS = [
      "if link is own and link.ended():\n                raise EOFError",
      'if link is own and link.ended():\n                raise Lost("its connection has ended")',
      "a job is lost with its connection, also in tubes with leases"),
+    ("not-cancelled", "asyncio", "counterd/aio.py",
+     "            if job.lost:\n                task.cancel()\n", "", "the handler of a lost job is not cancelled"),
     ("php-put-again", "php", "src/Client.php", "$hasKey ? 1 : 0", "1", "a put without a key is sent again"),
     ("php-ack-first", "php", "src/Worker.php",
      "            ($this->handler)($job);\n", "            $job->ack();\n            ($this->handler)($job);\n",
      "a job is acked before its handler runs"),
     ("php-loss-untold", "php", "src/Job.php",
-     "        } catch (Lost $error) {\n            $this->isLost = true;\n", "        } catch (Lost $error) {\n",
+     "$this->isLost = !$isAgain;", "",
      "the handler of a lost job is told by the clock only"),
 ]  # fmt: skip
 SEEDS = 4
@@ -48,12 +50,13 @@ def planted(folder, bug):
     """Copies of both libraries, one with the bug. Returns the paths; None if it does not apply."""
     name, kind, path, old, new, _ = bug
     paths = {"python": clients.PYTHON_LIBRARY, "php": clients.PHP_LIBRARY}
+    library = "php" if kind == "php" else "python"
     copy = os.path.join(folder, name)
-    shutil.copytree(paths[kind], copy, ignore=shutil.ignore_patterns("__pycache__"))
-    paths[kind] = copy
+    shutil.copytree(paths[library], copy, ignore=shutil.ignore_patterns("__pycache__"))
+    paths[library] = copy
     with open(os.path.join(copy, path)) as f:
         text = f.read()
-    if text.count(old) != 1:
+    if old not in text:
         return None
     with open(os.path.join(copy, path), "w") as f:
         f.write(text.replace(old, new))
@@ -62,9 +65,8 @@ def planted(folder, bug):
 
 def found_by(paths, kind, seed):
     """What one storm says."""
-    kinds = [kind] if kind != "php" else ["php", "python"]
     try:
-        return clients.storm(seed, JOBS, 4, paths["python"], paths["php"], kinds, deadline=120)[1]
+        return clients.storm(seed, JOBS, 4, paths["python"], paths["php"], [kind], deadline=120)[1]
     except (clients.Found, clients.wire.Timeout) as e:
         return [str(e)]
 

@@ -28,7 +28,7 @@ def test_each_job_runs_and_twice_only_with_a_reason():
 @pytest.mark.parametrize("bug", planted.BUGS, ids=lambda bug: bug[0])
 def test_planted_bug_applies(bug):
     with tempfile.TemporaryDirectory() as folder:
-        assert planted.planted(folder, bug), "%s has not this text once: %s" % (bug[2], bug[3])
+        assert planted.planted(folder, bug), "%s has not this text: %s" % (bug[2], bug[3])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ A worker or producer of the campaign, in Python: `work.py ROLE URL FILE SETTINGS
 produce. It appends what it does to FILE, a JSON object a line, each by one write.
 
 The body of a job is `LABEL PLAN`, and PLAN is `quick`, `long SECONDS`, `raise`, `retry`, `bury`. A long
-handler looks every 20 ms if its job is lost.
+handler looks every 20 ms if its job is lost; one of asyncio is cancelled.
 """
 
 import asyncio
@@ -88,9 +88,7 @@ def work_aio(url, notes, settings):
         until = time.monotonic() + run.seconds
         try:
             while time.monotonic() < until:
-                if run.look():
-                    run.lost()
-                    return
+                run.looks.append(round(time.monotonic(), 3))
                 await asyncio.sleep(LOOK)
         except asyncio.CancelledError:
             run.lost()
@@ -125,7 +123,9 @@ def produce(url, notes, settings):
                         puts = client.put_many(
                             tube,
                             [
-                                counterd.NewJob("%s %s" % (row[0], row[2]), **options, **({"key": row[3]} if row[3] else {}))
+                                counterd.NewJob(
+                                    "%s %s" % (row[0], row[2]), **options, **({"key": row[3]} if row[3] else {})
+                                )
                                 for row in rows
                             ],
                         )
@@ -133,7 +133,9 @@ def produce(url, notes, settings):
                                duplicates=[put.duplicate for put in puts], asked=asked, first=first)  # fmt: skip
                     break
                 except counterd.Failed as e:
-                    notes.note("failed", labels=[row[0] for row in rows], error=type(e).__name__, sent=e.sent, asked=asked)
+                    notes.note(
+                        "failed", labels=[row[0] for row in rows], error=type(e).__name__, sent=e.sent, asked=asked
+                    )
                     if e.sent and not all(row[3] for row in rows):
                         break  # it may be there, and without a key must not be put again
                     time.sleep(0.1)
