@@ -293,7 +293,7 @@ class JobBase:
     def __del__(self) -> None:
         if self._claim is not None:
             self._claim.spoiled = True
-            if self._claim.link.open:
+            if self._claim.link.open and not self._gone:
                 forgotten(self)
 
     def note_loss(self) -> None:
@@ -682,9 +682,9 @@ class Core(Generic[L, U, M, J]):
             await link.write(request, self.io_timeout)
         else:
             await link.write(b"tube default\r\n" + (b"" if body else request), self.io_timeout)
-            link.sent = not body
+            link.sent, link.partial = not body, True  # a refusal leaves an answer to come
             await self.answer(link, {b"OK": 2}, io=io)
-            link.checked = True
+            link.checked, link.partial = True, False
             if body:
                 await link.write(request, self.io_timeout)
         return await self.answer(link, good, refusals, wait=wait, io=io)

@@ -31,7 +31,9 @@ def servers_for(name: Text, servers: Sequence[str]) -> list[str]:
 def encode(text: Text) -> bytes:
     """The bytes of a text: UTF-8."""
     try:
-        return text.encode() if isinstance(text, str) else bytes(text)
+        if isinstance(text, str):
+            return text.encode()
+        return text if isinstance(text, bytes) else bytes(memoryview(text))
     except UnicodeEncodeError as error:
         raise Usage("the text is no Unicode text: pass bytes", reason=str(error)) from None
 
@@ -113,7 +115,7 @@ class Options:
         self.servers = hosts.split(",") if hosts else []
         for text in self.servers:
             host_and_port(text)
-        if not self.servers and not self.ports["text"]:
+        if not self.servers and not any(self.ports.values()):
             raise Usage(f"{url!r} names no server")
         for proto, text in self.ports.items():
             if text is None:

@@ -35,36 +35,38 @@ _setting = re.compile(r"[a-z][a-z_]*").fullmatch
 _value = re.compile(rb"[A-Za-z0-9_.\-]+").fullmatch
 _read_only = re.compile(rb"[ !#-\[\]-~]{0,200}").fullmatch
 
-_refused: dict[str, type[CounterError]] = {
-    "TIMEOUT": errors.Busy,
-    "QUEUE_FULL": errors.QueueFull,
-    "LOCK_HELD": errors.TooMany,
-    "NOT_FOUND": errors.NotFound,
-    "READ_ONLY": errors.ReadOnly,
-    "TUBE_FULL": errors.QueueFull,
-    "JOB_TOO_BIG": errors.TooBig,
-    "DRAINING": errors.Draining,
-}
-_any_verb: dict[str, type[CounterError]] = {
-    "ERROR BAD_COMMAND": errors.Unsupported,
-    "ERROR BAD_SYNTAX": Usage,
-    "ERROR LINE_TOO_LONG": Usage,
-    "ERROR SHUTTING_DOWN": errors.Draining,
-    "ERROR DENIED": errors.Denied,
-    "ERROR NO_POOL": errors.NotFound,
-    "ERROR NO_MEMBER": errors.NotFound,
-    "ERROR WRONG_KIND": errors.Wrong,
-    "ERROR BAD_VALUE": errors.Wrong,
-    "ERROR TOO_MANY": errors.TooMany,
-    "ERROR OUT_OF_MEMORY": errors.NoMemory,
-    "ERROR ENGINE_AWAY": errors.EngineAway,
-    "ERROR ENGINE_FULL": errors.EngineAway,
-    "ERROR INTERNAL_ERROR": errors.Unanswered,
-    "UNKNOWN_COMMAND": errors.Unsupported,
-    "BAD_FORMAT": Usage,
-    "OUT_OF_MEMORY": errors.NoMemory,
-    "INTERNAL_ERROR": errors.Unanswered,
-}
+
+def _errors_of(text: str) -> dict[str, type[CounterError]]:
+    """Words of answers, from lines of an error and its words."""
+    lines = (line.split(": ") for line in text.strip().split("\n"))
+    return {word: getattr(errors, name) for name, words in lines for word in words.split(", ")}
+
+
+_refused = _errors_of(  # by some verbs
+    """
+Busy: TIMEOUT
+QueueFull: QUEUE_FULL, TUBE_FULL
+TooMany: LOCK_HELD
+NotFound: NOT_FOUND
+ReadOnly: READ_ONLY
+TooBig: JOB_TOO_BIG
+Draining: DRAINING
+"""
+)
+_any_verb = _errors_of(
+    """
+Usage: ERROR BAD_SYNTAX, ERROR LINE_TOO_LONG, BAD_FORMAT
+Unsupported: ERROR BAD_COMMAND, UNKNOWN_COMMAND
+Draining: ERROR SHUTTING_DOWN
+Denied: ERROR DENIED
+NotFound: ERROR NO_POOL, ERROR NO_MEMBER
+Wrong: ERROR WRONG_KIND, ERROR BAD_VALUE
+TooMany: ERROR TOO_MANY
+NoMemory: ERROR OUT_OF_MEMORY, OUT_OF_MEMORY
+EngineAway: ERROR ENGINE_AWAY, ERROR ENGINE_FULL
+Unanswered: ERROR INTERNAL_ERROR, INTERNAL_ERROR
+"""
+)
 _statuses: dict[int, type[CounterError]] = {
     0x04: Usage,
     0x21: errors.Busy,

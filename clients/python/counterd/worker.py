@@ -187,7 +187,7 @@ class Worker(WorkerBase):
         `grace` seconds at most, or until a second signal. Returns how many jobs went back since
         their handlers had not ended. Raises what no claim can do without: Usage, Unsupported.
         """
-        self.stopping, self._until = False, float("inf")
+        self.stopping, self.fault, self._until = False, None, float("inf")
         self._stop.clear()
         main = signals and threading.current_thread() is threading.main_thread()
         before = {
