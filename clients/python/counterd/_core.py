@@ -31,7 +31,6 @@ from ._errors import (
     CounterError,
     Draining,
     Lost,
-    NotFound,
     Refused,
     Text,
     Unanswered,
@@ -207,7 +206,10 @@ class HoldBase:
         if isinstance(error, Lost):
             self.note_loss(error)
         core.tell("held", self.server, self._target, self._since, error=error)
-        raise error
+        try:
+            raise error
+        finally:
+            del error
 
 
 class LockBase(HoldBase):
@@ -368,6 +370,7 @@ class JobBase:
             self._claim = None
             if not isinstance(error, (Lost, Usage)):
                 self._core.tell("job", self.server, self.tube, result=kind, error=error)
+            del error
 
     async def _ack(self) -> None:
         await self._end("ack", b"ack %d %d\r\n" % (self.id, self.token), b"DELETED", again=True)
@@ -461,7 +464,7 @@ class Core(Generic[L, U, M, J]):
         return error
 
     def _order(self, proto: str, target: Text) -> list[Point]:
-        """Who is asked, in order. Those that are down come last."""
+        """The servers in the order of asking. Those that are down come last."""
         points = self._points.get(proto)
         if points is None:
             points = [Point(text, proto, at) for text, at in self.options.addresses(proto)]
@@ -551,8 +554,9 @@ class Core(Generic[L, U, M, J]):
         """
         Asks a server, and others where that may be. `ask` gets a connection, the time that is left
         of `timeout`, and whether an earlier attempt may have been heard. `again`: it is asked anew
-        when the connection ended, with `silent` also when no answer came in time. `link`: try it
-        first, and bound connecting by `timeout`. Returns the connection, which is the caller's.
+        when the connection ended, with `silent` also when no answer came in time; a refusal of a
+        later attempt is then no proof that the first was not heard. `link`: try it first, and bound
+        connecting by `timeout`. Returns the connection, which is the caller's.
         """
         until, attempt = monotonic() + timeout, 0
         most, bounded = self.options.connect_timeout, link is not None and timeout > 0
@@ -592,7 +596,11 @@ class Core(Generic[L, U, M, J]):
                 if not isinstance(error, (Unreachable, Draining)) and not (
                     isinstance(error, Unanswered) and again and (error.ended or silent)
                 ):
-                    raise error from None
+                    if silent and isinstance(failed, Unanswered) and isinstance(error, Refused):
+                        failed.answer = error.answer  # the first request may have been done
+                    else:
+                        failed = error
+                    break
             except BaseException:
                 if link is not None:
                     self.drop(link)
@@ -602,8 +610,12 @@ class Core(Generic[L, U, M, J]):
             if failed is None or isinstance(error, Unanswered) or isinstance(failed, Unreachable):
                 failed = error
             if attempt >= len(points) + (again and isinstance(failed, Unanswered)):
-                raise failed
+                break
             self.tell("retry", error.server, target, error=error)
+        try:
+            raise failed
+        finally:
+            del error, failed  # no cycles with the frames of this call
 
     async def _once(
         self,
@@ -701,16 +713,10 @@ class Core(Generic[L, U, M, J]):
         silent: bool = False,
         body: bool = False,
     ) -> T:
-        """A request for jobs that never waits. NOT_FOUND to a second attempt is `Unanswered`."""
+        """A request for jobs that never waits."""
 
         async def ask(link: Transport, told: float, tried: bool) -> T:
-            try:
-                return parse(await self.jobs(link, request, good, refusals, body=body))
-            except NotFound as error:
-                if tried and silent:
-                    what = "the first request may have done it already"
-                    raise Unanswered(what, answer=error.answer, sent=True) from None
-                raise
+            return parse(await self.jobs(link, request, good, refusals, body=body))
 
         return await self._once("jobs", target, ask, again=again, silent=silent)
 
@@ -806,7 +812,7 @@ class Core(Generic[L, U, M, J]):
         """
         Takes `count` members of a pool, of the first that can serve of several with commas between,
         or of a pool of @GROUP. `name`, `attrs`: only this one, only those with all of these.
-        `purpose`: use, clean or check. `by`: who asks, for people. `timeout`: seconds. Raises Busy,
+        `purpose`: use, clean or check. `by`: a name of the caller, for people. `timeout`: seconds. Raises Busy,
         QueueFull, NotFound, Wrong, TooMany, Draining, NoMemory.
         """
         pools, head, tail = wire.take(target, count, name, attrs, purpose, by)

@@ -58,7 +58,7 @@ class Refused(CounterError):
 
 
 class Busy(Refused):
-    """Not to be had within the timeout."""
+    """Not free within the timeout."""
 
 
 class QueueFull(Refused):

@@ -238,7 +238,7 @@ class Hold(HoldBase):
 
     def release(self, ok: bool = True) -> None:
         """
-        Gives it back; a second time does nothing. `ok`: the work was done; else nobody who waits
+        Gives it back; a second time does nothing. `ok`: the work was done; else no waiter
         for a shared lock is told so, and a member is returned as failed. Raises Lost, Failed.
         """
         run(self._release(ok))
