@@ -490,6 +490,30 @@ def test_a_loss_cancels_the_body_and_nothing_else(start):
     play(daemon, story)
 
 
+def test_a_loss_ends_what_the_body_waits_for(start):
+    daemon = start()
+    ended = []
+
+    async def child():
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(True)
+
+    async def story(client):
+        with pytest.raises(counterd.Lost):
+            async with client.lock("k"), asyncio.timeout(40), asyncio.TaskGroup() as group:
+                group.create_task(child())
+                await asyncio.sleep(0)
+                daemon.end_with(signal.SIGKILL)
+        assert ended == [True] and asyncio.current_task().cancelling() == 0
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await asyncio.sleep(60)
+
+    play(daemon, story)
+
+
 def test_nested_holds_are_lost_together(start):
     daemon = start()
 

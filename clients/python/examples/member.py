@@ -8,7 +8,7 @@ highest_fence = 0
 
 
 def use(device: str, fence: int) -> None:
-    """Stands for the device, which refuses whoever has lost it to a later one."""
+    """Stands for the device, which refuses fences below the highest that it has seen."""
     global highest_fence
     if fence < highest_fence:
         raise PermissionError("another program has this device by now")
