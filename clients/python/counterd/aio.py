@@ -462,7 +462,7 @@ class Worker(WorkerBase):
             for task in (end, *places, *self._runs):
                 task.cancel()
             for number, handler in before.items():
-                signal.signal(number, handler)
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
             await asyncio.wait(places)
         if self.fault:
             raise self.fault
