@@ -662,6 +662,21 @@ def test_a_release_is_not_cut_off(start):
         os.kill(daemon.pid, signal.SIGCONT)
 
 
+def test_a_look_during_a_release_loses_nothing(start):
+    daemon = start()
+
+    async def story(client):
+        for _ in range(20):
+            lock = await client.lock("k", timeout=0)
+            release = asyncio.create_task(lock.release())
+            while not release.done():
+                assert not lock.lost
+                await asyncio.sleep(0)
+            await release
+
+    play(daemon, story)
+
+
 def test_a_client_goes_on_in_another_loop(start):
     daemon = start()
     client = aio.Client(url(daemon))

@@ -219,12 +219,12 @@ class Hold(HoldBase):
         super().__init__(core, link, *rest)
         if isinstance(link, _Link):
             me = weakref.ref(self)
-            link.on_loss = lambda: (hold := me()) and hold._look()
+            link.on_loss = lambda: (hold := me()) and hold.lost
 
     @property
     def lost(self) -> bool:
         """True once the connection has ended. Never waits."""
-        return self._look()
+        return self._gone if self._over else self._look()
 
     def note_loss(self, error: Lost | None = None) -> None:
         super().note_loss(error)
