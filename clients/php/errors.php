@@ -39,7 +39,7 @@ abstract class CounterError extends \RuntimeException
 class Usage extends CounterError {}
 /** The server said no. Nothing has changed. */
 abstract class Refused extends CounterError {}
-/** Not to be had within the timeout. */
+/** Others had it for all of the timeout. */
 class Busy extends Refused {}
 /** Too many wait already, or the tube is full. */
 class QueueFull extends Refused {}

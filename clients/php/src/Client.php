@@ -29,7 +29,7 @@ final class Client
     }
 
     /**
-     * Takes a lock, of which there are $workers.
+     * Takes one of $workers locks of this name.
      *
      * @param ?int $queue holders and waiters at most; none: $workers + 100
      * @param float $timeout how long to wait; 0: not at all
@@ -105,7 +105,7 @@ final class Client
      * @param ?string $name this member
      * @param array<string|int> $attrs what the member must have, by name
      * @param string $purpose use, clean or check
-     * @param ?string $by who asks, for people
+     * @param ?string $by a word for people: whose request it is
      * @throws Busy|QueueFull|NotFound|Wrong|TooMany|Draining|NoMemory
      */
     public function member(
@@ -222,6 +222,16 @@ final class Client
      */
     public function claim(array $tubes, int $count = 1, float $timeout = 10): array
     {
+        return $this->reserve($tubes, $count, $timeout, Connections::READ);
+    }
+
+    /**
+     * @internal A claim that is sent again so often.
+     * @param list<string> $tubes
+     * @return list<Job>
+     */
+    public function reserve(array $tubes, int $count, float $timeout, int $again): array
+    {
         Text::range(count($tubes), 1, 1000, 'number of tubes');
         $names = implode(' ', array_map(Text::tube(...), $tubes));
         Text::range($count, 1, 1000, 'count');
@@ -249,7 +259,7 @@ final class Client
             $one->jobs = $got;
             return $jobs;
         };
-        return $this->connections->ask('jobs', '', $names, $timeout, Connections::READ, $talk);
+        return $this->connections->ask('jobs', '', $names, $timeout, $again, $talk);
     }
 
     /**
@@ -402,6 +412,12 @@ final class Client
         $other = clone $this;
         $other->connections = new Connections($this->connections->options, $onEvent(...));
         return $other;
+    }
+
+    /** @internal */
+    public function tell(mixed ...$event): void
+    {
+        $this->connections->tell(...$event);
     }
 
     /** Calls $body with a lock, and releases it. $options: those of lock(), by name. Returns what $body returns. */

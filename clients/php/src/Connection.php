@@ -16,15 +16,15 @@ final class Connection
     private const PIECE = 65536;
     /** Name, pool or tube of the call: for errors. */
     public string $target = '';
-    /** Whether a byte of the request was given to the system. */
+    /** True when a byte of the request was given to the system. */
     public bool $sent = false;
-    /** Whether the other side has ended it. */
+    /** True when the other side has ended it. */
     public bool $ended = false;
-    /** Whether a hold or jobs keep it after the call. */
+    /** True when a hold or jobs keep it after the call. */
     public bool $kept = false;
     /** Jobs of a claim that are not finished. */
     public int $jobs = 0;
-    /** Whether the server is known to have the verbs with bodies. */
+    /** True when the server is known to have the verbs with bodies. */
     public bool $isKnown = false;
     public int $since = 0;
     public readonly string $key;
@@ -294,7 +294,7 @@ final class Connection
         return $bytes;
     }
 
-    /** Whether it is open, and no bytes came that nobody asked for. Does not wait. */
+    /** True when it is open, and no bytes came that nobody asked for. Does not wait. */
     public function isFresh(bool $isThorough = false): bool
     {
         if ($this->ended || $this->in !== '') {
@@ -310,7 +310,7 @@ final class Connection
         return !$this->ended && $this->in === '';
     }
 
-    /** Whether it must not be used for another request. */
+    /** True when it must not be used for another request. */
     public function hasMore(): bool
     {
         return $this->ended || $this->in !== '';

@@ -244,7 +244,7 @@ final class Connections
         }
     }
 
-    /** Whether a server is down. One call of those after its time tries it. */
+    /** True when a server is down. One call of those after its time tries it. */
     private function passesOver(string $key): bool
     {
         $until = self::hasApcu() ? apcu_fetch("counterd $key") : $this->down[$key] ?? false;

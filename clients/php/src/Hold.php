@@ -27,7 +27,7 @@ abstract class Hold
         }
     }
 
-    /** Whether it is held no longer though it was not released. Looks at the connection, and does not wait. */
+    /** True when it is held no longer though it was not released. Looks at the connection, and does not wait. */
     public function isLost(): bool
     {
         if ($this->pid !== getmypid()) {
@@ -111,7 +111,7 @@ abstract class Hold
         return $value;
     }
 
-    /** Sends the release. Returns whether the connection is good for more. */
+    /** Sends the release. True: the connection is good for more. */
     abstract protected function giveUp(Connection $one, bool $ok): bool;
 
     /** Checks the answer to a release: $good, or one of $gone if it was not held. */

@@ -35,7 +35,7 @@ final class Job
         $this->pid = getmypid();
     }
 
-    /** Whether it is known to be another's by now: a renewal was refused, or its time is over. Does not wait. */
+    /** True when it is known to be another's by now: a renewal was refused, or its time is over. Does not wait. */
     public function isLost(): bool
     {
         $isOver = $this->ttr !== null && !$this->isDone && hrtime(true) - $this->asked > $this->ttr;
@@ -49,7 +49,7 @@ final class Job
     }
 
     /**
-     * It is to be run again.
+     * Gives it back for another run.
      *
      * @param float $delay seconds until then, rounded up
      * @return bool whether its tries are used up, so that it was buried
@@ -115,7 +115,7 @@ final class Job
         $this->watch = $watch;
     }
 
-    /** @internal Whether the connection that reserved it is there. */
+    /** @internal True when the connection that reserved it is there. */
     public function hasConnection(): bool
     {
         return (bool) $this->connection?->isFresh();

@@ -23,7 +23,7 @@ final class Lock extends Hold
     protected function giveUp(Connection $one, bool $ok): bool
     {
         if (!$ok && $this->isShared) {
-            return false; // A RELEASE would tell those who wait that the work is done.
+            return false; // A RELEASE would tell all waiters that the work is done.
         }
         $answer = $one->ask("RELEASE {$this->sentName}\n", Wire::TEXT_LINE, "\n");
         if ($answer !== 'RELEASED') {

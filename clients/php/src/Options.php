@@ -119,10 +119,11 @@ final class Options
     {
         $is = preg_match('~^(\[[0-9A-Fa-f:.]+\]|[^\[\]:,]+)(?::(\d{1,5}))?$~D', $server, $parts);
         $port = (int) ($parts[2] ?? 0);
-        $isIp = $is && ($parts[1][0] !== '[' || filter_var(trim($parts[1], '[]'), FILTER_VALIDATE_IP, FILTER_FLAG_IPV6));
-        if (!$isIp || $port > 65535 || (isset($parts[2]) && !$port)) {
+        $host = trim($parts[1] ?? '', '[]');
+        $isHost = $is && ($parts[1] === $host || filter_var($host, FILTER_VALIDATE_IP, FILTER_FLAG_IPV6));
+        if (!$isHost || $port > 65535 || (isset($parts[2]) && !$port)) {
             throw new Usage('Not HOST or HOST:PORT (IPv6 in brackets): ' . Text::shown($server));
         }
-        return [trim($parts[1], '[]'), $port];
+        return [$host, $port];
     }
 }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Counterd;
 
-/** Thrown by a worker's handler: the job is to be run again. */
+/** Thrown by a worker's handler: gives the job back, for another run. */
 final class Retry extends \Exception
 {
     /** @param float $delay seconds until then, rounded up */

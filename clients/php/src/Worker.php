@@ -78,11 +78,14 @@ final class Worker
             $pause = 0.1;
             while ($this->stopped === null) {
                 try {
-                    $jobs = $this->client->claim($this->tubes, 1, 2);
+                    $jobs = $this->client->reserve($this->tubes, 1, 2, 0);
                     $pause = 0.1;
                 } catch (Usage | Unsupported $error) {
                     throw $error;
-                } catch (CounterError) {
+                } catch (CounterError $error) {
+                    if ($pause === 0.1) {
+                        $this->client->tell('retry', $error->server, $this->tubes[0], error: $error);
+                    }
                     $this->sleep($pause * mt_rand(800, 1200) / 1000);
                     $pause = min(30, 2 * $pause);
                     continue;
