@@ -233,7 +233,10 @@ final class Client
     public function reserve(array $tubes, int $count, float $timeout, int $again): array
     {
         Text::range(count($tubes), 1, 1000, 'number of tubes');
-        $names = implode(' ', array_map(Text::tube(...), $tubes));
+        foreach ($tubes as $tube) {
+            Text::tube($tube);
+        }
+        $names = implode(' ', $tubes);
         Text::range($count, 1, 1000, 'count');
         Text::seconds($timeout, 'timeout');
         $talk = function (Connection $one, float $left) use ($names, $count): array {

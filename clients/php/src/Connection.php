@@ -260,9 +260,9 @@ final class Connection
      */
     public function line(int $limit, string $end, float $wait = 0, int $until = 0): string
     {
-        $until = $until ?: hrtime(true) + $this->io + (int) ($wait * 1e9);
         $hasBegun = false;
         while (($at = strpos($this->in, $end)) === false && strlen($this->in) < $limit + strlen($end)) {
+            $until = $until ?: hrtime(true) + $this->io + (int) ($wait * 1e9);
             if (!$hasBegun && $this->in !== '') {
                 $hasBegun = true;
                 $until = hrtime(true) + $this->io;
@@ -280,14 +280,13 @@ final class Connection
     /** Reads $count bytes. @throws Failed */
     public function exactly(int $count): string
     {
-        $until = hrtime(true) + $this->io;
-        $mark = strlen($this->in) + self::PIECE;
-        while (strlen($this->in) < $count) {
-            $this->fill($until, self::PIECE);
-            if (strlen($this->in) >= $mark) {
-                $mark = strlen($this->in) + self::PIECE;
+        $until = $mark = 0;
+        while (($had = strlen($this->in)) < $count) {
+            if ($had >= $mark) {
+                $mark = $had + self::PIECE;
                 $until = hrtime(true) + $this->io;
             }
+            $this->fill($until, self::PIECE);
         }
         $bytes = substr($this->in, 0, $count);
         $this->in = substr($this->in, $count);

@@ -14,7 +14,8 @@ final class Connections
     /** Ask again at each server, and once more. */
     public const READ = 1 << 20;
     public bool $isClosed = false;
-    private int $pid;
+    /** The process that has used the client last. */
+    public int $pid;
     /** @var array<string, list<Connection>> by protocol and server */
     private array $idle = [];
     /** @var array<string, int> until when servers are passed over */

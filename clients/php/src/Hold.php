@@ -21,7 +21,7 @@ abstract class Hold
         public readonly string $server
     ) {
         $this->since = hrtime(true);
-        $this->pid = getmypid();
+        $this->pid = $connections->pid;
         if ($connection) {
             $connection->kept = true;
         }
@@ -54,11 +54,11 @@ abstract class Hold
             return;
         }
         $error = null;
+        $isOurs = $this->pid === getmypid();
         $result = $ok ? 'released' : 'failed';
         try {
             $one->begin($this->what);
-            if ($this->isLost()) {
-                $this->isLost = true;
+            if ($this->isLost || !$isOurs || !$one->isFresh()) {
                 throw $one->error(Lost::class, 'closed the connection that held it, so others may have it');
             }
             $this->connection = null;
@@ -73,11 +73,11 @@ abstract class Hold
             $result = $error instanceof CounterError ? $error->word() : 'cancelled';
             if ($error instanceof Lost && !$this->isLost) {
                 $this->isLost = true;
-                $this->connections->tell('lost', $this->server, $this->what, error: $error);
+                $isOurs && $this->connections->tell('lost', $this->server, $this->what, error: $error);
             }
         }
         $this->connection = null;
-        if ($this->pid === getmypid()) {
+        if ($isOurs) {
             $one->kept = false;
             $this->connections->giveBack($one);
         }

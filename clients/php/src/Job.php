@@ -32,7 +32,7 @@ final class Job
         public readonly string $body,
         private int $asked
     ) {
-        $this->pid = getmypid();
+        $this->pid = $connections->pid;
     }
 
     /** True when it is known to be another's by now: a renewal was refused, or its time is over. Does not wait. */
@@ -75,18 +75,16 @@ final class Job
             $this->ttr = (int) ($this->connections->options->ioTimeout * 1e9);
         }
         $until = $this->ttr === null ? PHP_INT_MAX : $this->asked + $this->ttr;
-        $this->act(1, function (Connection $one) use ($isToAsk): string {
-            $asked = hrtime(true);
-            $more = $isToAsk ? "\r\nstats-job {$this->id}" : '';
-            $answer = $this->say($one, "renew {$this->id} {$this->token}$more", 'TOUCHED');
+        $line = "renew {$this->id} {$this->token}\r\n" . ($isToAsk ? "stats-job {$this->id}\r\n" : '');
+        $this->act(1, $line, 'TOUCHED', $until, function (Connection $one, array $words, int $asked) use ($isToAsk) {
             if ($isToAsk) {
                 $stats = Wire::dictionary($one, Wire::words($one, 'OK', 'NOT_FOUND'));
                 $this->ttr = (int) ($stats['ttr'] ?? 0) * 1000000000;
                 $this->isTtrKnown = true;
             }
             $this->asked = $asked;
-            return $answer;
-        }, $until);
+            return $words;
+        });
     }
 
     /**
@@ -140,16 +138,16 @@ final class Job
         $error = null;
         $result = $what;
         try {
-            if ($what === 'bury') {
-                $answer = $this->act(0, function (Connection $one): string {
-                    $stats = Wire::dictionary($one, Wire::jobs($one, "stats-job {$this->id}\r\n", 'OK', 'NOT_FOUND'));
-                    return $this->say($one, "bury {$this->id} " . ($stats['pri'] ?? 0), 'BURIED');
-                }, isOwn: true);
+            if ($what === 'ack') {
+                $answer = $this->act(1, "ack {$this->id} {$this->token}\r\n", 'DELETED');
+            } elseif ($what === 'nack') {
+                $delay = NewJob::whole($delay, 'delay');
+                $answer = $this->act(0, "nack {$this->id} {$this->token} $delay\r\n", 'RELEASED BURIED');
             } else {
-                $more = $what === 'nack' ? ' ' . NewJob::whole($delay, 'delay') : '';
-                $line = "$what {$this->id} {$this->token}$more";
-                $good = $what === 'nack' ? 'RELEASED BURIED' : 'DELETED';
-                $answer = $this->act($what === 'ack' ? 1 : 0, fn(Connection $one) => $this->say($one, $line, $good));
+                $answer = $this->act(0, "stats-job {$this->id}\r\n", 'OK', PHP_INT_MAX, function ($one, $words): array {
+                    $priority = Wire::dictionary($one, $words)['pri'] ?? 0;
+                    return Wire::jobs($one, "bury {$this->id} $priority\r\n", 'BURIED', 'NOT_FOUND');
+                });
             }
             $this->isDone = true;
             return $answer;
@@ -171,33 +169,40 @@ final class Job
         }
     }
 
-    private function act(int $again, \Closure $talk, int $until = PHP_INT_MAX, bool $isOwn = false): string
-    {
-        $server = $this->connection ? $this->connection->server : '';
+    /**
+     * Asks, on the connection of the claim if that is there, and for a bury on no other.
+     *
+     * @param ?\Closure(Connection, list<string>, int): list<string> $then what else belongs to it
+     */
+    private function act(
+        int $again,
+        string $line,
+        string $good,
+        int $until = PHP_INT_MAX,
+        ?\Closure $then = null
+    ): string {
+        $own = $this->connection;
+        $isGone = $good === 'OK' && !$this->hasConnection();
         if ($this->isDone) {
-            throw new Usage("Job {$this->id} was given back before", $server, $this->tube);
+            throw new Usage("Job {$this->id} was given back before", $own ? $own->server : '', $this->tube);
         }
-        $isGone = $isOwn && !$this->hasConnection();
         if ($isGone || $this->isLost()) {
             $this->isLost = true;
             $why = $isGone ? 'the connection that reserved it has ended' : 'it is not ours any more';
-            throw new Lost("Job {$this->id} is lost: $why", $server, $this->tube);
+            throw new Lost("Job {$this->id} is lost: $why", $own ? $own->server : '', $this->tube);
         }
-        $guarded = function (Connection $one, float $left, bool $isAgain) use ($talk): string {
-            $one->kept = $one === $this->connection;
+        $talk = function (Connection $one, float $left, bool $isAgain) use ($own, $line, $good, $then): string {
+            $one->kept = $one === $own;
+            $asked = hrtime(true);
             try {
-                return $talk($one);
+                $words = Wire::jobs($one, $line, $good, 'NOT_FOUND');
+                return ($then ? $then($one, $words, $asked) : $words)[0];
             } catch (NotFound $error) {
                 $this->isLost = !$isAgain;
                 $class = $isAgain ? Unanswered::class : Lost::class;
                 throw $one->error($class, "does not know job {$this->id} as reserved by us", '', $error->answer);
             }
         };
-        return $this->connections->ask('jobs', '', $this->tube, 0, $again, $guarded, $this->connection, $until);
-    }
-
-    private function say(Connection $one, string $line, string $good): string
-    {
-        return Wire::jobs($one, "$line\r\n", $good, 'NOT_FOUND')[0];
+        return $this->connections->ask('jobs', '', $this->tube, 0, $again, $talk, $own, $until);
     }
 }
