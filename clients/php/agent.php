@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 // The agent of the stories for PHP: makes the calls that come as JSON lines, and says what came of them.
 
-use Counterd\{Bury, Client, CounterError, Event, Hold, Job, Lock, Member, NewJob, Retry, Taken, Units, Worker};
+use Counterd\{Bury, Client, CounterError, Event, Hold, Job, NewJob, Retry, Worker};
 
 require __DIR__ . '/autoload.php';
 
@@ -49,8 +49,7 @@ final class Agent
             $value = $this->call($command['do'], self::decoded($command['args']), $command['of'], $command['as']);
             return ['id' => $command['id'], 'value' => $value];
         } catch (CounterError $e) {
-            $error = ['error' => self::name($e), 'server' => $e->server, 'target' => $e->target];
-            $error += ['answer' => $e->answer, 'reason' => $e->reason, 'sent' => $e->sent];
+            $error = ['error' => self::name($e)] + get_object_vars($e);
         } catch (Boom) {
             $error = ['error' => 'Boom'];
         } catch (\Throwable $e) {
@@ -62,10 +61,9 @@ final class Agent
     private function call(string $do, array $args, string $of, string $as): mixed
     {
         if ($do === 'open') {
-            $tell = static fn(Event $e) => self::say([
-                'event' => $e->kind, 'server' => $e->server, 'name' => $e->name, 'seconds' => $e->seconds,
-                'result' => $e->result, 'error' => $e->error ? self::name($e->error) : null,
-            ]);
+            $tell = static fn(Event $e) => self::say(
+                ['event' => $e->kind, 'error' => $e->error ? self::name($e->error) : null] + get_object_vars($e)
+            );
             $url = $args['url'] ?? null;
             unset($args['url']);
             $this->kept[$as ?: 'client'] = new Client($url, $tell, ...$args);
@@ -121,9 +119,7 @@ final class Agent
             case 'servers_for':
                 return Client::serversFor(...$args);
             default:
-                $on = is_array($on) && $do !== 'put' ? $on[0] : $on;
-                $value = $on->$do(...$args);
-                return is_object($value) ? self::shown($value) : $value;
+                return self::shown((is_array($on) ? $on[0] : $on)->$do(...$args));
         }
     }
 
@@ -181,31 +177,22 @@ final class Agent
 
     private static function shown(mixed $value): mixed
     {
-        return match (true) {
-            is_array($value) => array_map(self::shown(...), $value),
-            $value instanceof Member => ['fence' => (string) $value->fence, 'all' => self::shown($value->all)]
-                + self::fields($value, 'pool', 'name', 'value', 'attrs', 'server'),
-            $value instanceof Taken => ['fence' => (string) $value->fence]
-                + self::fields($value, 'name', 'value', 'attrs'),
-            $value instanceof Job => ['token' => (string) $value->token, 'body' => ['hex' => bin2hex($value->body)]]
-                + self::fields($value, 'id', 'tube', 'tries'),
-            $value instanceof Lock => self::fields($value, 'name', 'done', 'server'),
-            $value instanceof Units => self::fields($value, 'name', 'count', 'server'),
-            isset($value->body) => ['body' => ['hex' => bin2hex($value->body)]] + get_object_vars($value),
-            default => get_object_vars($value),
-        };
-    }
-
-    private static function fields(object $from, string ...$names): array
-    {
-        $fields = array_intersect_key(get_object_vars($from), array_flip($names));
-        $fields = array_map(self::text(...), $fields);
-        return isset($fields['attrs']) ? ['attrs' => (object) $fields['attrs']] + $fields : $fields;
-    }
-
-    private static function text(mixed $value): mixed
-    {
-        return is_string($value) && !mb_check_encoding($value, 'UTF-8') ? ['hex' => bin2hex($value)] : $value;
+        if (is_string($value)) {
+            return mb_check_encoding($value, 'UTF-8') ? $value : ['hex' => bin2hex($value)];
+        }
+        if (!is_array($value) && !is_object($value)) {
+            return $value;
+        }
+        $shown = array_map(self::shown(...), is_array($value) ? $value : get_object_vars($value));
+        foreach (is_object($value) ? array_keys($shown) : [] as $key) {
+            $shown[$key] = match ($key) {
+                'fence', 'token' => (string) $shown[$key],
+                'body' => ['hex' => bin2hex($value->body)],
+                'attrs' => (object) $shown[$key],
+                default => $shown[$key],
+            };
+        }
+        return $shown;
     }
 
     private static function decoded(mixed $value): mixed

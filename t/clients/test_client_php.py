@@ -168,11 +168,17 @@ def test_options_have_the_names_of_the_url_or_those_of_php(tmp_path):
              "counter://[a]", "counter://a?idle=-1"]  # fmt: skip
     code = code.replace("unix:/a b", "unix:/a%20b")
     code += "foreach (json_decode($argv[1]) as $url) { show([$url, fails(fn() => new Client($url))]); }"
+    code += """
+    foreach ([['io_timeout' => NAN], ['idle' => []], ['tls' => 2], ['tlsCa' => 1], ['nope' => 1]] as $more) {
+        show(fails(fn() => new Client('counter://a', null, ...$more)));
+    }
+    foreach ([['s'], ['s', '1'], ['', 1], ['s', NAN]] as $root) { show(fails(fn() => new NewJob('x', root: $root))); }
+    """
     found = script(tmp_path, code, json.dumps(wrong))
     assert found[0] == [["a", "b:1", "[::1]"], 3, 2, "/tmp/a%b", 8, 64 << 20]
     assert found[1] == [["b", 1], ["::1", 7531], ["a", 11215], ["c", 2]]
     assert found[2] == [["x:9"], ["unix:/a b"]]
-    assert found[3:] == [[one, "Usage"] for one in wrong]
+    assert found[3:] == [[one, "Usage"] for one in wrong] + 9 * ["Usage"]
 
 
 def test_servers_of_a_name(tmp_path):
@@ -322,11 +328,13 @@ def test_tls(start, tmp_path):
     )  # fmt: skip
     code = """
     [$_, $url, $ca, $other] = $argv;
-    $client = new Client($url, tls_ca: $ca);
+    $connects = 0;
+    $client = new Client($url, function ($e) use (&$connects) { $connects += $e->kind === 'connect'; }, tls_ca: $ca);
     $lock = $client->lock('k');
     show([$lock->isLost(), fails(fn() => $client->lock('k', timeout: 0.2))]);
     $lock->release();
     for ($i = 0; $i < 20; $i++) { $client->lock('k')->release(); $client->units('u', 1, 2)->release(); }
+    show($connects);
     $body = random_bytes(900000);
     $client->put('t', $body);
     [$job] = $client->claim(['t']);
@@ -340,7 +348,24 @@ def test_tls(start, tmp_path):
     other = certificates.Authority(tmp_path, "other")
     address = "counter://127.0.0.1:%d?tls=1&binary=%d&jobs=%d" % tuple(ports)
     found = script(tmp_path, code, address, authority.cert, other.cert)
-    assert found == [[False, "Busy"], True] + 3 * [[False, True]]
+    assert found == [[False, "Busy"], 3, True] + 3 * [[False, True]]
+
+
+def test_the_certificate_of_the_server_itself_can_be_the_one_to_trust(start, tmp_path):
+    own = certificates.Authority(tmp_path)
+    port = servers.free_port()
+    start(*JOBS, "tls.cert=" + own.cert, "tls.key=" + own.key, "poolcounter.tls_port=%d" % port)
+    code = "(new Client($argv[1], tls_ca: $argv[2], tls_name: 'ca'))->lock('k')->release(); show('ok');"
+    assert script(tmp_path, code, "counter://127.0.0.1:%d?tls=1" % port, own.cert) == ["ok"]
+
+
+def test_with_more_files_than_php_can_wait_for_the_reason_is_said(start, tmp_path):
+    code = """
+    for ($i = 0; $i < 1100; $i++) { $files[] = fopen('/dev/null', 'r'); }
+    try { (new Client($argv[1], connect_timeout: 0.1))->lock('k'); }
+    catch (Unreachable $e) { show([str_contains($e->reason, 'FD_SETSIZE'), $e->sent]); }
+    """
+    assert script(tmp_path, code, url(start(*JOBS))) == [[True, False]]
 
 
 WORKER = """

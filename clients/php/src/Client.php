@@ -44,8 +44,9 @@ final class Client
         bool $shared = false
     ): Lock {
         $sent = self::name($name);
+        $queue ??= min($workers + 100, 4294967295);
         Text::range($workers, 1, 4294967295, 'workers');
-        $queue = Text::range($queue ?? min($workers + 100, 4294967295), 1, 4294967295, 'queue');
+        Text::range($queue, 1, 4294967295, 'queue');
         Text::seconds($timeout, 'timeout');
         $line = ($shared ? 'ACQ4ANY' : 'ACQ4ME') . " $sent $workers $queue ";
         $talk = function (Connection $one, float $left) use ($line, $name, $sent, $shared): Lock {
@@ -199,10 +200,10 @@ final class Client
     {
         Text::tube($tube);
         $count = Text::range(count($jobs), 1, 1000, 'number of jobs');
+        $hasKeys = !array_filter($jobs, static fn(NewJob $job) => $job->key === null);
         $records = implode('', $jobs);
         $size = Text::range(strlen($records), 1, self::BATCH, 'size of the jobs');
         $request = "put-batch $tube $count $size\r\n$records\r\n";
-        $hasKeys = !array_filter($jobs, static fn(NewJob $job) => $job->key === null);
         return $this->putting($tube, $hasKeys, static function (Connection $one) use ($request, $count): array {
             $lines = Wire::dictionary($one, Wire::jobs($one, $request, 'OK', self::PUT, true));
             if (count($lines) !== $count) {

@@ -132,8 +132,9 @@ final class Connection
         if ($isUnix) {
             return '';
         }
+        self::$warning = '';
         if (!self::wait($stream, $until, true)) {
-            return 'no answer to the connect';
+            return self::$warning ?: 'no answer to the connect'; // It warns of too many open files.
         }
         $socket = function_exists('socket_import_stream') ? socket_import_stream($stream) : false;
         if (stream_socket_get_name($stream, true) === false) {

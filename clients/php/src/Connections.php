@@ -103,7 +103,9 @@ final class Connections
                 if (!$e instanceof Draining) {
                     throw $e;
                 }
-                $this->isDown($protocol, $server, $e);
+                if ($protocol === 'text') {
+                    $this->isDown($protocol, $server, $e);
+                }
                 if (++$tried >= count($servers)) {
                     throw $e;
                 }

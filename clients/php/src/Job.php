@@ -152,12 +152,14 @@ final class Job
             $this->isDone = true;
             return $answer;
         } catch (CounterError $error) {
-            $this->isDone = $this->isDone || $error->sent || $error instanceof Lost;
+            $this->isDone = $this->isDone || $error instanceof Lost || ($error instanceof Failed && $error->sent);
             $result = $error instanceof Lost ? 'lost' : $what;
             throw $error;
         } finally {
             if ($this->isDone && !$error instanceof Usage) {
-                if ($this->connection && --$this->connection->jobs === 0) {
+                // Lost by our clock alone, it may be reserved there still: nothing else goes on that connection.
+                $isEnded = !$error instanceof Lost || $error->answer !== '';
+                if ($this->connection && $isEnded && --$this->connection->jobs === 0) {
                     $this->connection->kept = false;
                     $this->connections->giveBack($this->connection);
                 }

@@ -41,6 +41,9 @@ final class NewJob
             $this->line .= ' at=' . self::time($at);
         }
         if ($root !== null) {
+            if (!is_string($root[0] ?? null) || !is_numeric($root[1] ?? null) || is_string($root[1])) {
+                throw new Usage('root is not a pair of signature and Unix time');
+            }
             $this->line .= ' root=' . self::word($root[0], 'root') . ':' . self::time($root[1]);
         }
         if ($tries !== null) {

@@ -72,7 +72,7 @@ final class Options
     private function set(string $key, mixed $value): void
     {
         $name = lcfirst(str_replace('_', '', ucwords($key, '_')));
-        $is = match ($key) {
+        $is = is_scalar($value) && match ($key) {
             'connect_timeout', 'io_timeout', 'down_seconds', 'idle_seconds' => Text::isSeconds($value),
             'idle', 'max_body' => (bool) preg_match('/^\d{1,15}$/D', (string) $value),
             'tls' => in_array($value, ['0', '1', 0, 1, true, false], true),
