@@ -52,13 +52,13 @@ class RunCounterdJobs extends Maintenance
         do {
             $after = '';
             $isIdle = true;
+            $resting = array_filter($resting, static fn (float $until): bool => $until > microtime(true));
             $wait = $this->hasOption('once') ? 0.0 : min(self::WAIT, max(0.0, $end - microtime(true)));
             while ($page = $client->ready('*', after: $after, limit: self::PAGE, timeout: $after === '' ? $wait : 0)) {
                 foreach (array_keys($page) as $tube) {
                     $after = (string)$tube;
-                    $isRest = ($resting[$after] ?? 0) > microtime(true);
                     // Another runner may have emptied it since the page came.
-                    if (!$isRest && microtime(true) < $end && $client->ready($after, limit: 1)) {
+                    if (!isset($resting[$after]) && microtime(true) < $end && $client->ready($after, limit: 1)) {
                         $resting[$after] = $this->runJobs($after);
                         $isIdle = $isIdle && $resting[$after] > 0;
                     }

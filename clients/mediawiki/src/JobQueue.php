@@ -241,7 +241,7 @@ class JobQueue extends MediaWikiJobQueue
         unset(self::$popped["$id $token"]);
         $this->ask(function (Client $client) use ($claimed, $id, $token): void {
             try {
-                $claimed ? $claimed->ack() : $client->ackByToken((int)$id, (int)$token);
+                $claimed ? $claimed->ack() : $client->ackByToken((int)$id, (int)$token, $this->tube);
                 $this->incrStats('acks', $this->type);
             } catch (Lost $e) {
                 $this->log("job $id ran out of time before its end, so it may run again: {$e->getMessage()}");

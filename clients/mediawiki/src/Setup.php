@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Counterd\MediaWiki;
 
-/** What MediaWiki calls when it loads the extension. Nothing is loaded before a class is needed. */
+/** MediaWiki calls it when it loads the extension. Nothing is loaded before a class is needed. */
 final class Setup
 {
     /** From 1.44 on MediaWiki's classes have new names, which we use. Older versions get them as aliases. */
@@ -19,6 +19,7 @@ final class Setup
         'MediaWiki\WikiMap\WikiMap' => 'WikiMap',
     ];
 
+    /** Registers what loads these classes and the library. */
     public static function register(): void
     {
         spl_autoload_register([self::class, 'alias']);
