@@ -486,10 +486,13 @@ class Play:
         self.servers, self.agents, self.links = [], {}, {}
         self.handles, self.opens, self.all_agents = {}, [], []
         self.step, self.passed, self.memory = None, False, 0
-        # Nothing in it is about the process of the agent, which may have played other stories.
-        own = '"(in|signal|memory|sockets|later|env)": |"(fork|worker|drop|close|scope)"'
-        own += '|"refuse"|"stuck"|SHUTTING_DOWN'  # a client may remember servers that are down
-        self.is_plain = story["with"] == "fake" and not re.search(own, json.dumps(story))
+        # In a plain story nothing is about the process of the agent, and nothing of the real server
+        # is held: the agent may have played other stories. ("refuse": it may remember down servers.)
+        own = '"(in|signal|memory|sockets|later|env)": |"do": "(fork|worker|drop|close|scope)"'
+        own += (
+            '|"refuse"|"stuck"|SHUTTING_DOWN' if story["with"] == "fake" else '|"as": "|"daemon": "'
+        )
+        self.is_plain = not re.search(own, json.dumps(story))
         self.dir = tempfile.mkdtemp(prefix="story-")
         self.bound = {"dir": self.dir}
         for i, host in enumerate(self.hosts):
