@@ -9,13 +9,16 @@ EXTRA_DIST += \
 	clients/mediawiki/src/JobQueue.php \
 	clients/mediawiki/src/PoolCounter.php \
 	clients/mediawiki/src/Setup.php \
-	clients/php \
+	clients/php/README.md \
 	clients/php/agent.php \
 	clients/php/autoload.php \
 	clients/php/composer.json \
-	clients/php/d.100 \
-	clients/php/d.400 \
 	clients/php/errors.php \
+	clients/php/examples/lock.php \
+	clients/php/examples/member.php \
+	clients/php/examples/put.php \
+	clients/php/examples/units.php \
+	clients/php/examples/worker.php \
 	clients/php/src/Bury.php \
 	clients/php/src/Client.php \
 	clients/php/src/Connection.php \
