@@ -5,6 +5,7 @@ library_tests = \
 	t/clients/test_stories_php.py \
 	t/clients/test_client_python.py \
 	t/clients/test_client_php.py \
+	t/clients/test_fake_server.py \
 	t/clients/test_mediawiki.py
 TESTS += $(library_tests)
 EXTRA_DIST += $(library_tests) \
