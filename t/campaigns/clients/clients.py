@@ -17,6 +17,7 @@ import collections
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -43,7 +44,8 @@ TUBES, LEASES = ["plain", "steady", "lease", "hold"], {"lease", "hold"}
 TTR = 5  # s, of all jobs; 3 in the short form
 IO_TIMEOUT = 2
 PUTS = 15  # jobs a second, for each worker
-FAULTS = 0.5  # a second, for each worker
+FAULTS = 0.25  # a second, for each worker
+DAEMON_FAULTS = 0.05  # kills a second, and as many upgrades
 STOP = (1.2, 1.6)  # ttr that a worker is stopped or cut off
 KINDS = {
     "python": [PYTHON, "-B", os.path.join(HERE, "work.py"), "sync"],
@@ -160,7 +162,7 @@ class Storm:
                 chance = rng.random()
                 plan = "quick"
                 if chance < 0.02:
-                    plan = "long %.2f" % rng.uniform(0.3, 2.5 * self.ttr)
+                    plan = "long %.2f" % rng.uniform(0.3, rng.choice((1.2, 1.2, 2.5)) * self.ttr)
                 elif chance < 0.03:
                     plan = rng.choice(("raise", "retry", "bury"))
                 key = "key%d" % number if keyed else None
@@ -234,15 +236,18 @@ class Storm:
     def go_wrong(self):
         rng = self.rng
         chance = rng.random()
-        if chance < 0.03:
+        daemon = DAEMON_FAULTS / (FAULTS * len(self.peers))
+        if chance < daemon:
             self.kill_daemon()
-        elif chance < 0.06:
+        elif chance > 1 - daemon:
             self.upgrade()
-        elif chance < 0.13:
+            return
+        chance = rng.random()
+        if chance < 0.07:
             self.kill_worker()
-        elif chance < 0.18:
+        elif chance < 0.13:
             self.stop_worker()
-        elif chance < 0.24:
+        elif chance < 0.2:
             self.proxy.cut_off([peer.slot for peer in self.peers if not peer.stopped], rng.uniform(*STOP) * self.ttr)
         else:
             puts = rng.random() < 0.15
@@ -336,12 +341,15 @@ class Storm:
             if plan == "bury" and label in seen.answered and label not in buried:
                 seen.wrong("%s is not buried", label)
         faults = collections.Counter(fault.kind for fault in self.proxy.faults)
-        faults["daemon killed"] //= 2
+        faults["daemon killed"] //= 2  # each is noted as it begins, and then with its end
         text = "%d jobs, %d puts answered, %d runs in %.0f s" % (
             len(self.plans), len(seen.answered), len(seen.by_token), seconds)  # fmt: skip
         lines = [text, "faults: " + listed(faults + self.upgrades_counted())]
         lines.append("run twice: " + listed(seen.twice))
         lines.append("also: " + listed(seen.counts) + "; the longest beside the next run: %.1f s" % seen.worst)
+        for text in seen.found[:3]:
+            for number in re.findall(r"\(id (\d+)", text)[:1]:
+                lines += ["trace of job %s: %s" % (number, row) for row in seen.trace(int(number))]
         return lines, seen.found
 
     def upgrades_counted(self):

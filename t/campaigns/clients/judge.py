@@ -36,8 +36,9 @@ class Run:
 class Judge:
     def __init__(self, wire, files, plans, leases, ttr, io_timeout):
         """
-        `ttr`: of all jobs; `io_timeout`: of all clients. `wire`: a Proxy that has ended. `files`: (slot, process number, rows) of each process. `plans`:
-        (plan, key) of each label. `leases`: tubes with claim=lease.
+        `ttr`: of all jobs; `io_timeout`: of all clients. `wire`: a Proxy that has ended. `files`: (slot,
+        process number, rows) of each process. `plans`: (plan, key) of each label. `leases`: tubes with
+        claim=lease.
         """
         self.wire, self.plans, self.leases, self.ttr = wire, plans, leases, ttr
         self.io_timeout = io_timeout
@@ -52,11 +53,14 @@ class Judge:
         self.said = collections.defaultdict(list)  # (id, token): requests
         self.heard = collections.defaultdict(list)  # (id, token): answers
         self.puts = collections.defaultdict(list)  # by label
+        self.beside = []  # requests on a connection that had a job
         for note in wire.notes:
             if isinstance(note, proxy.Reserved):
                 self.reservations[note.id].append(note)
             elif isinstance(note, proxy.Said):
                 self.said[note.id, note.token].append(note)
+            elif isinstance(note, proxy.Beside):
+                self.beside.append(note)
             elif isinstance(note, proxy.Heard):
                 self.heard[note.id, note.token].append(note)
             else:
@@ -108,6 +112,7 @@ class Judge:
         self.found += self.wire.wrong
         self.each_answered_job_ran()
         self.each_end_is_of_a_run()
+        self.connections_of_jobs_have_no_other_requests()
         self.each_second_reservation_has_a_reason()
         self.each_second_run_has_a_reason()
         self.nobody_goes_on_unknowing()
@@ -153,6 +158,39 @@ class Judge:
                 self.wrong("%r: sent %s", run, [n.verb for n in ends])
             elif len(ends) == 2 and not self.fault(run.slot, ends[0].link, run.start - self.ttr, ends[1].at):
                 self.wrong("%r: ack sent again, and nothing had happened", run)
+
+    def connections_of_jobs_have_no_other_requests(self):
+        for note in self.beside:
+            first = next(n for n in self.reservations[note.id] if n.token == note.token)
+            if note.at < self.last_good(first, note.at) + self.ttr - SLACK:
+                self.wrong("%r sent %r %.3f s after it was given job (id %d), which was reserved still", note.link,
+                           note.line, note.at - first.at, note.id)  # fmt: skip
+
+    def trace(self, number):
+        """What is known of a job, line by line."""
+        rows = [
+            (n.at, "reserved, token %d, try %d: %r" % (n.token, n.tries, n.link)) for n in self.reservations[number]
+        ]
+        links = {n.link for n in self.reservations[number]}
+        for (job, token), notes in list(self.said.items()):
+            if job == number:
+                rows += [(n.at, "%s %d: %r" % (n.verb, token, n.link)) for n in notes]
+                links |= {n.link for n in notes}
+        for (job, token), notes in list(self.heard.items()):
+            if job == number:
+                rows += [(n.at, "answer to %s %d: %s%s" % (n.verb, token, n.answer, "" if n.passed else ", not passed on"))
+                         for n in notes]  # fmt: skip
+        for run in self.by_token.values():
+            if run.id == number:
+                rows += [(run.start, "begin: %r" % run)]
+                rows += [(run.end, "end, %s: %r" % (run.how, run))] if run.end else []
+        rows += [(link.ended, "%r ends: %s" % (link, link.why)) for link in links if link.ended]
+        first, last = min(rows)[0], max(rows)[0]
+        for f in self.faults:
+            if f.link in links or (f.link is None and f.slot in {None} | {link.slot for link in links}):
+                if f.until > first - self.ttr and f.at < last:
+                    rows.append((f.at, "fault, %.3f s: %s %s %r" % (f.until - f.at, f.kind, f.slot, f.link)))
+        return ["%+.3f %s" % (at - first, text) for at, text in sorted(rows)]
 
     def last_good(self, reserved, before):
         """Until when, at most, a reservation is known to be good: the last answered renewal before this time."""

@@ -23,6 +23,7 @@ Reserved = collections.namedtuple("Reserved", "at link id token tube tries label
 Said = collections.namedtuple("Said", "at link verb id token")  # a request about a reservation
 Heard = collections.namedtuple("Heard", "at link verb id token answer asked_at passed")
 Put = collections.namedtuple("Put", "at link label key")
+Beside = collections.namedtuple("Beside", "at link id token line")  # sent though it had this job
 Fault = collections.namedtuple("Fault", "at until kind slot link")  # slot, link: None if of all
 
 
@@ -361,7 +362,7 @@ class Proxy(threading.Thread):
                 if passed:
                     self.notes.append(Said(now, link, verb, number, token))
             if link.holding and verb not in ("ack", "nack", "renew", "bury", "stats-job"):
-                self.wrong.append("%r sent %r while it had %s" % (link, line, sorted(link.holding)))
+                self.notes += [Beside(now, link, number, token, line) for number, token in link.holding]
             labels = []
             if verb == "put-into":
                 labels = [(rest.split(b" ", 1)[0].decode(), key_of(words))]
