@@ -218,10 +218,10 @@ class Judge:
             return (
                 "nack" if run is None or run.how in ("raise", "retry", "bury", None) or run.end > told[0].at else None
             )
-        if first.tube not in self.leases and link.ended is not None and link.ended <= second.at:
+        if first.tube not in self.leases and link.broken is not None and link.broken <= second.at:
             if link.why not in ("client closed", "daemon closed"):
                 return "connection: " + link.why
-            fault = self.fault(link.slot, link, first.at - self.ttr, link.ended)
+            fault = self.fault(link.slot, link, first.at - self.ttr, link.broken)
             return "connection: " + fault.kind if fault else None
         good = self.last_good(first, second.at)
         if second.at >= good + self.ttr - SLACK:

@@ -28,12 +28,15 @@ Fault = collections.namedtuple("Fault", "at until kind slot link")  # slot, link
 
 
 class Link:
-    """One connection of a client, and ours to the daemon. `opened` and `ended`: when; `why`: how it ended."""
+    """
+    One connection of a client, and ours to the daemon. `ended`: when; `broken`: the same, or when one side
+    of it was; `why`: how.
+    """
 
     def __init__(self, slot, number, client):
         self.slot, self.number, self.client = slot, number, client
         self.server = None
-        self.opened, self.ended, self.why = time.monotonic(), None, None
+        self.ended = self.broken = self.why = None
         self.to_server, self.to_client = bytearray(), bytearray()
         self.asked, self.answered = bytearray(), bytearray()  # what is not parsed yet
         self.waiting = collections.deque()  # requests without an answer
@@ -208,6 +211,7 @@ class Proxy(threading.Thread):
         if kind == "reset":
             self._end(link, kind)
         else:
+            link.broken = time.monotonic()
             link.closes_at = time.monotonic() + self.rng.choice((0.05, 0.5, 2))
             link.is_deaf = kind == "half to client"
             try:
@@ -268,6 +272,7 @@ class Proxy(threading.Thread):
         if link.ended is not None:
             return
         link.ended, link.why = time.monotonic(), why
+        link.broken = link.broken or link.ended
         if link.waiting and link.waiting[0][0] != "claim" and link.ended - link.waiting[0][3] > SLOW:
             self.faults.append(Fault(link.waiting[0][3], link.ended, "slow answer", link.slot, link))
         self.alive.discard(link)
