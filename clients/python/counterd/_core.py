@@ -293,9 +293,10 @@ class JobBase:
         return self._gone or (self._claim is not None and self._claim.link.foreign)
 
     def __del__(self) -> None:
-        if self._claim is not None:
-            self._claim.spoiled = True
-            if self._claim.link.open and not self._gone:
+        claim, self._claim = self._claim, None
+        if claim is not None:
+            claim.spoiled = True
+            if claim.link.open and not self._gone:
                 forgotten(self)
 
     def note_loss(self) -> None:

@@ -1,0 +1,201 @@
+"""The core of the Python client, where stories do not reach: lost answers, signals, forgotten jobs, hooks."""
+
+import contextlib
+import gc
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import warnings
+
+TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(__file__), "..", "..")
+TOP = os.path.abspath(TOP)
+sys.path[:0] = [os.path.join(TOP, "t", "system"), os.path.join(TOP, "clients", "python")]
+
+import tap
+import pytest
+
+from conftest import start  # noqa: F401: a fixture
+
+import counterd
+from counterd import _wire, worker
+
+JOBS = ("jobs.enable=true", "jobs.port=0")
+HELLO = b"tube default\r\n"
+KNOWN = b"OK 4\r\n---\n\r\n"
+
+
+@contextlib.contextmanager
+def scripted(*scripts):
+    """
+    A server. Each script is of one connection: a list of (what is read, what is sent; None: it
+    closes). Yields its port, and how many connections have ended.
+    """
+    listener = socket.create_server(("127.0.0.1", 0))
+    ended = []
+
+    def serve():
+        for script in scripts:
+            client = listener.accept()[0]
+            for wanted, answer in script:
+                heard = b""
+                while len(heard) < len(wanted):
+                    heard += client.recv(len(wanted) - len(heard)) or b"\0" * len(wanted)
+                if answer is None:
+                    break
+                client.sendall(answer)
+            else:
+                client.recv(1)
+            client.close()
+            ended.append(True)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1], ended
+    finally:
+        thread.join(20)
+        listener.close()
+        assert not thread.is_alive()
+
+
+def connect(daemon, **more):
+    return counterd.Client(
+        "counter://127.0.0.1:%d" % daemon.text[1],
+        binary=daemon.binary[1],
+        jobs=daemon.jobs[1] if daemon.jobs else None,
+        io_timeout=20,
+        **more,
+    )
+
+
+def test_a_refusal_after_a_lost_answer_proves_nothing():
+    put = b"put-into t 1024 0 60 1 key=k\r\nx\r\n"
+    first = [(HELLO, KNOWN), (put, None)]
+    second = [(HELLO, KNOWN), (put, b"READ_ONLY moved\r\n")]
+    with scripted(first, second) as (port, _):
+        with counterd.Client("counter://127.0.0.1", jobs=port) as client:
+            with pytest.raises(counterd.Unanswered) as caught:
+                client.put("t", b"x", key="k")
+    assert caught.value.sent and caught.value.answer == "READ_ONLY moved"
+
+
+def test_a_connection_with_an_answer_to_come_is_not_used_again():
+    request = HELLO + b"delete 7\r\n"
+    with scripted([(request, b"OUT_OF_MEMORY\r\n")]) as (port, ended):
+        with counterd.Client("counter://127.0.0.1", jobs=port) as client:
+            with pytest.raises(counterd.NoMemory):
+                client.delete(7)
+            until = time.monotonic() + 20
+            while not ended and time.monotonic() < until:
+                time.sleep(0.01)
+            assert ended
+
+
+def test_signals_do_not_prolong_a_wait():
+    before = signal.signal(signal.SIGALRM, lambda number, frame: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+    try:
+        with scripted([(b"ACQ4ME k 1 101 0\n", b"")]) as (port, _):
+            began = time.monotonic()
+            with counterd.Client("counter://127.0.0.1:%d" % port, io_timeout=0.3) as client:
+                with pytest.raises(counterd.Unanswered):
+                    client.lock("k", timeout=0)
+        assert 0.3 <= time.monotonic() - began < 20
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_what_is_no_text_is_a_wrong_type():
+    client = counterd.Client("counter://127.0.0.1:1?jobs=1")
+    for body in (5, None, ["x"]):
+        with pytest.raises(TypeError):
+            client.put("t", body)
+    with pytest.raises(counterd.Usage):
+        client.put("t", "\ud800")
+    assert _wire.record(counterd.NewJob(bytearray(b"ab"))) == b"1024 0 60 2\r\nab\r\n"
+
+
+@pytest.mark.parametrize(
+    "seconds, told", [(0, b"0"), (5, b"5"), (0.5, b"0.500"), (4.98765, b"4.987"), (0.29, b"0.290")]
+)
+def test_times_are_cut_to_milliseconds(seconds, told):
+    assert _wire.wait(seconds) == told
+
+
+def test_a_forgotten_job_goes_back_when_the_others_of_its_claim_have_ended(start):
+    daemon = start(*JOBS)
+    with connect(daemon) as client:
+        client.put_many("t", [counterd.NewJob(b"1"), counterd.NewJob(b"2")])
+        one, other = client.claim("t", count=2)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            del one
+            gc.collect()
+        assert [w.category for w in caught] == [ResourceWarning]
+        assert client.tube("t")["current-jobs-reserved"] == 2  # nothing was taken from the other
+        other.ack()
+        job = client.claim("t", timeout=20)[0]
+        assert job.body == b"1"
+        job.ack()
+
+
+def test_a_lost_job_is_forgotten_without_a_warning(start):
+    daemon = start(*JOBS)
+    with connect(daemon) as client:
+        client.put("t", b"1", ttr=1)
+        job = client.claim("t")[0]
+        time.sleep(1.2)
+        with pytest.raises(counterd.Lost):
+            job.renew()
+        assert job.lost
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            del job
+            gc.collect()
+
+
+def test_a_worker_with_a_hook_tells_that_one(start):
+    daemon = start(*JOBS)
+    told, own = [], []
+    with connect(daemon, on_event=lambda event: told.append(event.kind)) as client:
+        client.put("t", b"1")
+        made = counterd.Worker(client, ["t"], lambda job: made.stop(), on_event=own.append)
+        assert made.run(signals=False) == 0
+    assert [event.result for event in own if event.kind == "job"] == ["ack"]
+    assert "job" not in told
+
+
+def test_a_worker_that_cannot_claim_raises(start):
+    daemon = start()
+    with counterd.Client("counter://127.0.0.1:%d,localhost" % daemon.text[1]) as client:
+        with pytest.raises(counterd.Usage):  # jobs of several servers
+            counterd.Worker(client, ["t"], print, concurrency=3).run(signals=False)
+
+
+def test_backoff_doubles_up_to_an_hour():
+    for tries, least in ((1, 0.8), (2, 1.6), (3, 3.2), (13, 2880), (1000, 2880)):
+        assert all(least <= worker.backoff(tries) <= least * 1.5 for _ in range(100))
+
+
+def test_refused_calls_leave_no_cycles(start):
+    daemon = start()
+    with connect(daemon) as client, client.lock("k"):
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(20):
+                with pytest.raises(counterd.Busy):
+                    client.lock("k", timeout=0)
+            with client.lock("other"):
+                pass
+            assert gc.collect() < 20
+        finally:
+            gc.enable()
+
+
+if __name__ == "__main__":
+    tap.main(__file__)
