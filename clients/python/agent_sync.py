@@ -65,9 +65,8 @@ def worker(client: counterd.Client, handle: str, tubes: list[Any], **args: Any) 
         finally:
             say(event="ran", lost=job.lost, **shown)
 
-    signals = args.pop("signals", True)
-    if "backoff" in args:
-        seconds = args.pop("backoff")
+    signals, seconds = args.pop("signals", True), args.pop("backoff", None)
+    if seconds is not None:
         args["backoff"] = lambda tries: seconds
     kept[handle] = made = counterd.Worker(client, tubes, run, **args)
     return made.run(signals=signals)
@@ -77,30 +76,25 @@ def fork(then: list[dict[str, Any]]) -> Any:
     """Runs the calls in a child, and returns what they gave."""
     global is_child
     reading, to_parent = os.pipe()
-    pid = os.fork()
-    if pid == 0:
+    if os.fork() == 0:
         is_child = True
-        results = [result_of(command) for command in then]
-        with os.fdopen(to_parent, "w") as pipe:
-            json.dump(results, pipe)
-            pipe.flush()
-            os._exit(0)
+        os.write(to_parent, json.dumps([result_of(command) for command in then]).encode())
+        os._exit(0)
     os.close(to_parent)
-    with os.fdopen(reading) as answers:
-        return json.load(answers)
+    return json.load(os.fdopen(reading))
 
 
 def call(do: str, handle: str, of: str, args: dict[str, Any]) -> Any:
     """One call; what it gives is kept as `handle`."""
     match do:
         case "open":
-            hook = lambda event: say(**event_words(event))
-            kept[handle or "client"] = counterd.Client(on_event=hook, **args)
+            args["on_event"] = lambda event: say(**event_words(event))
+            kept[handle or "client"] = counterd.Client(**args)
             return None
         case "servers_for":
             return counterd.servers_for(**args)
         case "fork":
-            return fork(**args)
+            return fork(args["then"])
         case "drop":
             for key in [key for key in kept if key == of or key.startswith(of + ".")]:
                 del kept[key]
@@ -111,7 +105,7 @@ def call(do: str, handle: str, of: str, args: dict[str, Any]) -> Any:
         case "lost":
             return kept[of].lost
         case "scope":
-            return scope(kept[of], handle, args["call"], args["args"], args["body"])
+            return scope(kept[of], handle, **args)
         case "worker":
             return worker(kept[of], handle, **args)
         case "list_jobs":
