@@ -256,23 +256,31 @@ def test_a_child_has_nothing_of_its_parent(start, tmp_path, tls):
         assert other.ask("ACQ4ME k 1 9 0") == "LOCKED"
 
 
-def test_a_child_that_lives_on_keeps_no_lock(start):
+@pytest.mark.parametrize("kind", ["sync", "aio"])
+def test_a_child_that_lives_on_keeps_no_lock(start, kind):
     daemon = start()
     client = counterd.Client(url(daemon))
     reader, writer = os.pipe()
-    holder = os.fork()
-    if holder == 0:
-        kept = [client.lock("k")]
-        grandchild = os.fork()
-        if grandchild == 0:
+
+    def fork(lock):
+        """Forks, and ends the parent; its child goes on."""
+        if os.fork() == 0:
             os.close(reader)
-            os.write(writer, b"%d %d" % (os.getpid(), len(kept)))
+            os.write(writer, b"%d %d" % (os.getpid(), lock.lost))
             time.sleep(60)
         os._exit(0)
+
+    async def hold():
+        fork(await aio.Client(url(daemon)).lock("k"))
+
+    holder = os.fork()
+    if holder == 0:
+        fork(client.lock("k")) if kind == "sync" else asyncio.run(hold())
     os.close(writer)
-    grandchild = int(os.read(reader, 100).split()[0])
+    grandchild, is_lost = (int(word) for word in os.read(reader, 100).split())
     try:
         os.waitpid(holder, 0)
+        assert is_lost
         client.lock("k", timeout=20).release()
     finally:
         os.kill(grandchild, signal.SIGKILL)

@@ -30,6 +30,7 @@ from ._core import Core, Event, HoldBase, JobBase, LockBase, MemberBase, Point, 
 from ._core import UnitsBase, forgotten
 from ._errors import CounterError, Lost, Malformed, Text
 from ._options import Options, tune
+from ._sync import _links as links
 from ._wire import JobView
 from .worker import WorkerBase, backoff
 
@@ -52,6 +53,7 @@ class _Link(Transport, asyncio.Protocol):
         self._is_full = False  # the buffer of what is sent
         self._fault: Exception | None = None  # how it ended
         self.on_loss: Callable[[], object] | None = None
+        cast(Any, links).add(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._io = cast(asyncio.Transport, transport)
@@ -158,6 +160,11 @@ class _Link(Transport, asyncio.Protocol):
             self._io.abort()
         elif self._io and not self._loop.is_closed():  # collected in another thread
             self._loop.call_soon_threadsafe(self._io.abort)
+
+    def forget(self) -> None:
+        """In a child of fork: the connection is the parent's."""
+        self.open, self.on_loss, self._fault = False, None, EOFError()
+        self._sock.close()
 
 
 async def _connect(core: Any, point: Point, seconds: float) -> _Link:
