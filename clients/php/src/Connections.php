@@ -46,7 +46,8 @@ final class Connections
      *
      * @param string $name by which servers are ordered
      * @param string $target for errors
-     * @param int $again how often to repeat a request that was sent and whose connection then ended
+     * @param int $again how often to repeat a request that was sent and whose connection then ended; 1: also one
+     *     that was not answered in time
      * @param callable(Connection, float, bool): mixed $talk gets the seconds that are left of $timeout, and
      *     whether the request was sent before
      * @param ?Connection $own to be asked first, if it is open still
@@ -70,6 +71,7 @@ final class Connections
         if (isset($servers[1])) {
             $servers = $this->order($protocol, $name);
         }
+        $isOnce = $again === 1;
         $again = min($again, count($servers));
         $unsent = $tried = 0;
         $begin = hrtime(true);
@@ -110,9 +112,9 @@ final class Connections
                     throw $e;
                 }
             } catch (\Throwable $e) {
-                $hasEnded = $own->ended && $e instanceof Unanswered && $e->answer === '';
+                $isAgain = $e instanceof Unanswered && $e->answer === '' && ($own->ended || ($isOnce && $e->sent));
                 $this->drop($own);
-                if (!$hasEnded) {
+                if (!$isAgain) {
                     throw $e;
                 }
                 if (!$e->sent && $unsent++ < count($servers)) {
