@@ -43,7 +43,7 @@ import wire  # noqa: E402
 PORTS = {"text": 7531, "binary": 11215, "jobs": 11300}
 TOKEN = "stories"  # of each daemon's admin interface
 DEADLINE = 30.0  # of a call: a machine that stands still for seconds makes no story fail
-SIDE_BY_SIDE = 12
+SIDE_BY_SIDE = 24
 AGENTS = {
     "python": ["/usr/bin/python3", "-B", "python/agent_sync.py"],
     "aio": ["/usr/bin/python3", "-B", "python/agent_aio.py"],
@@ -652,7 +652,7 @@ class Play:
             if key in step:
                 command[key] = step[key]
         if step["do"] == "open":
-            options = {"url": "counter://" + ",".join(self.hosts)}
+            options = {"url": "counter://" + ",".join(self.hosts), "connect_timeout": 10}
             options.update(self.story.get("options", {}))
             options.update(step.get("args", {}))
             command["args"] = {
