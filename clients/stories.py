@@ -6,6 +6,8 @@ language passes which story. clients/stories/README.md describes stories and age
     clients/stories.py                      play all stories with all agents
     clients/stories.py --agent php -k lock  those whose text has "lock", with one agent
     clients/stories.py --table              the table of the last results; plays what has none
+
+T_TIMES=1 also prints which stories took longest.
 """
 
 import argparse
