@@ -6,7 +6,8 @@ library_tests = \
 	t/clients/test_client_python.py \
 	t/clients/test_client_php.py \
 	t/clients/test_fake_server.py \
-	t/clients/test_mediawiki.py
+	t/clients/test_mediawiki.py \
+	t/clients/test_python_core.py
 TESTS += $(library_tests)
 EXTRA_DIST += $(library_tests) \
 	t/clients/mediawiki/LocalSettings.php \
