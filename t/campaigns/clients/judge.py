@@ -263,7 +263,8 @@ class Judge:
                 continue
             latest = self.last_good(notes[at], float("inf")) + self.ttr
             for n in self.heard[run.id, run.token]:
-                if n.verb == "renew" and n.answer == "NOT_FOUND" and n.passed:
+                read = n.passed and (n.link.ended is None or n.link.ended > n.at + STILL)
+                if n.verb == "renew" and n.answer == "NOT_FOUND" and read:
                     held_up = [
                         f.until for f in self.faults if f.link is n.link and f.at <= n.at + SLACK and f.until > n.at
                     ]
