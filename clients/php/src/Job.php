@@ -111,6 +111,7 @@ final class Job
     public function watch(\Closure $watch): void
     {
         $this->watch = $watch;
+        $this->asked = hrtime(true); // The claim may have waited. Until a renewal nothing else counts from here.
     }
 
     /** @internal True when the connection that reserved it is there. */
