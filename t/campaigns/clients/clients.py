@@ -378,12 +378,12 @@ def main():
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--planted", nargs="*", metavar="BUG", help="find the bugs of planted/, or these of them")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # ends what it has started
     if options.planted is not None:
         import planted
 
         sys.exit(planted.main(options.planted, options.seed))
     print("clients: --seed %d" % options.seed, flush=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # ends what it has started
     try:
         lines, found = storm(
             options.seed, options.jobs, options.workers, kinds=options.kinds, deadline=options.seconds
