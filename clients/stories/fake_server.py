@@ -83,6 +83,9 @@ class Peer(asyncio.Protocol):
 
     def connection_made(self, transport):
         self.transport = transport
+        if not self.port.server:  # it came just before the listener was closed
+            transport.abort()
+            return
         self.number = len(self.port.peers) + 1
         self.port.peers.append(self)
         script = self.port.next_script()

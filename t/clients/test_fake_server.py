@@ -15,6 +15,7 @@ import pytest  # noqa: E402
 
 import fake_server  # noqa: E402
 import variants  # noqa: E402
+import wire  # noqa: E402
 
 HOST = "127.77.%d.%d" % (os.getpid() >> 8 & 255, os.getpid() & 255)
 TEXT = (HOST, 7531)
@@ -119,6 +120,7 @@ def test_refused_stuck_and_reset(fake):
 def test_a_stopped_server_closes_and_comes_back(fake):
     fake.script({"text": [[{"stall": 60000}], ["close"]]})
     with link() as sock:
+        wire.poll(lambda: fake.connections("text") == 1, "the server has the connection")
         fake.stop()
         assert taken(sock) == b""
     assert fake.connections("text") == 0
