@@ -31,9 +31,8 @@ final class Clients
         $conf = $GLOBALS['wgPoolCountClientConf'] ?? null;
         $parameters = [];
         if ($url === null && $conf !== null) {
-            // The text of a server decides which names it has. The URL wants brackets around an IPv6 address.
-            $servers = preg_replace('/^[^\[]*:.*:.*$/', '[$0]', (array)($conf['servers'] ?? '127.0.0.1'));
-            $url = 'counter://' . implode(',', $servers);
+            // As they are written: the text of a server decides which names it has.
+            $url = 'counter://' . implode(',', (array)($conf['servers'] ?? '127.0.0.1'));
             // Both are times to connect: `timeout` counts when the other is not set.
             $timeout = ($conf['connect_timeout'] ?? 0) ?: ($conf['timeout'] ?? 0);
             $parameters = $timeout > 0 ? ['connect_timeout' => (float)$timeout] : [];

@@ -117,6 +117,9 @@ final class Options
     /** @return array{string, int} */
     private static function split(string $server): array
     {
+        if (filter_var($server, FILTER_VALIDATE_IP, FILTER_FLAG_IPV6)) {
+            return [$server, 0]; // Without brackets, as MediaWiki's settings may have it.
+        }
         $is = preg_match('~^(\[[0-9A-Fa-f:.]+\]|[^\[\]:,]+)(?::(\d{1,5}))?$~D', $server, $parts);
         $port = (int) ($parts[2] ?? 0);
         $host = trim($parts[1] ?? '', '[]');

@@ -795,7 +795,14 @@ class Cases extends Maintenance
                     $clients->setValue(null, []);
                     $status = $this->pool('conf')->acquireForMe();
                     check(!$status->isOK() && $status->hasMessage('pool-servererror'), 'no server');
-                    throws(Counterd\Unreachable::class, fn () => Clients::get()->lock('conf'));
+                    foreach (range(1, 20) as $number) { // MediaWiki's own client hashes ::1 as it is
+                        $order = $servers;
+                        $hash = static fn (string $server): string => md5("{$server}key $number");
+                        usort($order, static fn ($a, $b): int => strcmp($hash($a), $hash($b)));
+                        $call = fn () => Clients::get()->lock("key $number");
+                        $e = throws(Counterd\Unreachable::class, $call);
+                        same(end($order), $e->server, "the last server of key $number");
+                    }
                 } finally {
                     $wgCounterdUrl = getenv('T_MW_URL');
                     $clients->setValue(null, []);
