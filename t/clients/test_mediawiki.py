@@ -391,6 +391,18 @@ def test_runner_for_a_farm(groups):
     assert turns[:3] == ["one", "three", "two"], said
 
 
+def test_library_that_is_not_there(tmp_path):
+    shutil.copy(os.path.join(EXTENSION, "src", "Setup.php"), tmp_path)
+    code = "require '%s/Setup.php'; Counterd\\MediaWiki\\Setup::register(); var_dump(class_exists('%s'));"
+    said = subprocess.run(
+        ["php", "-r", code % (tmp_path, "Counterd\\MediaWiki\\Nope")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (said.stdout, said.returncode) == ("bool(false)\n", 0), said
+
+
 def test_jobs_move_to_the_database_and_back(groups):
     told, _ = outcome(groups, "moves")
     for text in (told["out"], told["back"]):

@@ -40,12 +40,17 @@ final class Setup
         }
     }
 
-    /** The library is beside the extension in a checkout, else where Debian's php-counterd has it. */
+    /** The library is beside the extension in a checkout, or where Debian's php-counterd has it, or Composer's. */
     private static function loadLibrary(string $class): void
     {
         if (str_starts_with($class, 'Counterd\\')) {
             $beside = dirname(__DIR__, 2) . '/php/autoload.php';
-            require_once is_file($beside) ? $beside : '/usr/share/php/Counterd/autoload.php';
+            foreach ([$beside, '/usr/share/php/Counterd/autoload.php'] as $file) {
+                if (is_file($file)) {
+                    require_once $file;
+                    return;
+                }
+            }
         }
     }
 }
