@@ -137,7 +137,7 @@ class JobQueue extends MediaWikiJobQueue
         $batches = [[]];
         $bytes = 0;
         foreach ($jobs as $job) {
-            $new = $this->newJob($job);
+            $new = $this->ask(fn () => $this->newJob($job));
             $bytes += strlen($new->body) + self::RECORD_BYTES;
             if (count(end($batches)) === self::BATCH_JOBS || ($bytes > self::BATCH_BYTES && end($batches))) {
                 $batches[] = [];

@@ -478,6 +478,11 @@ class Cases extends Maintenance
             'a job that was never popped' => function (): void {
                 throws(JobQueueError::class, fn () => $this->queue()->ack($this->job()));
             },
+            'numbers that the server does not take are an error' => function (): void {
+                foreach ([['maxTries' => -1], ['claimTTL' => 10000000000]] as $conf) {
+                    throws(JobQueueError::class, fn () => $this->queue($conf)->push($this->job()));
+                }
+            },
             'an atomic push is all or nothing' => function (): void {
                 $jobs = array_map(fn ($n) => $this->job(['n' => $n]), range(1, 1001));
                 throws(JobQueueError::class, fn () => $this->queue()->push($jobs, 1));
