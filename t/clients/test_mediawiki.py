@@ -391,6 +391,29 @@ def test_runner_for_a_farm(groups):
     assert turns[:3] == ["one", "three", "two"], said
 
 
+def test_runner_for_a_farm_finds_mediawiki(tmp_path):
+    """Its folder may be a link; the script may be called by any path to it, and by run.php."""
+    (tmp_path / "maintenance").mkdir()
+    (tmp_path / "extensions").mkdir()
+    (tmp_path / "maintenance" / "Maintenance.php").write_text("<?php exit('found in ' . __DIR__);")
+    (tmp_path / "maintenance" / "run.php").write_text("<?php require $argv[1];")
+    os.symlink(os.path.abspath(EXTENSION), tmp_path / "extensions" / "Counterd")
+    script = "extensions/Counterd/maintenance/runCounterdJobs.php"
+    environment = {key: value for key, value in os.environ.items() if key != "MW_INSTALL_PATH"}
+
+    def run(*words):
+        argv = ["php", *words]
+        return subprocess.run(
+            argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    whole = os.path.join(tmp_path, script)
+    for words in ([script], [whole], ["maintenance/run.php", whole]):
+        assert run(*words).stdout == "found in %s" % (tmp_path / "maintenance"), words
+    bare = run(os.path.join(os.path.abspath(EXTENSION), "maintenance", "runCounterdJobs.php"))
+    assert bare.returncode == 1 and "set MW_INSTALL_PATH" in bare.stderr, bare
+
+
 def test_library_that_is_not_there(tmp_path):
     shutil.copy(os.path.join(EXTENSION, "src", "Setup.php"), tmp_path)
     code = "require '%s/Setup.php'; Counterd\\MediaWiki\\Setup::register(); var_dump(class_exists('%s'));"

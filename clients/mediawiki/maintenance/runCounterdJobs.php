@@ -11,7 +11,19 @@ use MediaWiki\Shell\Shell;
 use MediaWiki\WikiMap\WikiMap;
 
 // phpcs:disable PSR1.Files.SideEffects -- MediaWiki's scripts load what runs the class that they name.
-$IP = getenv('MW_INSTALL_PATH') ?: dirname(__DIR__, 3);
+// __DIR__ is not below MediaWiki if extensions/Counterd is a link: the path that was called is.
+$script = $_SERVER['SCRIPT_FILENAME'];
+$script = $script[0] === '/' ? $script : getcwd() . "/$script";
+foreach ([getenv('MW_INSTALL_PATH'), dirname($script, 4), dirname($script, 2), dirname(__DIR__, 3)] as $IP) {
+    if (is_file("$IP/maintenance/Maintenance.php")) {
+        break;
+    }
+    $IP = null;
+}
+if ($IP === null) {
+    fwrite(STDERR, "runCounterdJobs.php does not find MediaWiki: set MW_INSTALL_PATH to its folder.\n");
+    exit(1);
+}
 require_once "$IP/maintenance/Maintenance.php";
 
 /**
