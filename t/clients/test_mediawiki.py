@@ -83,7 +83,7 @@ class Wiki:
             MW_INSTALL_PATH=self.tree,
             T_MW_DATA=self.data,
             T_MW_EXTENSION=EXTENSION,
-            **more
+            **more,
         )
 
 
@@ -103,10 +103,10 @@ class Site:
     def start(self, script, *arguments, **more):
         """Starts a script: of MediaWiki by name, else by path."""
         path = script if os.path.isabs(script) else self.wiki.script(script)
-        environment = self.wiki.environment(T_MW_URL=self.url, T_MW_RUNS=self.runs, **more)
+        more = {"T_MW_URL": self.url, "T_MW_RUNS": self.runs, **more}
         return subprocess.Popen(
             ["php", path, *arguments],
-            env=environment,
+            env=self.wiki.environment(**more),
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -126,9 +126,9 @@ class Site:
         assert child.returncode == status, "it ended with %d: %s" % (child.returncode, said)
         return said
 
-    def push(self, *jobs):
+    def push(self, *jobs, **more):
         """Pushes jobs: pairs of type and parameters."""
-        self.run(os.path.join(HERE, "push.php"), json.dumps(jobs))
+        self.run(os.path.join(HERE, "push.php"), json.dumps(jobs), **more)
 
     def notes(self, *begin):
         """The notes that begin with these words, each a list of words."""
@@ -232,6 +232,35 @@ def run_farm(site):
     return said
 
 
+def run_failing(site):
+    """Jobs that fail, for a runner for a farm whose server is started again. Returns what it said then."""
+    path = os.path.join(site.wiki.folder, "failing.jobs")
+    options = ("jobs.port=0", "jobs.enable=true", "jobs.socket=" + path)
+    url = "counter://127.0.0.1?jobs=unix:%s" % path
+    script = os.path.join(EXTENSION, "maintenance", "runCounterdJobs.php")
+    site.daemon.kill()
+    site.daemon.is_expected_to_be_gone = True
+    runner = None
+    try:
+        site.daemon = servers.Counterd(*options)
+        runner = site.start(script, "--maxjobs", "2", T_MW_URL=url)
+        site.push(("one", {"n": 0}), T_MW_URL=url)
+        site.await_notes(1, "run", "one")
+        site.daemon.kill()
+        said = ""
+        while "asked again" not in said and (line := runner.stdout.readline()):
+            said += line
+        again = site.run(script, "--once", status=1, T_MW_URL=url)
+        site.daemon = servers.Counterd(*options)
+        site.push(*[("failing", {"n": n, "fail": True}) for n in range(3)], T_MW_URL=url)
+        wire.poll(lambda: site.tube("failing").get("abandoned") == "3", "they are abandoned", 60)
+        return {"said": said, "once": again}
+    finally:
+        if runner:
+            runner.kill()
+            runner.communicate()
+
+
 def run_killed(site):
     """A runner that is killed, and a job that kills its runners."""
     site.push(("long", {"n": "long", "hang": True}), ("fatal", {"n": "fatal", "kill": True}))
@@ -277,6 +306,7 @@ def run_moves(site):
 
 GROUPS = {
     "cases": run_cases,
+    "failing": run_failing,
     "whole": lambda site: render(site, False),
     "killed": lambda site: render(site, True),
     "beside": run_side_by_side,
@@ -383,12 +413,29 @@ def test_runner_for_a_farm(groups):
             3,
             2,
         ], said
-    assert len(site.notes("run", "three")) == 15, said  # each until it is abandoned
-    assert site.tube("three")["abandoned"] == "5", said
+    assert len(site.notes("run", "three")) == 5, said
+    assert site.tube("three")["delayed"] == "5", said
     assert said.count("wiki unknown: 0 run, 0 failed") == 1, said
     assert "mail" not in said and "nowhere" not in said, said
     turns = re.findall(r"^wiki (one|two|three): ", said, re.M)
     assert turns[:3] == ["one", "three", "two"], said
+
+
+def test_failed_jobs_wait(groups):
+    """Each for 1 s, then for 2 s; and their queue as long as a turn had failures."""
+    _, site = outcome(groups, "failing")
+    times = [(row[2], float(row[-1])) for row in site.notes("run", "failing")]
+    assert len(times) == 9, times
+    for n in "012":
+        first, second, third = (time for number, time in times if number == n)
+        assert second - first >= 1 and third - second >= 2, times
+    assert times[2][1] - times[1][1] >= 2, times
+
+
+def test_runner_for_a_farm_outlives_its_server(groups):
+    told, _ = outcome(groups, "failing")
+    assert "Counterd is asked again in 1 s: " in told["said"], told
+    assert "Counterd does not say which queues have jobs: " in told["once"], told
 
 
 def test_runner_for_a_farm_finds_mediawiki(tmp_path):

@@ -6,6 +6,7 @@ namespace Counterd\MediaWiki;
 
 use Counterd\Client;
 use Counterd\CounterError;
+use Counterd\Failed;
 use Maintenance;
 use MediaWiki\Shell\Shell;
 use MediaWiki\WikiMap\WikiMap;
@@ -61,28 +62,51 @@ class RunCounterdJobs extends Maintenance
     {
         $end = microtime(true) + $seconds;
         $resting = []; // tube => when it may have its next turn
+        $pause = 1;
         do {
-            $after = '';
-            $isIdle = true;
-            $resting = array_filter($resting, static fn (float $until): bool => $until > microtime(true));
-            $wait = $this->hasOption('once') ? 0.0 : min(self::WAIT, max(0.0, $end - microtime(true)));
-            while ($page = $client->ready('*', after: $after, limit: self::PAGE, timeout: $after === '' ? $wait : 0)) {
-                foreach (array_keys($page) as $tube) {
-                    $after = (string)$tube;
-                    // Another runner may have emptied it since the page came.
-                    if (!isset($resting[$after]) && microtime(true) < $end && $client->ready($after, limit: 1)) {
-                        $resting[$after] = $this->runJobs($after);
-                        $isIdle = $isIdle && $resting[$after] > 0;
-                    }
+            $isIdle = false;
+            try {
+                $isIdle = $this->takeTurn($client, $end, $resting);
+                $pause = 1;
+            } catch (Failed $e) {
+                if ($this->hasOption('once') || microtime(true) + $pause >= $end) {
+                    throw $e;
                 }
-            }
-            if ($isIdle && $after !== '' && !$this->hasOption('once')) {
-                sleep(1); // all that have jobs are resting
+                $this->error("Counterd is asked again in $pause s: {$e->getMessage()}");
+                sleep($pause);
+                $pause = min(self::WAIT, 2 * $pause);
             }
         } while (microtime(true) < $end && !($isIdle && $this->hasOption('once')));
     }
 
-    /** Runs jobs of a tube. Returns 0 if there were some, else when to try again. */
+    /**
+     * Waits until there are jobs, and lets each queue that has some run once. Returns whether none could.
+     *
+     * @param array<string, float> $resting
+     */
+    private function takeTurn(Client $client, float $end, array &$resting): bool
+    {
+        $after = '';
+        $isIdle = true;
+        $resting = array_filter($resting, static fn (float $until): bool => $until > microtime(true));
+        $wait = $this->hasOption('once') ? 0.0 : min(self::WAIT, max(0.0, $end - microtime(true)));
+        while ($page = $client->ready('*', after: $after, limit: self::PAGE, timeout: $after === '' ? $wait : 0)) {
+            foreach (array_keys($page) as $tube) {
+                $after = (string)$tube;
+                // Another runner may have emptied it since the page came.
+                if (!isset($resting[$after]) && microtime(true) < $end && $client->ready($after, limit: 1)) {
+                    $resting[$after] = $this->runJobs($after);
+                    $isIdle = $isIdle && $resting[$after] > 0;
+                }
+            }
+        }
+        if ($isIdle && $after !== '' && !$this->hasOption('once')) {
+            sleep(1); // all that have jobs are resting
+        }
+        return $isIdle;
+    }
+
+    /** Runs jobs of a tube. Returns 0 if it may go on at once, else when. */
     private function runJobs(string $tube): float
     {
         [$domain, $type] = JobQueue::wikiOf($tube) ?? ['', ''];
@@ -104,7 +128,11 @@ class RunCounterdJobs extends Maintenance
         $jobs = $said['jobs'] ?? [];
         $failed = count(array_filter($jobs, static fn (array $job): bool => $job['status'] !== 'ok'));
         $this->output("$wiki $type: " . count($jobs) . " run, $failed failed\n");
-        return $jobs ? 0.0 : (float)($said['backoffs'][$type] ?? microtime(true) + self::WAIT);
+        if (!$jobs) {
+            return (float)($said['backoffs'][$type] ?? microtime(true) + self::WAIT);
+        }
+        // What makes jobs fail may end soon: a second for each, so that not all jobs of the queue meet it.
+        return $failed && !$this->hasOption('once') ? microtime(true) + min(self::WAIT, $failed) : 0.0;
     }
 }
 

@@ -18,15 +18,16 @@ use MediaWiki\JobQueue\IJobSpecification;
 use MediaWiki\JobQueue\JobQueue as MediaWikiJobQueue;
 use MediaWiki\JobQueue\RunnableJob;
 use MediaWiki\Logger\LoggerFactory;
+use Throwable;
 
 use function Wikimedia\base_convert;
 
 /**
  * A queue of MediaWiki's jobs that is a tube of counterd: the `class` of an entry of $wgJobTypeConf.
  *
- * The process that pops a job keeps its connection until the job is acknowledged: if the process ends before, the
- * next runner gets the job at once. In a tube with `claim=lease` it gets it after claimTTL, and any process may
- * acknowledge the job by its metadata.
+ * The process that pops a job keeps its connection until the job is acknowledged. What it has not acknowledged when it
+ * ends in order has failed, and waits before its next run; if it is killed, the next runner gets the job at once. In a
+ * tube with `claim=lease` it gets it after claimTTL, and any process may acknowledge the job by its metadata.
  */
 class JobQueue extends MediaWikiJobQueue
 {
@@ -38,22 +39,28 @@ class JobQueue extends MediaWikiJobQueue
     private const TTR_MAX = 4294967295; // of claimTTL 0, which stands for ever
     private const POPPED_MAX = 500; // jobs of a process, each with a connection: those that failed stay popped
     private const PAGE = 1000;
+    private const BACKOFF_MAX = 3600;
+    private const SKIPPED_MAX = 10; // in one pop: what keeps jobs from being made may end soon
 
-    /** @var array<string, Job> what this process has popped and not acknowledged, by id and token */
+    /** @var array<string, array{self, Job}> what this process has popped and not acknowledged, by id and token */
     private static array $popped = [];
+    private static bool $isEndWatched = false;
 
     private ?string $url;
+    private float $backoff;
+    private ?bool $isLease = null;
     private string $tube;
 
     /**
-     * @param array $params those of MediaWiki's class; and `url`: the server, if it is not the one that
-     *     Clients::get() knows
+     * @param array $params those of MediaWiki's class; `url`: the server, if it is not the one that Clients::get()
+     *     knows; `backoff`: seconds before the second run of a job that failed, doubled for each further one
      * @throws JobQueueError if the order is not supported
      */
     public function __construct(array $params)
     {
         parent::__construct($params + ['idGenerator' => null]);
         $this->url = $params['url'] ?? null;
+        $this->backoff = (float)($params['backoff'] ?? 30);
         $this->tube = self::tubeOf($this->domain, $this->type);
     }
 
@@ -196,17 +203,21 @@ class JobQueue extends MediaWikiJobQueue
 
     protected function doPop()
     {
-        while ($jobs = $this->ask(fn (Client $client) => $client->claim([$this->tube], timeout: 0))) {
-            $claimed = $jobs[0];
+        for ($left = self::SKIPPED_MAX; $left > 0; $left--) {
+            $claimed = $this->ask(fn (Client $client) => $client->claim([$this->tube], timeout: 0))[0] ?? null;
+            if (!$claimed) {
+                return false;
+            }
             $this->incrStats('pops', $this->type);
             $known = ['id' => $claimed->id, 'token' => $claimed->token, 'attempts' => $claimed->tries];
             $job = $this->jobOf($claimed->body, $known);
             if ($job) {
-                self::$popped["$claimed->id $claimed->token"] = $claimed;
-                if (count(self::$popped) > self::POPPED_MAX) {
-                    unset(self::$popped[array_key_first(self::$popped)]);
-                }
+                $this->keep($claimed);
                 return $job;
+            }
+            if ($job === false) {
+                $this->putOff($claimed);
+                continue;
             }
             // Nobody could run it: out of the way, for somebody to look at.
             $this->log("buried job $claimed->id: its body is not a job of type {$this->type}");
@@ -215,15 +226,66 @@ class JobQueue extends MediaWikiJobQueue
         return false;
     }
 
-    /** @param array $metadata what MediaWiki's job is to know of the one in the tube */
-    private function jobOf(string $body, array $metadata): ?RunnableJob
+    /** Keeps a job until it is acknowledged, or the process ends. */
+    private function keep(Job $claimed): void
+    {
+        self::$popped["$claimed->id $claimed->token"] = [$this, $claimed];
+        if (count(self::$popped) > self::POPPED_MAX) {
+            [$queue, $first] = array_shift(self::$popped);
+            $queue->putOff($first);
+        }
+        if (!self::$isEndWatched) {
+            self::$isEndWatched = true;
+            register_shutdown_function(static function (): void {
+                foreach (self::$popped as [$queue, $claimed]) {
+                    if (!$queue->putOff($claimed)) {
+                        break; // each further one might wait for the server, too
+                    }
+                }
+            });
+        }
+    }
+
+    /**
+     * Gives back a job that failed, to be run again later. In a tube of leases another process may be about to
+     * acknowledge it, so it stays until its time is over.
+     *
+     * @return bool false: the server does not answer. The job is back when its connection or its time ends.
+     */
+    private function putOff(Job $claimed): bool
+    {
+        try {
+            $this->isLease ??= Clients::get($this->url)->tube($this->tube)['claim'] === 'lease';
+            if (!$this->isLease) {
+                $claimed->nack(min(self::BACKOFF_MAX, $this->backoff * 2 ** min($claimed->tries - 1, 12)));
+            }
+        } catch (Lost | NotFound) {
+            // It has run out of time, or was deleted.
+        } catch (CounterError $e) {
+            $this->log("job $claimed->id could not be put off: {$e->getMessage()}");
+            return false;
+        }
+        return true;
+    }
+
+    /**
+     * @param array $metadata what MediaWiki's job is to know of the one in the tube
+     * @return RunnableJob|false|null null: the body is not a job of this type; false: MediaWiki cannot make it, as when
+     *     the extension that has its class is switched off
+     */
+    private function jobOf(string $body, array $metadata): RunnableJob|false|null
     {
         $text = str_starts_with($body, "\x1f\x8b") ? @gzdecode($body) : $body;
         $fields = is_string($text) ? @unserialize($text, ['allowed_classes' => false]) : null;
         if (!is_array($fields) || ($fields['type'] ?? null) !== $this->type || !is_array($fields['params'] ?? null)) {
             return null;
         }
-        $job = $this->factoryJob($this->type, $fields['params']);
+        try {
+            $job = $this->factoryJob($this->type, $fields['params']);
+        } catch (Throwable $e) {
+            $this->log("job {$metadata['id']} cannot be made: {$e->getMessage()}");
+            return false;
+        }
         foreach ($metadata + ['timestamp' => $fields['timestamp'] ?? null] as $field => $value) {
             $job->setMetadata($field, $value);
         }
@@ -237,7 +299,7 @@ class JobQueue extends MediaWikiJobQueue
         if ($id === null || $token === null) {
             throw new JobQueueError("A job of type {$this->type} has no id and token, so it is not from counterd.");
         }
-        $claimed = self::$popped["$id $token"] ?? null;
+        $claimed = self::$popped["$id $token"][1] ?? null;
         unset(self::$popped["$id $token"]);
         $this->ask(function (Client $client) use ($claimed, $id, $token): void {
             try {

@@ -51,6 +51,7 @@ $wgPoolCounterConf = [
     ],
 ];
 $wgJobTypeConf['default'] = ['class' => JobQueue::class, 'claimTTL' => 3600];
+$wgJobTypeConf['failing'] = ['backoff' => 1] + $wgJobTypeConf['default'];
 $wgJobQueueMigrationConfig = [
     'db' => ['class' => JobQueueDB::class, 'claimTTL' => 3600],
     'counterd' => $wgJobTypeConf['default'],
@@ -58,7 +59,7 @@ $wgJobQueueMigrationConfig = [
 
 $wgAutoloadClasses['RecordedJob'] = __DIR__ . '/RecordedJob.php';
 $wgAutoloadClasses['RecordedPool'] = __DIR__ . '/RecordedPool.php';
-foreach (['one', 'two', 'three', 'fatal', 'long', 'later', 'root', 'moved', 'leased'] as $type) {
+foreach (['one', 'two', 'three', 'fatal', 'long', 'later', 'root', 'moved', 'leased', 'failing'] as $type) {
     $wgJobClasses[$type] = RecordedJob::class;
 }
 for ($number = 0; $number < 100; $number++) {
