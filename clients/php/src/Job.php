@@ -13,9 +13,10 @@ final class Job
     private bool $isLost = false;
     private bool $isDone = false;
     private int $pid;
-    /** Nanoseconds that a run may take, as far as a worker's renewals know. */
+    /** Nanoseconds that a run may take, once a worker's renewal has learned it. */
     private ?int $ttr = null;
-    private bool $isTtrKnown = false;
+    /** When it is lost, by our clock. */
+    private int $ends = PHP_INT_MAX;
     private ?\Closure $watch = null;
 
     /**
@@ -38,7 +39,7 @@ final class Job
     /** True when it is known to be another's by now: a renewal was refused, or its time is over. Does not wait. */
     public function isLost(): bool
     {
-        $isOver = $this->ttr !== null && !$this->isDone && hrtime(true) - $this->asked > $this->ttr;
+        $isOver = !$this->isDone && hrtime(true) > $this->ends;
         return $this->isLost = $this->isLost || $isOver || $this->pid !== getmypid();
     }
 
@@ -69,22 +70,26 @@ final class Job
     /** Begins its time anew. @throws Lost if it was not ours any more */
     public function renew(): void
     {
-        // Of a worker's job its ttr is asked for, too. Until it is known, io_timeout stands for it.
-        $isToAsk = $this->watch && !$this->isTtrKnown;
-        if ($isToAsk) {
-            $this->ttr = (int) ($this->connections->options->ioTimeout * 1e9);
+        // Of a worker's job its ttr is asked for, too. Until it is known, a try has io_timeout for its answer.
+        $isToAsk = $this->watch && $this->ttr === null;
+        if ($isToAsk && $this->ends === PHP_INT_MAX) {
+            $this->ends = hrtime(true) + (int) ($this->connections->options->ioTimeout * 1e9);
         }
-        $until = $this->ttr === null ? PHP_INT_MAX : $this->asked + $this->ttr;
         $line = "renew {$this->id} {$this->token}\r\n" . ($isToAsk ? "stats-job {$this->id}\r\n" : '');
-        $this->act(1, $line, 'TOUCHED', $until, function (Connection $one, array $words, int $asked) use ($isToAsk) {
-            if ($isToAsk) {
-                $stats = Wire::dictionary($one, Wire::words($one, 'OK', 'NOT_FOUND'));
-                $this->ttr = (int) ($stats['ttr'] ?? 0) * 1000000000;
-                $this->isTtrKnown = true;
+        $then = function (Connection $one, ?array $words, int $asked) use ($isToAsk): ?array {
+            try {
+                $stats = $isToAsk ? Wire::dictionary($one, Wire::words($one, 'OK', 'NOT_FOUND')) : [];
+                if ($words && isset($stats['ttr'])) {
+                    $this->ttr = min((int) $stats['ttr'], 4294967295) * 1000000000;
+                }
+            } catch (Refused) {
+                // The next renewal asks again.
             }
-            $this->asked = $asked;
+            $this->asked = $words ? $asked : $this->asked;
+            $this->ends = $this->ttr === null ? PHP_INT_MAX : $this->asked + $this->ttr;
             return $words;
-        });
+        };
+        $this->act(1, $line, 'TOUCHED', $this->ends, $then);
     }
 
     /**
@@ -98,10 +103,10 @@ final class Job
         if ($this->watch) {
             ($this->watch)();
         }
-        if (!$this->isLost() && hrtime(true) - $this->asked >= ($this->isTtrKnown ? $this->ttr / 3 : 400000000)) {
+        if (!$this->isLost() && hrtime(true) - $this->asked >= ($this->ttr === null ? 400000000 : $this->ttr / 3)) {
             try {
                 $this->renew();
-            } catch (Lost | Failed) {
+            } catch (CounterError) {
             }
         }
         return !$this->isLost();
@@ -125,7 +130,7 @@ final class Job
     {
         $this->isLost = true;
         $other = clone $this;
-        [$other->isLost, $other->connection, $other->watch] = [false, null, null];
+        [$other->isLost, $other->ends, $other->connection, $other->watch] = [false, PHP_INT_MAX, null, null];
         try {
             $other->nack();
         } catch (CounterError) {
@@ -157,9 +162,9 @@ final class Job
             $result = $error instanceof Lost ? 'lost' : $what;
             throw $error;
         } finally {
-            if ($this->isDone && !$error instanceof Usage) {
+            if (($this->isDone || $error) && !$error instanceof Usage) {
                 // Lost by our clock alone, it may be reserved there still: nothing else goes on that connection.
-                $isEnded = !$error instanceof Lost || $error->answer !== '';
+                $isEnded = $this->isDone && (!$error instanceof Lost || $error->answer !== '');
                 if ($this->connection && $isEnded && --$this->connection->jobs === 0) {
                     $this->connection->kept = false;
                     $this->connections->giveBack($this->connection);
@@ -175,7 +180,8 @@ final class Job
     /**
      * Asks, on the connection of the claim if that is there, and for a bury on no other.
      *
-     * @param ?\Closure(Connection, list<string>, int): list<string> $then what else belongs to it
+     * @param ?\Closure(Connection, ?list<string>, int): ?list<string> $then what else belongs to it; gets the
+     *     answer, or null when that was a refusal
      */
     private function act(
         int $again,
@@ -198,7 +204,12 @@ final class Job
             $one->kept = $one === $own;
             $asked = hrtime(true);
             try {
-                $words = Wire::jobs($one, $line, $good, 'NOT_FOUND');
+                try {
+                    $words = Wire::jobs($one, $line, $good, 'NOT_FOUND');
+                } catch (Refused $error) {
+                    $good === 'TOUCHED' && !$one->ended && $then($one, null, $asked);
+                    throw $error;
+                }
                 return ($then ? $then($one, $words, $asked) : $words)[0];
             } catch (NotFound $error) {
                 $this->isLost = !$isAgain;

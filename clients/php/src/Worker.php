@@ -22,7 +22,8 @@ final class Worker
     /**
      * @param non-empty-list<string> $tubes
      * @param callable(Job): mixed $handler
-     * @param ?callable(int): float $backoff seconds until a job that failed is run again, by its tries
+     * @param ?callable(int): float $backoff seconds until a job that failed is run again, by its tries; if it
+     *     throws, or gives no such time, 1 s that doubles
      * @param int $tries a job that failed in this run is buried; 0: none is
      * @param float $grace seconds that a handler has after stop() before its job is given back; keep() looks
      * @param ?callable(Event): mixed $onEvent none: that of the client
@@ -43,9 +44,7 @@ final class Worker
         Text::seconds($grace, 'grace');
         $this->client = $onEvent ? $client->withEvents($onEvent) : $client;
         $this->handler = $handler(...);
-        $this->backoff = $backoff ? $backoff(...) : static function (int $tries): float {
-            return min(3600, 2 ** min($tries - 1, 12)) * mt_rand(800, 1200) / 1000;
-        };
+        $this->backoff = $backoff ? $backoff(...) : self::doubled(...);
     }
 
     /** Claims no more. A handler that runs is not cut off. May be called from a handler or a signal. */
@@ -91,6 +90,7 @@ final class Worker
                     continue;
                 }
                 array_map($this->handle(...), $jobs);
+                $jobs = null; // No body is kept while it claims.
             }
             return $this->left;
         } finally {
@@ -119,13 +119,30 @@ final class Worker
             if ($cause && ($cause instanceof Bury || $isLast) && $job->hasConnection()) {
                 $job->end('bury', 0, $cause);
             } elseif ($cause) {
-                $job->end('nack', $cause instanceof Retry ? $cause->delay : ($this->backoff)($job->tries), $cause);
+                $job->end('nack', $cause instanceof Retry ? $cause->delay : $this->delay($job), $cause);
             } else {
                 $job->end('ack');
             }
-        } catch (Lost | Failed | Usage) {
-            // An event has told of it.
+        } catch (CounterError) {
+            // An event has told of it. If it was not given back, it comes back by itself.
         }
+    }
+
+    private function delay(Job $job): float
+    {
+        try {
+            $delay = ($this->backoff)($job->tries);
+            NewJob::whole($delay, 'backoff');
+            return $delay;
+        } catch (\Throwable $error) {
+            $this->client->tell('retry', '', $job->tube, error: $error);
+            return self::doubled($job->tries);
+        }
+    }
+
+    private static function doubled(int $tries): float
+    {
+        return min(3600, 2 ** min($tries - 1, 12)) * mt_rand(800, 1200) / 1000;
     }
 
     /** Looks at the grace. */
