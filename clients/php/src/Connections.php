@@ -18,7 +18,7 @@ final class Connections
     public int $pid;
     /** @var array<string, list<Connection>> by protocol and server */
     private array $idle = [];
-    /** @var array<string, int> until when servers are passed over */
+    /** @var array<string, int> until when servers are passed over, by Options::key */
     private array $down = [];
     /** @var \WeakMap<Connection, true> */
     private \WeakMap $live;
@@ -99,10 +99,12 @@ final class Connections
             try {
                 $value = $talk($own, $left, $unanswered !== null);
                 $this->giveBack($own);
+                $this->isUp($protocol, $server);
                 return $value;
             } catch (Refused | Lost $e) {
                 $this->giveBack($own);
                 if (!$e instanceof Draining) {
+                    $this->isUp($protocol, $server);
                     throw $e;
                 }
                 if ($protocol === 'text') {
@@ -151,6 +153,9 @@ final class Connections
         }
         $one->since = hrtime(true);
         $this->idle[$one->key][] = $one;
+        while (!$this->isYoung($this->idle[$one->key][0])) {
+            $this->drop(array_shift($this->idle[$one->key]));
+        }
     }
 
     public function drop(Connection $one): void
@@ -194,7 +199,7 @@ final class Connections
         }
         $up = $down = [];
         foreach (Client::serversFor($name, $servers) as $server) {
-            if ($this->passesOver("$protocol $server")) {
+            if ($this->passesOver($this->options->key($protocol, $server))) {
                 $down[] = $server;
             } else {
                 $up[] = $server;
@@ -207,12 +212,17 @@ final class Connections
     {
         $key = "$protocol $server";
         while ($one = empty($this->idle[$key]) ? null : array_pop($this->idle[$key])) {
-            if (hrtime(true) - $one->since <= $this->options->idleSeconds * 1e9 && $one->isFresh()) {
+            if ($this->isYoung($one) && $one->isFresh()) {
                 return $one;
             }
             $this->drop($one);
         }
         return null;
+    }
+
+    private function isYoung(Connection $one): bool
+    {
+        return hrtime(true) - $one->since <= $this->options->idleSeconds * 1e9;
     }
 
     private function connect(string $protocol, string $server, string $target, int $until): Connection
@@ -221,38 +231,44 @@ final class Connections
         try {
             $one = Connection::open($this->options, $protocol, $server, $target, $until);
         } catch (Unreachable $e) {
-            $this->isDown($protocol, $server, $e);
+            if (!preg_match('/FD_SETSIZE|too many open files/i', $e->reason)) { // That is no fault of the server.
+                $this->isDown($protocol, $server, $e);
+            }
             throw $e;
         }
         $this->live[$one] = true;
         $this->tell('connect', $server, seconds: (hrtime(true) - $begin) / 1e9);
-        $key = "$protocol $server";
-        if (isset($this->down[$key])) {
+        return $one;
+    }
+
+    /** It has answered. */
+    private function isUp(string $protocol, string $server): void
+    {
+        if ($this->down && isset($this->down[$key = $this->options->key($protocol, $server)])) {
             unset($this->down[$key]);
             if (self::hasApcu()) {
-                apcu_delete("counterd $key");
+                apcu_delete($key);
             }
             $this->tell('up', $server);
         }
-        return $one;
     }
 
     private function isDown(string $protocol, string $server, CounterError $error): void
     {
-        $key = "$protocol $server";
+        $key = $this->options->key($protocol, $server);
         if (!isset($this->down[$key])) {
             $this->tell('down', $server, error: $error);
         }
         $this->down[$key] = hrtime(true) + (int) ($this->options->downSeconds * 1e9);
         if (self::hasApcu()) {
-            apcu_store("counterd $key", $this->down[$key], 86400);
+            apcu_store($key, $this->down[$key], 86400);
         }
     }
 
     /** True when a server is down. One call of those after its time tries it. */
     private function passesOver(string $key): bool
     {
-        $until = self::hasApcu() ? apcu_fetch("counterd $key") : $this->down[$key] ?? false;
+        $until = self::hasApcu() ? apcu_fetch($key) : $this->down[$key] ?? false;
         if ($until === false) {
             return false;
         }
@@ -261,7 +277,7 @@ final class Connections
             return true;
         }
         $next = hrtime(true) + (int) ($this->options->downSeconds * 1e9);
-        if (self::hasApcu() && !apcu_cas("counterd $key", $until, $next)) {
+        if (self::hasApcu() && !apcu_cas($key, $until, $next)) {
             return true;
         }
         $this->down[$key] = $next;

@@ -114,6 +114,13 @@ final class Options
         return [$host, $port ?: ['text' => 7531, 'binary' => 11215, 'jobs' => 11300][$protocol]];
     }
 
+    /** What names $protocol of $server in memory that other programs share: where it is, and how it is reached. */
+    public function key(string $protocol, string $server): string
+    {
+        $tls = $this->tls ? md5(serialize([$this->tlsCa, $this->tlsCert, $this->tlsKey, $this->tlsName])) : '';
+        return "counterd $protocol " . implode(' ', $this->address($protocol, $server)) . " $server $tls";
+    }
+
     /** @return array{string, int} */
     private static function split(string $server): array
     {
