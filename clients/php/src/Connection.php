@@ -54,9 +54,12 @@ final class Connection
     public static function open(Options $options, string $protocol, string $server, string $target, int $until): self
     {
         self::$keep ??= static function (int $number, string $text, string $file): bool {
+            if ($file !== __FILE__) {
+                return false;
+            }
             $noise = '/^[a-z_]+\(\): |Send of \d+ bytes failed with errno=\d+ /';
             self::$warning = (string) preg_replace($noise, '', $text);
-            return $file === __FILE__;
+            return true;
         };
         [$host, $port] = $options->address($protocol, $server);
         $addresses = $port ? self::resolve($host, $port) : ["unix://" . str_replace('unix:@', "unix:\0", $host)];
@@ -124,17 +127,19 @@ final class Connection
             usleep($number === 11 ? 2000 : 0);
         } while ($number === 11 && hrtime(true) < $until);
         if (!$stream) {
+            if ($number === 0 && ($why === '' || $why === 'Failed to create unix socket')) {
+                return 'no socket could be made, perhaps there are too many open files';
+            }
             return $why ?: self::$warning ?: 'not connected';
         }
         stream_set_blocking($stream, false);
         stream_set_read_buffer($stream, 0);
         stream_set_write_buffer($stream, 0);
-        if ($isUnix) {
-            return '';
-        }
-        self::$warning = '';
         if (!self::wait($stream, $until, true)) {
             return self::$warning ?: 'no answer to the connect'; // It warns of too many open files.
+        }
+        if ($isUnix) {
+            return '';
         }
         $socket = function_exists('socket_import_stream') ? socket_import_stream($stream) : false;
         if (stream_socket_get_name($stream, true) === false) {
@@ -189,8 +194,8 @@ final class Connection
         $read = [$stream];
         $none = null;
         $data = '';
-        set_error_handler(self::$keep);
         try {
+            set_error_handler(self::$keep);
             $count = fwrite($stream, $request);
             $this->sent = $count > 0;
             $wait += $this->io / 1e9;
@@ -227,9 +232,13 @@ final class Connection
         $until = hrtime(true) + $this->io;
         while ($at < $size) {
             $stream = $this->stream;
-            set_error_handler(self::$keep);
-            $count = fwrite($stream, $size <= self::PIECE && $at === 0 ? $data : substr($data, $at, self::PIECE));
-            restore_error_handler();
+            $piece = $size <= self::PIECE && $at === 0 ? $data : substr($data, $at, self::PIECE);
+            try {
+                set_error_handler(self::$keep);
+                $count = fwrite($stream, $piece);
+            } finally {
+                restore_error_handler();
+            }
             if ($count) {
                 $this->sent = true;
                 $at += $count;
@@ -240,7 +249,7 @@ final class Connection
                 continue;
             }
             if ($count === 0 && !self::wait($stream, min($until, $this->until), true, true)) {
-                throw $this->error(Unanswered::class, 'took nothing more of the request in time');
+                throw $this->error(Unanswered::class, 'took nothing more of the request in time', self::$warning);
             }
             $this->receive();
             if (str_contains($this->in, "\n") || strlen($this->in) > 16384) {
@@ -344,7 +353,7 @@ final class Connection
         $had = strlen($this->in);
         do {
             if (!self::wait($this->stream, min($until, $this->until), false)) {
-                throw $this->error(Unanswered::class, 'did not answer in time');
+                throw $this->error(Unanswered::class, 'did not answer in time', self::$warning);
             }
             $this->receive($size);
         } while (strlen($this->in) === $had && !$this->ended);
@@ -356,9 +365,12 @@ final class Connection
     /** Takes what has come. */
     private function receive(int $size = 8192): void
     {
-        set_error_handler(self::$keep);
-        $data = fread($this->stream, $size);
-        restore_error_handler();
+        try {
+            set_error_handler(self::$keep);
+            $data = fread($this->stream, $size);
+        } finally {
+            restore_error_handler();
+        }
         if ($data === '' || $data === false) {
             $this->ended = feof($this->stream);
         } else {
@@ -367,7 +379,7 @@ final class Connection
     }
 
     /**
-     * Waits until the stream can be read, or written. Signals do not end it.
+     * Waits until the stream can be read, or written. Signals do not end it. False: not in time, or the warning.
      *
      * @param resource $stream
      */
@@ -378,12 +390,18 @@ final class Connection
             $read = $write && !$both ? null : [$stream];
             $written = $write ? [$stream] : null;
             $none = null;
-            set_error_handler(self::$keep);
+            self::$warning = '';
             try {
+                set_error_handler(self::$keep);
                 $us = intdiv($left, 1000) + 1;
                 $count = stream_select($read, $written, $none, intdiv($us, 1000000), $us % 1000000);
             } finally {
                 restore_error_handler();
+            }
+            if ($count === false && str_contains(self::$warning, '[4]')) {
+                self::$warning = ''; // A signal: EINTR
+            } elseif ($count === false) {
+                break;
             }
         } while (!$count && $left > 0);
         return (bool) $count;
@@ -391,8 +409,8 @@ final class Connection
 
     private static function quietly(\Closure $call): mixed
     {
-        set_error_handler(self::$keep);
         try {
+            set_error_handler(self::$keep);
             return $call();
         } finally {
             restore_error_handler();
