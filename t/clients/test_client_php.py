@@ -9,8 +9,10 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 
 TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
@@ -72,11 +74,11 @@ def run(args, seconds=60, **kwargs):
     return done.stdout
 
 
-def script(tmp_path, code, *args, options=()):
+def script(tmp_path, code, *args, options=(), before=()):
     """What a program of these lines shows: its JSON lines."""
     path = tmp_path / "program.php"
     path.write_text(BEGIN + code)
-    out = run([PHP, "-d", "display_errors=stderr", *options, str(path), *args])
+    out = run([*before, PHP, "-d", "display_errors=stderr", *options, str(path), *args])
     return [json.loads(line) for line in out.splitlines()]
 
 
@@ -249,6 +251,33 @@ def test_what_a_handler_of_signals_throws_ends_the_wait(start, tmp_path):
     assert script(tmp_path, code, url(daemon)) == ["enough", True]
 
 
+def test_what_is_thrown_while_it_writes_or_reads_leaves_the_programs_handler_of_errors(tmp_path):
+    code = """
+    class Thrower {
+        public $context;
+        function stream_open() { return true; }
+        function stream_read($size) { throw new LogicException('as a handler of signals does'); }
+        function stream_write($data) { throw new LogicException('as a handler of signals does'); }
+        function stream_eof() { return false; }
+        function stream_set_option() { return false; }
+    }
+    stream_wrapper_register('thrower', Thrower::class);
+    fails(fn() => (new Client('counter://127.0.0.1:1'))->lock('k'));
+    $class = new ReflectionClass(Counterd\\Connection::class);
+    $one = $class->newInstanceWithoutConstructor();
+    $options = new Counterd\\Options('counter://a', ['tls' => true]);
+    $class->getConstructor()->invoke($one, fopen('thrower://x', 'r+'), 'a', 'text', $options);
+    $mine = set_error_handler(null);
+    set_error_handler($mine);
+    foreach ([fn() => $one->write('x'), fn() => $one->isFresh()] as $call) {
+        try { $call(); show('nothing was thrown'); } catch (LogicException) {}
+        show(set_error_handler(null) === $mine);
+        restore_error_handler();
+    }
+    """
+    assert script(tmp_path, code) == [True, True]
+
+
 def test_a_child_has_none_of_its_parents_holds_and_harms_none(start, tmp_path):
     daemon = start(*JOBS)
     code = """
@@ -318,6 +347,27 @@ def test_processes_share_in_apcu_which_servers_are_down(start, tmp_path):
     assert third.count("connect") == 2, "one call tries the server, the other one passes it over"
 
 
+def test_sites_of_one_apcu_share_nothing_of_other_ports_and_certificates(start, tmp_path):
+    daemon = start(*JOBS)
+    code = """
+    if (!function_exists('apcu_enabled') || !apcu_enabled()) { show('none'); exit(0); }
+    [$_, $host, $right, $wrong] = $argv;
+    $servers = ["$host", "localhost"];
+    for ($i = 0; Client::serversFor($name = "k$i", $servers)[0] !== $host; $i++) {}
+    $at = 'counter://' . implode(',', $servers);
+    $told = [];
+    $client = new Client("$at?binary=$right", function ($event) use (&$told) { $told[] = $event->kind; });
+    show([fails(fn() => (new Client("$at?binary=$wrong"))->units($name, 1, 1)),
+        fails(fn() => (new Client("$at?binary=$right&tls=1"))->units($name, 1, 1)),
+        $client->units($name, 1, 1)->server, $told]);
+    """
+    args = (daemon.binary[0], str(daemon.binary[1]), str(servers.free_port()))
+    found = script(tmp_path, code, *args, options=("-d", "apc.enable_cli=1"))
+    if found == ["none"]:
+        pytest.skip("apcu is not installed")
+    assert found == [["Unreachable", "Unreachable", daemon.binary[0], ["connect", "wait"]]]
+
+
 def test_tls(start, tmp_path):
     authority = certificates.Authority(tmp_path)
     cert, key = authority.issue("server")
@@ -359,13 +409,130 @@ def test_the_certificate_of_the_server_itself_can_be_the_one_to_trust(start, tmp
     assert script(tmp_path, code, "counter://127.0.0.1:%d?tls=1" % port, own.cert) == ["ok"]
 
 
-def test_with_more_files_than_php_can_wait_for_the_reason_is_said(start, tmp_path):
+FILES_OPEN = """
+$told = [];
+$tell = function ($event) use (&$told) { $told[] = $event->kind; };
+$client = new Client($argv[1], $tell, connect_timeout: 100);
+$client->lock('k')->release();
+$held = $client->lock('k'); // It has the connection.
+fails(fn() => (new Client('counter://127.0.0.1:1'))->lock('k')); // The classes are loaded.
+try { for ($i = 0; $i < 1100; $i++) { $files[] = fopen('/dev/null', 'r'); } } catch (ErrorException) {}
+try { $client->lock('j'); } catch (Unreachable $e) { show([$e->reason, $e->sent, in_array('down', $told)]); }
+"""
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "unix"])
+def test_with_more_files_than_php_can_wait_for_the_reason_is_said_at_once(start, tmp_path, scheme):
+    path = str(tmp_path / "text.sock")
+    daemon = start(*JOBS, "poolcounter.socket=" + path)
+    address = url(daemon) if scheme == "tcp" else "counter://?text=unix:" + path
+    [[reason, *rest]] = script(tmp_path, FILES_OPEN, address)
+    assert "FD_SETSIZE" in reason
+    assert rest == [False, False], "not sent, and the server is not down"
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "unix"])
+def test_a_program_with_too_many_open_files_takes_no_server_for_down(start, tmp_path, scheme):
+    path = str(tmp_path / "text.sock")
+    daemon = start(*JOBS, "poolcounter.socket=" + path)
+    address = url(daemon) if scheme == "tcp" else "counter://?text=unix:" + path
+    before = ("sh", "-c", 'ulimit -n 64 && exec "$@"', "sh")
+    [[reason, *rest]] = script(tmp_path, FILES_OPEN, address, before=before)
+    assert "open files" in reason
+    assert rest == [False, False]
+
+
+class Canned:
+    """A server for one connection: sends these bytes once it was asked, then waits for the end."""
+
+    def __init__(self, answers):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = "counter://127.0.0.1?jobs=%d" % self.socket.getsockname()[1]
+        self.answers = answers
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        with self.socket, self.socket.accept()[0] as link:
+            link.recv(4096)
+            link.sendall(self.answers)
+            while link.recv(4096):
+                pass
+
+
+def test_an_answer_with_too_few_words_makes_no_warning(tmp_path):
+    server = Canned(b"OK 4\r\n---\n\r\nCLAIMED 1\r\nRESERVED 1 2 3\r\n")
+    assert script(tmp_path, "show(fails(fn() => (new Client($argv[1]))->claim(['t'])));", server.url) == ["Malformed"]
+
+
+def test_values_for_the_server_are_text_or_integers(start, tmp_path):
+    daemon = start(*JOBS)
     code = """
-    for ($i = 0; $i < 1100; $i++) { $files[] = fopen('/dev/null', 'r'); }
-    try { (new Client($argv[1], connect_timeout: 0.1))->lock('k'); }
-    catch (Unreachable $e) { show([str_contains($e->reason, 'FD_SETSIZE'), $e->sent]); }
+    $client = new Client($argv[1]);
+    foreach ([[1], null, true, 1.5] as $bad) {
+        show([fails(fn() => $client->member('p', attrs: ['a' => $bad], timeout: 0)),
+            fails(fn() => $client->tube('t', read_only: $bad)), fails(fn() => $client->tube('t', limit: $bad))]);
+    }
+    show(fails(fn() => $client->member('p', attrs: ['a' => 1], timeout: 0)));
     """
-    assert script(tmp_path, code, url(start(*JOBS))) == [[True, False]]
+    assert script(tmp_path, code, url(daemon)) == 4 * [3 * ["Usage"]] + ["NotFound"]
+
+
+def test_times_are_sent_in_full_whatever_the_precision_of_numbers(start, tmp_path):
+    code = """
+    $client = new Client($argv[1]);
+    $client->put('t', 'x', delay: 0);
+    show([array_keys($client->ready('t', timeout: 123456)), count($client->claim(['t'], timeout: 123456.5))]);
+    """
+    assert script(tmp_path, code, url(start(*JOBS)), options=("-d", "precision=3")) == [[["t"], 1]]
+
+
+def test_a_handler_that_renews_late_has_its_ttr(start, tmp_path):
+    daemon = start(*JOBS)
+    code = """
+    $client = new Client($argv[1], io_timeout: 0.3);
+    $client->putMany('t', [new NewJob('keep', ttr: 600), new NewJob('renew', ttr: 600), new NewJob('no', ttr: 600)]);
+    $worker = new Worker($client, ['t'], function (Job $job) use (&$worker) {
+        usleep(700000);
+        $job->body === 'keep' ? show($job->keep()) : null;
+        $job->body === 'renew' ? $job->renew() : null;
+        $job->body === 'no' ? $worker->stop() : null;
+    });
+    $worker->run();
+    show(fails(fn() => $client->tube('t')));
+    """
+    assert script(tmp_path, code, url(daemon)) == [True, "NotFound"]
+
+
+def test_a_backoff_that_throws_or_is_no_number_is_told(start, tmp_path):
+    code = """
+    $told = [];
+    $client = new Client($argv[1], function ($e) use (&$told) {
+        $e->kind === 'retry' && $told[] = (new ReflectionClass($e->error))->getShortName(); });
+    foreach ([fn() => NAN, fn() => 'x', fn() => throw new DomainException()] as $backoff) {
+        $client->put('t', 'x');
+        $worker = new Worker($client, ['t'], function () use (&$worker) { $worker->stop(); throw new Exception(); }, $backoff);
+        $worker->run();
+        show($client->tube('t')['current-jobs-delayed']);
+        $client->clear('t', 'all');
+    }
+    show($told);
+    """
+    assert script(tmp_path, code, url(start(*JOBS))) == [1, 1, 1, ["Usage", "TypeError", "DomainException"]]
+
+
+def test_a_worker_keeps_no_job_while_it_claims(start, tmp_path):
+    code = """
+    pcntl_async_signals(true);
+    $client = new Client($argv[1]);
+    $client->put('t', 'x');
+    $worker = new Worker($client, ['t'], function (Job $job) use (&$last) {
+        $last = WeakReference::create($job);
+        pcntl_alarm(1); // It claims for 2 s then.
+    });
+    pcntl_signal(SIGALRM, function () use (&$last, $worker) { show($last->get() === null); $worker->stop(); });
+    $worker->run();
+    """
+    assert script(tmp_path, code, url(start(*JOBS))) == [True]
 
 
 WORKER = """

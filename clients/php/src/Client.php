@@ -134,8 +134,9 @@ final class Client
         $options .= $name === null ? '' : ' member=' . Text::word($name, 255, 'name of a member');
         Text::range(count($attrs), 0, 8, 'number of attrs');
         foreach ($attrs as $key => $value) {
+            $value = Text::given($value, (string) $key);
             $is = preg_match('/^(?!(value|state|note)$)[a-z][a-z0-9_]{0,31}$/D', (string) $key);
-            if (!$is || ($value !== '' && Text::word((string) $value, 128, 'value of an attribute') === '')) {
+            if (!$is || ($value !== '' && Text::word($value, 128, 'value of an attribute') === '')) {
                 throw new Usage('Not a name of an attribute: ' . Text::shown((string) $key));
             }
             $options .= " with=$key=$value";
@@ -242,7 +243,7 @@ final class Client
         Text::seconds($timeout, 'timeout');
         $talk = function (Connection $one, float $left) use ($names, $count): array {
             $asked = hrtime(true);
-            $wait = ceil($left);
+            $wait = (int) ceil($left);
             $words = Wire::jobs($one, "claim $count $wait $names\r\n", 'CLAIMED TIMED_OUT', 'READ_ONLY', false, $wait);
             if ($words[0] === 'TIMED_OUT') {
                 return [];
@@ -253,11 +254,10 @@ final class Client
             }
             $jobs = [];
             for ($i = 0; $i < $got; $i++) {
-                $words = Wire::words($one, 'RESERVED');
-                [$id, $token] = [Wire::number($one, $words, 1), Wire::number($one, $words, 3)];
-                [$tube, $tries] = [$words[4], Wire::number($one, $words, 5)];
+                $words = Wire::words($one, 'RESERVED', null);
+                [$id, $token, $tries] = array_map(static fn($at) => Wire::number($one, $words, $at), [1, 3, 5]);
                 $body = Wire::body($one, $words, 2, $this->connections->options->maxBody);
-                $jobs[] = new Job($this->connections, $one, $id, $token, $tube, $tries, $body, $asked);
+                $jobs[] = new Job($this->connections, $one, $id, $token, $words[4], $tries, $body, $asked);
             }
             $one->kept = true;
             $one->jobs = $got;
@@ -279,7 +279,7 @@ final class Client
     /**
      * What a tube is set to, and its counts. With settings it is made.
      *
-     * @param mixed ...$settings order, claim, tries, limit, prune, remember, read_only, by name
+     * @param string|int ...$settings order, claim, tries, limit, prune, remember, read_only, by name
      * @return array<string|int>
      * @throws NotFound
      */
@@ -289,8 +289,9 @@ final class Client
         $settings = array_combine(str_replace('_', '-', array_keys($settings)), $settings);
         $last = array_intersect_key($settings, ['read-only' => '']); // It takes the rest of the line.
         foreach (array_diff_key($settings, $last) + $last as $key => $value) {
-            $text = is_string($value) || is_int($value) ? (string) $value : '';
-            if (!preg_match('/^[a-z-]+$/D', $key) || strcspn($text, "\r\n\0") !== strlen($text)) {
+            $text = Text::given($value, $key);
+            $no = $key === 'read-only' ? "\r\n\0" : " \r\n\0";
+            if (!preg_match('/^[a-z-]+$/D', $key) || strcspn($text, $no) !== strlen($text)) {
                 throw new Usage('Not a setting: ' . Text::shown("$key=$text"));
             }
             $line .= " $key=$text";
@@ -316,7 +317,7 @@ final class Client
         $rest .= $after === '' ? '' : ' ' . Text::tube($after);
         Text::seconds($timeout, 'timeout');
         $talk = static function (Connection $one, float $left) use ($rest): array {
-            $wait = ceil($left);
+            $wait = (int) ceil($left);
             $words = Wire::jobs($one, "ready $wait$rest\r\n", 'OK TIMED_OUT', '', false, $wait);
             $found = $words[0] === 'OK' ? Wire::dictionary($one, $words) : [];
             if ($found !== array_filter($found, is_int(...))) {
@@ -352,7 +353,7 @@ final class Client
                 }
                 $views = [];
                 while ($count-- > 0) {
-                    $words = Wire::words($one, 'FOUND');
+                    $words = Wire::words($one, 'FOUND', null);
                     [$id, $tries] = [Wire::number($one, $words, 1), Wire::number($one, $words, 4)];
                     $body = Wire::body($one, $words, 2, $this->connections->options->maxBody);
                     $views[] = new JobView($id, $words[3], $tries, $body);

@@ -42,6 +42,15 @@ final class Text
         return $value;
     }
 
+    /** A value of which the server is told. @throws Usage */
+    public static function given(mixed $value, string $key): string
+    {
+        if (!is_string($value) && !is_int($value)) {
+            throw new Usage('Neither text nor an integer: ' . self::shown($key) . ' is ' . get_debug_type($value));
+        }
+        return (string) $value;
+    }
+
     /** The name of a tube. @throws Usage */
     public static function tube(string $name): string
     {

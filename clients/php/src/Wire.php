@@ -99,7 +99,12 @@ final class Wire
         }
         $one->write("tube default\r\n" . ($hasBody ? '' : $request));
         $one->sent = !$hasBody;
-        self::body($one, self::words($one, 'OK', '', 0), 1, self::DICTIONARY);
+        try {
+            self::body($one, self::words($one, 'OK', '', 0), 1, self::DICTIONARY);
+        } catch (Refused $error) {
+            $one->ended = true; // The answer to the request comes as well.
+            throw $error;
+        }
         $one->isKnown = true;
         if ($hasBody) {
             $one->write($request);
@@ -110,19 +115,20 @@ final class Wire
     /**
      * Reads the line of an answer of jobs.
      *
+     * @param ?string $refusals null: it can't be refused, as it is in the midst of an answer
      * @return non-empty-list<string>
      */
-    public static function words(Connection $one, string $good, string $refusals = '', float $wait = 0): array
+    public static function words(Connection $one, string $good, ?string $refusals = '', float $wait = 0): array
     {
         return self::split($one, $one->line(self::JOBS_LINE, "\r\n", $wait), $good, $refusals);
     }
 
     /** @return non-empty-list<string> */
-    private static function split(Connection $one, string $answer, string $good, string $refusals): array
+    private static function split(Connection $one, string $answer, string $good, ?string $refusals): array
     {
         $words = explode(' ', $answer);
         if ($words[0] === '' || !str_contains(" $good ", " $words[0] ")) {
-            throw self::error($one, $answer, $words[0], self::JOBS_ERRORS . $refusals);
+            throw self::error($one, $answer, $words[0], $refusals === null ? '' : self::JOBS_ERRORS . $refusals);
         }
         return $words;
     }
