@@ -3,6 +3,7 @@ The PHP client beside its stories: its style, its package, its examples, and wha
 shows: signals, forks, TLS, what it remembers of servers that are down.
 """
 
+import contextlib
 import glob
 import json
 import os
@@ -10,6 +11,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -399,6 +401,49 @@ def test_tls(start, tmp_path):
     address = "counter://127.0.0.1:%d?tls=1&binary=%d&jobs=%d" % tuple(ports)
     found = script(tmp_path, code, address, authority.cert, other.cert)
     assert found == [[False, "Busy"], 3, True] + 3 * [[False, True]]
+
+
+def test_a_long_chain_of_certificates_is_written_to_its_end(tmp_path):
+    authority = certificates.Authority(tmp_path)
+    cert, key = authority.issue("server")
+    chain = tmp_path / "chain.pem"
+    (tmp_path / "big.cnf").write_text(
+        "[req]\ndistinguished_name = name\nx509_extensions = big\n[name]\n"
+        "[big]\n1.2.3.4 = ASN1:UTF8:%s\n" % (1000000 * "x")
+    )
+    big = ["openssl", "req", "-x509", "-key", key, "-subj", "/CN=big", "-config", str(tmp_path / "big.cnf")]
+    with open(cert, encoding="ascii") as own:
+        chain.write_text(own.read() + 8 * subprocess.run(big, capture_output=True, check=True, text=True).stdout)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    context.load_verify_locations(authority.cert)
+    context.verify_mode = ssl.CERT_REQUIRED
+    came, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(came, out, server_side=True)
+    sizes = []
+
+    def serve():
+        with listener.accept()[0] as link:
+            came.write(link.recv(65536))
+            with contextlib.suppress(ssl.SSLWantReadError):
+                tls.do_handshake()
+            link.sendall(out.read())
+            time.sleep(1)  # The client can't write all of it meanwhile.
+            while data := link.recv(1 << 20):
+                sizes.append(len(data))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        code = """
+        [$_, $url, $ca, $chain, $key] = $argv;
+        $client = new Client($url, tls_ca: $ca, tls_cert: $chain, tls_key: $key, connect_timeout: 20, io_timeout: 0.5);
+        show(fails(fn() => $client->lock('k', timeout: 0)));
+        """
+        address = "counter://127.0.0.1:%d?tls=1" % listener.getsockname()[1]
+        assert script(tmp_path, code, address, authority.cert, str(chain), key) == ["Unanswered"]
+        thread.join(60)
+    assert sum(sizes) > 8000000
 
 
 def test_the_certificate_of_the_server_itself_can_be_the_one_to_trust(start, tmp_path):

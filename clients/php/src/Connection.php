@@ -166,7 +166,9 @@ final class Connection
             if ($is === true) {
                 return '';
             }
-        } while ($is === 0 && self::wait($stream, $until, false));
+            // It may have more to write instead, and PHP does not say so: it is asked again after 20 ms.
+            $is === 0 && self::wait($stream, min($until, hrtime(true) + 20000000), false);
+        } while ($is === 0 && hrtime(true) < $until);
         return $is === 0 ? 'TLS was not agreed in time' : (self::$warning ?: 'TLS failed');
     }
 
