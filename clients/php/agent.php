@@ -123,12 +123,12 @@ final class Agent
         }
     }
 
-    /** Waits for `go`, up to 30 s. */
+    /** Waits for `go`, up to 100 s. */
     private function waited(string $event, string $handle, ?Job $job = null): string
     {
         $event === '' ?: self::say(['event' => $event, 'of' => $handle]);
         unset($this->ends[$handle]);
-        for ($i = 0; $i < 600 && !isset($this->ends[$handle]) && ($job?->keep() ?? true); $i++) {
+        for ($i = 0; $i < 2000 && !isset($this->ends[$handle]) && ($job?->keep() ?? true); $i++) {
             $this->take(50000) ?: exit(0);
         }
         return $this->ends[$handle] ?? 'ok';

@@ -23,7 +23,7 @@ def say(**words: Any) -> None:
 
 async def end_of(handle: str) -> None:
     """Waits for `go`."""
-    end = await asyncio.wait_for(ends.setdefault(handle, asyncio.Queue()).get(), 30)
+    end = await asyncio.wait_for(ends.setdefault(handle, asyncio.Queue()).get(), 100)
     if end == "fail":
         raise Boom
 

@@ -31,7 +31,7 @@ def say(**words: Any) -> None:
 
 def end_of(handle: str, job: counterd.Job | None = None) -> None:
     """Waits for `go`, or until the job is lost."""
-    until, end = time.monotonic() + 30, ""
+    until, end = time.monotonic() + 100, ""
     while not end and time.monotonic() < until and not (job and job.lost):
         try:
             end = ends.setdefault(handle, queue.Queue()).get(timeout=0.02)

@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 
-DEADLINE = 20  # seconds in which a client does what a script or a story waits for
+DEADLINE = 60  # seconds in which a client does what a script or a story waits for
 BUFFER = 65536  # bytes read ahead of the script; so a client that sends more has to wait
 DEFAULT_TUBE = (
     '---\nname: "default"\norder: priority\nclaim: connection\ntries: 0\nlimit: 0\nprune: 0\n'
@@ -152,6 +152,8 @@ class Peer(asyncio.Protocol):
             for _ in range(0, action["swallow"], action["chunk"]):
                 await asyncio.sleep(action["every"] / 1000)
                 await self._take(action["chunk"], "%d bytes" % action["chunk"])
+        elif "answer" in action:
+            await self._answer(action["answer"], action.get("after", 0) / 1000)
         elif "note" in action:
             self.parts.append(encode(action["note"]))
         elif "stall" in action:
@@ -223,6 +225,26 @@ class Peer(asyncio.Protocol):
             self.transport.write(data[i : i + chunk])
             await asyncio.sleep(every)
 
+    async def _answer(self, answers, after):
+        """Answers these texts as often as they come, until the client closes or sends another one."""
+        while not self.ended or self.buffer:
+            found = [text for text in answers if self.buffer.startswith(text.encode())]
+            if found:
+                text = max(found, key=len)
+                self.parts.append(await self._take(len(text.encode()), text))
+                await asyncio.sleep(after)
+                self.transport.write(encode(answers[text]))
+            elif any(text.encode().startswith(self.buffer) for text in answers):
+                await self._more()
+            else:
+                return
+
+    async def _go(self):
+        """Waits until the story says so."""
+        while not self.port.gone:
+            await asyncio.sleep(0.01)
+        self.port.gone -= 1
+
     async def _hello(self):
         await self._read("tube default\r\n")
         self.transport.write(ok_answer(DEFAULT_TUBE))
@@ -244,7 +266,7 @@ class Peer(asyncio.Protocol):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self.transport.abort()
 
-    words = {"hello": _hello, "end": _end, "close": _finish, "reset": _reset}
+    words = {"hello": _hello, "end": _end, "close": _finish, "reset": _reset, "go": _go}
 
 
 class Port:
@@ -258,6 +280,7 @@ class Port:
         self.peers = []
         self.server = None
         self.stuck = []
+        self.gone = 0  # how often the story has said `go`
 
     def next_script(self):
         script = self.scripts.popleft() if self.scripts else None
@@ -380,6 +403,15 @@ class FakeServer:
             if found or not waits or time.monotonic() >= until:
                 return found + waits
             time.sleep(0.01)
+
+    def go(self):
+        """Ends what each port's action `go` waits for."""
+
+        async def work():
+            for port in self.ports.values():
+                port.gone += 1
+
+        self._call(work())
 
     def start(self):
         """Listens, after a stop."""
