@@ -674,9 +674,11 @@ class Play:
                 command[key] = step[key]
         if step["do"] == "open":
             options = {"url": "counter://" + ",".join(self.hosts)}
-            options.update(connect_timeout=20, io_timeout=20)
             options.update(self.story.get("options", {}))
             options.update(step.get("args", {}))
+            for name in ("connect_timeout", "io_timeout"):
+                if name not in (options["url"] or ""):
+                    options.setdefault(name, 20)
             command["args"] = {
                 k: v for k, v in filled(options, self.bound).items() if v is not None
             }
