@@ -63,11 +63,11 @@ def start():
 
 
 def url(daemon, *more):
-    parts = ["binary=%d" % daemon.binary[1], "jobs=%d" % daemon.jobs[1], *more]
+    parts = ["binary=%d" % daemon.binary[1], "jobs=%d" % daemon.jobs[1], "connect_timeout=20", "io_timeout=20", *more]
     return "counter://%s:%d?%s" % (*daemon.text, "&".join(parts))
 
 
-def run(args, seconds=60, **kwargs):
+def run(args, seconds=120, **kwargs):
     done = subprocess.run(
         args, capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL, **kwargs
     )  # fmt: skip
@@ -228,9 +228,9 @@ def test_a_signal_is_handled_while_a_call_waits_and_does_not_end_it(start, tmp_p
     $lock = $client->lock('k');
     pcntl_alarm(1);
     $begin = hrtime(true) / 1e9;
-    show([fails(fn() => $client->lock('k', timeout: 2.5))]);
+    show([fails(fn() => $client->lock('k', timeout: 6))]);
     $end = hrtime(true) / 1e9;
-    show([count($handled), $end - $handled[0] >= 1, $end - $begin >= 2.5]);
+    show([count($handled), $end - $handled[0] >= 1, $end - $begin >= 6]);
     """
     assert script(tmp_path, code, url(daemon)) == [["Busy"], [1, True, True]]
 
@@ -242,8 +242,7 @@ def test_what_a_handler_of_signals_throws_ends_the_wait(start, tmp_path):
     pcntl_signal(SIGALRM, function () { throw new LogicException('enough'); });
     $client = new Client($argv[1]);
     $lock = $client->lock('k');
-    pcntl_alarm(1);
-    try { $client->lock('k', timeout: 60); } catch (LogicException $e) { show($e->getMessage()); }
+    try { pcntl_alarm(1); $client->lock('k', timeout: 60); } catch (LogicException $e) { show($e->getMessage()); }
     $lock->release();
     $client->lock('k', timeout: 20)->release();
     show(trigger_error_is_ours());
@@ -324,7 +323,7 @@ def test_processes_share_in_apcu_which_servers_are_down(start, tmp_path):
     $tell = function ($event) use (&$told) { $told[] = $event->kind; };
     $servers = [$argv[1], $argv[2]];
     for ($i = 0; Client::serversFor($name = "k$i", $servers)[0] !== $argv[2]; $i++) {}
-    $open = fn() => new Client('counter://' . implode(',', $servers), $tell, down_seconds: 0.5);
+    $open = fn() => new Client('counter://' . implode(',', $servers), $tell, down_seconds: 5);
     if (pcntl_fork() === 0) {
         $open()->lock($name);
         show($told);
@@ -333,7 +332,7 @@ def test_processes_share_in_apcu_which_servers_are_down(start, tmp_path):
     pcntl_wait($status);
     $open()->lock($name);
     show($told);
-    usleep(600000);
+    usleep(5100000);
     $told = [];
     $open()->lock($name);
     $open()->lock($name);

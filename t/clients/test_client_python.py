@@ -65,7 +65,7 @@ def run(*command, folder=None, **env):
 
 def url(daemon, **more):
     """The URL of all ports of a daemon."""
-    parameters = {"binary": daemon.binary[1], "io_timeout": 20, **more}
+    parameters = {"binary": daemon.binary[1], "connect_timeout": 20, "io_timeout": 20, **more}
     if daemon.jobs:
         parameters.setdefault("jobs", daemon.jobs[1])
     words = "&".join("%s=%s" % pair for pair in parameters.items())
@@ -741,7 +741,7 @@ def test_a_handler_that_blocks_the_loop_runs_again(start):
             if job.tries == 1:
                 time.sleep(2.5)  # blocks the loop for longer than the ttr
             seen.append((job.tries, job.lost))
-            if job.tries == 2:
+            if job.tries > 1:
                 worker.stop()
 
         worker = aio.Worker(client, ["t"], handler)
@@ -749,7 +749,7 @@ def test_a_handler_that_blocks_the_loop_runs_again(start):
         assert await worker.run() == 0
 
     play(daemon, story)
-    assert [tries for tries, _ in seen] == [1, 2]
+    assert [tries > 1 for tries, _ in seen] == [False, True]
 
 
 def test_signals_are_set_as_before(start):

@@ -92,8 +92,41 @@ def test_what_no_script_says_is_a_problem(fake, sent):
 def test_a_read_and_an_end_that_do_not_come_are_problems(fake):
     fake.script({"text": [[{"read": "A\n"}], ["end"]], "jobs": [["hello"]]})
     with link(), link():
+        wire.poll(lambda: fake.connections("text") == 2, "both are accepted")
         found = fake.problems(0.1)
     assert len(found) == 3 and "'A\\n'" in found[0] + found[1] + found[2]
+
+
+def test_texts_are_answered_as_often_as_they_come(fake):
+    answers = {"a\n": "1\n", "a\nb\n": "2\n"}
+    fake.script(
+        {"text": [[{"answer": answers}, {"read": "ac\n"}, {"answer": answers, "after": 50}]]}
+    )
+    with link() as sock:
+        for asked, answer in (
+            (b"a\n", b"1\n"),
+            (b"a\nb\n", b"2\n"),
+            (b"a\n", b"1\n"),
+            (b"ac\na\n", b"1\n"),
+        ):
+            sock.sendall(asked)
+            assert sock.recv(100) == answer
+    assert fake.problems() == []
+    assert fake.heard()["text"] == [["a\n", "a\nb\n", "a\n", "ac\n", "a\n"]]
+
+
+def test_a_script_goes_on_when_the_story_says_so(fake):
+    fake.script({"text": [[{"note": "here"}, "go", {"send": "A"}, "go", "close"]]})
+    with link() as sock:
+        wire.poll(lambda: fake.heard()["text"] == [["here"]], "it waits")
+        sock.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            sock.recv(1)
+        sock.settimeout(fake_server.DEADLINE)
+        fake.go()
+        assert sock.recv(9) == b"A"
+        fake.go()
+        assert taken(sock) == b""
 
 
 def test_a_connection_without_a_script_is_a_problem(fake):
@@ -104,7 +137,7 @@ def test_a_connection_without_a_script_is_a_problem(fake):
 
 def test_refused_stuck_and_reset(fake):
     fake.script({"text": [["reset"], "refuse"], "jobs": ["stuck"]})
-    with pytest.raises(ConnectionResetError), link() as sock:  # connect may see it
+    with link() as sock, pytest.raises(ConnectionResetError):
         taken(sock)
     with pytest.raises(ConnectionRefusedError):
         link()
@@ -120,7 +153,7 @@ def test_refused_stuck_and_reset(fake):
 def test_a_stopped_server_closes_and_comes_back(fake):
     fake.script({"text": [[{"stall": 60000}], ["close"]]})
     with link() as sock:
-        wire.poll(lambda: fake.connections("text") == 1, "the server has the connection")
+        wire.poll(lambda: fake.connections("text") == 1, "it is accepted")
         fake.stop()
         assert taken(sock) == b""
     assert fake.connections("text") == 0

@@ -27,6 +27,8 @@ import pytest
 import servers
 import wire
 
+wire.DEADLINE = max(wire.DEADLINE, 60)  # of scripts that start MediaWiki
+
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mediawiki")
 EXTENSION = os.path.join(os.environ.get("TOP_SRCDIR", ""), "clients", "mediawiki")
 ROOT = os.path.join(os.environ.get("TOP_BUILDDIR", "build"), "mediawiki", "root")
@@ -98,7 +100,10 @@ class Site:
 
     @property
     def url(self):
-        return "counter://%s:%d?jobs=%d" % (*self.daemon.text, self.daemon.jobs[1])
+        return "counter://%s:%d?jobs=%d&connect_timeout=20" % (
+            *self.daemon.text,
+            self.daemon.jobs[1],
+        )
 
     def start(self, script, *arguments, **more):
         """Starts a script: of MediaWiki by name, else by path."""
@@ -153,7 +158,7 @@ def run_cases(site):
     """The cases of cases.php. Returns what it says of each."""
     mortal = servers.Counterd("jobs.port=0", "jobs.enable=true")
     mortal.is_expected_to_be_gone = True
-    url = "counter://%s:%d?jobs=%d&io_timeout=5" % (*mortal.text, mortal.jobs[1])
+    url = "counter://%s:%d?jobs=%d&connect_timeout=20&io_timeout=5" % (*mortal.text, mortal.jobs[1])
     try:
         said = site.run(os.path.join(HERE, "cases.php"), T_MW_MORTAL="%d %s" % (mortal.pid, url))
     finally:

@@ -20,6 +20,7 @@ import pytest
 from conftest import start  # noqa: F401: a fixture
 
 import counterd
+import wire
 from counterd import _wire, worker
 
 JOBS = ("jobs.enable=true", "jobs.port=0")
@@ -66,6 +67,7 @@ def connect(daemon, **more):
         "counter://127.0.0.1:%d" % daemon.text[1],
         binary=daemon.binary[1],
         jobs=daemon.jobs[1] if daemon.jobs else None,
+        connect_timeout=20,
         io_timeout=20,
         **more,
     )
@@ -103,7 +105,7 @@ def test_signals_do_not_prolong_a_wait():
             with counterd.Client("counter://127.0.0.1:%d" % port, io_timeout=0.3) as client:
                 with pytest.raises(counterd.Unanswered):
                     client.lock("k", timeout=0)
-        assert 0.3 <= time.monotonic() - began < 20
+        assert 0.3 <= time.monotonic() - began < 60
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -148,7 +150,7 @@ def test_a_lost_job_is_forgotten_without_a_warning(start):
     with connect(daemon) as client:
         client.put("t", b"1", ttr=1)
         job = client.claim("t")[0]
-        time.sleep(1.2)
+        wire.poll(lambda: client.tube("t")["current-jobs-ready"] == 1, "the ttr is over")
         with pytest.raises(counterd.Lost):
             job.renew()
         assert job.lost

@@ -143,9 +143,9 @@ class Cases extends Maintenance
     /** Polls until it is so. */
     private static function until(callable $isSo, string $what): void
     {
-        $end = microtime(true) + 20;
+        $end = microtime(true) + 60;
         while (!$isSo()) {
-            check(microtime(true) < $end, "not within 20 s: $what");
+            check(microtime(true) < $end, "not within 60 s: $what");
             usleep(10000);
         }
     }
