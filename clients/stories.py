@@ -48,7 +48,8 @@ DEADLINE = 60.0  # of a call: a machine that stands still for seconds makes no s
 wire.DEADLINE = max(wire.DEADLINE, DEADLINE)
 SIDE_BY_SIDE = 10  # more make the load themselves, and end later
 STILL = 0.3  # seconds by which the driver wakes up late: then the machine stands still
-PLAYS = 4  # of a story that fails while the machine stands still
+BUSY = 4  # programs that want to run, for each processor: then the machine has too much to do
+PLAYS = 4  # of a story that fails meanwhile
 AGENTS = {
     "python": ["/usr/bin/python3", "-B", "python/agent_sync.py"],
     "aio": ["/usr/bin/python3", "-B", "python/agent_aio.py"],
@@ -911,7 +912,7 @@ def results_path(language):
 
 
 class Clock(threading.Thread):
-    """Notes when the machine stood still: it woke the driver up late."""
+    """Notes when the machine stood still: it woke the driver up late. Or it has too much to do."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -925,13 +926,16 @@ class Clock(threading.Thread):
             if time.monotonic() - began > STILL:
                 self.last_still = time.monotonic()
 
+    def is_to_blame(self, since):
+        return self.last_still >= since or os.getloadavg()[0] > BUSY * os.cpu_count()
+
 
 def run(language, stories, agents_folder, on_result):
     """
     Plays the stories with an agent, several side by side, and calls `on_result(story, result)` in
     their order. A result is None, "-: reason", or what failed first of a story's variants. One that
-    failed while the machine stood still is played again: times of a client and of a server that is
-    scripted cannot be kept then. stderr says so.
+    failed while the machine stood still or had too much to do is played again: times of a client
+    and of a server that is scripted cannot be kept then. stderr says so.
     """
     clock = Clock()
     net = "127.%d.%d." % (100 + (os.getpid() >> 8) % 128, os.getpid() % 256)
@@ -948,10 +952,13 @@ def run(language, stories, agents_folder, on_result):
                 from_now = time.monotonic()
                 said = Play(story, language, agents_folder, slot, certs, spare).play()
                 time.sleep(0 if said is None or said[0] == "-" else 0.5)  # for the clock
-                if said is None or said[0] == "-" or clock.last_still < from_now:
+                if said is None or said[0] == "-" or not clock.is_to_blame(from_now):
                     break
                 text = "\n".join("# " + line for line in said.splitlines())
-                print("# failed while the machine stood still:\n" + text, file=sys.stderr)
+                print(
+                    "# failed while the machine stood still or had too much to do:\n" + text,
+                    file=sys.stderr,
+                )
             return said
         finally:
             slots.put(slot)

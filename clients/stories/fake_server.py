@@ -169,7 +169,7 @@ class Peer(asyncio.Protocol):
                 % (self.waits_for, decode(bytes(self.buffer)))
             )
         self.changed.clear()
-        if self.transport.is_closing():
+        if self.closed:
             raise Mismatch("the script goes on after its close")
         self.transport.resume_reading()
         await self.changed.wait()
