@@ -7,7 +7,8 @@ library_tests = \
 	t/clients/test_client_php.py \
 	t/clients/test_fake_server.py \
 	t/clients/test_mediawiki.py \
-	t/clients/test_python_core.py
+	t/clients/test_python_core.py \
+	t/clients/test_python_workers.py
 TESTS += $(library_tests)
 EXTRA_DIST += $(library_tests) \
 	t/clients/mediawiki/LocalSettings.php \

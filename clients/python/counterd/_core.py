@@ -276,6 +276,8 @@ class JobBase:
     A reserved job: `id`, `token`, `tube`, `tries` (1 for its first run), `body` (bytes), `lost`.
     """
 
+    _heard = False  # who has it was told that it is lost
+
     def __init__(
         self, claim: Claim, id: int, token: int, tube: str, tries: int, body: bytes
     ) -> None:

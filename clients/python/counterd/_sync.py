@@ -269,6 +269,22 @@ class Member(MemberBase, Hold):
 class Job(JobBase):
     __doc__ = JobBase.__doc__
 
+    @property
+    def lost(self) -> bool:
+        """A renewal has found that it is reserved no more; or it is that of a parent process."""
+        self._heard = super().lost
+        return self._heard
+
+    def _is_cut(self) -> bool:
+        """Its connection has ended, and nobody has met that yet. Never waits; from any thread."""
+        claim = self._claim
+        if claim is None or not isinstance(claim.link, Link) or not claim.link.begin_now():
+            return False
+        try:
+            return self._claim is claim and claim.link.open and claim.link.ended()
+        finally:
+            claim.link.end()
+
     def ack(self) -> None:
         """The job is done. Tried once more by its token. Raises Lost, Failed."""
         run(self._ack())

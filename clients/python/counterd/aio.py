@@ -9,9 +9,7 @@ Cancelling a call closes its connection; a release goes on, for `io_timeout` at 
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
-import threading
 import weakref
 from collections.abc import (
     AsyncIterator,
@@ -32,7 +30,7 @@ from ._errors import CounterError, Lost, Malformed, Text
 from ._options import Options, tune
 from ._sync import _links as links
 from ._wire import JobView
-from .worker import WorkerBase, backoff
+from .worker import LAST, WorkerBase, backoff, handled
 
 _PIECE = 65536
 _T = TypeVar("_T")
@@ -450,35 +448,29 @@ class Worker(WorkerBase):
         `grace` seconds at most, or until a second signal. Returns how many jobs went back since
         their handlers had not ended. Raises what no claim can do without: Usage, Unsupported.
         """
-        self.stopping = False
-        self._stop, self._end = asyncio.Event(), asyncio.Event()
-        loop, before = asyncio.get_running_loop(), {}
-        if signals and threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                before[number] = signal.signal(
-                    number, lambda *_: loop.call_soon_threadsafe(self._signalled)
-                )
+        loop = asyncio.get_running_loop()
         end = loop.create_task(self._end.wait())
-        places = {loop.create_task(self._place()) for _ in range(self.concurrency)}
+        places = [loop.create_task(self._place()) for _ in range(self.concurrency)]
         try:
-            busy: set[asyncio.Task[Any]] = {end, *places}
-            while end in busy and len(busy) > 1:
-                _, busy = await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
-            count = await self.give_up(list(self._runs.values()), self._cut)
+            with handled(signals, lambda: loop.call_soon_threadsafe(self._signalled)):
+                busy: set[asyncio.Task[Any]] = {end, *places}
+                while end in busy and len(busy) > 1:
+                    _, busy = await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+                count = await self.give_up(list(self._runs.values()), self._cut)
         finally:
-            for task in (end, *places, *self._runs):
+            for task in (end, *places):
                 task.cancel()
-            for number, handler in before.items():
-                signal.signal(number, signal.SIG_DFL if handler is None else handler)
             await asyncio.wait(places)
-        if self.fault:
-            raise self.fault
+            self._stop, self._end = asyncio.Event(), asyncio.Event()
+            self.overdue.clear()
+        for fault in [place.exception() for place in places if not place.cancelled()]:
+            if fault:
+                raise fault
         return count
 
     def stop(self) -> None:
-        """No more claims; `run` returns when all handlers have ended. In the loop's thread."""
+        """As `counterd.Worker.stop`, in the loop's thread."""
         if not self._stop.is_set():
-            self.stopping = True
             self._stop.set()
             asyncio.get_running_loop().call_later(self.grace, self._end.set)
 
@@ -488,8 +480,8 @@ class Worker(WorkerBase):
         self.stop()
 
     async def _cut(self, delay: float) -> None:
-        for task in self._runs:
-            task.cancel()
+        for task, job in self._runs.items():
+            job._heard = task.cancel()
         await asyncio.sleep(delay)
 
     async def _place(self) -> None:
@@ -498,7 +490,7 @@ class Worker(WorkerBase):
 
         stop = asyncio.ensure_future(self._stop.wait())
         try:
-            await self.places(pause, self._work)
+            await self.places(self._stop.is_set, pause, self._work)
         finally:
             stop.cancel()
             self.stop()
@@ -507,21 +499,35 @@ class Worker(WorkerBase):
         async def call() -> None:
             await self._handler(job)
 
-        async def pause(delay: float) -> bool:
-            return bool((await asyncio.wait([task], timeout=delay))[0])
-
         task = asyncio.create_task(call())
         self._runs[task] = job
         try:
-            await self.renewals(job, monotonic(), pause)
+            await self.renewals(job, monotonic(), lambda delay: self._pause(job, task, delay))
             if job.lost:
                 task.cancel()
             await asyncio.wait([task])
+            cancelled = asyncio.CancelledError() if task.cancelled() else None
+            await self.report(job, cancelled or task.exception())
         except BaseException:
-            job._forget()
+            task.cancel()
+            try:
+                await asyncio.wait([task], timeout=LAST)
+            finally:
+                job._forget()
             raise
         finally:
-            task.cancel()
             del self._runs[task]
-        cancelled = asyncio.CancelledError() if task.cancelled() else None
-        await self.report(job, cancelled or task.exception())
+
+    @staticmethod
+    async def _pause(job: Job, task: asyncio.Task[None], delay: float) -> bool:
+        """Waits for the end of the task, or of the job's connection."""
+        link = job._claim.link if job._claim else None
+        cut = asyncio.get_running_loop().create_future()
+        if isinstance(link, _Link) and link.open:
+            if link.ended():
+                return task.done()
+            link.on_loss = cut.cancel
+        await asyncio.wait([task, cut], timeout=delay, return_when=asyncio.FIRST_COMPLETED)
+        if isinstance(link, _Link) and link.on_loss == cut.cancel:  # not that of a later hold
+            link.on_loss = None
+        return task.done()

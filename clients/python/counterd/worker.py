@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import random
 import signal
 import threading
 from time import monotonic, sleep
-from typing import Any, Awaitable, Callable, Iterable
+from typing import Any, Awaitable, Callable, Iterable, Iterator
 
 from ._core import Core, Event, JobBase, log
 from ._errors import CounterError, Lost, Text, Unsupported, Usage
@@ -18,6 +19,7 @@ from ._wire import tube, whole
 CLAIM_SECONDS = 2  # an idle place waits so long at most for a job, so that it can end
 RENEW_AFTER = 0.4  # seconds that a job runs without costing a renewal
 LONGEST = (2**31 - 1) / 1000  # seconds that every timer can wait
+LAST = 1.0  # seconds that a handler has to end, once it is told to
 
 
 class Bury(Exception):
@@ -39,6 +41,20 @@ def jittered(delay: float) -> float:
 def backoff(tries: int) -> float:
     """Seconds after which a failed job comes back: 1, doubled with each try, up to an hour."""
     return jittered(min(3600.0, 2.0 ** min(tries - 1, 12)))
+
+
+@contextlib.contextmanager
+def handled(wanted: bool, told: Callable[[], object]) -> Iterator[None]:
+    """In the main thread, TERM and INT call `told` meanwhile."""
+    before: dict[signal.Signals, Any] = {}
+    try:
+        if wanted and threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                before[number] = signal.signal(number, lambda *_: told())
+        yield
+    finally:
+        for number, handler in before.items():  # None: it was not set by Python
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 class WorkerBase:
@@ -64,21 +80,26 @@ class WorkerBase:
         self.concurrency = whole(concurrency, "concurrency", 1, 1000)
         self.backoff, self.tries = backoff, whole(tries, "tries")
         self.grace = seconds(grace, "grace")
-        self.stopping = self.failing = False
-        self.fault: CounterError | None = None
+        self.failing = False
+        self.overdue: set[JobBase] = set()  # grace was over before their handlers had ended
 
     async def places(
-        self, pause: Callable[[float], Awaitable[object]], work: Callable[[Any], Awaitable[None]]
+        self,
+        is_over: Callable[[], bool],
+        pause: Callable[[float], Awaitable[object]],
+        work: Callable[[Any], Awaitable[None]],
     ) -> None:
-        """What a place does until the worker stops. `pause` ends early then."""
+        """
+        What a place does until the worker stops. `pause` ends early then. Raises what will not get
+        better, and what is not ours.
+        """
         delay = 0.0
-        while not self.stopping:
+        while not is_over():
             try:
                 jobs = await self.core.reserve(self.tubes, 1, CLAIM_SECONDS, again=False)
                 self.failing, delay = False, 0.0
-            except (Usage, Unsupported) as error:
-                self.fault = error  # it will not get better
-                self.stopping = True
+            except (Usage, Unsupported):
+                raise
             except CounterError as error:
                 if not self.failing:  # once for all places
                     self.failing = True
@@ -94,12 +115,14 @@ class WorkerBase:
     ) -> None:
         """
         Renews a job that runs since then, until `pause` says that its handler has ended, or it is
-        lost. Its ttr is known from the first renewal on; until then `io_timeout` stands for it.
+        lost. `pause` ends early when its connection does: then the job is renewed by token at once.
+        Its ttr is known from the first renewal on; until then the first try has `io_timeout`.
         """
-        ends = since + self.core.io_timeout
+        ends = 0.0
         wait, delay, ttr = since + RENEW_AFTER - monotonic(), 0.0, 0
         while not await pause(min(max(wait, 0.0), LONGEST)):
             sent = monotonic()
+            ends = ends or sent + self.core.io_timeout
             if sent >= ends:
                 return job.note_loss()
             try:
@@ -114,36 +137,62 @@ class WorkerBase:
                 delay = min(30.0, delay * 2 or 0.1)
                 wait = min(jittered(delay), max(0.0, ends - monotonic()))
 
+    def delay_of(self, job: JobBase) -> int:
+        """Seconds after which a failed job comes back."""
+        try:
+            return whole(self.backoff(job.tries), "backoff")
+        except Exception:
+            log.exception("the backoff of job %d of tube %s failed", job.id, job.tube)
+            return whole(backoff(job.tries), "backoff")
+
     async def report(self, job: JobBase, error: BaseException | None) -> None:
-        """Says how the handler ended, unless the job is not ours any more."""
+        """
+        Says how the handler ended, unless the job is not ours any more. One that was told to end
+        may still end well by itself; else `give_up` gives its job back.
+        """
         if error is not None and not isinstance(error, (Bury, Retry)):
             log.warning("the handler of job %d of tube %s failed", job.id, job.tube, exc_info=error)
+        if job in self.overdue and (error is not None or job._heard):
+            return
         try:
-            if job.lost:
-                return
-            if error is None:
+            if job._gone and job not in self.overdue:
+                pass
+            elif error is None:
                 await job._ack()
             elif isinstance(error, Retry):
                 await job._nack(error.delay)
             elif isinstance(error, Bury) or 0 < self.tries <= job.tries:
-                await job._bury(instead=self.backoff(job.tries))
+                await job._bury(instead=self.delay_of(job))
             else:
-                await job._nack(self.backoff(job.tries))
+                await job._nack(self.delay_of(job))
         except CounterError:
             pass  # the hook was told; the job runs again, or was done
+        finally:
+            claim = job._claim
+            if claim is not None:  # it was not given back: it goes with its connection
+                await claim.link.begin()
+                job._claim = None
+                self.core.drop(claim.link)
+                claim.link.end()
 
     async def give_up(self, jobs: list[Any], pause: Callable[[float], Awaitable[object]]) -> int:
-        """After the grace: their handlers are told as by a loss, and the jobs go back."""
-        for job in jobs:
+        """
+        After the grace: their handlers are told as by a loss, and the jobs go back, but those that
+        end meanwhile. Returns how many went.
+        """
+        late, count = [job for job in jobs if not job._gone], 0
+        self.overdue.update(late)
+        for job in late:
             job._gone = True
-        if jobs:
-            await pause(1)
-        for job in jobs:
+        if late:
+            await pause(LAST)
+        for job in late:
             try:
                 await job._nack()
+                count += 1
             except CounterError:
-                pass  # it goes back by itself
-        return len(jobs)
+                pass  # it was reported, or goes back by itself
+        return count
 
 
 class _Run:
@@ -151,7 +200,12 @@ class _Run:
 
     def __init__(self, job: Job) -> None:
         self.job, self.since = job, monotonic()
-        self.over: threading.Event | None = None  # set at its end; there once it is renewed
+        self.is_renewed = self.is_over = False
+        self.news = threading.Event()  # it is over, or its connection has ended
+
+    def end(self) -> None:
+        self.is_over = True
+        self.news.set()
 
 
 class Worker(WorkerBase):
@@ -179,7 +233,7 @@ class Worker(WorkerBase):
         self._handler = handler
         self._runs: set[_Run] = set()
         self._until = float("inf")  # the end of the grace
-        self._stop = threading.Event()
+        self._stop = threading.Event()  # of one run
 
     def run(self, signals: bool = True) -> int:
         """
@@ -187,46 +241,44 @@ class Worker(WorkerBase):
         `grace` seconds at most, or until a second signal. Returns how many jobs went back since
         their handlers had not ended. Raises what no claim can do without: Usage, Unsupported.
         """
-        self.stopping, self.fault, self._until = False, None, float("inf")
-        self._stop.clear()
-        main = signals and threading.current_thread() is threading.main_thread()
-        before = {
-            number: signal.signal(number, self._signalled)
-            for number in ((signal.SIGTERM, signal.SIGINT) if main else ())
-        }
+        faults: list[BaseException] = []
+        places = [
+            threading.Thread(target=self._place, args=(self._stop, faults), daemon=True)
+            for _ in range(self.concurrency)
+        ]
+        late: list[_Run] = []
         try:
-            threads = [threading.Thread(target=self._place) for _ in range(self.concurrency)]
-            for thread in threads:
-                thread.daemon = True
-                thread.start()
-            while threads and monotonic() < self._until:
-                threads[0].join(0.1)
-                threads = [thread for thread in threads if thread.is_alive()]
-                for one in list(self._runs):
-                    if one.over is None and monotonic() - one.since >= RENEW_AFTER:
-                        one.over = threading.Event()
-                        threading.Thread(target=self._renew, args=(one,), daemon=True).start()
-            late = list(self._runs)
-            count = run(self.give_up([one.job for one in late], self._sleep))
-            for one in late:
-                if one.over is not None:
-                    one.over.set()
+            with handled(signals, self._signalled):
+                for thread in places:
+                    thread.start()
+                while places and monotonic() < self._until:
+                    places[0].join(0.1)
+                    places = [thread for thread in places if thread.is_alive()]
+                    for one in list(self._runs):
+                        self._look(one)
+                late = list(self._runs)
+                count = run(self.give_up([one.job for one in late], self._sleep))
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-        if self.fault is not None:
-            raise self.fault
+            self._stop.set()
+            for one in late:
+                one.end()
+            self._stop, self._until = threading.Event(), float("inf")
+            self.overdue.clear()
+        if faults:
+            raise faults[0]
         return count
 
     def stop(self) -> None:
-        """No more claims; `run` returns when all handlers have ended. From any thread."""
-        if not self.stopping:
+        """
+        No more claims; `run` returns when all handlers have ended, or is yet to be called: then it
+        returns at once. From any thread.
+        """
+        if not self._stop.is_set():
             self._until = monotonic() + self.grace
-            self.stopping = True
             self._stop.set()
 
-    def _signalled(self, number: int, frame: object) -> None:
-        if self.stopping:
+    def _signalled(self) -> None:
+        if self._stop.is_set():
             self._until = 0.0
         self.stop()
 
@@ -234,29 +286,44 @@ class Worker(WorkerBase):
     async def _sleep(delay: float) -> None:
         sleep(delay)
 
-    def _place(self) -> None:
+    def _place(self, stop: threading.Event, faults: list[BaseException]) -> None:
         async def pause(delay: float) -> None:
-            self._stop.wait(delay)
+            stop.wait(delay)
 
-        run(self.places(pause, self._work))
-        if self.fault is not None and not self._stop.is_set():
-            self.stopping = False
-            self.stop()
+        try:
+            run(self.places(stop.is_set, pause, self._work))
+        except BaseException as error:
+            faults.append(error)
+            if stop is self._stop:
+                self.stop()
 
     async def _work(self, job: Job) -> None:
         one, error = _Run(job), None
         self._runs.add(one)
         try:
-            self._handler(job)
-        except BaseException as cause:
-            error = cause
-        if one.over is not None:
-            one.over.set()
-        await self.report(job, error)
-        self._runs.discard(one)
+            try:
+                self._handler(job)
+            except BaseException as cause:
+                error = cause
+            one.end()
+            await self.report(job, error)
+        finally:
+            self._runs.discard(one)
+            del error, job, one  # no cycle with the frame that the error knows
+
+    def _look(self, one: _Run) -> None:
+        """Sees that its connection has ended, or that it is time to renew its job."""
+        is_cut = one.job._is_cut()
+        if is_cut:
+            one.news.set()
+        if not one.is_renewed and (is_cut or monotonic() - one.since >= RENEW_AFTER):
+            one.is_renewed = True
+            threading.Thread(target=self._renew, args=(one,), daemon=True).start()
 
     def _renew(self, one: _Run) -> None:
         async def pause(delay: float) -> bool:
-            return one.over is None or one.over.wait(delay)
+            one.news.wait(delay)
+            one.news.clear()
+            return one.is_over
 
         run(self.renewals(one.job, one.since, pause))
