@@ -459,7 +459,8 @@ class Cases extends Maintenance
                 $first = $this->queue()->pop();
                 self::until(fn () => $second = $this->queue()->pop(), 'back');
                 $this->queue()->ack($first);
-                same(1, array_sum(array_slice($this->sizes(), 0, 2)), 'still there');
+                // It may run out again between two of the counts.
+                self::until(fn () => array_sum(array_slice($this->sizes(), 0, 2)) === 1, 'still there');
                 self::letGo();
             },
             'claimTTL is the ttr, 0 is for ever' => function (): void {
