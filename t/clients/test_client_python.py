@@ -33,6 +33,7 @@ from conftest import start  # noqa: F401: a fixture
 
 import counterd
 from counterd import aio
+from counterd._options import Options
 
 PYTHON = "/usr/bin/python3"
 JOBS = ("jobs.enable=true", "jobs.port=0")
@@ -144,7 +145,12 @@ def test_readme_runs(start):
     with wire.TextClient(daemon.text) as operator:
         assert operator.ask("POOL ADD gpu") == "OK"
         assert operator.ask("MEMBER ADD gpu gpu0 /dev/nvidia0 type=a100") == "OK"
-    program = blocks().replace('"counter://10.0.0.5,10.0.0.6"', "")
+    address = re.search(r'Client\("(counter://.*?)"\)', blocks()).group(1)
+    for proto in ("text", "binary", "jobs"):  # the calls below it can be made
+        assert Options(address, {}).addresses(proto)
+    for other in re.findall(r"`(counter://[^`]*)`", readme()):
+        assert Options(other, {}).addresses("text")
+    program = blocks().replace('"%s"' % address, "")
     program = program.replace('print("cut off:', 'threading.Timer(1, worker.stop).start()\nprint("cut off:')
     program = "import threading\n" + program
     said = run(PYTHON, "-W", "error", "-c", program, PYTHONPATH=SOURCES, COUNTER_URL=url(daemon))
