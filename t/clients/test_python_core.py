@@ -1,10 +1,14 @@
 """The core of the Python client, where stories do not reach: lost answers, signals, forgotten jobs, hooks."""
 
+import asyncio
 import contextlib
+import errno
 import gc
+import hashlib
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -21,11 +25,13 @@ from conftest import start  # noqa: F401: a fixture
 
 import counterd
 import wire
-from counterd import _wire, worker
+from counterd import _sync, _wire, aio, worker
 
 JOBS = ("jobs.enable=true", "jobs.port=0")
 HELLO = b"tube default\r\n"
 KNOWN = b"OK 4\r\n---\n\r\n"
+CLAIMED = (HELLO + b"claim 1 0 t\r\n", KNOWN + b"CLAIMED 1\r\nRESERVED 7 1 99 t 1\r\nx\r\n")
+ACQUIRE, LOCKED = b"ACQ4ME k 1 101 0\n", b"LOCKED\n"
 
 
 @contextlib.contextmanager
@@ -60,6 +66,18 @@ def scripted(*scripts):
         thread.join(20)
         listener.close()
         assert not thread.is_alive()
+
+
+def jobs_client(port, **more):
+    return counterd.Client("counter://127.0.0.1", jobs=port, io_timeout=20, **more)
+
+
+def soon(what):
+    """Waits for it to become true."""
+    until = time.monotonic() + 20
+    while not what() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert what()
 
 
 def connect(daemon, **more):
@@ -197,6 +215,63 @@ def test_refused_calls_leave_no_cycles(start):
             assert gc.collect() < 20
         finally:
             gc.enable()
+
+
+# --- options
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tls_name": "."},
+        {"tls_name": ".a"},
+        {"tls_name": "a\0b"},
+        {"tls_name": "a" * 70},
+        {"tls_name": "\u00fc" * 70},
+        {"tls": True, "tls_ca": "a\0b"},
+        {"text": "unix:/tmp/\ud800"},
+        {"io_timeout": 10**400},
+    ],
+)
+def test_wrong_options_are_usage(wrong):
+    with pytest.raises(counterd.Usage):
+        counterd.Client("counter://127.0.0.1:1", **wrong)
+
+
+def test_wrong_texts_and_times_are_usage():
+    with pytest.raises(counterd.Usage):
+        counterd.servers_for("a", ["\ud800"])
+    with pytest.raises(counterd.Usage):
+        _wire.record(counterd.NewJob(b"x", at=10**400))
+
+
+def test_a_key_with_a_password_is_usage(tmp_path):
+    key, cert = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
+    make = "openssl req -x509 -newkey rsa:2048 -passout pass:secret -subj /CN=x -days 2".split()
+    subprocess.run([*make, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    program = "import sys, counterd; counterd.Client('counter://h:1', tls=1, tls_cert=sys.argv[1], tls_key=sys.argv[2])"
+    done = subprocess.run(
+        [sys.executable, "-c", program, cert, key],
+        env={**os.environ, "PYTHONPATH": os.path.join(TOP, "clients", "python")},
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert "Usage" in done.stderr and "PEM pass phrase" not in done.stderr
+
+
+def test_the_order_of_servers_is_no_security(monkeypatch):
+    md5 = hashlib.md5
+
+    def fips(data, *, usedforsecurity=True):
+        if usedforsecurity:
+            raise ValueError("disabled for FIPS")
+        return md5(data)
+
+    monkeypatch.setattr(hashlib, "md5", fips)
+    assert counterd.servers_for("k", ["a:7531", "c:7531", "b:7531"]) == ["a:7531", "b:7531", "c:7531"]
 
 
 if __name__ == "__main__":

@@ -25,7 +25,11 @@ def servers_for(name: Text, servers: Sequence[str]) -> list[str]:
     configured, and the name. MediaWiki's client of PoolCounter has the same order.
     """
     data = encode(name)
-    return sorted(servers, key=lambda text: hashlib.md5(text.encode() + data).hexdigest())
+
+    def order(text: str) -> str:
+        return hashlib.md5(encode(text) + data, usedforsecurity=False).hexdigest()
+
+    return sorted(servers, key=order)
 
 
 def encode(text: Text) -> bytes:
@@ -78,6 +82,22 @@ def port_number(text: Any) -> int:
     return int(port)
 
 
+def _is_path(text: str) -> bool:
+    try:
+        return bool(os.fsencode(text))
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_server_name(text: str) -> bool:
+    """May it be the name of a server in TLS?"""
+    try:
+        text.encode("idna")
+    except UnicodeError:
+        return False
+    return text[0] != "." and "\0" not in text
+
+
 class Options:
     """All options of a client, checked."""
 
@@ -103,6 +123,8 @@ class Options:
         self.tls_ca, self.tls_cert, self.tls_key, self.tls_name = (
             take(f"tls_{word}", None) for word in ("ca", "cert", "key", "name")
         )
+        if self.tls_name and not _is_server_name(self.tls_name):
+            raise Usage(f"tls_name: {self.tls_name!r} is no name of a host")
         self.connect_timeout = self._number(take("connect_timeout", 1), "connect_timeout")
         self.io_timeout = self._number(take("io_timeout", 10), "io_timeout")
         self.down_seconds = self._number(take("down_seconds", 10), "down_seconds")
@@ -121,8 +143,8 @@ class Options:
             if text is None:
                 continue
             if str(text).startswith("unix:"):
-                if self.tls or len(str(text)) == 5:
-                    raise Usage(f"{proto}={text}: unix:PATH without tls is allowed")
+                if self.tls or len(str(text)) == 5 or not _is_path(str(text)):
+                    raise Usage(f"{proto}={text!r}: unix:PATH without tls is allowed")
             elif proto == "text":
                 raise Usage(f"text={text}: only unix:PATH stands there; ports stand in the URL")
             elif proto == "jobs" and ":" in str(text):
@@ -136,7 +158,7 @@ class Options:
     def _number(value: Any, what: str, top: float = LONGEST) -> float:
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not 0 <= number <= top:
             raise Usage(f"{what}: numbers from 0 to {top:,.0f} are allowed, not {value!r}")
@@ -176,10 +198,10 @@ class Options:
                 context.minimum_version = ssl.TLSVersion.TLSv1_2
                 context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the server's own is enough
                 if self.tls_cert:
-                    context.load_cert_chain(self.tls_cert, self.tls_key)
-            except OSError as error:
+                    context.load_cert_chain(self.tls_cert, self.tls_key, password="")
+            except (OSError, ValueError) as error:
                 raise Usage(
-                    "tls_ca, tls_cert or tls_key can't be read: check the files",
+                    "tls_ca, tls_cert or tls_key can't be read, or has a password: check the files",
                     reason=str(error),
                 ) from None
             self._context = context

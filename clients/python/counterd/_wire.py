@@ -188,7 +188,9 @@ def take(
 
 
 def _unix(value: float | str) -> str:
-    text = value if isinstance(value, str) else f"{value:.3f}" if value % 1 else f"{value:.0f}"
+    text = value if isinstance(value, str) else ""
+    if not isinstance(value, str) and 0 <= value < 1e12:
+        text = f"{value:.3f}" if value % 1 else f"{value:.0f}"
     if not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,3})?", text):
         raise Usage(f"{value!r} is no time in unix seconds, with up to 3 decimals")
     return text
