@@ -217,6 +217,202 @@ def test_refused_calls_leave_no_cycles(start):
             gc.enable()
 
 
+# --- who owns a connection
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_job_forgotten_in_a_cycle_is_given_back(start):
+    daemon = start(*JOBS)
+
+    def forget(client):
+        job = client.claim("t")[0]
+        try:
+            raise ValueError
+        except ValueError as error:
+            kept = error  # its traceback has this frame, with the error and the job
+        job._claim.__del__()  # the collector may begin with it
+        assert kept
+
+    with connect(daemon) as client:
+        client.put("t", b"1", ttr=3600)
+        forget(client)
+        gc.collect()
+        client.put("other", b"2")  # not over the connection that has the job
+        soon(lambda: client.tube("t")["current-jobs-ready"] == 1)
+
+
+def test_a_job_keeps_its_connection_when_a_renewal_is_refused():
+    script = [CLAIMED, (b"renew 7 1\r\n", b"OUT_OF_MEMORY\r\n"), (b"ack 7 1\r\n", b"DELETED\r\n")]
+    with scripted(script) as (port, _):
+        client = jobs_client(port)
+        (job,) = client.claim("t", timeout=0)
+        with pytest.raises(counterd.NoMemory):
+            job.renew()
+        client.close()  # idle connections; this one has an owner
+        job.ack()
+
+
+def test_a_refused_first_renewal_leaves_no_answer_behind():
+    renew, stats = b"renew 7 1\r\nstats-job 7\r\n", b"OK 12\r\n---\nttr: 60\n\r\n"
+    script = [CLAIMED, (renew, b"OUT_OF_MEMORY\r\n" + stats), (renew, b"TOUCHED\r\n" + stats)]
+    with scripted(script) as (port, _):
+        with jobs_client(port) as client:
+            (job,) = client.claim("t", timeout=0)
+            with pytest.raises(counterd.NoMemory):
+                _sync.run(job._renew_first(20))
+            assert _sync.run(job._renew_first(20)) == 60
+            job._claim.link.close()
+
+
+@pytest.mark.parametrize("end", ["ack", "nack", "bury"])
+def test_a_job_whose_end_was_refused_takes_its_connection_along(end):
+    asked = {"ack": b"ack 7 1\r\n", "nack": b"nack 7 1 0\r\n", "bury": b"stats-job 7\r\n"}[end]
+    put = b"put-into t 1024 0 60 1\r\nx\r\n"
+    first = [CLAIMED, (asked, b"OUT_OF_MEMORY\r\n")]
+    with scripted(first, [(HELLO, KNOWN), (put, b"INSERTED 8\r\n")]) as (port, _):
+        with jobs_client(port) as client:
+            (job,) = client.claim("t", timeout=0)
+            with pytest.raises(counterd.NoMemory):
+                getattr(job, end)()
+            assert client.put("t", b"x").id == 8
+            with pytest.raises(counterd.Usage):
+                job.ack()
+
+
+@pytest.mark.parametrize(
+    "end, asked, answer", [("ack", b"ack 7 1\r\n", b"BURIED\r\n"), ("bury", b"stats-job 7\r\n", KNOWN)]
+)
+def test_what_a_job_s_end_does_not_have_as_an_answer_is_malformed(end, asked, answer):
+    with scripted([CLAIMED, (asked, answer)]) as (port, ended):
+        with jobs_client(port) as client:
+            (job,) = client.claim("t", timeout=0)
+            with pytest.raises(counterd.Malformed):
+                getattr(job, end)()
+            soon(lambda: ended)
+            with pytest.raises(counterd.Usage):
+                job.ack()
+
+
+def test_a_job_is_given_back_before_others_have_the_turn():
+    with scripted([CLAIMED, (b"ack 7 1\r\n", b"DELETED\r\n")]) as (port, _):
+        with jobs_client(port) as client:
+            (job,) = client.claim("t", timeout=0)
+            link, seen = job._claim.link, []
+            end, link.end = link.end, lambda: (seen.append(job._claim), end())
+            job.ack()
+            del link.end
+            assert seen == [None]
+
+
+def test_a_copy_of_the_core_is_closed_with_it():
+    client = counterd.Client("counter://127.0.0.1:1")
+    made = counterd.Worker(client, ["t"], print, on_event=print)
+    client.close()
+    assert made.core.closed
+
+
+# --- hooks, alarms, forks
+
+
+def test_a_hook_may_release_what_is_lost():
+    holds, told = [], []
+
+    def hook(event):
+        told.append(event.kind)
+        if event.kind == "lost":
+            with contextlib.suppress(counterd.Lost):
+                holds[0].release()
+
+    with scripted([(ACQUIRE, LOCKED), (b"", None)]) as (port, ended):
+        with counterd.Client("counter://127.0.0.1:%d" % port, on_event=hook) as client:
+            holds.append(client.lock("k", timeout=0))
+            soon(lambda: ended)
+            looks = threading.Thread(target=lambda: soon(lambda: holds[0].lost), daemon=True)
+            looks.start()
+            looks.join(20)
+            assert not looks.is_alive() and told.count("lost") == told.count("held") == 1
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_the_collector_calls_no_hook():
+    told = []
+    with scripted([(ACQUIRE, LOCKED)]) as (port, ended):
+        client = counterd.Client("counter://127.0.0.1:%d" % port, on_event=told.append)
+        cycle = [client.lock("k", timeout=0)]
+        cycle.append(cycle)
+        before = len(told)
+        del cycle
+        gc.collect()
+        soon(lambda: ended)
+        assert before == len(told)
+
+
+def test_an_alarm_of_the_program_stays_its_own():
+    def alarm(number, frame):
+        raise TimeoutError("of the program")
+
+    before = signal.signal(signal.SIGALRM, alarm)
+    try:
+        with scripted([(ACQUIRE, b"")]) as (port, ended):
+            with counterd.Client("counter://127.0.0.1:%d" % port, io_timeout=20) as client:
+                signal.setitimer(signal.ITIMER_REAL, 0.3)
+                with pytest.raises(TimeoutError, match="of the program"):
+                    client.lock("k", timeout=0)
+                soon(lambda: ended)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_child_has_no_connection_in_the_making():
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = "counter://127.0.0.1:%d?tls=1" % listener.getsockname()[1]
+    client = counterd.Client(address, connect_timeout=1)
+    errors = []
+
+    def lock():
+        try:
+            client.lock("k", timeout=0)
+        except counterd.Unreachable as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=lock, daemon=True)
+    thread.start()
+    server = listener.accept()[0]
+    server.settimeout(20)
+    assert server.recv(1)  # of the handshake
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writer)
+        os.read(reader, 1)  # lives as long as the test
+        os._exit(0)
+    try:
+        while server.recv(4096):  # the end comes, as the child has no copy
+            pass
+    finally:
+        os.close(writer)
+        os.close(reader)
+        os.waitpid(child, 0)
+        server.close()
+        listener.close()
+    thread.join(20)
+    assert errors
+
+
+def test_a_lack_of_descriptors_is_no_fault_of_the_server():
+    told = []
+    client = counterd.Client("counter://127.0.0.1:1,127.0.0.1:2", on_event=told.append)
+
+    async def fail(*_):
+        raise OSError(errno.EMFILE, "too many open files")
+
+    client._core._connect = fail
+    with pytest.raises(counterd.Unreachable):
+        client.lock("k")
+    assert "down" not in [event.kind for event in told]
+
+
 # --- options
 
 

@@ -10,8 +10,10 @@ A transport that blocks inside its methods never suspends, so a coroutine over i
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
+import threading
 import warnings
 from time import monotonic
 from typing import (
@@ -45,6 +47,11 @@ log = logging.getLogger("counterd")
 log.addHandler(logging.NullHandler())
 LOGGED = frozenset(("down", "lost", "retry"))
 T = TypeVar("T")
+OURS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # no fault of a server
+
+
+class Late(Exception):
+    """A deadline of ours has passed. A TimeoutError may be one of the program's own alarms."""
 
 
 class Event(NamedTuple):
@@ -73,8 +80,8 @@ class Point:
 
 class Transport:
     """
-    One connection. Deadlines are absolute, of time.monotonic(); what fails raises TimeoutError
-    without an errno (a deadline passed), EOFError (the end), another OSError, or Malformed.
+    One connection. Deadlines are absolute, of time.monotonic(); what fails raises Late (a deadline
+    passed), EOFError (the end), an OSError, or Malformed.
     """
 
     def __init__(self, point: Point) -> None:
@@ -146,7 +153,7 @@ class HoldBase:
     def __del__(self) -> None:
         link = getattr(self, "_link", None)
         if link is not None and link.open:
-            self._core.drop(link)
+            link.close()  # no event: the collector runs anywhere
             forgotten(self)
 
     def note_loss(self, error: Lost | None = None) -> None:
@@ -176,29 +183,27 @@ class HoldBase:
         link, core = self._link, self._core
         if self._over or link is None:
             return
-        self._over = True
+        self._over, keep = True, ok or not self._shared
         error: CounterError | None = None
         await link.begin()
         try:
             link.sent = False
-            if self._look():
+            if self._gone or link.ended():
                 error = Lost("the connection of the hold has ended")
-            elif self._shared and not ok:
-                core.drop(link)
-            elif answer := await self._give_back(link, ok):
+            elif keep and (answer := await self._give_back(link, ok)):
                 error = Lost("the server had taken it away", answer=answer)
-        except (OSError, EOFError, CounterError) as cause:
+        except BaseException as cause:
             error = failure(cause, link.sent)
+            if error is None:
+                core.drop(link)
+                raise
             if error.ended or isinstance(error, Unreachable):
                 error = Lost("the connection of the hold has ended", reason=error.reason)
-        except BaseException:
-            core.drop(link)
-            raise
         finally:
             self._link = None
             link.end()
         if error is None:
-            core.give(link)
+            core.give(link) if keep else core.drop(link)
             core.tell("held", self.server, self._target, self._since, "released")
             return
         core.drop(link)
@@ -262,13 +267,24 @@ class MemberBase(HoldBase):
 
 
 class Claim:
-    """The connection of the jobs of one claim; it goes back when the last of them has ended."""
+    """The connection of the jobs of one claim. It is theirs until the last of them has ended."""
 
-    def __init__(self, core: Core[Any, Any, Any, Any], link: Transport) -> None:
-        self.core, self.link, self.spoiled = core, link, False
+    def __init__(self, core: Core[Any, Any, Any, Any], link: Transport, jobs: int) -> None:
+        self.core, self.link, self.jobs, self.spoiled = core, link, jobs, False
+
+    def leave(self, well: bool) -> bool:
+        """A job ends, in its turn. True for the last one, which then calls `over`."""
+        self.jobs -= 1
+        self.spoiled |= not well
+        return not self.jobs
+
+    def over(self) -> None:
+        """Gives the connection back; a job that has not ended well is reserved on it still."""
+        self.core.drop(self.link) if self.spoiled else self.core.give(self.link)
 
     def __del__(self) -> None:
-        self.core.drop(self.link) if self.spoiled else self.core.give(self.link)
+        if self.jobs:  # one was forgotten
+            self.link.close()
 
 
 class JobBase:
@@ -295,11 +311,9 @@ class JobBase:
         return self._gone or (self._claim is not None and self._claim.link.foreign)
 
     def __del__(self) -> None:
-        claim, self._claim = self._claim, None
-        if claim is not None:
-            claim.spoiled = True
-            if claim.link.open and not self._gone:
-                forgotten(self)
+        claim, self._claim = self._claim, None  # a warning that is recorded keeps the job
+        if claim is not None and claim.link.open and not self._gone:
+            forgotten(self)
 
     def note_loss(self) -> None:
         """Called once it is known to be reserved no more."""
@@ -314,74 +328,108 @@ class JobBase:
         good: dict[bytes, int],
         *,
         again: bool = False,
-        alone: bool = False,
-        more: bool = False,
+        ends: bool = False,
+        stats: str = "",
+        bury: bool = False,
         within: float | None = None,
-    ) -> list[bytes]:
+    ) -> tuple[bytes, int]:
         """
         One request, on the connection that reserved the job; if that is gone by token on another
-        (`alone`: not then). `more`: an answer to stats-job follows. `within`: seconds for it all.
-        NOT_FOUND is `Lost`, unless an earlier attempt may have been it.
+        (`bury`: not then). `ends`: whatever is said, the job takes no more calls. `stats`: an
+        answer to stats-job is behind the first one, and has this number. `bury`: it is the first,
+        and its number goes into a second request. `within`: seconds for it all. NOT_FOUND is
+        `Lost`, unless an earlier attempt may have been it. Returns the word, and the number.
         """
         claim, core = self._claim, self._core
         if claim is None:
             raise Usage("the job has been given back", target=self.tube, server=self.server)
-        own, earlier = claim.link, False
+        own, earlier, is_last, is_lost, well = claim.link, False, False, False, False
 
-        async def ask(link: Transport, told: float, tried: bool) -> list[bytes]:
+        async def ask(link: Transport, told: float, tried: bool) -> tuple[bytes, int]:
             nonlocal earlier
             if link is own and link.ended():
                 raise EOFError
             earlier, io = tried, min(told, core.io_timeout) if within else None
-            words = await core.jobs(link, request, {**good, b"NOT_FOUND": 1}, io=io)
-            if more:
-                words += await core.answer(link, {b"OK": 2, b"NOT_FOUND": 1}, io=io)
-            return words
+            number, behind = 0, {b"OK": 2, b"NOT_FOUND": 1} if stats and not bury else {}
+            try:
+                words = await core.jobs(link, request, {**good, b"NOT_FOUND": 1}, io=io)
+            except Refused:
+                if behind and not link.partial:
+                    await core.answer(link, behind, io=io)
+                raise
+            word = words[0]
+            if behind:
+                words = await core.answer(link, behind, io=io)
+            if stats and words[0] == b"OK":
+                number = wire.entry(words[-1], stats)
+                if bury:
+                    second = b"bury %d %d\r\n" % (self.id, number)
+                    word = (await core.jobs(link, second, {b"BURIED": 1, b"NOT_FOUND": 1}))[0]
+            return b"NOT_FOUND" if words[0] == b"NOT_FOUND" else word, number
 
         await own.begin()
         try:
             if self._claim is None:
+                ends = False
                 raise Usage("the job has been given back meanwhile", target=self.tube)
-            if own.foreign or (alone and own.ended()):
+            if own.foreign or (bury and own.ended()):
                 raise core.place(Lost("its connection has ended"), self.server, self.tube)
-            link, words = await core.run(
+            link, (word, number) = await core.run(
                 "jobs", self.tube, ask, within or 0, again=again, silent=again, link=own
             )
             if link is not own:
                 core.give(link)
-            if words[0] == b"NOT_FOUND":
+            if word == b"NOT_FOUND":
                 error = Unanswered if earlier else Lost
                 what = "it is reserved no more, or the first request has done it already"
-                raise core.place(error(what, answer=words[0], sent=earlier), self.server, self.tube)
-            return words
+                raise core.place(error(what, answer=word, sent=earlier), self.server, self.tube)
+            well = True
+            return word, number
         except Lost:
-            self.note_loss()
+            is_lost = True
             raise
         finally:
+            if ends:
+                self._claim, is_last = None, claim.leave(well)
             own.end()
+            if is_last:
+                claim.over()
+            if is_lost:
+                self.note_loss()
 
-    async def _end(self, kind: str, request: bytes, good: bytes, again: bool = False) -> bytes:
+    async def _end(
+        self,
+        kind: str,
+        request: bytes,
+        good: dict[bytes, int],
+        *,
+        again: bool = False,
+        bury: bool = False,
+    ) -> bytes:
         """Gives the job back; after that, it takes no more calls."""
         error: CounterError | None = None
         try:
-            words = await self._ask(request, {good: 1, b"BURIED": 1}, again=again)
-            return words[0]
+            word, _ = await self._ask(
+                request, good, again=again, ends=True, stats="pri" if bury else "", bury=bury
+            )
         except CounterError as cause:
             error = cause
             raise
         finally:
-            self._claim = None
             if not isinstance(error, (Lost, Usage)):
                 self._core.tell("job", self.server, self.tube, result=kind, error=error)
             del error
+        return word
 
     async def _ack(self) -> None:
-        await self._end("ack", b"ack %d %d\r\n" % (self.id, self.token), b"DELETED", again=True)
+        request = b"ack %d %d\r\n" % (self.id, self.token)
+        await self._end("ack", request, {b"DELETED": 1}, again=True)
 
     async def _nack(self, delay: float = 0) -> bool:
         later = wire.whole(delay, "delay")
         request = b"nack %d %d %d\r\n" % (self.id, self.token, later)
-        return await self._end("nack", request, b"RELEASED") == b"BURIED"
+        word = await self._end("nack", request, {b"RELEASED": 1, b"BURIED": 1})
+        return word == b"BURIED"
 
     async def _bury(self, instead: float | None = None) -> None:
         """`instead`: seconds of a nack, if the connection that reserved it is gone."""
@@ -393,13 +441,7 @@ class JobBase:
             if gone:
                 await self._nack(instead)
                 return
-        try:
-            words = await self._ask(b"stats-job %d\r\n" % self.id, {b"OK": 2}, alone=True)
-        except CounterError:
-            self._claim = None
-            raise
-        priority = wire.entry(words[-1], "pri")
-        await self._end("bury", b"bury %d %d\r\n" % (self.id, priority), b"BURIED")
+        await self._end("bury", b"stats-job %d\r\n" % self.id, {b"OK": 2}, bury=True)
 
     async def _renew(self, within: float | None = None) -> None:
         request = b"renew %d %d\r\n" % (self.id, self.token)
@@ -408,8 +450,8 @@ class JobBase:
     async def _renew_first(self, within: float) -> int:
         """Renews it within so many seconds, and returns its ttr."""
         request = b"renew %d %d\r\nstats-job %d\r\n" % (self.id, self.token, self.id)
-        words = await self._ask(request, {b"TOUCHED": 1}, again=True, more=True, within=within)
-        return wire.entry(words[-1], "ttr")
+        good = {b"TOUCHED": 1}
+        return (await self._ask(request, good, again=True, stats="ttr", within=within))[1]
 
 
 L = TypeVar("L", bound=LockBase)
@@ -432,8 +474,12 @@ class Core(Generic[L, U, M, J]):
         self._connect, self.options, self.on_event = connect, options, on_event
         self.io_timeout = options.io_timeout
         self.context = options.context()
-        self.closed = False
+        self._closed = threading.Event()  # as the points, one for all copies
         self._points: dict[str, list[Point]] = {}
+
+    @property
+    def closed(self) -> bool:
+        return self._closed.is_set()
 
     # ---- hooks, servers, idle connections
 
@@ -526,16 +572,20 @@ class Core(Generic[L, U, M, J]):
             point.down_until = start + self.options.down_seconds  # others pass by meanwhile
         try:
             link = await self._connect(self, point, within)
-        except (OSError, EOFError) as cause:
+        except (OSError, EOFError, Late) as cause:
+            if failure(cause, False) is None:
+                raise
             error = Unreachable("the server could not be reached", reason=str(cause) or "timeout")
-            self._set_down(point, self.place(error, point.text, ""))
+            self.place(error, point.text, "")
+            if getattr(cause, "errno", None) not in OURS:
+                self._set_down(point, error)
             raise error from None
         self.tell("connect", point.text, since=start)
         return link
 
     def close(self) -> None:
         """Closes idle connections. Holds and jobs keep theirs."""
-        self.closed = True
+        self._closed.set()
         for points in self._points.values():
             for point in points:
                 while (link := self._take(point)) is not None:
@@ -559,9 +609,9 @@ class Core(Generic[L, U, M, J]):
         of `timeout`, and whether an earlier attempt may have been heard. `again`: it is asked anew
         when the connection ended, with `silent` also when no answer came in time; a refusal of a
         later attempt is then no proof that the first was not heard. `link`: try it first, and bound
-        connecting by `timeout`. Returns the connection, which is the caller's.
+        connecting by `timeout`; it stays the caller's if the server refuses. Returns the connection, which is the caller's.
         """
-        until, attempt = monotonic() + timeout, 0
+        own, until, attempt = link, monotonic() + timeout, 0
         most, bounded = self.options.connect_timeout, link is not None and timeout > 0
         points = self._order(proto, target)
         failed: CounterError | None = None
@@ -581,14 +631,18 @@ class Core(Generic[L, U, M, J]):
                 if point.down_until:
                     self._set_up(point)
                 return link, value
-            except (OSError, EOFError, CounterError) as cause:
+            except BaseException as cause:
                 error = failure(cause, link is not None and link.sent)
+                if error is None:
+                    if link is not None:
+                        self.drop(link)
+                    raise
                 self.place(error, point.text, target)
                 if link is not None:
-                    if isinstance(error, Refused):
-                        self.give(link)
-                    else:
+                    if not isinstance(error, Refused):
                         self.drop(link)
+                    elif link is not own:
+                        self.give(link)
                 if isinstance(error, Unreachable) and idle:
                     link = None
                     continue
@@ -604,10 +658,6 @@ class Core(Generic[L, U, M, J]):
                     else:
                         failed = error
                     break
-            except BaseException:
-                if link is not None:
-                    self.drop(link)
-                raise
             link = None
             attempt += 1
             if failed is None or isinstance(error, Unanswered) or isinstance(failed, Unreachable):
@@ -938,7 +988,7 @@ class Core(Generic[L, U, M, J]):
         if not jobs:
             self.give(link)
             return []
-        claim = Claim(self, link)
+        claim = Claim(self, link, len(jobs))
         return [self._job(claim, *job) for job in jobs]
 
     async def tube(
@@ -1026,11 +1076,15 @@ def forgotten(what: object) -> None:
     warnings.warn(f"{what!r} was not given back", ResourceWarning, source=what, stacklevel=3)
 
 
-def failure(error: OSError | EOFError | CounterError, sent: bool) -> CounterError:
-    """The error of a connection as one of our tree."""
+def failure(error: BaseException, sent: bool) -> CounterError | None:
+    """The error of a connection as one of our tree. None: it is none, but the program's own."""
     if isinstance(error, CounterError):
         return error
-    late = isinstance(error, TimeoutError) and error.errno is None
+    late = isinstance(error, Late)
+    if isinstance(error, TimeoutError) and error.errno is None:
+        return None
+    if not late and not isinstance(error, (OSError, EOFError)):
+        return None
     what = "no answer came in time" if late else "the connection ended before an answer came"
     kind = Unanswered if sent else Unreachable
     found = kind(what, reason="" if late else str(error), sent=sent)

@@ -12,8 +12,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Callable, Concatenate, Coroutine, Iterator, ParamSpec, Self
 from typing import TypeVar, cast
 
-from ._core import Claim, Core, Event, HoldBase, JobBase, LockBase, MemberBase, Point
-from ._core import Transport, UnitsBase
+from ._core import Core, Event, HoldBase, JobBase, Late, LockBase, MemberBase, Point, Transport
+from ._core import UnitsBase
 from ._errors import CounterError, Malformed, Text
 from ._options import Options, tune
 from ._wire import JobView
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S", bound=socket.socket)
 CHUNK = 65_536
 
 
@@ -46,7 +47,7 @@ class Link(Transport):
         self._pending = getattr(sock, "pending", None)  # of TLS
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()  # an interrupt that keeps it blocks only other threads
         _links.add(self)
 
     def _receive(self, deadline: float) -> bytes:
@@ -54,7 +55,7 @@ class Link(Transport):
             if self._pending is None or not self._pending():
                 left = deadline - monotonic()
                 if not self._poll.poll(left * 1000 if left > 0 else 0):
-                    raise TimeoutError
+                    raise Late
             data = self._try_receive()
             if data:
                 return data
@@ -103,7 +104,7 @@ class Link(Transport):
                 deadline, mark = monotonic() + io_timeout, len(rest) - CHUNK
             events = poll.poll(max(0.0, deadline - monotonic()) * 1000)
             if not events:
-                raise TimeoutError
+                raise Late
             if events[0][1] & ~select.POLLOUT and (came := self._try_receive()) is not None:
                 if not came and not self.buffer:
                     raise EOFError
@@ -172,22 +173,36 @@ class Link(Transport):
 
     def forget(self) -> None:
         """In a child of fork: the connection is the parent's."""
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
         self.foreign = True
         self.close()
 
 
 _WANT_READ, _WANT_WRITE = 2, 3  # errno of ssl.SSLWantReadError, SSLWantWriteError
 _links: weakref.WeakSet[Link] = weakref.WeakSet()
+_sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()  # also of links in the making
+_births = threading.RLock()  # no fork between a socket's birth and its place in the set
 
 
 def _forked() -> None:
+    _births.release()
+    for sock in list(_sockets):
+        sock.close()
     for link in list(_links):
         link.forget()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(
+        before=_births.acquire, after_in_parent=_births.release, after_in_child=_forked
+    )
+
+
+def _born(make: Callable[[], S]) -> S:
+    with _births:
+        sock = make()
+        _sockets.add(sock)
+        return sock
 
 
 async def connect(core: Core[Any, Any, Any, Any], point: Point, within: float) -> Link:
@@ -200,22 +215,29 @@ async def connect(core: Core[Any, Any, Any, Any], point: Point, within: float) -
         except UnicodeError as wrong:
             raise OSError(f"{host!r} is no name of a host: {wrong}") from None
         where = [(entry[0], entry[4]) for entry in found]
-    error: OSError = OSError("the name has no address")
+    error: OSError | Late = OSError("the name has no address")
     deadline = monotonic() + within
     for i, (family, address) in enumerate(where):
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        due = monotonic() + (deadline - monotonic()) / (len(where) - i)
+        sock = _born(functools.partial(socket.socket, family, socket.SOCK_STREAM))
         try:
             tune(sock)
-            sock.settimeout(max(0.001, (deadline - monotonic()) / (len(where) - i)))
+            sock.settimeout(max(0.001, due - monotonic()))
             sock.connect(address)
             if core.context is not None:
-                sock.settimeout(max(0.001, deadline - monotonic()))
-                name = core.options.tls_name or host
-                sock = core.context.wrap_socket(sock, server_hostname=name)
+                name, due = core.options.tls_name or host, deadline
+                wrap = functools.partial(core.context.wrap_socket, sock, server_hostname=name)
+                sock = tls = _born(functools.partial(wrap, do_handshake_on_connect=False))
+                tls.settimeout(max(0.001, due - monotonic()))
+                tls.do_handshake()
             return Link(point, sock)
         except OSError as cause:
-            error = cause
             sock.close()
+            error = cause
+            if isinstance(cause, TimeoutError) and cause.errno is None:
+                if monotonic() < due:
+                    raise  # an alarm of the program
+                error = Late()
         except BaseException:
             sock.close()
             raise
@@ -229,11 +251,14 @@ class Hold(HoldBase):
     def lost(self) -> bool:
         """It is not held any more. Looks at the connection without waiting; from any thread."""
         link = self._link
-        if isinstance(link, Link) and link.begin_now():
-            try:
-                return self._look()
-            finally:
-                link.end()
+        if self._over or not isinstance(link, Link) or not link.begin_now():
+            return self._gone
+        try:
+            ended = self._link is link and link.ended()
+        finally:
+            link.end()
+        if ended:
+            self.note_loss()
         return self._gone
 
     def release(self, ok: bool = True) -> None:

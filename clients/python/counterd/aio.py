@@ -9,6 +9,7 @@ Cancelling a call closes its connection; a release goes on, for `io_timeout` at 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import weakref
 from collections.abc import (
@@ -24,8 +25,8 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from ._core import Core, Event, HoldBase, JobBase, LockBase, MemberBase, Point, Transport
-from ._core import UnitsBase, forgotten
+from ._core import Core, Event, HoldBase, JobBase, Late, LockBase, MemberBase, Point, Transport
+from ._core import UnitsBase
 from ._errors import CounterError, Lost, Malformed, Text
 from ._options import Options, tune
 from ._sync import _links as links
@@ -91,7 +92,7 @@ class _Link(Transport, asyncio.Protocol):
             raise self._fault or EOFError
         self._io.resume_reading()
         self._waiter = self._loop.create_future()
-        timer = self._loop.call_later(deadline - monotonic(), self._wake, TimeoutError())
+        timer = self._loop.call_later(deadline - monotonic(), self._wake, Late())
         try:
             await self._waiter
         finally:
@@ -165,6 +166,16 @@ class _Link(Transport, asyncio.Protocol):
         self._sock.close()
 
 
+@contextlib.asynccontextmanager
+async def _within(seconds: float) -> AsyncIterator[None]:
+    """As asyncio.timeout, with the error of a transport."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise Late if error.errno is None else error from None
+
+
 async def _connect(core: Any, point: Point, seconds: float) -> _Link:
     loop, deadline = asyncio.get_running_loop(), monotonic() + seconds
     context, where = core.options.context(), point.address
@@ -174,7 +185,7 @@ async def _connect(core: Any, point: Point, seconds: float) -> _Link:
     else:
         name = (core.options.tls_name or where[0]) if context else None
         try:
-            async with asyncio.timeout(seconds):
+            async with _within(seconds):
                 infos = await loop.getaddrinfo(*where, type=socket.SOCK_STREAM)
         except UnicodeError as wrong:
             raise OSError(f"{where[0]!r} is no name of a host: {wrong}") from None
@@ -185,7 +196,7 @@ async def _connect(core: Any, point: Point, seconds: float) -> _Link:
         try:
             sock.setblocking(False)
             tune(sock)
-            async with asyncio.timeout((deadline - monotonic()) / left):
+            async with _within((deadline - monotonic()) / left):
                 await loop.sock_connect(sock, address)
                 await loop.create_connection(
                     lambda: link, sock=sock, ssl=context, server_hostname=name
@@ -194,7 +205,7 @@ async def _connect(core: Any, point: Point, seconds: float) -> _Link:
         except BaseException as error:
             link.close()
             sock.close()
-            if left == 1 or not isinstance(error, OSError):
+            if left == 1 or not isinstance(error, (OSError, Late)):
                 raise
     raise OSError("the name has no address")
 
@@ -235,11 +246,6 @@ class Hold(HoldBase):
         super().note_loss(error)
         if self._task:  # later: the task itself may be looking
             self._task.get_loop().call_soon(self._cut)
-
-    def __del__(self) -> None:
-        if self._link is not None and self._link.open:
-            self._core.drop(self._link)
-            forgotten(self)
 
     def _cut(self) -> None:
         if self._task and not self._is_cut:
