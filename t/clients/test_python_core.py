@@ -470,5 +470,63 @@ def test_the_order_of_servers_is_no_security(monkeypatch):
     assert counterd.servers_for("k", ["a:7531", "c:7531", "b:7531"]) == ["a:7531", "b:7531", "c:7531"]
 
 
+# --- asyncio
+
+
+def test_a_hold_of_an_ended_loop_is_lost(start):
+    daemon = start()
+    client = aio.Client("counter://127.0.0.1:%d" % daemon.text[1])
+
+    async def lock():
+        return await client.lock("k", timeout=20)
+
+    async def release(hold):
+        with pytest.raises(counterd.Lost):
+            await hold.release()
+        await (await client.lock("k", timeout=20)).release()  # it is free
+
+    gc.disable()  # the collector would hide it
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            asyncio.run(release(asyncio.run(lock())))
+            asyncio.run(lock())  # forgotten
+            asyncio.run(release(asyncio.run(lock())))
+    finally:
+        gc.enable()
+
+
+def test_loops_leave_no_connections(start):
+    daemon = start()
+    client = aio.Client("counter://127.0.0.1:%d" % daemon.text[1])
+
+    async def lock():
+        async with client.lock("k", timeout=20):
+            return len(os.listdir("/proc/self/fd"))
+
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            asyncio.run(lock())
+            assert len({asyncio.run(lock()) for _ in range(4)}) == 1
+    finally:
+        gc.enable()
+
+
+def test_a_list_goes_on_behind_an_empty_page():
+    pages = [
+        (HELLO + b"list-jobs t ready 0 100\r\n", KNOWN + b"LISTED 0 5\r\n"),
+        (b"list-jobs t ready 5 100\r\n", b"LISTED 1 0\r\nFOUND 6 1 ready 0\r\nx\r\n"),
+    ]
+
+    async def listed(port):
+        async with aio.Client("counter://127.0.0.1", jobs=port) as client:
+            return [job.id async for job in client.list_jobs("t", "ready")]
+
+    with scripted(pages) as (port, _):
+        assert asyncio.run(listed(port)) == [6]
+
+
 if __name__ == "__main__":
     tap.main(__file__)

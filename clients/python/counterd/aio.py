@@ -137,6 +137,8 @@ class _Link(Transport, asyncio.Protocol):
         return self._loop is asyncio._get_running_loop() and not self.ended()
 
     def ended(self) -> bool:
+        if self._loop.is_closed() or asyncio._get_running_loop() not in (None, self._loop):
+            return True  # nobody reads it any more
         if not self._fault and not self.buffer:
             try:  # what the loop has not read yet
                 self._sock.recv(1, socket.MSG_PEEK)
@@ -157,8 +159,11 @@ class _Link(Transport, asyncio.Protocol):
         self._fault = self._fault or EOFError()
         if self._io and self._loop is asyncio._get_running_loop():
             self._io.abort()
-        elif self._io and not self._loop.is_closed():  # collected in another thread
-            self._loop.call_soon_threadsafe(self._io.abort)
+        elif self._io:
+            try:  # collected in another thread
+                self._loop.call_soon_threadsafe(self._io.abort)
+            except RuntimeError:  # its loop is closed
+                self._sock.close()
 
     def forget(self) -> None:
         """In a child of fork: the connection is the parent's."""
@@ -244,8 +249,8 @@ class Hold(HoldBase):
 
     def note_loss(self, error: Lost | None = None) -> None:
         super().note_loss(error)
-        if self._task:  # later: the task itself may be looking
-            self._task.get_loop().call_soon(self._cut)
+        if self._task and not self._task.get_loop().is_closed():
+            self._task.get_loop().call_soon(self._cut)  # later: the task itself may be looking
 
     def _cut(self) -> None:
         if self._task and not self._is_cut:
@@ -418,11 +423,13 @@ class Client:
 
     async def list_jobs(self, tube: Text, state: str) -> AsyncIterator[JobView]:
         """Yields the tube's jobs in that state, asking for 100 at a time. Raises NotFound."""
-        page, after = await self._core.jobs_page(tube, state, 0)
-        while page:
+        after = 0
+        while True:
+            page, after = await self._core.jobs_page(tube, state, after)
             for job in page:
                 yield job
-            page, after = await self._core.jobs_page(tube, state, after) if after else ([], 0)
+            if not after:
+                return
 
 
 class Worker(WorkerBase):
