@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import logging
 import math
-import threading
 import warnings
 from time import monotonic
 from typing import (
@@ -292,7 +291,7 @@ class JobBase:
     A reserved job: `id`, `token`, `tube`, `tries` (1 for its first run), `body` (bytes), `lost`.
     """
 
-    _heard = False  # who has it was told that it is lost
+    _heard = False  # the handler was told that it is lost
 
     def __init__(
         self, claim: Claim, id: int, token: int, tube: str, tries: int, body: bytes
@@ -474,12 +473,12 @@ class Core(Generic[L, U, M, J]):
         self._connect, self.options, self.on_event = connect, options, on_event
         self.io_timeout = options.io_timeout
         self.context = options.context()
-        self._closed = threading.Event()  # as the points, one for all copies
+        self._closed: list[bool] = []  # as the points, one for all copies
         self._points: dict[str, list[Point]] = {}
 
     @property
     def closed(self) -> bool:
-        return self._closed.is_set()
+        return bool(self._closed)
 
     # ---- hooks, servers, idle connections
 
@@ -585,7 +584,7 @@ class Core(Generic[L, U, M, J]):
 
     def close(self) -> None:
         """Closes idle connections. Holds and jobs keep theirs."""
-        self._closed.set()
+        self._closed.append(True)
         for points in self._points.values():
             for point in points:
                 while (link := self._take(point)) is not None:
