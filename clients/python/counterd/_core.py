@@ -489,7 +489,7 @@ class Core(Generic[L, U, M, J]):
         name: Text | None = None,
         since: float | None = None,
         result: str | None = None,
-        error: CounterError | None = None,
+        error: Exception | None = None,
     ) -> None:
         """Calls the hook, and logs what matters."""
         if kind in LOGGED:

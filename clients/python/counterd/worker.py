@@ -141,8 +141,8 @@ class WorkerBase:
         """Seconds after which a failed job comes back."""
         try:
             return whole(self.backoff(job.tries), "backoff")
-        except Exception:
-            log.exception("the backoff of job %d of tube %s failed", job.id, job.tube)
+        except Exception as error:
+            self.core.tell("retry", job.server, job.tube, error=error)
             return whole(backoff(job.tries), "backoff")
 
     async def report(self, job: JobBase, error: BaseException | None) -> None:
