@@ -29,6 +29,9 @@ def test_each_job_runs_and_twice_only_with_a_reason():
 def test_planted_bug_applies(bug):
     with tempfile.TemporaryDirectory() as folder:
         assert planted.planted(folder, bug), "%s has not this text: %s" % (bug[2], bug[3])
+        if bug[1] != "php":
+            with open(os.path.join(folder, bug[0], bug[2])) as f:
+                compile(f.read(), bug[2], "exec")
 
 
 if __name__ == "__main__":
