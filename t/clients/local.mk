@@ -31,7 +31,7 @@ EXTRA_DIST += \
 	t/clients/pheanstalk.php \
 	t/clients/port.cjs
 
-# What npm installs.
+# What npm installs, and the results of stories.
 clean-local: clean-clients
 .PHONY: clean-clients
 clean-clients:

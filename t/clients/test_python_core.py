@@ -434,6 +434,11 @@ def test_wrong_options_are_usage(wrong):
         counterd.Client("counter://127.0.0.1:1", **wrong)
 
 
+def test_an_error_says_which_port_is_not_there():
+    with pytest.raises(counterd.Unreachable, match=r"no connection to 127\.0\.0\.1 port 1; .*t"):
+        counterd.Client("counter://127.0.0.1?jobs=1").put("t", "x")
+
+
 def test_wrong_texts_and_times_are_usage():
     with pytest.raises(counterd.Usage):
         counterd.servers_for("a", ["\ud800"])

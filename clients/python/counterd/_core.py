@@ -574,7 +574,9 @@ class Core(Generic[L, U, M, J]):
         except (OSError, EOFError, Late) as cause:
             if failure(cause, False) is None:
                 raise
-            error = Unreachable("the server could not be reached", reason=str(cause) or "timeout")
+            at = point.address
+            where = repr(at) if isinstance(at, str) else "%s port %d" % at
+            error = Unreachable(f"no connection to {where}", reason=str(cause) or "timeout")
             self.place(error, point.text, "")
             if getattr(cause, "errno", None) not in OURS:
                 self._set_down(point, error)
@@ -608,7 +610,8 @@ class Core(Generic[L, U, M, J]):
         of `timeout`, and whether an earlier attempt may have been heard. `again`: it is asked anew
         when the connection ended, with `silent` also when no answer came in time; a refusal of a
         later attempt is then no proof that the first was not heard. `link`: try it first, and bound
-        connecting by `timeout`; it stays the caller's if the server refuses. Returns the connection, which is the caller's.
+        connecting by `timeout`; it stays the caller's if the server refuses. Returns the
+        connection, which is the caller's.
         """
         own, until, attempt = link, monotonic() + timeout, 0
         most, bounded = self.options.connect_timeout, link is not None and timeout > 0
