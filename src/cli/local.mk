@@ -53,5 +53,5 @@ libcli_a_CFLAGS = $(AM_CFLAGS) $(CLIENT_CFLAGS)
 bin_PROGRAMS += counterctl
 counterctl_SOURCES = src/cli/main.c
 counterctl_CFLAGS = $(AM_CFLAGS) $(CLIENT_CFLAGS)
-counterctl_LDADD = libcli.a libproto.a libbase.a $(CLIENT_LIBS)
+counterctl_LDADD = libcli.a libcounter.a libproto.a libbase.a $(CLIENT_LIBS)
 endif
