@@ -36,15 +36,20 @@ $(libcounter_so): lib/libparts.a lib/libcounter.map
 	    -o $@ $(libcounter_whole) -Wl,--as-needed $(LIBSSL_LIBS)
 comma = ,
 
-# make install-libcounter installs the library alone.
+# Each function is a name of the manual, too. make install-libcounter installs the library alone.
+functions = $$(sed -n 's/^ *\(counter_[a-z_]*\);$$/\1/p' $(srcdir)/lib/libcounter.map)
 install-libcounter: install-includeHEADERS install-nodist_libcounterDATA install-nodist_pkgconfigDATA install-libcounter-links
 install-exec-local: install-libcounter-links
 install-libcounter-links:
-	$(MKDIR_P) "$(DESTDIR)$(libdir)"
+	$(MKDIR_P) "$(DESTDIR)$(libdir)" "$(DESTDIR)$(man3dir)"
 	for link in libcounter.so.1 libcounter.so; do \
 	    ln -sf $(libcounter_so) "$(DESTDIR)$(libdir)/$$link" || exit 1; \
 	done
+	for name in $(functions); do \
+	    ln -sf libcounter.3 "$(DESTDIR)$(man3dir)/$$name.3" || exit 1; \
+	done
 uninstall-local:
 	rm -f "$(DESTDIR)$(libdir)/libcounter.so" "$(DESTDIR)$(libdir)/libcounter.so.1"
+	for name in $(functions); do rm -f "$(DESTDIR)$(man3dir)/$$name.3"; done
 endif
 .PHONY: install-libcounter install-libcounter-links
