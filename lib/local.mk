@@ -8,12 +8,21 @@ libcounter_borrowed = \
 	proto/pools.c proto/pools_parts.c proto/pools_replies.c \
 	proto/poolcounter.c \
 	src/base/check.c src/base/clock.c src/base/number.c src/base/text.c src/base/utf8.c
-EXTRA_DIST += lib/libcounter.map
+EXTRA_DIST += lib/README.md lib/libcounter.map \
+	lib/examples/epoll.c \
+	lib/examples/example.h \
+	lib/examples/libevent.c \
+	lib/examples/lock.c \
+	lib/examples/member.c \
+	lib/examples/poll.c \
+	lib/examples/put.c \
+	lib/examples/units.c \
+	lib/examples/worker.c
 
 if CLIENT
 noinst_LIBRARIES += lib/libparts.a
 lib_libparts_a_SOURCES = lib/counter.h $(libcounter_files) $(libcounter_borrowed)
-lib_libparts_a_CFLAGS = $(AM_CFLAGS) $(LIBSSL_CFLAGS) -fPIC -fvisibility=hidden -fno-lto
+lib_libparts_a_CFLAGS = $(AM_CFLAGS) $(LIBSSL_CFLAGS) -fPIC -fvisibility=hidden
 libcounter_whole = -Wl,--whole-archive lib/libparts.a -Wl,--no-whole-archive
 libcounter_so = libcounter.so.1.0.0
 
