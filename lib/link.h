@@ -1,0 +1,74 @@
+/*
+ * link.h - one connection to a server over TCP, TLS or a unix socket, without waiting: it connects,
+ * sends, and takes lines and bodies from what has come. The public counter_link is this; here is
+ * what calls need beyond it.
+ *
+ * A link begins, is up, and ends. It ends by itself when the server closes it, at one of its
+ * deadlines, or when its bytes are outside the protocol; its socket is then closed, and what had
+ * come whole before may still be taken (but nothing after COUNTER_MALFORMED). Deadlines are looked
+ * at in counter_link_step, which reads first.
+ *
+ * How to ask: counter_link_say the request, then, until it has an answer: counter_link_step,
+ * link_line (also while the step is COUNTER_AGAIN: a refusal may come before all is sent), wait.
+ * Once the step is COUNTER_OK, link_expect.
+ */
+#ifndef LIB_LINK_H
+#define LIB_LINK_H
+
+#include "lib/settings.h"
+
+#define LINK_NO_DEADLINE INT64_MAX
+
+/* Makes a link to server number `server` of the protocol, with a reference to the settings. It
+   begins to connect at its first step, which begins connect_timeout. NULL: no memory. A server that
+   does not exist is COUNTER_USAGE at the first step. */
+counter_link *link_open(struct settings *settings, enum counter_protocol protocol, size_t server);
+
+/*
+ * The next line, without its end: COUNTER_OK. COUNTER_AGAIN: it is not whole. COUNTER_MALFORMED: it
+ * is longer than `max` bytes, or a line of jobs ends without CR; the link has ended. Else why the
+ * link has ended. Valid until the next call for the link but counter_link_say. A line must be whole
+ * io_timeout after link_line has met its first bytes.
+ */
+int link_line(counter_link *link, size_t max, struct bytes *line_r);
+
+/* The next `size` bytes, alike. They must be whole in io_timeout, which begins at the first call
+   and anew with each 64 KiB. Nothing is allocated before it comes. */
+int link_exactly(counter_link *link, size_t size, struct bytes *bytes_r);
+
+/* By when the first byte of the next line must come, by clock_mono_ns; LINK_NO_DEADLINE: any time.
+   Without any after link_line has given a line. */
+void link_expect(counter_link *link, int64_t by_ns);
+
+/* Ends a link whose server has said what it must not. Quotes the answer. Returns COUNTER_MALFORMED.
+ */
+int link_malformed(counter_link *link, struct bytes answer, const char *reason);
+
+/* It is connected, with TLS if that is wanted, and has not ended. */
+bool link_is_up(const counter_link *link);
+
+/* It has ended because one of our deadlines was over. */
+bool link_is_late(const counter_link *link);
+
+/* It did not connect because of this machine: too many open files, no memory for a socket. */
+bool link_is_our_fault(const counter_link *link);
+
+/* A byte was given to the system since link_open or link_new_request. */
+bool link_has_sent(const counter_link *link);
+void link_new_request(counter_link *link);
+
+/* Bytes have been read and not been taken. */
+bool link_has_unread(const counter_link *link);
+
+/* It may be given back: it is up, all is sent, and nothing is unread. Does not look at the socket.
+ */
+bool link_is_idle(const counter_link *link);
+
+/* It is idle still, and nothing is to be read from the socket above TLS. Never waits. */
+bool link_is_fresh(counter_link *link);
+
+/* In the child of a fork: closes our copy of the socket without a goodbye. It ends as
+   COUNTER_LOST. */
+void link_abandon(counter_link *link);
+
+#endif
