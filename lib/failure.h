@@ -14,15 +14,15 @@
 /*
  * Says what has happened: sets status and reason, clears `answer` and `sent`, keeps server and
  * target. The text of the reason is escaped: it may have untrusted bytes. Returns `status`.
- * COUNTER_NO_MEMORY is our own: its server becomes empty. `error` NULL: does nothing else.
+ * `error` NULL: does nothing else.
  */
-int failure_set(struct counter_error *error, int status, const char *format, ...)
-    PRINTF_LIKE(3, 4);
+int failure_set(struct counter_error *error, int status, const char *format, ...) PRINTF_LIKE(3, 4);
 
-/* The same for our own lack of memory. Returns COUNTER_NO_MEMORY. */
+/* The same for our own lack of memory; `server` becomes empty. Returns COUNTER_NO_MEMORY. */
 int failure_no_memory(struct counter_error *error);
 
-/* Says where it happened, where that is not said yet. A server that is NULL says nothing. */
+/* Says where it happened, where that is not said yet, but no server of our own lack of memory. A
+   server that is NULL says nothing. */
 void failure_place(struct counter_error *error, const char *server, struct bytes target);
 
 /* Quotes the answer: its first line, escaped and cut. */

@@ -67,8 +67,9 @@ bool link_is_idle(const counter_link *link);
 /* It is idle still, and nothing is to be read from the socket above TLS. Never waits. */
 bool link_is_fresh(counter_link *link);
 
-/* In the child of a fork: closes our copy of the socket without a goodbye. It ends as
-   COUNTER_LOST. */
-void link_abandon(counter_link *link);
+/* In the child of a fork: closes our copies of all sockets of these settings without a goodbye. The
+   links end as COUNTER_LOST, and must be freed still. */
+void link_abandon_all(struct settings *settings);
+bool link_is_abandoned(const counter_link *link);
 
 #endif

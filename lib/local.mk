@@ -1,7 +1,12 @@
 # libcounter: counter.h and what is behind it, shared and static. It has a copy of the files of proto
 # and base that it uses, for programs that have neither. Each object is compiled for both, with hidden
 # symbols. The archive is one object, in which these are local.
-libcounter_files =
+libcounter_files = \
+	lib/failure.h lib/failure.c \
+	lib/link.h lib/link.c \
+	lib/order.c \
+	lib/settings.h lib/settings.c \
+	lib/tls.h lib/tls.c
 libcounter_borrowed = \
 	proto/beanstalk.c proto/beanstalk_parts.c proto/beanstalk_replies.c proto/beanstalk_yaml.c \
 	proto/counter.c proto/line.c \

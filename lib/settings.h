@@ -37,20 +37,21 @@ struct own_address {
     uint16_t port;           /* of the URL's hosts; 0: none */
 };
 
-/* Read only outside settings.c, but `serial`. */
+/* Read only outside settings.c, but for what link.c keeps here. */
 struct settings {
     int64_t connect_ns, io_ns, down_ns, idle_ns;
     size_t idle;
     uint64_t max_body;
     const char *tls_name; /* NULL: the host's */
     struct tls *tls;      /* NULL: plain */
-    uint64_t serial;      /* of the last socket that was made; counter_fd_serial */
+    uint64_t serial;      /* link.c: of the last socket that was made */
+    counter_link *links;  /* link.c: all of these settings */
     /* private to settings.c */
     size_t refs;
     struct host *hosts; /* of the URL, and behind them that of `jobs` */
     size_t host_count;  /* of the URL */
     struct own_address own[COUNTER_RAW];
-    char *values; /* the decoded URL, of which texts are parts */
+    char *url; /* texts are its parts */
 };
 
 /* Reads a URL (NULL: $COUNTER_URL, or the default) and the TLS files that it names. Returns NULL
