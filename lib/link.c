@@ -769,7 +769,7 @@ void counter_link_free(counter_link *link)
     free(link);
 }
 
-void link_abandon_all(struct settings *settings)
+void settings_forked(struct settings *settings)
 {
     for (struct counter_link *link = settings->links; link; link = link->next) {
         if (link->is_abandoned)

@@ -69,7 +69,7 @@ bool link_is_fresh(counter_link *link);
 
 /* In the child of a fork: closes our copies of all sockets of these settings without a goodbye. The
    links end as COUNTER_LOST, and must be freed still. */
-void link_abandon_all(struct settings *settings);
+void settings_forked(struct settings *settings);
 bool link_is_abandoned(const counter_link *link);
 
 #endif

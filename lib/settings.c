@@ -443,7 +443,7 @@ const char *settings_where(const struct settings *settings, enum counter_protoco
                            size_t server, char to[SETTINGS_WHERE])
 {
     struct place place = settings_place(settings, protocol, server);
-    if (place.path)
+    if (!place.host)
         snprintf(to, SETTINGS_WHERE, "%s", place.path->text);
     else if (strchr(place.host->name, ':'))
         snprintf(to, SETTINGS_WHERE, "[%s]:%u", place.host->name, place.port);

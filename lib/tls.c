@@ -10,6 +10,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct tls {
@@ -21,13 +22,46 @@ struct tls_side {
     SSL *ssl;
     int fd;
     const char *name;
-    bool is_at_end;        /* of what comes */
-    bool has_failed;       /* OpenSSL must not be called any more */
-    unsigned long fault;   /* OpenSSL's error; 0: none */
-    unsigned long earlier; /* the last error that was there before */
+    bool is_at_end;      /* of what comes */
+    bool has_failed;     /* OpenSSL must not be called any more */
+    unsigned long fault; /* OpenSSL's error; 0: none */
 };
 
 /* ---- OpenSSL's errors -------------------------------------------------------------------- */
+
+#define ERRORS_MAX 16 /* that OpenSSL keeps */
+
+/* The errors of others. OpenSSL's calls clear the queue or look at it, so it must be empty then. */
+struct errors {
+    size_t count;
+    unsigned long codes[ERRORS_MAX];
+    char data[ERRORS_MAX][128];
+};
+
+static void put_aside(struct errors *errors)
+{
+    const char *data;
+    int flags;
+    unsigned long code;
+    errors->count = 0;
+    while (errors->count < ERRORS_MAX &&
+           (code = ERR_get_error_all(NULL, NULL, NULL, &data, &flags)) != 0) {
+        bool has_text = data && (flags & ERR_TXT_STRING);
+        snprintf(errors->data[errors->count], sizeof *errors->data, "%s", has_text ? data : "");
+        errors->codes[errors->count++] = code;
+    }
+}
+
+/* Forgets our own errors. */
+static void put_back(const struct errors *errors)
+{
+    ERR_clear_error();
+    for (size_t i = 0; i < errors->count; i++) {
+        unsigned long code = errors->codes[i];
+        ERR_new();
+        ERR_set_error(ERR_GET_LIB(code), ERR_GET_REASON(code), "%s", errors->data[i]);
+    }
+}
 
 /* What OpenSSL says of an error; NULL: nothing. */
 static const char *error_text(unsigned long error)
@@ -37,7 +71,7 @@ static const char *error_text(unsigned long error)
     return error ? ERR_reason_error_string(error) : NULL;
 }
 
-/* Explains the last error of OpenSSL: what failed, with what. Forgets the errors. Returns false. */
+/* Explains the last error of OpenSSL: what failed, with what. Returns false. */
 static bool explain(struct counter_error *error, const char *what, const char *about)
 {
     unsigned long fault = ERR_peek_last_error();
@@ -151,13 +185,14 @@ struct tls *tls_make(const char *ca, const char *cert, const char *key, struct c
         failure_no_memory(error);
         return NULL;
     }
-    ERR_set_mark();
+    struct errors others;
+    put_aside(&others);
     bool done = set_up(tls, error) && load_files(tls->context, ca, cert, key, error);
     if (!done) {
         tls_free(tls);
         tls = NULL;
     }
-    ERR_pop_to_mark();
+    put_back(&others);
     return tls;
 }
 
@@ -188,7 +223,8 @@ struct tls_side *tls_begin(struct tls *tls, int fd, const char *name)
         return NULL;
     side->fd = fd;
     side->name = name;
-    ERR_set_mark();
+    struct errors others;
+    put_aside(&others);
     side->ssl = SSL_new(tls->context);
     BIO *bio = side->ssl ? BIO_new(tls->method) : NULL;
     bool done = bio && set_name(side->ssl, name);
@@ -197,23 +233,15 @@ struct tls_side *tls_begin(struct tls *tls, int fd, const char *name)
         SSL_set_bio(side->ssl, bio, bio);
         SSL_set_connect_state(side->ssl);
     }
-    ERR_pop_to_mark();
+    put_back(&others);
     if (done)
         return side;
     tls_end(side);
     return NULL;
 }
 
-/* Before each call of OpenSSL. */
-static void enter(struct tls_side *side)
-{
-    ERR_set_mark();
-    side->earlier = ERR_peek_last_error();
-}
-
-/* After it: what it waits for, if it has not succeeded. SSL_get_error can't be asked, because it
-   takes errors of others for its own. */
-static ssize_t leave(struct tls_side *side, bool done, size_t n)
+/* What a call waits for, if it is not done. */
+static ssize_t leave(struct tls_side *side, const struct errors *others, bool done, size_t n)
 {
     ssize_t result = TLS_IS_AT_ITS_END;
     if (done) {
@@ -223,34 +251,36 @@ static ssize_t leave(struct tls_side *side, bool done, size_t n)
     } else if (SSL_want_write(side->ssl) && BIO_should_write(SSL_get_wbio(side->ssl))) {
         result = TLS_WAITS_TO_WRITE;
     } else {
-        unsigned long fault = ERR_peek_last_error();
-        side->fault = fault != side->earlier ? fault : 0;
+        side->fault = ERR_peek_last_error();
         side->has_failed = true;
     }
-    ERR_pop_to_mark();
+    put_back(others);
     return result;
 }
 
 int tls_shake(struct tls_side *side)
 {
-    enter(side);
-    return (int)leave(side, SSL_do_handshake(side->ssl) == 1, 1);
+    struct errors others;
+    put_aside(&others);
+    return (int)leave(side, &others, SSL_do_handshake(side->ssl) == 1, 1);
 }
 
 ssize_t tls_send(struct tls_side *side, const void *data, size_t len)
 {
     size_t n = 0;
-    enter(side);
+    struct errors others;
+    put_aside(&others);
     bool done = SSL_write_ex(side->ssl, data, len, &n) == 1;
-    return leave(side, done, n);
+    return leave(side, &others, done, n);
 }
 
 ssize_t tls_receive(struct tls_side *side, void *to, size_t room)
 {
     size_t n = 0;
-    enter(side);
+    struct errors others;
+    put_aside(&others);
     bool done = SSL_read_ex(side->ssl, to, room, &n) == 1;
-    return leave(side, done, n);
+    return leave(side, &others, done, n);
 }
 
 bool tls_has_more(const struct tls_side *side)
@@ -262,9 +292,10 @@ ssize_t tls_peek(struct tls_side *side)
 {
     char byte;
     size_t n = 0;
-    enter(side);
+    struct errors others;
+    put_aside(&others);
     bool done = SSL_peek_ex(side->ssl, &byte, sizeof byte, &n) == 1;
-    return leave(side, done, n);
+    return leave(side, &others, done, n);
 }
 
 int tls_explain(struct tls_side *side, struct counter_error *error, int status)
@@ -288,9 +319,10 @@ void tls_goodbye(struct tls_side *side)
 {
     if (side->has_failed || !SSL_is_init_finished(side->ssl))
         return;
-    ERR_set_mark();
+    struct errors others;
+    put_aside(&others);
     (void)SSL_shutdown(side->ssl);
-    ERR_pop_to_mark();
+    put_back(&others);
 }
 
 void tls_end(struct tls_side *side)
