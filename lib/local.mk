@@ -2,9 +2,17 @@
 # and base that it uses, for programs that have neither. Each object is compiled for both, with hidden
 # symbols. The archive is one object, in which these are local.
 libcounter_files = \
+	lib/answer.h lib/answer.c \
+	lib/args.h lib/args.c \
+	lib/calls.c \
+	lib/client.h lib/client.c \
 	lib/failure.h lib/failure.c \
+	lib/hold.h lib/hold.c \
+	lib/job.h lib/job.c \
 	lib/link.h lib/link.c \
+	lib/op.h lib/op.c \
 	lib/order.c \
+	lib/put.c \
 	lib/settings.h lib/settings.c \
 	lib/tls.h lib/tls.c
 libcounter_borrowed = \

@@ -1,0 +1,64 @@
+/* args.c - see args.h. */
+#include "lib/args.h"
+
+#include <math.h>
+
+bool args_is_tube(struct counter_op *op, struct counter_bytes tube)
+{
+    if (tube.len > 0 && bs_is_tube_name(args_bytes(tube)))
+        return true;
+    op_usage(op, "a tube has 1 to 200 bytes of A-Za-z0-9-+/;.$_(), the first no '-'");
+    return false;
+}
+
+bool args_find_state(struct counter_op *op, const char *word)
+{
+    for (enum bs_state state = BS_STATE_NONE + 1; state < BS_STATE_COUNT; state++) {
+        if (bytes_equal(bs_state_word(state), bytes_of(word))) {
+            op->word = (const char *)bs_state_word(state).data;
+            return true;
+        }
+    }
+    op_usage(op, "states are ready, delayed, reserved, buried, abandoned, all");
+    return false;
+}
+
+bool args_round_up(struct counter_op *op, double seconds, const char *reason, uint32_t *seconds_r)
+{
+    bool is_good = seconds >= 0 && seconds <= UINT32_MAX;
+    if (is_good)
+        *seconds_r = (uint32_t)ceil(seconds);
+    else
+        op_usage(op, reason);
+    return is_good;
+}
+
+/* A unix time as milliseconds. Returns false when the wire can't say it. */
+static bool read_unix(double seconds, int64_t *ms_r, bool *is_whole_r)
+{
+    if (!(seconds >= 0 && seconds * 1000 <= (double)BS_TIME_MAX_MS))
+        return false;
+    *ms_r = llround(seconds * 1000);
+    *is_whole_r = seconds == floor(seconds);
+    return true;
+}
+
+bool args_put(struct counter_op *op, const struct counter_put_args *args, struct args_put *put_r)
+{
+    *put_r = (struct args_put){.options = {.key = args_bytes(args->key),
+                                           .root = args_bytes(args->root),
+                                           .tries = args->tries,
+                                           .has_tries = args->tries > 0,
+                                           .has_at = !(args->at < 0)}};
+    struct bs_put_options *options = &put_r->options;
+    if (!args_round_up(op, args->delay, "delay: 0 to 4,294,967,295 s are allowed",
+                       &put_r->delay_s) ||
+        !args_round_up(op, args->ttr, "ttr: 0 to 4,294,967,295 s are allowed", &put_r->ttr_s))
+        return false;
+    if ((!options->has_at || read_unix(args->at, &options->at_ms, &options->at_whole)) &&
+        (options->root.len == 0 ||
+         read_unix(args->root_at, &options->root_ms, &options->root_whole)))
+        return true;
+    op_usage(op, "at and root_at are unix times, in seconds, from 0 to 4,294,967,295");
+    return false;
+}

@@ -1,0 +1,31 @@
+/*
+ * args.h - what callers say, checked: each function ends the operation as COUNTER_USAGE, and
+ * returns false, when it is wrong.
+ */
+#ifndef LIB_ARGS_H
+#define LIB_ARGS_H
+
+#include "lib/op.h"
+#include "proto/beanstalk.h"
+
+bool args_is_tube(struct counter_op *op, struct counter_bytes tube);
+
+/* The state of jobs that the word means. */
+bool args_find_state(struct counter_op *op, const char *word);
+
+/* A number of seconds, rounded up. */
+bool args_round_up(struct counter_op *op, double seconds, const char *reason, uint32_t *seconds_r);
+
+/* The options of a put; `put` has its numbers. */
+struct args_put {
+    uint32_t delay_s, ttr_s;
+    struct bs_put_options options;
+};
+bool args_put(struct counter_op *op, const struct counter_put_args *args, struct args_put *put_r);
+
+static inline struct bytes args_bytes(struct counter_bytes bytes)
+{
+    return bytes_at(bytes.data, bytes.len);
+}
+
+#endif

@@ -1,0 +1,148 @@
+/* put.c - puts jobs into tubes. */
+#include "lib/args.h"
+
+#define PUT_MANY_MAX ((size_t)16 << 20) /* bytes of a batch */
+
+static const struct good put_good[] = {{"INSERTED", 2}, {"DUPLICATE", 2}, {NULL, 0}};
+
+/* What became of a job. */
+static int add_put(struct counter_op *op, const struct answer *answer)
+{
+    bool is_duplicate = bytes_equal(answer->words[0], bytes_of("DUPLICATE"));
+    uint64_t id;
+    if (!answer_number(answer->words[1], is_duplicate ? 0 : 1, ANSWER_NUMBER_MAX, &id))
+        return op_malformed(op, answer->line);
+    struct item *item = op_add_item(op);
+    if (!item)
+        return op_no_memory(op);
+    item->id = id;
+    item->is_duplicate = is_duplicate;
+    return COUNTER_OK;
+}
+
+static int take_batch(struct counter_op *op, const struct answer *answer)
+{
+    struct bytes rest = answer->body;
+    struct entry entry;
+    int status = answer_start(&rest) ? COUNTER_OK : op_malformed(op, answer->body);
+    while (status == COUNTER_OK && answer_entry(&rest, &entry)) {
+        struct answer put;
+        if (entry.key.data)
+            return op_malformed(op, answer->body);
+        status = answer_split(entry.value, put_good, SAYS_ANY, &put, &op->client->error);
+        if (status == COUNTER_OK)
+            status = add_put(op, &put);
+    }
+    if (status == COUNTER_OK && (rest.len > 0 || op->item_count != op->count))
+        return op_malformed(op, answer->body);
+    return status;
+}
+
+static const struct call put_call = {
+    .protocol = COUNTER_JOBS,
+    .flags = OP_BODY | OP_PUTS,
+    .refusals = SAYS_ANY | SAYS_PUT | SAYS_READ_ONLY,
+    .good = {{"INSERTED", 2}, {"DUPLICATE", 2}},
+    .take = add_put,
+};
+
+static const struct call put_many_call = {
+    .protocol = COUNTER_JOBS,
+    .flags = OP_BODY | OP_PUTS,
+    .refusals = SAYS_ANY | SAYS_PUT | SAYS_READ_ONLY,
+    .good = {{"OK", 2}},
+    .take = take_batch,
+};
+
+static const struct counter_put_args put_defaults = COUNTER_PUT_ARGS;
+
+static const char bad_options[] =
+    "key and root: 1 to 64 of A-Za-z0-9-+/;.$_(); for other text pass a hash";
+
+counter_op *counter_put(counter_client *client, struct counter_bytes tube,
+                        struct counter_bytes body, const struct counter_put_args *args)
+{
+    struct args_put put;
+    uint8_t line[BS_NEW_LINE_MAX];
+    args = args ? args : &put_defaults;
+    struct counter_op *op = op_new(client, &put_call, tube);
+    if (!op || !args_is_tube(op, tube) || !args_put(op, args, &put))
+        return op;
+    if (body.len > UINT32_MAX)
+        return op_usage(op, "a body has up to 4,294,967,295 bytes");
+    struct bs_request request = {.verb = BS_VERB_PUT_INTO,
+                                 .tube = args_bytes(tube),
+                                 .pri = args->priority,
+                                 .delay_s = put.delay_s,
+                                 .ttr_s = put.ttr_s,
+                                 .body_len = (uint32_t)body.len,
+                                 .options = put.options};
+    size_t len = bs_compose_request(&request, line, sizeof(line));
+    if (len == 0)
+        return op_usage(op, bad_options);
+    text_add(&op->text, line, len);
+    op->body = body;
+    op->has_body = true;
+    if (args->key.len > 0)
+        op->flags |= OP_AGAIN | OP_SILENT;
+    return op_ready(op);
+}
+
+/* Adds a job of a batch. Returns false when the operation has ended. */
+static bool add_record(struct counter_op *op, struct text *records,
+                       const struct counter_new_job *job)
+{
+    const struct counter_put_args *args = job->args ? job->args : &put_defaults;
+    struct args_put put;
+    uint8_t line[BS_NEW_LINE_MAX];
+    if (!args_put(op, args, &put))
+        return false;
+    if (job->body.len <= PUT_MANY_MAX) {
+        struct bs_record record = {.pri = args->priority,
+                                   .delay_s = put.delay_s,
+                                   .ttr_s = put.ttr_s,
+                                   .body_len = (uint32_t)job->body.len,
+                                   .options = put.options};
+        size_t len = bs_compose_record(&record, line, sizeof(line));
+        if (len == 0) {
+            op_usage(op, bad_options);
+            return false;
+        }
+        text_add(records, line, len);
+        text_add(records, job->body.data, job->body.len);
+        text_add(records, "\r\n", 2);
+    }
+    if (job->body.len <= PUT_MANY_MAX && records->len <= PUT_MANY_MAX)
+        return true;
+    op_usage(op, "1 to 1,000 jobs and 16 MiB can be put at once");
+    return false;
+}
+
+counter_op *counter_put_many(counter_client *client, struct counter_bytes tube,
+                             const struct counter_new_job *jobs, size_t count)
+{
+    struct counter_op *op = op_new(client, &put_many_call, tube);
+    if (!op || !args_is_tube(op, tube))
+        return op;
+    if (count < 1 || count > BS_COUNT_MAX)
+        return op_usage(op, "1 to 1,000 jobs and 16 MiB can be put at once");
+    struct text records = {0};
+    bool is_good = true, has_keys = true;
+    for (size_t i = 0; is_good && i < count; i++) {
+        is_good = add_record(op, &records, &jobs[i]);
+        has_keys = has_keys && jobs[i].args && jobs[i].args->key.len > 0;
+    }
+    if (is_good) {
+        op->count = count;
+        if (has_keys)
+            op->flags |= OP_AGAIN | OP_SILENT;
+        text_addf(&op->text, "put-batch %.*s %zu %zu\r\n", (int)tube.len, (const char *)tube.data,
+                  count, records.len);
+        text_add(&op->text, records.data, records.len);
+        text_add(&op->text, "\r\n", 2);
+        op->text.failed |= records.failed;
+        op_ready(op);
+    }
+    text_free(&records);
+    return op;
+}
