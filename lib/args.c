@@ -1,8 +1,6 @@
 /* args.c - see args.h. */
 #include "lib/args.h"
 
-#include <math.h>
-
 bool args_is_tube(struct counter_op *op, struct counter_bytes tube)
 {
     if (tube.len > 0 && bs_is_tube_name(args_bytes(tube)))
@@ -27,7 +25,7 @@ bool args_round_up(struct counter_op *op, double seconds, const char *reason, ui
 {
     bool is_good = seconds >= 0 && seconds <= UINT32_MAX;
     if (is_good)
-        *seconds_r = (uint32_t)ceil(seconds);
+        *seconds_r = (uint32_t)seconds + (seconds > (uint32_t)seconds);
     else
         op_usage(op, reason);
     return is_good;
@@ -38,8 +36,8 @@ static bool read_unix(double seconds, int64_t *ms_r, bool *is_whole_r)
 {
     if (!(seconds >= 0 && seconds * 1000 <= (double)BS_TIME_MAX_MS))
         return false;
-    *ms_r = llround(seconds * 1000);
-    *is_whole_r = seconds == floor(seconds);
+    *ms_r = (int64_t)(seconds * 1000 + 0.5);
+    *is_whole_r = seconds <= (double)(int64_t)seconds;
     return true;
 }
 

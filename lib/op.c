@@ -5,7 +5,6 @@
 #include "lib/job.h"
 #include "proto/counter.h"
 
-#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +68,7 @@ bool op_seconds(struct counter_op *op, double seconds, int64_t *ns_r)
 {
     bool is_good = seconds >= 0 && seconds <= 1e6;
     if (is_good)
-        *ns_r = llround(seconds * 1e9);
+        *ns_r = (int64_t)(seconds * 1e9 + 0.5);
     else
         op_usage(op, "timeout: seconds from 0 to 1,000,000 are allowed");
     return is_good;
