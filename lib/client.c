@@ -66,7 +66,7 @@ void counter_close(counter_client *client)
 void counter_forked(counter_client *client)
 {
     client->forks++;
-    link_abandon_all(client->settings);
+    settings_forked(client->settings);
     drop_idle(client);
 }
 
