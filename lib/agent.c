@@ -87,6 +87,14 @@ static struct counter_bytes bytes(const json_t *args, const char *key)
     return bytes_of(json_object_get(args, key));
 }
 
+/* One that may be left out, and then is empty: so nothing can be said to be empty. */
+static struct counter_bytes optional(const json_t *args, const char *key)
+{
+    const json_t *value = json_object_get(args, key);
+    unfit |= value && json_string_length(value) == 0;
+    return bytes_of(value);
+}
+
 /* Sets *to if the argument is there. */
 static void number(const json_t *args, const char *key, uint32_t *to)
 {
@@ -311,9 +319,10 @@ static struct counter_put_args put_args(const json_t *args)
     seconds(args, "delay", &put.delay);
     seconds(args, "ttr", &put.ttr);
     seconds(args, "at", &put.at);
-    put.key = bytes(args, "key");
+    put.key = optional(args, "key");
     if (root) {
         put.root = bytes_of(json_array_get(root, 0));
+        unfit |= put.root.len == 0;
         put.root_at = json_number_value(json_array_get(root, 1));
     }
     return put;
@@ -342,8 +351,8 @@ static counter_op *member(json_t *args, counter_client *client)
     json_object_foreach(json_object_get(args, "attrs"), key, value) attrs[m.attr_count++] =
         (struct counter_pair){counter_str(key), bytes_of(value)};
     m.attrs = attrs;
-    m.name = bytes(args, "name");
-    m.by = bytes(args, "by");
+    m.name = optional(args, "name");
+    m.by = optional(args, "by");
     if (json_object_get(args, "purpose"))
         m.purpose = bytes(args, "purpose");
     number(args, "count", &m.count);
@@ -488,9 +497,9 @@ static json_t *job_of(const struct call *call, counter_job *job, size_t number)
     const struct counter_job_view *view = counter_job_view(job);
     char name[256];
     snprintf(name, sizeof(name), "%s.%zu", said(call, "as", ""), number);
-    json_t *shown = json_pack("{s:I,s:o,s:o,s:i,s:o}", "id", (json_int_t)view->id, "token",
+    json_t *shown = json_pack("{s:I,s:o,s:o,s:I,s:o}", "id", (json_int_t)view->id, "token",
                               as_digits(view->token), "tube", as_text(view->tube), "tries",
-                              (int)view->tries, "body", as_hex(view->body));
+                              (json_int_t)view->tries, "body", as_hex(view->body));
     keep(name)->job = job;
     return shown;
 }
@@ -531,8 +540,8 @@ static json_t *row_of(const char *verb, const struct counter_row *row)
     if (strstr(verb, "put"))
         return json_pack("{s:I,s:b}", "id", (json_int_t)row->id, "duplicate", row->is_duplicate);
     if (strcmp(verb, "list_jobs") == 0)
-        return json_pack("{s:I,s:s,s:i,s:o}", "id", (json_int_t)row->id, "state", row->state,
-                         "tries", (int)row->tries, "body", as_hex(row->value));
+        return json_pack("{s:I,s:s,s:I,s:o}", "id", (json_int_t)row->id, "state", row->state,
+                         "tries", (json_int_t)row->tries, "body", as_hex(row->value));
     if (strcmp(verb, "ready") == 0)
         return json_pack("[o,I]", as_text(row->key), (json_int_t)row->number);
     if (strcmp(verb, "nack") == 0)

@@ -58,6 +58,12 @@ $(libcounter_so): lib/libparts.a lib/libcounter.map
 	    -o $@ $(libcounter_whole) -Wl,--as-needed $(LIBSSL_LIBS)
 comma = ,
 
+# Plays the stories of clients/.
+check_PROGRAMS += lib/agent
+lib_agent_SOURCES = lib/agent.c
+lib_agent_CFLAGS = $(AM_CFLAGS) $(CLIENT_CFLAGS)
+lib_agent_LDADD = libcounter.a $(CLIENT_LIBS)
+
 # Each function is a name of the manual, too. make install-libcounter installs the library alone.
 functions = $$(sed -n 's/^ *\(counter_[a-z_]*\);$$/\1/p' $(srcdir)/lib/libcounter.map)
 install-libcounter: install-includeHEADERS install-nodist_libcounterDATA install-nodist_pkgconfigDATA install-libcounter-links
