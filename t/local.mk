@@ -31,6 +31,7 @@ include t/unit/admin/local.mk
 include t/unit/admin/page.mk
 include t/unit/daemon/local.mk
 include t/unit/cli/local.mk
+include t/unit/lib/local.mk
 include t/unit/bench/local.mk
 include t/scenario/local.mk
 include bench/counts/local.mk
