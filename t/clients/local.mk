@@ -3,6 +3,7 @@ library_tests = \
 	t/clients/test_stories_python.py \
 	t/clients/test_stories_aio.py \
 	t/clients/test_stories_php.py \
+	t/clients/test_client_c.py \
 	t/clients/test_client_python.py \
 	t/clients/test_client_php.py \
 	t/clients/test_fake_server.py \

@@ -1,0 +1,246 @@
+"""
+libcounter as programs get it: installed, found by pkg-config, linked shared and static, from C and C++; what it
+exports; its manual, README and examples. Units are in t/unit/lib.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(__file__), "..", "..")
+TOP = os.path.abspath(TOP)
+BUILD = os.environ.get("TOP_BUILDDIR") or os.path.join(TOP, "build")
+LIB = os.path.join(TOP, "lib")
+sys.path[:0] = [os.path.join(TOP, "t", "system")]
+
+import tap
+import pytest
+
+import servers  # noqa: F401: for conftest
+from conftest import start  # noqa: F401: a fixture
+
+DAEMON = ("jobs.enable=true", "jobs.port=0", "pool.gpu.members=gpu0=/dev/nvidia0")
+STRICT = ("-O1", "-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror", "-D_GNU_SOURCE")
+PARAMETERS = {
+    "binary", "connect_timeout", "down_seconds", "idle", "idle_seconds", "io_timeout", "jobs", "max_body", "text", "tls",
+    "tls_ca", "tls_cert", "tls_key", "tls_name",
+}  # fmt: skip
+EXAMPLES = {
+    "lock": "rendering, lost: no\nanother one renders: TIMEOUT\nreleased: OK\n",
+    "units": "3 calls, 3 in use\n8 more are too many\n0 in use\n",
+    "member": "working on /dev/nvidia0\nworking on /dev/nvidia0\ngave it back\n",
+    "put": "the same job: yes\n3 more\nready: 3\ndelayed: 1\n",
+    "worker": "sent letter 1, try 1\nsent letter 2, try 1\nsent no address, try 2\n",
+    "poll": "10 locks are held\n",
+    "epoll": "OK\nOK\nOK\nOK\n",
+    "libevent": "locked: OK\nreleased: OK\n",
+}
+
+
+def run(*command, **env):
+    """Runs a program, which must end with status 0. Returns what it wrote."""
+    done = subprocess.run(
+        command,
+        env=dict(os.environ, **env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, "%s: status %d\n%s" % (command, done.returncode, done.stdout)
+    return done.stdout
+
+
+def read(*path):
+    with open(os.path.join(TOP, *path), encoding="utf-8") as f:
+        return f.read()
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder in which the library is installed below /usr/local."""
+    root = str(tmp_path_factory.mktemp("root"))
+    if "install-libcounter-links:" not in read(BUILD, "Makefile"):
+        pytest.skip("configured with --disable-client")
+    make = ("make", "-s", "-C", BUILD, "install-libcounter", "prefix=/usr/local", "DESTDIR=" + root)
+    run(*make, MAKEFLAGS="", MFLAGS="")
+    return root
+
+
+def flags(installed, *options, packages=("libcounter",)):
+    """What pkg-config says, for the library in this folder."""
+    folder = os.path.join(installed, "usr/local/lib/pkgconfig")
+    prefix = "--define-variable=prefix=/usr/local"
+    said = run("pkg-config", prefix, *options, "libcounter", PKG_CONFIG_PATH=folder, PKG_CONFIG_SYSROOT_DIR=installed)
+    others = [name for name in packages if name != "libcounter"]
+    return said.split() + (run("pkg-config", *options, *others).split() if others else [])
+
+
+def compiled(installed, source, to, *more, static=False, packages=("libcounter",)):
+    cc = shutil.which("cc") or "gcc"
+    options = ("--static", "--cflags", "--libs") if static else ("--cflags", "--libs")
+    run(cc, *STRICT, *more, source, "-o", to, *flags(installed, *options, packages=packages))
+    return to
+
+
+def url(daemon):
+    """The URL of all ports of a daemon."""
+    words = (daemon.text[1], daemon.binary[1], daemon.jobs[1])
+    return "counter://127.0.0.1:%d?binary=%d&jobs=%d&connect_timeout=20&io_timeout=20" % words
+
+
+def declared():
+    """The functions of counter.h that are no inline ones."""
+    text = run("cc", "-E", "-P", os.path.join(LIB, "counter.h"))
+    text = text[text.index("typedef struct counter_client") :]
+    inline = set(re.findall(r"static inline [^;{]*?\b(counter_\w+)\(", text))
+    return set(re.findall(r"\b(counter_\w+)\(", text)) - inline
+
+
+def defined(said):
+    """The names that nm lists as defined."""
+    return {line.split()[-1] for line in said.splitlines() if re.search(r" [A-TV-Z] ", line)}
+
+
+# --- the library ---------------------------------------------------------------------------------
+
+
+def test_exports_are_the_functions_of_the_header(installed):
+    node = re.search(r"LIBCOUNTER_1\.0 \{\nglobal:\n(.*?)local:\n    \*;\n\};", read("lib", "libcounter.map"), re.S)
+    assert set(re.findall(r"^    (counter_\w+);$", node.group(1), re.M)) == declared()
+    library = os.path.join(installed, "usr/local/lib/libcounter.so")
+    names = defined(run("nm", "-D", "--defined-only", library))
+    assert names == {name + "@@LIBCOUNTER_1.0" for name in declared()} | {"LIBCOUNTER_1.0"}
+    assert defined(run("nm", "--defined-only", os.path.join(installed, "usr/local/lib/libcounter.a"))) == declared()
+
+
+def test_shared_library_needs_libc_and_openssl(installed):
+    said = run("readelf", "-d", os.path.join(installed, "usr/local/lib/libcounter.so.1"))
+    assert re.findall(r"\(SONAME\).*\[(.*)\]", said) == ["libcounter.so.1"]
+    assert set(re.findall(r"\(NEEDED\).*\[(.*)\]", said)) <= {"libssl.so.3", "libcrypto.so.3", "libc.so.6"}
+    assert "TEXTREL" not in said
+
+
+def test_archive_is_one_object(installed):
+    assert len(run("ar", "t", os.path.join(installed, "usr/local/lib/libcounter.a")).split()) == 1
+
+
+def test_version_is_that_of_the_server(installed):
+    version = re.search(r"AC_INIT\(\[counterd\], \[([\d.]+)\]", read("configure.ac")).group(1)
+    assert flags(installed, "--modversion") == [version]
+
+
+def test_uninstall_removes_all(installed, tmp_path):
+    shutil.copytree(os.path.join(installed, "usr"), tmp_path / "usr", symlinks=True)
+    targets = ("uninstall-includeHEADERS", "uninstall-nodist_libcounterDATA", "uninstall-nodist_pkgconfigDATA")
+    make = ("make", "-s", "-C", BUILD, *targets, "uninstall-local", "prefix=/usr/local", "DESTDIR=%s" % tmp_path)
+    run(*make, MAKEFLAGS="", MFLAGS="")
+    left = [os.path.join(folder, name) for folder, _, names in os.walk(tmp_path) for name in names]
+    assert not left
+
+
+def test_header_is_complete_in_c_and_cpp(installed, tmp_path):
+    source = tmp_path / "header.c"
+    source.write_text("#include <counter.h>\nint main(void) { return counter_is_failed(COUNTER_BUSY); }\n")
+    for standard in ("c99", "c11", "gnu17"):
+        compiled(installed, str(source), str(tmp_path / "header"), "-std=" + standard)
+    cpp = shutil.which("g++") or shutil.which("clang++")
+    if not cpp:
+        pytest.skip("g++ is not installed")
+    source = tmp_path / "header.cpp"
+    source.write_text(
+        "#include <counter.h>\n#include <cstdio>\nint main() {\n"
+        '    counter_client *client = counter_open("counter://h", nullptr);\n'
+        '    counter_op *op = counter_usage(client, counter_str("k"));\n'
+        "    std::puts(counter_status_name(COUNTER_BUSY));\n"
+        "    counter_op_free(op);\n    counter_close(client);\n}\n"
+    )
+    strict = [flag for flag in STRICT if flag != "-Wconversion"]
+    for standard in ("c++11", "c++17", "c++20"):
+        program = str(tmp_path / "cpp")
+        run(cpp, *strict, "-std=" + standard, str(source), "-o", program, *flags(installed, "--cflags", "--libs"))
+        assert run(program, LD_LIBRARY_PATH=os.path.join(installed, "usr/local/lib")) == "Busy\n"
+
+
+# --- examples ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples(start, installed, tmp_path, name):
+    packages = ("libcounter", "libevent_core") if name == "libevent" else ("libcounter",)
+    source = os.path.join(LIB, "examples", name + ".c")
+    program = compiled(installed, source, str(tmp_path / name), "-std=c11", packages=packages)
+    env = {"COUNTER_URL": url(start(*DAEMON)), "LD_LIBRARY_PATH": os.path.join(installed, "usr/local/lib")}
+    assert run(program, **env) == EXAMPLES[name]
+
+
+def test_static(start, installed, tmp_path):
+    """Without any shared library."""
+    program = compiled(
+        installed, os.path.join(LIB, "examples", "lock.c"), str(tmp_path / "lock"), "-static",
+        "-Wl,--no-warnings", static=True,
+    )  # fmt: skip
+    assert "NEEDED" not in run("readelf", "-d", program)
+    assert run(program, COUNTER_URL=url(start(*DAEMON))) == EXAMPLES["lock"]
+
+
+def test_all_examples_are_run():
+    files = {name[:-2] for name in os.listdir(os.path.join(LIB, "examples")) if name.endswith(".c")}
+    assert files == set(EXAMPLES)
+
+
+# --- manual and README ---------------------------------------------------------------------------
+
+
+def manual():
+    return read("man", "libcounter.3")
+
+
+def test_manual_names_all():
+    text = manual()
+    synopsis = text[: text.index(".Sh DESCRIPTION")]
+    assert set(re.findall(r"^\.F[no] (counter_\w+)", synopsis, re.M)) == declared()
+    rest = text[len(synopsis) :]
+    missing = [name for name in declared() if not re.search(r"\b%s\b" % name, rest)]
+    assert not missing
+    header = read("lib", "counter.h")
+    statuses = re.findall(r"^    (COUNTER_\w+)(?: = \d+)?,? ", header[: header.index("counter_is_refused")], re.M)
+    assert len(statuses) == 19
+    assert set(re.findall(r"^\.It Dv (COUNTER_\w+)", rest, re.M)) == set(statuses)
+    parameters = set(re.findall(r"\w+", " ".join(re.findall(r"^\.It Cm (.*)", rest, re.M))))
+    assert parameters == PARAMETERS
+    sources = read("lib", "settings.c")
+    assert all('"%s"' % name in sources for name in PARAMETERS)
+
+
+def test_manual_example_runs(start, installed, tmp_path):
+    text = re.search(r"\.Bd -literal -offset indent\n(.*?)\.Ed", manual(), re.S).group(1).replace("\\e", "\\")
+    source = tmp_path / "manual.c"
+    source.write_text(text)
+    program = compiled(installed, str(source), str(tmp_path / "manual"))
+    env = {"COUNTER_URL": url(start(*DAEMON)), "LD_LIBRARY_PATH": os.path.join(installed, "usr/local/lib")}
+    assert run(program, **env) == "rendering\n"
+
+
+def test_readme_runs(start, installed, tmp_path):
+    text = read("lib", "README.md")
+    lines = "".join("    " + line + "\n" for line in re.search(r"```c\n(.*?)```", text, re.S).group(1).splitlines())
+    source = tmp_path / "readme.c"
+    source.write_text(
+        "#include <counter.h>\n#include <stdio.h>\nint main(void)\n{\n%s"
+        '    printf("%%d %%d\\n", status, counter_run(end));\n'
+        "    counter_op_free(end);\n    counter_op_free(op);\n    counter_close(client);\n    return 0;\n}\n" % lines
+    )
+    program = compiled(installed, str(source), str(tmp_path / "readme"))
+    env = {"COUNTER_URL": url(start(*DAEMON)), "LD_LIBRARY_PATH": os.path.join(installed, "usr/local/lib")}
+    assert run(program, **env) == "0 0\n"
+    for name in set(re.findall(r"\b(counter_\w+)\(", text)):
+        assert name in declared() | {"counter_str", "counter_is_refused", "counter_is_failed"}
+
+
+if __name__ == "__main__":
+    tap.main(__file__)
