@@ -1,0 +1,337 @@
+/*
+ * settings_test.c - URLs of libcounter, the addresses of servers, their order for a name, and what
+ * errors quote.
+ */
+#include "base/clock.h"
+#include "lib/failure.h"
+#include "lib/settings.h"
+#include "t/unit/unit.h"
+
+#include <arpa/inet.h>
+#include <openssl/evp.h>
+#include <openssl/provider.h>
+#include <stdio.h>
+
+static struct counter_error error;
+
+static struct settings *read_url(const char *url)
+{
+    error = (struct counter_error)COUNTER_ERROR;
+    return settings_read(url, &error);
+}
+
+static struct settings *must_read(const char *url)
+{
+    struct settings *settings = read_url(url);
+    ck_assert_msg(settings, "%s: %s", url, error.reason);
+    return settings;
+}
+
+/* ---- URLs -------------------------------------------------------------------------------- */
+
+TEST(urls_that_are_wrong_are_usage)
+{
+    static const char *const urls[] = {
+        "",
+        "h",
+        "http://h",
+        "counter:/h",
+        "counter://",
+        "counter:///",
+        "counter://?",
+        "counter://h#part",
+        "counter://h/path",
+        "counter://h//",
+        "counter://user@h",
+        "counter://h,",
+        "counter://,h",
+        "counter://h,,i",
+        "counter://h:0",
+        "counter://h:65536",
+        "counter://h:x",
+        "counter://h:",
+        "counter://:1",
+        "counter://::1",
+        "counter://[::1",
+        "counter://[::1]x",
+        "counter://[]",
+        "counter://[",
+        "counter://]",
+        "counter://.example",
+        "counter://h h",
+        "counter://h?nope=1",
+        "counter://h?idle",
+        "counter://h?=1",
+        "counter://h?&",
+        "counter://h?idle=1&",
+        "counter://h?idle=1&idle=1",
+        "counter://h?idle=-1",
+        "counter://h?idle=1.5",
+        "counter://h?idle=1000001",
+        "counter://h?max_body=1099511627777",
+        "counter://h?max_body=18446744073709551617",
+        "counter://h?io_timeout=",
+        "counter://h?io_timeout=.",
+        "counter://h?io_timeout=nan",
+        "counter://h?io_timeout=-1",
+        "counter://h?io_timeout=1e3",
+        "counter://h?io_timeout=1.2.3",
+        "counter://h?io_timeout=1000000.000000001",
+        "counter://h?io_timeout=1000001",
+        "counter://h?io_timeout=99999999999999999999999",
+        "counter://h?tls=2",
+        "counter://h?tls=",
+        "counter://h?tls_name=.h",
+        "counter://h?tls_ca=%zz",
+        "counter://h?tls_ca=%4",
+        "counter://h?tls_ca=a%00b",
+        "counter://h?text=7531",
+        "counter://h?text=h:7531",
+        "counter://h?text=unix:",
+        "counter://h?tls=1&text=unix:/s",
+        "counter://h?binary=0",
+        "counter://h?binary=h:1",
+        "counter://h?binary=",
+        "counter://h?jobs=h",
+        "counter://h?jobs=h:",
+        "counter://h?jobs=h:x",
+        "counter://h?jobs=[::1]",
+        "counter://h?tls=1&tls_ca=/nowhere/at/all",
+    };
+    for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
+        ck_assert_msg(!read_url(urls[i]), "%s", urls[i]);
+        ck_assert_msg(error.status == COUNTER_USAGE && !error.sent && error.reason[0], "%s",
+                      urls[i]);
+        ck_assert_ptr_null(settings_read(urls[i], NULL));
+    }
+}
+END_TEST
+
+TEST(long_parts_of_urls_are_usage)
+{
+    char url[512];
+    snprintf(url, sizeof(url), "counter://%0255d", 1);
+    settings_drop(must_read(url));
+    snprintf(url, sizeof(url), "counter://%0256d", 1);
+    ck_assert_ptr_null(read_url(url));
+    snprintf(url, sizeof(url), "counter://?jobs=unix:%0107d", 1);
+    settings_drop(must_read(url));
+    snprintf(url, sizeof(url), "counter://?jobs=unix:%0108d", 1);
+    ck_assert_ptr_null(read_url(url));
+}
+END_TEST
+
+TEST(options_have_defaults_and_values)
+{
+    struct settings *settings = must_read("counter://h");
+    ck_assert_int_eq(settings->connect_ns, NS_PER_S);
+    ck_assert_int_eq(settings->io_ns, 10 * NS_PER_S);
+    ck_assert_int_eq(settings->down_ns, 10 * NS_PER_S);
+    ck_assert_int_eq(settings->idle_ns, 60 * NS_PER_S);
+    ck_assert_uint_eq(settings->idle, 8);
+    ck_assert_uint_eq(settings->max_body, 64 * 1024 * 1024);
+    settings_drop(settings);
+    settings = must_read("counter://h/?connect_timeout=0&io_timeout=0.25&down_seconds=1000000&"
+                         "idle_seconds=1.5&idle=0&max_body=4294967296&tls_name=&tls_ca=/nowhere");
+    ck_assert_int_eq(settings->connect_ns, 0);
+    ck_assert_int_eq(settings->io_ns, NS_PER_S / 4);
+    ck_assert_int_eq(settings->down_ns, 1000000 * NS_PER_S);
+    ck_assert_int_eq(settings->idle_ns, 3 * NS_PER_S / 2);
+    ck_assert_uint_eq(settings->idle, 0);
+    ck_assert_uint_eq(settings->max_body, UINT64_C(4294967296));
+    ck_assert_ptr_null(settings->tls);
+    settings_drop(settings_hold(settings));
+    settings_drop(settings);
+}
+END_TEST
+
+static void check_where(struct settings *settings, enum counter_protocol protocol, size_t server,
+                        const char *text, const char *where)
+{
+    char found[SETTINGS_WHERE];
+    ck_assert_uint_gt(settings_servers(settings, protocol, NULL), server);
+    ck_assert_str_eq(settings_server(settings, protocol, server), text);
+    ck_assert_str_eq(settings_where(settings, protocol, server, found), where);
+}
+
+TEST(servers_have_a_place_for_each_protocol)
+{
+    struct settings *settings = must_read("counter://a:1,[::1]:2,c?binary=3&jobs=d:4");
+    check_where(settings, COUNTER_TEXT, 0, "a:1", "a:1");
+    check_where(settings, COUNTER_RAW, 1, "[::1]:2", "[::1]:2");
+    check_where(settings, COUNTER_TEXT, 2, "c", "c:7531");
+    check_where(settings, COUNTER_BINARY, 0, "a:1", "a:3");
+    check_where(settings, COUNTER_BINARY, 1, "[::1]:2", "[::1]:3");
+    check_where(settings, COUNTER_JOBS, 0, "d:4", "d:4");
+    ck_assert_uint_eq(settings_servers(settings, COUNTER_JOBS, NULL), 1);
+    settings_drop(settings);
+    settings = must_read("counter://?text=unix:/t%25.sock&jobs=unix:@name");
+    check_where(settings, COUNTER_TEXT, 0, "unix:/t%.sock", "unix:/t%.sock");
+    check_where(settings, COUNTER_JOBS, 0, "unix:@name", "unix:@name");
+    ck_assert_uint_eq(settings_servers(settings, COUNTER_BINARY, &error), 0);
+    ck_assert_int_eq(error.status, COUNTER_USAGE);
+    settings_drop(settings);
+}
+END_TEST
+
+TEST(servers_that_a_url_does_not_place_are_usage)
+{
+    static const struct {
+        const char *url;
+        enum counter_protocol protocol;
+        bool is_placed;
+    } rows[] = {
+        {"counter://a,b", COUNTER_JOBS, false},
+        {"counter://a,b?jobs=1", COUNTER_JOBS, false},
+        {"counter://a,b?jobs=unix:/s", COUNTER_JOBS, true},
+        {"counter://a,b?binary=unix:/s", COUNTER_BINARY, false},
+        {"counter://a,b?text=unix:/s", COUNTER_TEXT, false},
+        {"counter://a?text=unix:/s", COUNTER_TEXT, true},
+        {"counter://?binary=1", COUNTER_BINARY, false},
+        {"counter://a?tls=1&tls_ca=/dev/null", COUNTER_TEXT, false},
+        {"counter://a:1?tls=1", COUNTER_TEXT, true},
+        {"counter://a:1?tls=1", COUNTER_RAW, true},
+        {"counter://a:1,b?tls=1", COUNTER_TEXT, false},
+        {"counter://a:1?tls=1", COUNTER_BINARY, false},
+        {"counter://a:1?tls=1", COUNTER_JOBS, false},
+        {"counter://a?tls=1&jobs=1", COUNTER_JOBS, true},
+        {"counter://a?tls=1&jobs=b:1", COUNTER_JOBS, true},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct settings *settings = read_url(rows[i].url);
+        if (!settings) /* no certificates in that file */
+            continue;
+        size_t n = settings_servers(settings, rows[i].protocol, &error);
+        ck_assert_msg((n > 0) == rows[i].is_placed, "%s: %zu", rows[i].url, n);
+        ck_assert_int_eq(error.status, rows[i].is_placed ? COUNTER_OK : COUNTER_USAGE);
+        settings_drop(settings);
+    }
+}
+END_TEST
+
+/* ---- addresses --------------------------------------------------------------------------- */
+
+TEST(addresses_are_known_looked_up_or_given)
+{
+    struct sockaddr_storage given[2] = {{.ss_family = AF_INET}, {.ss_family = AF_INET6}};
+    struct settings *settings =
+        must_read("counter://127.0.0.1,[::1],name.invalid?jobs=x.invalid:1");
+    for (size_t i = 0; i < 2; i++) {
+        const struct host *host = settings_place(settings, COUNTER_TEXT, i).host;
+        ck_assert(!host->is_name && host->count == 1);
+        ck_assert_int_eq(host->at[0].ss_family, i ? AF_INET6 : AF_INET);
+        ck_assert_int_eq(settings_look_up(settings, COUNTER_TEXT, i), COUNTER_OK);
+    }
+    const struct host *host = settings_place(settings, COUNTER_TEXT, 2).host;
+    ck_assert(host->is_name && host->count == 0 && strstr(host->fault, "counter_resolve"));
+    ck_assert_int_eq(settings_set_addresses(settings, 2, given, 0), COUNTER_USAGE);
+    ck_assert_int_eq(settings_set_addresses(settings, 4, given, 1), COUNTER_USAGE);
+    given[1].ss_family = AF_UNIX;
+    ck_assert_int_eq(settings_set_addresses(settings, 2, given, 2), COUNTER_USAGE);
+    given[1].ss_family = AF_INET6;
+    ck_assert_int_eq(settings_set_addresses(settings, 2, given, 2), COUNTER_OK);
+    ck_assert_int_eq(settings_set_addresses(settings, 3, given, 1), COUNTER_OK);
+    ck_assert_uint_eq(host->count, 2);
+    ck_assert_uint_eq(settings_place(settings, COUNTER_JOBS, 0).host->count, 1);
+    ck_assert_int_eq(settings_resolve(settings), COUNTER_OK); /* asks for none of these */
+    ck_assert_uint_eq(host->count, 2);
+    settings_drop(settings);
+}
+END_TEST
+
+/* ---- the order of servers ---------------------------------------------------------------- */
+
+static const char *const servers[] = {"a:7531", "b:7531", "c:7531"};
+
+static void check_order(const char *name, const char *wanted)
+{
+    size_t order[3];
+    char found[4] = "";
+    ck_assert_int_eq(counter_servers_for(counter_str(name), servers, 3, order), COUNTER_OK);
+    for (size_t i = 0; i < 3; i++)
+        found[i] = *servers[order[i]];
+    ck_assert_str_eq(found, wanted);
+}
+
+TEST(servers_are_ordered_by_name)
+{
+    check_order("k", "abc");
+    check_order("page 1", "bac");
+    check_order("\xc3\xa9", "cab");
+    ck_assert_int_eq(counter_servers_for(counter_str("k"), servers, 0, NULL), COUNTER_OK);
+    size_t order[2] = {7, 7};
+    const char *const same[] = {"a", "a"};
+    ck_assert_int_eq(counter_servers_for(counter_str("k"), same, 2, order), COUNTER_OK);
+    ck_assert(order[0] == 0 && order[1] == 1);
+}
+END_TEST
+
+TEST(servers_are_ordered_where_policy_forbids_md5)
+{
+    ck_assert_int_eq(EVP_default_properties_enable_fips(NULL, 1), 1);
+    check_order("k", "abc");
+}
+END_TEST
+
+TEST(servers_are_ordered_where_the_program_has_loaded_no_md5)
+{
+    OSSL_PROVIDER *base = OSSL_PROVIDER_load(NULL, "base");
+    ck_assert_ptr_nonnull(base);
+    ck_assert_int_eq(OSSL_PROVIDER_available(NULL, "default"), 0);
+    check_order("page 1", "bac");
+    OSSL_PROVIDER_unload(base);
+}
+END_TEST
+
+/* ---- what errors say --------------------------------------------------------------------- */
+
+TEST(texts_are_quoted_escaped_and_cut)
+{
+    char to[208], text[300];
+    ck_assert_uint_eq(failure_quote(to, sizeof(to), bytes_of("a\x1b\n\xff\xc3\xa9 \\")), 17);
+    ck_assert_str_eq(to, "a\\x1b\\x0a\\xff\xc3\xa9 \\");
+    memset(text, 'x', sizeof(text));
+    ck_assert_uint_eq(failure_quote(to, sizeof(to), bytes_at(text, sizeof(text))), 200);
+    memcpy(text + 199, "\xc3\xa9", 2); /* is not cut in its middle */
+    ck_assert_uint_eq(failure_quote(to, sizeof(to), bytes_at(text, sizeof(text))), 199);
+    text[197] = '\x1b';
+    ck_assert_uint_eq(failure_quote(to, sizeof(to), bytes_at(text, sizeof(text))), 197);
+    ck_assert_uint_eq(failure_quote(to, 1, bytes_of("x")), 0);
+    ck_assert_uint_eq(failure_quote(to, sizeof(to), (struct bytes){0}), 0);
+    ck_assert_str_eq(to, "");
+}
+END_TEST
+
+TEST(errors_say_where_once)
+{
+    error = (struct counter_error)COUNTER_ERROR;
+    ck_assert_int_eq(failure_set(&error, COUNTER_BUSY, "no %d", 1), COUNTER_BUSY);
+    failure_answer(&error, bytes_of("TIMEOUT x\r\nmore"));
+    failure_place(&error, "a", bytes_of("k"));
+    failure_place(&error, "b", bytes_of("l"));
+    ck_assert_str_eq(error.server, "a");
+    ck_assert_str_eq(error.target, "k");
+    ck_assert_str_eq(error.answer, "TIMEOUT x\\x0d");
+    ck_assert_str_eq(error.reason, "no 1");
+    ck_assert_int_eq(failure_no_memory(&error), COUNTER_NO_MEMORY);
+    failure_place(&error, "a", bytes_of("k"));
+    ck_assert_str_eq(error.server, "");
+    ck_assert_str_eq(error.answer, "");
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(urls_that_are_wrong_are_usage),
+    UNIT(long_parts_of_urls_are_usage),
+    UNIT(options_have_defaults_and_values),
+    UNIT(servers_have_a_place_for_each_protocol),
+    UNIT(servers_that_a_url_does_not_place_are_usage),
+    UNIT(addresses_are_known_looked_up_or_given),
+    UNIT(servers_are_ordered_by_name),
+    UNIT(servers_are_ordered_where_policy_forbids_md5),
+    UNIT(servers_are_ordered_where_the_program_has_loaded_no_md5),
+    UNIT(texts_are_quoted_escaped_and_cut),
+    UNIT(errors_say_where_once),
+};
+
+UNIT_MAIN("lib_settings", tests)
