@@ -102,8 +102,9 @@ bool answer_body(const struct answer *answer, uint64_t max_body, size_t *size_r,
         return true;
     struct bytes word = answer->words[is_ok ? 1 : 2];
     if (!answer_number(word, 0, is_ok ? ANSWER_OK_MAX : max_body, &size)) {
-        answer_malformed(error, answer->line, "the server announced a body that is too long: for "
-                                              "longer bodies of jobs, set max_body");
+        answer_malformed(error, answer->line,
+                         "the server announced a body that is too long: for "
+                         "longer bodies of jobs, set max_body");
         return false;
     }
     *size_r = (size_t)size;
@@ -113,8 +114,8 @@ bool answer_body(const struct answer *answer, uint64_t max_body, size_t *size_r,
 void answer_code(uint8_t code, struct bytes body, struct counter_error *error)
 {
     char said[FAILURE_QUOTED_MAX];
-    int len = snprintf(said, sizeof(said), "0x%02x %.*s", code,
-                       body.len < 64 ? (int)body.len : 64, (const char *)body.data);
+    int len = snprintf(said, sizeof(said), "0x%02x %.*s", code, body.len < 64 ? (int)body.len : 64,
+                       (const char *)body.data);
     failure_answer(error, bytes_at(said, (size_t)len));
 }
 

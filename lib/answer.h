@@ -6,10 +6,10 @@
 
 #include "lib/failure.h"
 
-#define ANSWER_WORDS 6
-#define ANSWER_OK_MAX (1u << 20) /* bytes of the body of an OK */
-#define ANSWER_LINE_TEXT 16384   /* bytes of a line */
-#define ANSWER_LINE_JOBS 1024
+#define ANSWER_WORDS      6
+#define ANSWER_OK_MAX     (1u << 20) /* bytes of the body of an OK */
+#define ANSWER_LINE_TEXT  16384      /* bytes of a line */
+#define ANSWER_LINE_JOBS  1024
 #define ANSWER_NUMBER_MAX INT64_MAX
 
 /* A first word that is awaited, and how many words its line has at least. */
@@ -19,13 +19,13 @@ struct good {
 };
 
 /* What the server may refuse with. */
-#define SAYS_ANY         1u /* what any verb may be told */
-#define SAYS_TIMEOUT     2u
-#define SAYS_LOCK_HELD   4u
-#define SAYS_NOT_FOUND   8u
-#define SAYS_READ_ONLY   16u
-#define SAYS_PUT         32u
-#define SAYS_LOCK        (SAYS_ANY | SAYS_TIMEOUT)
+#define SAYS_ANY       1u /* what any verb may be told */
+#define SAYS_TIMEOUT   2u
+#define SAYS_LOCK_HELD 4u
+#define SAYS_NOT_FOUND 8u
+#define SAYS_READ_ONLY 16u
+#define SAYS_PUT       32u
+#define SAYS_LOCK      (SAYS_ANY | SAYS_TIMEOUT)
 
 /* An answer. The words and the line point into it; words behind those are empty. */
 struct answer {
@@ -44,7 +44,7 @@ int answer_split(struct bytes line, const struct good *good, unsigned refusals,
                  struct answer *answer_r, struct counter_error *error);
 
 /* Whether a line that was split announces a body. False with *error filled: one that is too long.
-   *size_r: without the line end behind it; SIZE_MAX: none. */
+ *size_r: without the line end behind it; SIZE_MAX: none. */
 bool answer_body(const struct answer *answer, uint64_t max_body, size_t *size_r,
                  struct counter_error *error);
 

@@ -49,6 +49,10 @@ bool args_put(struct counter_op *op, const struct counter_put_args *args, struct
                                            .has_tries = args->tries > 0,
                                            .has_at = !(args->at < 0)}};
     struct bs_put_options *options = &put_r->options;
+    if ((args->key.data && args->key.len == 0) || (args->root.data && args->root.len == 0)) {
+        op_usage(op, ARGS_BAD_KEY);
+        return false;
+    }
     if (!args_round_up(op, args->delay, "delay: 0 to 4,294,967,295 s are allowed",
                        &put_r->delay_s) ||
         !args_round_up(op, args->ttr, "ttr: 0 to 4,294,967,295 s are allowed", &put_r->ttr_s))

@@ -16,6 +16,8 @@ bool args_find_state(struct counter_op *op, const char *word);
 /* A number of seconds, rounded up. */
 bool args_round_up(struct counter_op *op, double seconds, const char *reason, uint32_t *seconds_r);
 
+#define ARGS_BAD_KEY "key and root: 1 to 64 of A-Za-z0-9-+/;.$_(); for other text pass a hash"
+
 /* The options of a put; `put` has its numbers. */
 struct args_put {
     uint32_t delay_s, ttr_s;

@@ -93,8 +93,8 @@ static int take_units(struct counter_op *op, const struct answer *answer)
     if (!read_units(answer, &units) || units != op->count)
         return op_malformed(op, answer->body);
     size_t before = op->target_len + CTR_HEADER + 10; /* of the name in the request */
-    int status = hold_grant(op, &release_units,
-                            bytes_at(op->text.data + before, op->text_len - before));
+    int status =
+        hold_grant(op, &release_units, bytes_at(op->text.data + before, op->text_len - before));
     if (status == COUNTER_OK)
         op->hold->count = units;
     return status;
@@ -150,10 +150,8 @@ counter_op *counter_units(counter_client *client, struct counter_bytes name,
     if (args->count < 1 || args->count > args->limit)
         return op_usage(op, "count: 1 to the limit is allowed");
     op->count = args->count;
-    struct ctr_request request = {.opcode = CTR_ACQUIRE,
-                                  .opaque = HOLD_OPAQUE,
-                                  .units = args->count,
-                                  .maximum = args->limit};
+    struct ctr_request request = {
+        .opcode = CTR_ACQUIRE, .opaque = HOLD_OPAQUE, .units = args->count, .maximum = args->limit};
     return add_binary(op, &request, name);
 }
 
@@ -257,8 +255,9 @@ static const struct call member_call = {
 static bool fill_take(struct pool_request *request, struct bytes target,
                       const struct counter_member_args *args)
 {
-    static const char *const purposes[] = {
-        [POOL_TAKE_FOR_USE] = "use", [POOL_TAKE_FOR_CLEAN] = "clean", [POOL_TAKE_FOR_CHECK] = "check"};
+    static const char *const purposes[] = {[POOL_TAKE_FOR_USE] = "use",
+                                           [POOL_TAKE_FOR_CLEAN] = "clean",
+                                           [POOL_TAKE_FOR_CHECK] = "check"};
     size_t purpose = 0;
     while (purpose < ARRAY_SIZE(purposes) &&
            !bytes_equal(args_bytes(args->purpose), bytes_of(purposes[purpose])))
@@ -274,7 +273,8 @@ static bool fill_take(struct pool_request *request, struct bytes target,
         return false;
     while (request->group.len == 0 && target.len > 0 && request->target_count < POOLS_TARGETS_MAX)
         request->targets[request->target_count++] = take_word(&target, ',');
-    if (purpose == ARRAY_SIZE(purposes) || args->attr_count > POOLS_WITH_MAX ||
+    if ((args->name.data && args->name.len == 0) || (args->by.data && args->by.len == 0) ||
+        purpose == ARRAY_SIZE(purposes) || args->attr_count > POOLS_WITH_MAX ||
         (request->group.len == 0 && target.len > 0))
         return false;
     for (; request->pair_count < args->attr_count; request->pair_count++) {
@@ -298,9 +298,8 @@ counter_op *counter_member(counter_client *client, struct counter_bytes target,
     struct counter_op *op = op_new(client, &member_call, counter_bytes_at(pool.data, pool.len));
     if (!op || !op_seconds(op, args->timeout, &op->timeout_ns))
         return op;
-    size_t len = fill_take(&request, all, args)
-                     ? pool_compose_request(&request, line, sizeof(line))
-                     : 0;
+    size_t len =
+        fill_take(&request, all, args) ? pool_compose_request(&request, line, sizeof(line)) : 0;
     if (len == 0)
         return op_usage(op, "a target is a pool, up to 16 different ones with commas between, or "
                             "@GROUP; count: 1 to 64; name: of one pool; attrs: up to 8 words; "

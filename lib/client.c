@@ -104,11 +104,10 @@ struct point *client_points(struct counter_client *client, enum counter_protocol
             return NULL;
         }
         for (size_t i = 0; i < count; i++)
-            points[i] =
-                (struct point){.client = client,
-                               .server = settings_server(client->settings, protocol, i),
-                               .protocol = protocol,
-                               .number = i};
+            points[i] = (struct point){.client = client,
+                                       .server = settings_server(client->settings, protocol, i),
+                                       .protocol = protocol,
+                                       .number = i};
         client->of[protocol].points = points;
         client->of[protocol].count = count;
     }
@@ -205,12 +204,12 @@ void wire_give(struct wire *wire)
         wire_drop(wire);
         return;
     }
-    wire->since_ns = clock_mono_ns();
+    int64_t now_ns = wire->since_ns = clock_mono_ns();
     wire->older = point->idle;
     point->idle = wire;
     struct wire **at = &point->idle;
     for (size_t i = 0; *at; i++) { /* the rest of the list, from the first that may not stay */
-        if (i < settings->idle && wire->since_ns - (*at)->since_ns <= settings->idle_ns) {
+        if (i < settings->idle && now_ns - (*at)->since_ns <= settings->idle_ns) {
             at = &(*at)->older;
             continue;
         }

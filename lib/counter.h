@@ -132,8 +132,9 @@ void counter_close(counter_client *client);
 int counter_resolve(counter_client *client);
 
 /* For who resolves by himself: the `n` addresses of the host of server number `server` (in the
-   order of the URL), IPv4 or IPv6; ports are set by the library. They replace earlier ones. Returns
-   COUNTER_OK, COUNTER_USAGE (no such server, another family, n is 0) or COUNTER_NO_MEMORY. */
+   order of the URL; behind them that of jobs=HOST:PORT), IPv4 or IPv6; ports are set by the
+   library. They replace earlier ones. Returns COUNTER_OK, COUNTER_USAGE (no such server, another
+   family, n is 0) or COUNTER_NO_MEMORY. */
 int counter_set_addresses(counter_client *client, size_t server,
                           const struct sockaddr_storage *addresses, size_t n);
 
@@ -180,7 +181,8 @@ const struct counter_event *counter_next_event(counter_client *client);
 int counter_step(counter_op *op);
 
 /* What to wait for after COUNTER_AGAIN: a descriptor (-1: none now), poll's events for it, and
-   milliseconds at most (-1: no limit). */
+   milliseconds at most (-1: no limit). Operations of jobs of one claim have turns on its
+   descriptor: a step of one may move another, so ask all of them anew. */
 int counter_fd(const counter_op *op);
 short counter_events(const counter_op *op);
 int counter_wait_ms(const counter_op *op);
@@ -244,11 +246,11 @@ struct counter_member_args {
     size_t size;
     double timeout;
     uint32_t count;                   /* members */
-    struct counter_bytes name;        /* this one only; len 0: any */
+    struct counter_bytes name;        /* this one only; data NULL: any */
     const struct counter_pair *attrs; /* only members with all of these */
     size_t attr_count;
     struct counter_bytes purpose; /* use, clean, check */
-    struct counter_bytes by;      /* names the caller for people; len 0: no name */
+    struct counter_bytes by;      /* names the caller for people; data NULL: no name */
 };
 #define COUNTER_MEMBER_ARGS                                                                        \
     {                                                                                              \
@@ -313,9 +315,9 @@ struct counter_put_args {
     uint32_t priority;         /* lower ones come first */
     double delay;              /* rounded up to seconds */
     double ttr;                /* how long a worker may have it before it must renew; rounded up */
-    struct counter_bytes key;  /* a job of this key is there once; len 0: no key */
+    struct counter_bytes key;  /* a job of this key is there once; data NULL: no key */
     double at;                 /* unix time of the key; negative: none */
-    struct counter_bytes root; /* signature of the root job; len 0: none */
+    struct counter_bytes root; /* signature of the root job; data NULL: none */
     double root_at;            /* its unix time */
     uint32_t tries;            /* runs before it is buried; 0: as the tube says */
 };
@@ -460,9 +462,9 @@ struct counter_message {
         .size = sizeof(struct counter_message)                                                     \
     }
 
-/* Begins to connect to server number `server` (in the order of the URL), with the URL's options; no
-   other server is tried. NULL: no memory, or the client is closed. It is no client's: nothing is
-   asked, retried or reused. */
+/* Begins to connect to server number `server` (in the order of the URL; 0 if the protocol has an
+   address of its own there), with the URL's options; no other server is tried. NULL: no memory, or
+   the client is closed. It is no client's: nothing is asked, retried or reused. */
 counter_link *counter_link_open(counter_client *client, enum counter_protocol protocol,
                                 size_t server);
 

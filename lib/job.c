@@ -215,8 +215,7 @@ static struct counter_op *job_op(struct counter_job *job, const struct call *cal
     if (!job)
         return NULL;
     struct counter_op *op =
-        op_new(job->claim->client, call,
-               counter_bytes_at(job->view.tube.data, job->view.tube.len));
+        op_new(job->claim->client, call, counter_bytes_at(job->view.tube.data, job->view.tube.len));
     if (!op && (call->flags & OP_ENDS_JOB))
         counter_job_free(job);
     if (!op)

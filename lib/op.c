@@ -156,9 +156,9 @@ void op_end(struct counter_op *op, int status)
     const char *server = op->point ? op->point->server : "";
     if (op->flags & OP_ACQUIRES)
         client_tell(op->client, "wait", server, &target, op->begun_ns,
-                    op->status != COUNTER_OK                ? NULL
+                    op->status != COUNTER_OK         ? NULL
                     : counter_hold_is_done(op->hold) ? "done"
-                                                            : "locked",
+                                                     : "locked",
                     op->status);
     else if ((op->flags & OP_PUTS) && op->status == COUNTER_OK)
         client_tell(op->client, "put", server, &target, 0,
@@ -223,7 +223,7 @@ static bool fail_attempt(struct counter_op *op)
     if (op->attempt >= most)
         op_end(op, op->error.status);
     else
-        client_tell(op->client, "retry", point->server, &target, 0, NULL, now->status);
+        client_tell(op->client, "retry", op->point->server, &target, 0, NULL, now->status);
     return true;
 }
 
@@ -600,6 +600,7 @@ static int advance(struct counter_op *op)
                 is_foreign ? "the operation is the parent process's" : "the client is closed");
     }
     while (op->state != OP_ENDED) {
+        op->client->error.server[0] = op->client->error.target[0] = '\0';
         if (!steps[op->state](op))
             return COUNTER_AGAIN;
     }
@@ -646,7 +647,7 @@ int counter_fd(const counter_op *op)
 short counter_events(const counter_op *op)
 {
     const struct counter_op *first = first_of(op);
-    return first->wire ? counter_link_events(first->wire->link) : (short)0;
+    return first->wire ? counter_link_events(first->wire->link) : 0;
 }
 
 uint64_t counter_fd_serial(const counter_op *op)

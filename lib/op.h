@@ -15,16 +15,16 @@
 #include "lib/client.h"
 
 /* Flags of a call. */
-#define OP_AGAIN     1u  /* is asked again when the connection ended before its answer */
-#define OP_SILENT    2u  /* also when no answer came in time; a refusal then proves nothing */
-#define OP_BODY      4u  /* has a body: a new connection must know our verbs before it is sent */
-#define OP_TELLS_MS  8u  /* the request has the time to wait, in milliseconds */
-#define OP_TELLS_S   16u /* the same, in whole seconds, rounded up */
-#define OP_OWN_ONLY  32u /* only on the connection that it was made for */
-#define OP_LIVES_ON  64u /* works after counter_close */
-#define OP_ENDS_JOB  128u
-#define OP_ACQUIRES  256u /* has an event of its wait */
-#define OP_PUTS      512u /* has an event of its put */
+#define OP_AGAIN    1u  /* is asked again when the connection ended before its answer */
+#define OP_SILENT   2u  /* also when no answer came in time; a refusal then proves nothing */
+#define OP_BODY     4u  /* has a body: a new connection must know our verbs before it is sent */
+#define OP_TELLS_MS 8u  /* the request has the time to wait, in milliseconds */
+#define OP_TELLS_S  16u /* the same, in whole seconds, rounded up */
+#define OP_OWN_ONLY 32u /* only on the connection that it was made for */
+#define OP_LIVES_ON 64u /* works after counter_close */
+#define OP_ENDS_JOB 128u
+#define OP_ACQUIRES 256u /* has an event of its wait */
+#define OP_PUTS     512u /* has an event of its put */
 
 struct call {
     enum counter_protocol protocol;
@@ -81,13 +81,13 @@ struct counter_op {
     struct wire **own;  /* the connection to try first, which stays its owner's; NULL: none */
     const char *server; /* of `own` */
     bool own_tried;
-    bool is_idle;    /* the connection was there before */
-    bool is_hello;   /* the server is asked whether it knows our verbs */
-    bool just_sent;  /* no answer can be there yet */
-    bool was_cut;    /* the attempt failed because the server ended the connection */
-    uint8_t opcode, code; /* of a binary request, and of its answer whose body comes */
-    size_t awaited;  /* bytes of a body, and more; 0: a line or header */
-    size_t taken;    /* answers in this attempt */
+    bool is_idle;            /* the connection was there before */
+    bool is_hello;           /* the server is asked whether it knows our verbs */
+    bool just_sent;          /* no answer can be there yet */
+    bool was_cut;            /* the attempt failed because the server ended the connection */
+    uint8_t opcode, code;    /* of a binary request, and of its answer whose body comes */
+    size_t awaited;          /* bytes of a body, and more; 0: a line or header */
+    size_t taken;            /* answers in this attempt */
     const struct good *good; /* of the next answer */
     unsigned refusals;
 
@@ -104,9 +104,9 @@ struct counter_op {
     uint64_t after, following; /* list_jobs: the page that was asked for, and the next one */
     struct counter_hold *hold; /* granted, or to be released */
     struct counter_job *jobs, **jobs_end; /* granted */
-    struct counter_job *job;   /* to be given back or renewed */
-    struct claim *claim;       /* of `job`, while this stands in its turns */
-    struct counter_op *next;   /* in the turns */
+    struct counter_job *job;              /* to be given back or renewed */
+    struct claim *claim;                  /* of `job`, while this stands in its turns */
+    struct counter_op *next;              /* in the turns */
 };
 
 /* Makes an operation with a copy of the target. NULL: no memory. */

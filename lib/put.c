@@ -56,9 +56,6 @@ static const struct call put_many_call = {
 
 static const struct counter_put_args put_defaults = COUNTER_PUT_ARGS;
 
-static const char bad_options[] =
-    "key and root: 1 to 64 of A-Za-z0-9-+/;.$_(); for other text pass a hash";
-
 counter_op *counter_put(counter_client *client, struct counter_bytes tube,
                         struct counter_bytes body, const struct counter_put_args *args)
 {
@@ -79,7 +76,7 @@ counter_op *counter_put(counter_client *client, struct counter_bytes tube,
                                  .options = put.options};
     size_t len = bs_compose_request(&request, line, sizeof(line));
     if (len == 0)
-        return op_usage(op, bad_options);
+        return op_usage(op, ARGS_BAD_KEY);
     text_add(&op->text, line, len);
     op->body = body;
     op->has_body = true;
@@ -105,7 +102,7 @@ static bool add_record(struct counter_op *op, struct text *records,
                                    .options = put.options};
         size_t len = bs_compose_record(&record, line, sizeof(line));
         if (len == 0) {
-            op_usage(op, bad_options);
+            op_usage(op, ARGS_BAD_KEY);
             return false;
         }
         text_add(records, line, len);
