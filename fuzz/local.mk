@@ -1,7 +1,10 @@
+if CLIENT
+client_harness = fuzz/client
+endif
 # The harnesses (fuzz.h). Each is a test that runs its corpus. ./dev fuzz builds them with clang and
 # libFuzzer, as fuzz/NAME.fuzz.
 fuzz_harnesses = fuzz/text fuzz/binary fuzz/pools fuzz/beanstalk fuzz/options fuzz/admin \
-	fuzz/text-service fuzz/binary-service fuzz/job-service fuzz/cluster fuzz/patterns
+	fuzz/text-service fuzz/binary-service fuzz/job-service fuzz/cluster fuzz/patterns $(client_harness)
 check_PROGRAMS += $(fuzz_harnesses)
 TESTS += $(fuzz_harnesses)
 fuzzers = $(fuzz_harnesses:=.fuzz)
@@ -91,3 +94,12 @@ fuzz_patterns_LDADD = libcluster.a libbase.a
 fuzz_patterns_fuzz_SOURCES = fuzz/fuzz.h fuzz/patterns.c
 fuzz_patterns_fuzz_LDADD = $(fuzz_patterns_LDADD)
 fuzz_patterns_fuzz_LDFLAGS = $(libfuzzer_flags)
+
+# libcounter in its parts, so that time and memory can be put before it.
+fuzz_client_flags = -Wl,--wrap=clock_mono_ns,--wrap=malloc,--wrap=calloc,--wrap=realloc
+fuzz_client_SOURCES = fuzz/fuzz.h fuzz/client.c fuzz/replay.c
+fuzz_client_LDADD = lib/libparts.a $(LIBSSL_LIBS)
+fuzz_client_LDFLAGS = $(AM_LDFLAGS) $(fuzz_client_flags)
+fuzz_client_fuzz_SOURCES = fuzz/fuzz.h fuzz/client.c
+fuzz_client_fuzz_LDADD = $(fuzz_client_LDADD)
+fuzz_client_fuzz_LDFLAGS = $(libfuzzer_flags) $(fuzz_client_flags)

@@ -116,7 +116,7 @@ torture_clients() {
 soak() { tortured soak "$@"; }
 
 fuzz_harnesses=(text binary pools beanstalk options admin text-service binary-service job-service cluster
-    patterns)
+    patterns client)
 # The longest generated inputs; longer messages reach no further code.
 fuzz_max_len=600
 
