@@ -87,14 +87,6 @@ static struct counter_bytes bytes(const json_t *args, const char *key)
     return bytes_of(json_object_get(args, key));
 }
 
-/* One that may be left out, and then is empty: so nothing can be said to be empty. */
-static struct counter_bytes optional(const json_t *args, const char *key)
-{
-    const json_t *value = json_object_get(args, key);
-    unfit |= value && json_string_length(value) == 0;
-    return bytes_of(value);
-}
-
 /* Sets *to if the argument is there. */
 static void number(const json_t *args, const char *key, uint32_t *to)
 {
@@ -319,10 +311,9 @@ static struct counter_put_args put_args(const json_t *args)
     seconds(args, "delay", &put.delay);
     seconds(args, "ttr", &put.ttr);
     seconds(args, "at", &put.at);
-    put.key = optional(args, "key");
+    put.key = bytes(args, "key");
     if (root) {
         put.root = bytes_of(json_array_get(root, 0));
-        unfit |= put.root.len == 0;
         put.root_at = json_number_value(json_array_get(root, 1));
     }
     return put;
@@ -351,8 +342,8 @@ static counter_op *member(json_t *args, counter_client *client)
     json_object_foreach(json_object_get(args, "attrs"), key, value) attrs[m.attr_count++] =
         (struct counter_pair){counter_str(key), bytes_of(value)};
     m.attrs = attrs;
-    m.name = optional(args, "name");
-    m.by = optional(args, "by");
+    m.name = bytes(args, "name");
+    m.by = bytes(args, "by");
     if (json_object_get(args, "purpose"))
         m.purpose = bytes(args, "purpose");
     number(args, "count", &m.count);

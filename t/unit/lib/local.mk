@@ -1,10 +1,11 @@
-# libcounter, as programs have it: its archive. link_test looks inside.
+# libcounter, as programs have it: its archive. link_test and settings_test look inside.
 if CLIENT
 lib_unit_tests = \
 	t/unit/lib/client_test \
 	t/unit/lib/link_test \
 	t/unit/lib/no_memory_test \
 	t/unit/lib/order_test \
+	t/unit/lib/settings_test \
 	t/unit/lib/threads_test \
 	t/unit/lib/tls_test
 check_PROGRAMS += $(lib_unit_tests)
@@ -25,6 +26,8 @@ t_unit_lib_no_memory_test_LDFLAGS = $(lib_fault_wraps)
 t_unit_lib_order_test_CFLAGS = $(lib_unit_cflags)
 t_unit_lib_order_test_LDADD = $(lib_unit_ldadd)
 t_unit_lib_order_test_LDFLAGS = $(lib_fault_wraps)
+t_unit_lib_settings_test_CFLAGS = $(lib_unit_cflags)
+t_unit_lib_settings_test_LDADD = lib/libparts.a $(CHECK_LIBS) $(LIBSSL_LIBS)
 t_unit_lib_threads_test_CFLAGS = $(lib_unit_cflags)
 t_unit_lib_threads_test_LDADD = $(lib_unit_ldadd)
 t_unit_lib_threads_test_LDFLAGS = $(AM_LDFLAGS) -pthread
