@@ -1,6 +1,16 @@
 /* args.c - see args.h. */
 #include "lib/args.h"
 
+void *args_take(void *args, size_t room, const void *from)
+{
+    size_t size = 0;
+    if (from)
+        memcpy(&size, from, sizeof(size));
+    if (size > 0)
+        memcpy(args, from, size < room ? size : room);
+    return args;
+}
+
 bool args_is_tube(struct counter_op *op, struct counter_bytes tube)
 {
     if (tube.len > 0 && bs_is_tube_name(args_bytes(tube)))
@@ -43,7 +53,10 @@ static bool read_unix(double seconds, int64_t *ms_r, bool *is_whole_r)
 
 bool args_put(struct counter_op *op, const struct counter_put_args *args, struct args_put *put_r)
 {
-    *put_r = (struct args_put){.options = {.key = args_bytes(args->key),
+    struct counter_put_args all = COUNTER_PUT_ARGS;
+    args = ARGS_TAKE(all, args);
+    *put_r = (struct args_put){.priority = args->priority,
+                               .options = {.key = args_bytes(args->key),
                                            .root = args_bytes(args->root),
                                            .tries = args->tries,
                                            .has_tries = args->tries > 0,

@@ -8,6 +8,11 @@
 #include "lib/op.h"
 #include "proto/beanstalk.h"
 
+/* Takes what the caller's struct `from` has, as much as its `size` says; the rest of `args` keeps
+   its defaults, and all if `from` is NULL. Returns &args. */
+#define ARGS_TAKE(args, from) args_take(&(args), sizeof(args), from)
+void *args_take(void *args, size_t room, const void *from);
+
 bool args_is_tube(struct counter_op *op, struct counter_bytes tube);
 
 /* The state of jobs that the word means. */
@@ -18,9 +23,9 @@ bool args_round_up(struct counter_op *op, double seconds, const char *reason, ui
 
 #define ARGS_BAD_KEY "key and root: 1 to 64 of A-Za-z0-9-+/;.$_(); for other text pass a hash"
 
-/* The options of a put; `put` has its numbers. */
+/* The options of a put. */
 struct args_put {
-    uint32_t delay_s, ttr_s;
+    uint32_t priority, delay_s, ttr_s;
     struct bs_put_options options;
 };
 bool args_put(struct counter_op *op, const struct counter_put_args *args, struct args_put *put_r);

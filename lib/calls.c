@@ -21,21 +21,13 @@ static int add_number(struct counter_op *op, uint64_t number)
 
 static int take_lock(struct counter_op *op, const struct answer *answer);
 
-static const struct call lock_call = {
-    .protocol = COUNTER_TEXT,
-    .flags = OP_AGAIN | OP_TELLS_MS | OP_ACQUIRES,
-    .refusals = SAYS_ANY | SAYS_TIMEOUT | SAYS_LOCK_HELD,
-    .good = {{"LOCKED", 1}},
-    .take = take_lock,
-};
+static const struct call lock_call =
+    CALL(TEXT, OP_AGAIN | OP_TELLS_MS | OP_ACQUIRES, SAYS_ANY | SAYS_TIMEOUT | SAYS_LOCK_HELD,
+         take_lock, .good = {{"LOCKED", 1}});
 
-static const struct call shared_lock_call = {
-    .protocol = COUNTER_TEXT,
-    .flags = OP_AGAIN | OP_TELLS_MS | OP_ACQUIRES,
-    .refusals = SAYS_ANY | SAYS_TIMEOUT | SAYS_LOCK_HELD,
-    .good = {{"LOCKED", 1}, {"DONE", 1}},
-    .take = take_lock,
-};
+static const struct call shared_lock_call =
+    CALL(TEXT, OP_AGAIN | OP_TELLS_MS | OP_ACQUIRES, SAYS_ANY | SAYS_TIMEOUT | SAYS_LOCK_HELD,
+         take_lock, .good = {{"LOCKED", 1}, {"DONE", 1}});
 
 static int take_lock(struct counter_op *op, const struct answer *answer)
 {
@@ -59,8 +51,8 @@ static struct counter_op *bad_name(struct counter_op *op)
 counter_op *counter_lock(counter_client *client, struct counter_bytes name,
                          const struct counter_lock_args *args)
 {
-    static const struct counter_lock_args defaults = COUNTER_LOCK_ARGS;
-    args = args ? args : &defaults;
+    struct counter_lock_args all = COUNTER_LOCK_ARGS;
+    args = ARGS_TAKE(all, args);
     struct counter_op *op = op_new(client, args->shared ? &shared_lock_call : &lock_call, name);
     if (!op || !op_seconds(op, args->timeout, &op->timeout_ns))
         return op;
@@ -108,18 +100,11 @@ static int take_usage(struct counter_op *op, const struct answer *answer)
     return add_number(op, units);
 }
 
-static const struct call units_call = {
-    .protocol = COUNTER_BINARY,
-    .flags = OP_AGAIN | OP_ACQUIRES,
-    .take = take_units,
-};
+static const struct call units_call =
+    CALL(BINARY, OP_AGAIN | OP_ACQUIRES, 0, take_units, .known = {0});
 
-static const struct call usage_call = {
-    .protocol = COUNTER_BINARY,
-    .flags = OP_AGAIN,
-    .known = {CTR_STATUS_NOT_FOUND},
-    .take = take_usage,
-};
+static const struct call usage_call =
+    CALL(BINARY, OP_AGAIN, 0, take_usage, .known = {CTR_STATUS_NOT_FOUND});
 
 /* Composes a binary request, with the name as it is sent. */
 static struct counter_op *add_binary(struct counter_op *op, struct ctr_request *request,
@@ -142,8 +127,8 @@ static struct counter_op *add_binary(struct counter_op *op, struct ctr_request *
 counter_op *counter_units(counter_client *client, struct counter_bytes name,
                           const struct counter_units_args *args)
 {
-    static const struct counter_units_args defaults = COUNTER_UNITS_ARGS;
-    args = args ? args : &defaults;
+    struct counter_units_args all = COUNTER_UNITS_ARGS;
+    args = ARGS_TAKE(all, args);
     struct counter_op *op = op_new(client, &units_call, name);
     if (!op)
         return NULL;
@@ -243,13 +228,9 @@ static int take_member(struct counter_op *op, const struct answer *answer)
     return op->taken < op->count ? COUNTER_AGAIN : grant_members(op);
 }
 
-static const struct call member_call = {
-    .protocol = COUNTER_TEXT,
-    .flags = OP_AGAIN | OP_TELLS_MS | OP_ACQUIRES,
-    .refusals = SAYS_ANY | SAYS_TIMEOUT,
-    .good = {{"TAKEN", 5}},
-    .take = take_member,
-};
+static const struct call member_call =
+    CALL(TEXT, OP_AGAIN | OP_TELLS_MS | OP_ACQUIRES, SAYS_ANY | SAYS_TIMEOUT, take_member,
+         .good = {{"TAKEN", 5}});
 
 /* Writes what is taken, of which pools, for what. Returns false when it can't be said. */
 static bool fill_take(struct pool_request *request, struct bytes target,
@@ -288,28 +269,28 @@ static bool fill_take(struct pool_request *request, struct bytes target,
 counter_op *counter_member(counter_client *client, struct counter_bytes target,
                            const struct counter_member_args *args)
 {
-    static const struct counter_member_args defaults = COUNTER_MEMBER_ARGS;
-    struct bytes all = args_bytes(target), rest = all;
+    struct bytes whole = args_bytes(target), rest = whole;
     bool is_group = rest.len > 0 && rest.data[0] == '@' && bytes_take(&rest, 1);
     struct bytes pool = is_group ? rest : take_word(&rest, ',');
     struct pool_request request = {0};
     uint8_t line[POOLS_REQUEST_ROOM];
-    args = args ? args : &defaults;
+    struct counter_member_args all = COUNTER_MEMBER_ARGS;
+    args = ARGS_TAKE(all, args);
     struct counter_op *op = op_new(client, &member_call, counter_bytes_at(pool.data, pool.len));
     if (!op || !op_seconds(op, args->timeout, &op->timeout_ns))
         return op;
     size_t len =
-        fill_take(&request, all, args) ? pool_compose_request(&request, line, sizeof(line)) : 0;
+        fill_take(&request, whole, args) ? pool_compose_request(&request, line, sizeof(line)) : 0;
     if (len == 0)
         return op_usage(op, "a target is a pool, up to 16 different ones with commas between, or "
                             "@GROUP; count: 1 to 64; name: of one pool; attrs: up to 8 words; "
                             "purpose: use, clean, check; by: a word");
-    if ((is_group || pool.len < all.len) &&
+    if ((is_group || pool.len < whole.len) &&
         settings_servers(client->settings, COUNTER_TEXT, NULL) > 1)
         return op_usage(op, "with several servers, a target is one pool");
     op->count = args->count;
-    op->asked_len = all.len;
-    size_t before = strlen("TAKE ") + all.len;
+    op->asked_len = whole.len;
+    size_t before = strlen("TAKE ") + whole.len;
     text_add(&op->text, line, before);
     text_add(&op->text, " ", 1);
     op->time_at = op->text.len;
@@ -347,20 +328,11 @@ static int take_dictionary(struct counter_op *op, const struct answer *answer)
     return rest.len == 0 ? COUNTER_OK : op_malformed(op, rest);
 }
 
-static const struct call tube_call = {
-    .protocol = COUNTER_JOBS,
-    .flags = OP_AGAIN,
-    .refusals = SAYS_ANY | SAYS_NOT_FOUND,
-    .good = {{"OK", 2}},
-    .take = take_dictionary,
-};
+static const struct call tube_call =
+    CALL(JOBS, OP_AGAIN, SAYS_ANY | SAYS_NOT_FOUND, take_dictionary, .good = {{"OK", 2}});
 
-static const struct call set_tube_call = {
-    .protocol = COUNTER_JOBS,
-    .refusals = SAYS_ANY,
-    .good = {{"OK", 2}},
-    .take = take_dictionary,
-};
+static const struct call set_tube_call =
+    CALL(JOBS, 0, SAYS_ANY, take_dictionary, .good = {{"OK", 2}});
 
 static bool all_are(struct bytes text, const char *bytes)
 {
@@ -413,19 +385,14 @@ counter_op *counter_tube(counter_client *client, struct counter_bytes tube,
     return op_ready(op);
 }
 
-static const struct call ready_call = {
-    .protocol = COUNTER_JOBS,
-    .flags = OP_AGAIN | OP_TELLS_S,
-    .refusals = SAYS_ANY,
-    .good = {{"OK", 2}, {"TIMED_OUT", 1}},
-    .take = take_dictionary,
-};
+static const struct call ready_call = CALL(JOBS, OP_AGAIN | OP_TELLS_S, SAYS_ANY, take_dictionary,
+                                           .good = {{"OK", 2}, {"TIMED_OUT", 1}});
 
 counter_op *counter_ready(counter_client *client, struct counter_bytes pattern,
                           const struct counter_ready_args *args)
 {
-    static const struct counter_ready_args defaults = COUNTER_READY_ARGS;
-    args = args ? args : &defaults;
+    struct counter_ready_args all = COUNTER_READY_ARGS;
+    args = ARGS_TAKE(all, args);
     struct counter_op *op = op_new(client, &ready_call, pattern);
     if (!op || !op_seconds(op, args->timeout, &op->timeout_ns))
         return op;
@@ -492,14 +459,8 @@ static int take_listed(struct counter_op *op, const struct answer *answer)
     return op->taken <= op->announced ? COUNTER_AGAIN : COUNTER_OK;
 }
 
-static const struct call list_call = {
-    .protocol = COUNTER_JOBS,
-    .flags = OP_AGAIN,
-    .refusals = SAYS_ANY | SAYS_NOT_FOUND,
-    .good = {{"LISTED", 3}},
-    .begin = list_begin,
-    .take = take_listed,
-};
+static const struct call list_call = CALL(JOBS, OP_AGAIN, SAYS_ANY | SAYS_NOT_FOUND, take_listed,
+                                          .good = {{"LISTED", 3}}, .begin = list_begin);
 
 counter_op *counter_list_jobs(counter_client *client, struct counter_bytes tube, const char *state)
 {
@@ -517,12 +478,8 @@ static int take_cleared(struct counter_op *op, const struct answer *answer)
     return add_number(op, number);
 }
 
-static const struct call clear_call = {
-    .protocol = COUNTER_JOBS,
-    .refusals = SAYS_ANY | SAYS_NOT_FOUND | SAYS_READ_ONLY,
-    .good = {{"CLEARED", 2}},
-    .take = take_cleared,
-};
+static const struct call clear_call = CALL(JOBS, 0, SAYS_ANY | SAYS_NOT_FOUND | SAYS_READ_ONLY,
+                                           take_cleared, .good = {{"CLEARED", 2}});
 
 counter_op *counter_clear(counter_client *client, struct counter_bytes tube, const char *state)
 {
@@ -540,20 +497,11 @@ static int take_nothing(struct counter_op *op, const struct answer *answer)
     return COUNTER_OK;
 }
 
-static const struct call delete_call = {
-    .protocol = COUNTER_JOBS,
-    .flags = OP_AGAIN | OP_SILENT,
-    .refusals = SAYS_ANY | SAYS_NOT_FOUND,
-    .good = {{"DELETED", 1}},
-    .take = take_nothing,
-};
+static const struct call delete_call = CALL(JOBS, OP_AGAIN | OP_SILENT, SAYS_ANY | SAYS_NOT_FOUND,
+                                            take_nothing, .good = {{"DELETED", 1}});
 
-static const struct call kick_call = {
-    .protocol = COUNTER_JOBS,
-    .refusals = SAYS_ANY | SAYS_NOT_FOUND,
-    .good = {{"KICKED", 1}},
-    .take = take_nothing,
-};
+static const struct call kick_call =
+    CALL(JOBS, 0, SAYS_ANY | SAYS_NOT_FOUND, take_nothing, .good = {{"KICKED", 1}});
 
 static struct counter_op *about_job(counter_client *client, const struct call *call,
                                     const char *verb, uint64_t id)

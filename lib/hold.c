@@ -191,31 +191,14 @@ static void release_ended(struct counter_op *op)
                 op->status == COUNTER_OK ? "released" : NULL, op->status);
 }
 
-const struct call release_lock = {
-    .protocol = COUNTER_TEXT,
-    .flags = OP_OWN_ONLY | OP_LIVES_ON,
-    .refusals = SAYS_ANY,
-    .good = {{"RELEASED", 1}, {"NOT_LOCKED", 1}},
-    .begin = release_begin,
-    .take = take_release,
-    .ended = release_ended,
-};
+const struct call release_lock = CALL(TEXT, OP_OWN_ONLY | OP_LIVES_ON, SAYS_ANY, take_release,
+                                      .good = {{"RELEASED", 1}, {"NOT_LOCKED", 1}},
+                                      .begin = release_begin, .ended = release_ended);
 
-const struct call release_members = {
-    .protocol = COUNTER_TEXT,
-    .flags = OP_OWN_ONLY | OP_LIVES_ON,
-    .refusals = SAYS_ANY,
-    .good = {{"RETURNED", 1}, {"GONE", 1}, {"NOT_TAKEN", 1}},
-    .begin = release_begin,
-    .take = take_release,
-    .ended = release_ended,
-};
+const struct call release_members = CALL(TEXT, OP_OWN_ONLY | OP_LIVES_ON, SAYS_ANY, take_release,
+                                         .good = {{"RETURNED", 1}, {"GONE", 1}, {"NOT_TAKEN", 1}},
+                                         .begin = release_begin, .ended = release_ended);
 
-const struct call release_units = {
-    .protocol = COUNTER_BINARY,
-    .flags = OP_OWN_ONLY | OP_LIVES_ON,
-    .known = {CTR_STATUS_NOT_FOUND, CTR_STATUS_NOT_ACQUIRED},
-    .begin = release_begin,
-    .take = take_release,
-    .ended = release_ended,
-};
+const struct call release_units = CALL(BINARY, OP_OWN_ONLY | OP_LIVES_ON, 0, take_release,
+                                       .known = {CTR_STATUS_NOT_FOUND, CTR_STATUS_NOT_ACQUIRED},
+                                       .begin = release_begin, .ended = release_ended);

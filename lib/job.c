@@ -170,19 +170,14 @@ static int take_claim(struct counter_op *op, const struct answer *answer)
     return COUNTER_OK;
 }
 
-static const struct call claim_call = {
-    .protocol = COUNTER_JOBS,
-    .flags = OP_AGAIN | OP_TELLS_S,
-    .refusals = SAYS_ANY | SAYS_READ_ONLY,
-    .good = {{"CLAIMED", 2}, {"TIMED_OUT", 1}},
-    .take = take_claim,
-};
+static const struct call claim_call = CALL(JOBS, OP_AGAIN | OP_TELLS_S, SAYS_ANY | SAYS_READ_ONLY,
+                                           take_claim, .good = {{"CLAIMED", 2}, {"TIMED_OUT", 1}});
 
 counter_op *counter_claim(counter_client *client, const struct counter_bytes *tubes, size_t count,
                           const struct counter_claim_args *args)
 {
-    static const struct counter_claim_args defaults = COUNTER_CLAIM_ARGS;
-    args = args ? args : &defaults;
+    struct counter_claim_args all = COUNTER_CLAIM_ARGS;
+    args = ARGS_TAKE(all, args);
     struct counter_op *op =
         op_new(client, &claim_call, count > 0 ? tubes[0] : counter_bytes_at("", 0));
     if (!op || !op_seconds(op, args->timeout, &op->timeout_ns))

@@ -41,6 +41,12 @@ struct call {
     void (*ended)(struct counter_op *op);
 };
 
+#define CALL(kind, has, may_say, taken_by, ...)                                                    \
+    {                                                                                              \
+        .protocol = COUNTER_##kind, .flags = (has), .refusals = (may_say), .take = (taken_by),     \
+        __VA_ARGS__                                                                                \
+    }
+
 /* A row of results. Texts are places in op->found. */
 struct item {
     size_t key, key_len, value, value_len;

@@ -38,30 +38,18 @@ static int take_batch(struct counter_op *op, const struct answer *answer)
     return status;
 }
 
-static const struct call put_call = {
-    .protocol = COUNTER_JOBS,
-    .flags = OP_BODY | OP_PUTS,
-    .refusals = SAYS_ANY | SAYS_PUT | SAYS_READ_ONLY,
-    .good = {{"INSERTED", 2}, {"DUPLICATE", 2}},
-    .take = add_put,
-};
+static const struct call put_call =
+    CALL(JOBS, OP_BODY | OP_PUTS, SAYS_ANY | SAYS_PUT | SAYS_READ_ONLY, add_put,
+         .good = {{"INSERTED", 2}, {"DUPLICATE", 2}});
 
-static const struct call put_many_call = {
-    .protocol = COUNTER_JOBS,
-    .flags = OP_BODY | OP_PUTS,
-    .refusals = SAYS_ANY | SAYS_PUT | SAYS_READ_ONLY,
-    .good = {{"OK", 2}},
-    .take = take_batch,
-};
-
-static const struct counter_put_args put_defaults = COUNTER_PUT_ARGS;
+static const struct call put_many_call = CALL(
+    JOBS, OP_BODY | OP_PUTS, SAYS_ANY | SAYS_PUT | SAYS_READ_ONLY, take_batch, .good = {{"OK", 2}});
 
 counter_op *counter_put(counter_client *client, struct counter_bytes tube,
                         struct counter_bytes body, const struct counter_put_args *args)
 {
     struct args_put put;
     uint8_t line[BS_NEW_LINE_MAX];
-    args = args ? args : &put_defaults;
     struct counter_op *op = op_new(client, &put_call, tube);
     if (!op || !args_is_tube(op, tube) || !args_put(op, args, &put))
         return op;
@@ -69,7 +57,7 @@ counter_op *counter_put(counter_client *client, struct counter_bytes tube,
         return op_usage(op, "a body has up to 4,294,967,295 bytes");
     struct bs_request request = {.verb = BS_VERB_PUT_INTO,
                                  .tube = args_bytes(tube),
-                                 .pri = args->priority,
+                                 .pri = put.priority,
                                  .delay_s = put.delay_s,
                                  .ttr_s = put.ttr_s,
                                  .body_len = (uint32_t)body.len,
@@ -80,22 +68,22 @@ counter_op *counter_put(counter_client *client, struct counter_bytes tube,
     text_add(&op->text, line, len);
     op->body = body;
     op->has_body = true;
-    if (args->key.len > 0)
+    if (put.options.key.len > 0)
         op->flags |= OP_AGAIN | OP_SILENT;
     return op_ready(op);
 }
 
 /* Adds a job of a batch. Returns false when the operation has ended. */
 static bool add_record(struct counter_op *op, struct text *records,
-                       const struct counter_new_job *job)
+                       const struct counter_new_job *job, bool *has_key)
 {
-    const struct counter_put_args *args = job->args ? job->args : &put_defaults;
     struct args_put put;
     uint8_t line[BS_NEW_LINE_MAX];
-    if (!args_put(op, args, &put))
+    if (!args_put(op, job->args, &put))
         return false;
+    *has_key = put.options.key.len > 0;
     if (job->body.len <= PUT_MANY_MAX) {
-        struct bs_record record = {.pri = args->priority,
+        struct bs_record record = {.pri = put.priority,
                                    .delay_s = put.delay_s,
                                    .ttr_s = put.ttr_s,
                                    .body_len = (uint32_t)job->body.len,
@@ -126,8 +114,9 @@ counter_op *counter_put_many(counter_client *client, struct counter_bytes tube,
     struct text records = {0};
     bool is_good = true, has_keys = true;
     for (size_t i = 0; is_good && i < count; i++) {
-        is_good = add_record(op, &records, &jobs[i]);
-        has_keys = has_keys && jobs[i].args && jobs[i].args->key.len > 0;
+        bool has_key = false;
+        is_good = add_record(op, &records, &jobs[i], &has_key);
+        has_keys = has_keys && has_key;
     }
     if (is_good) {
         op->count = count;
