@@ -128,7 +128,8 @@ int link_malformed(counter_link *link, struct bytes answer, const char *reason)
 
 static struct bytes unread(const struct counter_link *link)
 {
-    return bytes_at(link->in + link->taken, link->in_len - link->taken);
+    return link->in ? bytes_at(link->in + link->taken, link->in_len - link->taken)
+                    : (struct bytes){0};
 }
 
 /* How many unread bytes there may be. */
@@ -589,7 +590,7 @@ static int lack(struct counter_link *link, size_t size, size_t part, bool has_be
 
 static const uint8_t *take(struct counter_link *link, size_t size)
 {
-    const uint8_t *at = link->in + link->taken;
+    const uint8_t *at = unread(link).data;
     link->taken += size;
     link->wanted = 0;
     link->part_by = link->expect_by = LINK_NO_DEADLINE;
@@ -660,6 +661,16 @@ static int body_of(struct counter_link *link, struct bytes line, size_t *size_r)
     return COUNTER_OK;
 }
 
+/* Fills as much of the message as the caller knows of it. */
+static int give(struct counter_message *message, struct bytes line, struct bytes body)
+{
+    struct counter_message all = {.size = message->size,
+                                  .line = counter_bytes_at(line.data, line.len),
+                                  .body = counter_bytes_at(body.data, body.len)};
+    memcpy(message, &all, all.size < sizeof all ? all.size : sizeof all);
+    return COUNTER_OK;
+}
+
 static int next_line(struct counter_link *link, struct counter_message *message)
 {
     size_t len = 0, end = 0, body = 0;
@@ -674,10 +685,9 @@ static int next_line(struct counter_link *link, struct counter_message *message)
         return lack(link, size, CHUNK, true);
     if (body > 0 && memcmp(in.data + size - 2, "\r\n", 2) != 0)
         return not_of_protocol(link);
-    message->line = counter_bytes_at(in.data, len);
-    message->body = counter_bytes_at(in.data + len + end, body > 0 ? body - 2 : 0);
     (void)take(link, size);
-    return COUNTER_OK;
+    return give(message, bytes_at(in.data, len),
+                bytes_at(in.data + len + end, body > 0 ? body - 2 : 0));
 }
 
 static int next_binary(struct counter_link *link, struct counter_message *message)
@@ -692,10 +702,8 @@ static int next_binary(struct counter_link *link, struct counter_message *messag
         return link_malformed(link, bytes_at(in.data, HEADER_SIZE), TOO_MANY_BYTES);
     if (in.len < HEADER_SIZE + body)
         return lack(link, HEADER_SIZE + body, CHUNK, true);
-    message->line = counter_bytes_at(in.data, HEADER_SIZE);
-    message->body = counter_bytes_at(in.data + HEADER_SIZE, body);
     (void)take(link, HEADER_SIZE + body);
-    return COUNTER_OK;
+    return give(message, bytes_at(in.data, HEADER_SIZE), bytes_at(in.data + HEADER_SIZE, body));
 }
 
 static int next_raw(struct counter_link *link, struct counter_message *message)
@@ -703,9 +711,8 @@ static int next_raw(struct counter_link *link, struct counter_message *message)
     struct bytes in = unread(link);
     if (in.len == 0)
         return lack(link, 0, SIZE_MAX, false);
-    message->line = counter_bytes_at(in.data, 0);
-    message->body = counter_bytes_at(take(link, in.len), in.len);
-    return COUNTER_OK;
+    (void)take(link, in.len);
+    return give(message, (struct bytes){0}, in);
 }
 
 int counter_link_next(counter_link *link, struct counter_message *message)

@@ -443,12 +443,13 @@ const char *settings_where(const struct settings *settings, enum counter_protoco
                            size_t server, char to[SETTINGS_WHERE])
 {
     struct place place = settings_place(settings, protocol, server);
-    if (!place.host)
+    const char *name = place.host ? place.host->name : "";
+    if (place.path)
         snprintf(to, SETTINGS_WHERE, "%s", place.path->text);
-    else if (strchr(place.host->name, ':'))
-        snprintf(to, SETTINGS_WHERE, "[%s]:%u", place.host->name, place.port);
+    else if (strchr(name, ':'))
+        snprintf(to, SETTINGS_WHERE, "[%s]:%u", name, place.port);
     else
-        snprintf(to, SETTINGS_WHERE, "%s:%u", place.host->name, place.port);
+        snprintf(to, SETTINGS_WHERE, "%s:%u", name, place.port);
     return to;
 }
 

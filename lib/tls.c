@@ -18,15 +18,6 @@ struct tls {
     BIO_METHOD *method; /* of sockets */
 };
 
-struct tls_side {
-    SSL *ssl;
-    int fd;
-    const char *name;
-    bool is_at_end;      /* of what comes */
-    bool has_failed;     /* OpenSSL must not be called any more */
-    unsigned long fault; /* OpenSSL's error; 0: none */
-};
-
 /* ---- OpenSSL's errors -------------------------------------------------------------------- */
 
 #define ERRORS_MAX 16 /* that OpenSSL keeps */
@@ -63,26 +54,46 @@ static void put_back(const struct errors *errors)
     }
 }
 
-/* What OpenSSL says of an error; NULL: nothing. */
-static const char *error_text(unsigned long error)
+/* Takes the errors that OpenSSL has kept, oldest first. */
+struct fault {
+    const char *text; /* the last one; NULL: none */
+    bool is_memory;   /* one of them was the lack of it */
+};
+
+static struct fault take_fault(void)
 {
-    if (ERR_GET_REASON(error) == ERR_R_SYS_LIB)
-        return strerrordesc_np(errno);
-    return error ? ERR_reason_error_string(error) : NULL;
+    struct fault fault = {0};
+    unsigned long code;
+    while ((code = ERR_get_error()) != 0) {
+        int reason = ERR_GET_REASON(code);
+        fault.is_memory |= reason == ERR_R_MALLOC_FAILURE;
+        fault.text =
+            reason == ERR_R_SYS_LIB ? strerrordesc_np(errno) : ERR_reason_error_string(code);
+    }
+    return fault;
 }
 
-/* Explains the last error of OpenSSL: what failed, with what. Returns false. */
+/* Explains what failed, with what. Returns false. */
 static bool explain(struct counter_error *error, const char *what, const char *about)
 {
-    unsigned long fault = ERR_peek_last_error();
-    const char *detail = error_text(fault);
-    if (ERR_GET_REASON(fault) == ERR_R_MALLOC_FAILURE)
+    struct fault fault = take_fault();
+    if (fault.is_memory)
         failure_no_memory(error);
     else
-        failure_set(error, COUNTER_USAGE, "%s%s%s%s", what, about, detail ? ": " : "",
-                    detail ? detail : "");
+        failure_set(error, COUNTER_USAGE, "%s%s%s%s", what, about, fault.text ? ": " : "",
+                    fault.text ? fault.text : "");
     return false;
 }
+
+struct tls_side {
+    SSL *ssl;
+    int fd;
+    const char *name;
+    bool is_at_end;  /* of what comes */
+    bool is_up;      /* hands were shaken */
+    bool has_failed; /* OpenSSL must not be called any more */
+    struct fault fault;
+};
 
 /* ---- the socket -------------------------------------------------------------------------- */
 
@@ -213,7 +224,7 @@ static bool set_name(SSL *ssl, const char *name)
     unsigned char address[16];
     if (inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1)
         return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
-    return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
+    return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, unconst(name)) == 1;
 }
 
 struct tls_side *tls_begin(struct tls *tls, int fd, const char *name)
@@ -251,7 +262,7 @@ static ssize_t leave(struct tls_side *side, const struct errors *others, bool do
     } else if (SSL_want_write(side->ssl) && BIO_should_write(SSL_get_wbio(side->ssl))) {
         result = TLS_WAITS_TO_WRITE;
     } else {
-        side->fault = ERR_peek_last_error();
+        side->fault = take_fault();
         side->has_failed = true;
     }
     put_back(others);
@@ -262,7 +273,8 @@ int tls_shake(struct tls_side *side)
 {
     struct errors others;
     put_aside(&others);
-    return (int)leave(side, &others, SSL_do_handshake(side->ssl) == 1, 1);
+    side->is_up = SSL_do_handshake(side->ssl) == 1;
+    return (int)leave(side, &others, side->is_up, 1);
 }
 
 ssize_t tls_send(struct tls_side *side, const void *data, size_t len)
@@ -301,8 +313,10 @@ ssize_t tls_peek(struct tls_side *side)
 int tls_explain(struct tls_side *side, struct counter_error *error, int status)
 {
     long verified = SSL_get_verify_result(side->ssl);
-    const char *detail = error_text(side->fault);
-    if (SSL_is_init_finished(side->ssl))
+    const char *detail = side->fault.text;
+    if (side->fault.is_memory)
+        return failure_no_memory(error);
+    if (side->is_up)
         return failure_set(error, status, "the server closed the connection%s%s",
                            detail ? ": " : "", detail ? detail : "");
     if (verified == X509_V_OK)
@@ -317,7 +331,7 @@ int tls_explain(struct tls_side *side, struct counter_error *error, int status)
 
 void tls_goodbye(struct tls_side *side)
 {
-    if (side->has_failed || !SSL_is_init_finished(side->ssl))
+    if (side->has_failed || !side->is_up)
         return;
     struct errors others;
     put_aside(&others);
