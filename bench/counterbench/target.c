@@ -9,28 +9,29 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-static void set_unix(struct target *target, const struct address *address)
+static void set_unix(struct target *target, const char *path)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
-    size_t len = strlen(address->path);
-    memcpy(to.sun_path + address->is_abstract, address->path, len);
+    size_t len = strlen(path), is_abstract = path[0] == '@';
+    memcpy(to.sun_path + is_abstract, path + is_abstract, len - is_abstract);
     memcpy(&target->to, &to, sizeof to);
-    /* A path has a NUL at its end, an abstract name has none. */
-    target->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
+    /* A path has a NUL at its end, an abstract name has one in place of the '@'. */
+    target->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + 1 - is_abstract);
 }
 
-static bool look_up(struct target *target, const struct address *address, uint16_t port,
+static bool look_up(struct target *target, const struct server *server, uint16_t port,
                     char *reason_r)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
     struct addrinfo *list = NULL;
     char service[8];
-    snprintf(service, sizeof service, "%u", address->port ? address->port : port);
-    int error = getaddrinfo(address->host, service, &hints, &list);
+    snprintf(service, sizeof service, "%u", server->port ? server->port : port);
+    int error = getaddrinfo(server->place, service, &hints, &list);
     if (error) {
-        snprintf(reason_r, TARGET_REASON_SIZE, "%s: %s", address->host, gai_strerror(error));
+        snprintf(reason_r, TARGET_REASON_SIZE, "%s: %s", server->place, gai_strerror(error));
         return false;
     }
     memcpy(&target->to, list->ai_addr, list->ai_addrlen);
@@ -39,27 +40,31 @@ static bool look_up(struct target *target, const struct address *address, uint16
     struct sockaddr_in v4;
     memcpy(&v4, &target->to, sizeof v4);
     target->is_loopback = v4.sin_family == AF_INET && ntohl(v4.sin_addr.s_addr) >> 24 == 127;
-    memcpy(target->host, address->host, sizeof target->host);
+    memcpy(target->host, server->place, sizeof target->host);
     return true;
 }
 
 bool target_find(struct target *target, const char *text, uint16_t port, char *reason_r)
 {
     *target = (struct target){0};
-    struct address address;
-    char path[sizeof address.path + 8];
+    struct server server;
+    struct text reason = {0};
+    char path[sizeof server.place + 8];
     if (text[0] == '/') {
         snprintf(path, sizeof path, "unix:%s", text);
         text = path;
     }
-    if (!address_parse(text, &address, reason_r))
+    bool good = server_parse(text, &server, &reason);
+    snprintf(reason_r, TARGET_REASON_SIZE, "%s", text_str(&reason));
+    text_free(&reason);
+    if (!good)
         return false;
-    address_text(&address, port, target->text);
-    if (address.is_unix) {
-        set_unix(target, &address);
+    server_text(&server, port, target->text);
+    if (server.is_unix) {
+        set_unix(target, server.place);
         return true;
     }
-    return look_up(target, &address, port, reason_r);
+    return look_up(target, &server, port, reason_r);
 }
 
 /* Binds a socket to one of our addresses; the kernel chooses the port when it connects. */

@@ -8,7 +8,7 @@
 #ifndef COUNTERBENCH_TARGET_H
 #define COUNTERBENCH_TARGET_H
 
-#include "cli/address.h"
+#include "cli/server.h"
 
 #include <sys/socket.h>
 
@@ -17,14 +17,14 @@
 /* The number of source addresses. */
 #define TARGET_SOURCES 250
 
-#define TARGET_REASON_SIZE (ADDRESS_REASON_SIZE + 64)
+#define TARGET_REASON_SIZE 400
 
 struct target {
     struct sockaddr_storage to;
     socklen_t len;
     bool is_loopback;                /* in 127.0.0.0/8 */
-    char host[ADDRESS_HOST_MAX + 1]; /* "": a unix socket */
-    char text[ADDRESS_TEXT];
+    char host[SERVER_PLACE_MAX + 1]; /* "": a unix socket */
+    char text[SERVER_TEXT];
 };
 
 /*

@@ -7,7 +7,7 @@
  * (text.h). We watch the connection while we wait for input: with the connection, all that it held
  * is lost.
  */
-#include "cli/ask_binary.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/print.h"
 
@@ -78,30 +78,30 @@ static void answer_stats(json_t *object, struct bytes body)
 
 /* Prints the server's reply as JSON. */
 static void answer_json(const char *word, const struct ctr_request *request,
-                        const struct ctr_reply *reply)
+                        const struct answer *reply)
 {
     uint32_t units;
-    bool is_ok = reply->status == CTR_STATUS_SUCCESS;
+    bool is_ok = reply->binary.status == CTR_STATUS_SUCCESS;
     json_t *object = json_new();
     json_put(object, "ok", json_boolean(is_ok));
     json_put(object, "command", json_string(word));
-    json_put(object, "status", json_string(ask_status_word(reply->status)));
+    json_put(object, "status", json_string(answer_word(reply)));
     if (request->name.len > 0)
         json_set_name(object, request->name);
-    if (ctr_reply_number(reply, &units))
+    if (ctr_reply_number(&reply->binary, &units))
         json_put(object, "units", json_integer(units));
     if (is_ok && request->opcode == CTR_STATS)
-        answer_stats(object, reply->body);
+        answer_stats(object, reply->binary.body);
     json_line(object, stdout);
 }
 
 /* Prints the server's reply. */
-static void answer(struct batch *batch, const char *word, const struct ctr_request *request,
-                   const struct ctr_reply *reply)
+static void say_answer(struct batch *batch, const char *word, const struct ctr_request *request,
+                       const struct answer *reply)
 {
     uint32_t units;
-    bool is_ok = reply->status == CTR_STATUS_SUCCESS;
-    const char *why = ctr_status_text(reply->status);
+    bool is_ok = reply->binary.status == CTR_STATUS_SUCCESS;
+    const char *why = ctr_status_text(reply->binary.status);
     batch->any_no |= !is_ok;
     if (batch->options->json) {
         answer_json(word, request, reply);
@@ -110,10 +110,10 @@ static void answer(struct batch *batch, const char *word, const struct ctr_reque
     fputs(is_ok ? "ok" : "no ", stdout);
     if (!is_ok)
         fputs(*why ? why : "unknown status", stdout);
-    else if (ctr_reply_number(reply, &units))
+    else if (ctr_reply_number(&reply->binary, &units))
         printf(" %u", units);
     else if (request->opcode == CTR_STATS)
-        answer_stats(NULL, reply->body);
+        answer_stats(NULL, reply->binary.body);
     putchar('\n');
 }
 
@@ -192,10 +192,10 @@ static bool make_request(struct batch *batch, const struct batch_command *comman
 static enum status ask(struct batch *batch, const struct batch_command *command,
                        const struct ctr_request *request)
 {
-    struct ctr_reply reply;
+    struct answer reply;
     enum status status = ask_binary_wait(&batch->client, request, &reply);
     if (status == STATUS_OK)
-        answer(batch, command->word, request, &reply);
+        say_answer(batch, command->word, request, &reply);
     return status;
 }
 
@@ -277,12 +277,14 @@ static enum status read_input(struct batch *batch, bool *is_end_r)
     return STATUS_OK;
 }
 
-static bool on_notice(void *owner, struct bytes message)
+static bool on_notice(void *owner, const struct answer *answer)
 {
     const struct client *client = owner;
-    (void)message;
-    complain("%s: the server sent an answer without a request", client->link.where);
-    loop_end(client->link.loop, STATUS_PROTOCOL);
+    (void)answer;
+    if (client->count > 0)
+        return false;
+    complain("%s: the server sent an answer without a request", client->where);
+    loop_end(client->loop, STATUS_PROTOCOL);
     return true;
 }
 

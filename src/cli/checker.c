@@ -4,7 +4,7 @@
 #include "cli/checker.h"
 
 #include "base/clock.h"
-#include "cli/ask_pool.h"
+#include "cli/answer.h"
 #include "cli/print.h"
 #include "cli/runner.h"
 #include "cli/taken.h"
@@ -38,7 +38,7 @@ static void checked(struct check *check)
 
 /* ---- the command ------------------------------------------------------------------------- */
 
-static bool ignore_answer(void *owner, const void *answer)
+static bool ignore_answer(void *owner, const struct answer *answer)
 {
     (void)owner;
     (void)answer;
@@ -99,16 +99,15 @@ static void start(struct check *check, struct bytes line)
 
 /* ---- the connection ---------------------------------------------------------------------- */
 
-static bool on_taken(void *owner, const void *answer)
+static bool on_taken(void *owner, const struct answer *answer)
 {
     struct check *check = owner;
-    const struct pool_line *line = answer;
-    if (line->answer.reply == POOL_REPLY_TAKEN) {
-        start(check, line->line);
+    if (answer->pool.reply == POOL_REPLY_TAKEN) {
+        start(check, answer->line);
         return true;
     }
-    if (line->answer.reply != POOL_REPLY_TIMEOUT && line->answer.reply != POOL_REPLY_NO_MEMBER)
-        (void)ask_pool_refused(&check->checker->client, "check", line);
+    if (answer->pool.reply != POOL_REPLY_TIMEOUT && answer->pool.reply != POOL_REPLY_NO_MEMBER)
+        (void)answer_refused(&check->checker->client, "check", answer);
     checked(check);
     return true;
 }
@@ -117,7 +116,7 @@ static void take(struct check *check)
 {
     struct checker *checker = check->checker;
     struct text by = {0};
-    ask_pool_by(&by, "check");
+    taken_by(&by, "check");
     struct pool_request request = {.verb = POOL_VERB_TAKE,
                                    .take_for = POOL_TAKE_FOR_CHECK,
                                    .count = 1,
@@ -133,7 +132,7 @@ static void take(struct check *check)
 static void on_up(void *owner)
 {
     struct checker *checker = owner;
-    for (uint32_t i = 0; i < checker->count && checker->client.link.state == LINK_UP; i++)
+    for (uint32_t i = 0; i < checker->count && checker->client.state == CLIENT_UP; i++)
         if (checker->checks[i] && checker->checks[i]->state == CHECK_WAITS)
             take(checker->checks[i]);
 }
@@ -165,10 +164,10 @@ static void on_lost(void *owner, enum status status)
 /* Connects, if we are not connected. Returns false after printing that the address is wrong. */
 static bool connect_to_server(struct checker *checker)
 {
-    if (checker->client.link.state != LINK_CLOSED)
+    if (checker->client.state != CLIENT_CLOSED)
         return true;
     client_close(&checker->client);
-    if (client_begin(&checker->client, &protocol_pool, checker->loop, checker->options) !=
+    if (client_begin(&checker->client, &protocol_text, checker->loop, checker->options) !=
         STATUS_OK)
         return false;
     checker->client.on_up = on_up;
@@ -213,7 +212,7 @@ void checker_check(struct checker *checker, uint32_t slot, struct bytes member)
     check->state = CHECK_WAITS;
     if (!connect_to_server(checker))
         checked(check);
-    else if (checker->client.link.state == LINK_UP)
+    else if (checker->client.state == CLIENT_UP)
         take(check);
 }
 

@@ -12,7 +12,7 @@
  * has just been sent to us is clean.
  */
 #include "base/clock.h"
-#include "cli/ask_pool.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/reaper.h"
@@ -146,7 +146,7 @@ static void be_in_trouble(struct job *job, struct text *what, enum status status
 
 /* ---- taking a member --------------------------------------------------------------------- */
 
-static bool on_take(void *owner, const void *answer);
+static bool on_take(void *owner, const struct answer *answer);
 
 /* Asks for a dirty member; with --once for the next one of the list, and is over behind the last.
  */
@@ -163,8 +163,8 @@ static void take(struct job *job)
         request.member = bytes_of(clean->names.data + clean->next);
         clean->next += request.member.len + 1;
     }
-    ask_pool(&job->client, &request,
-             is_once ? job->client.link.options->io_timeout_ns : SECONDS_NONE, on_take, job);
+    ask_pool(&job->client, &request, is_once ? job->client.options->io_timeout_ns : SECONDS_NONE,
+             on_take, job);
 }
 
 static void start_command(struct job *job)
@@ -183,45 +183,44 @@ static void start_command(struct job *job)
 }
 
 /* True for a refusal that another try can't change. */
-static bool is_final(enum pool_reply reply)
+static bool is_final(const struct answer *answer)
 {
-    return reply != POOL_REPLY_NO_POOL && ask_pool_status(reply) != STATUS_UNAVAILABLE &&
-           ask_pool_status(reply) != STATUS_TEMPORARY;
+    enum status status = answer_status(answer);
+    return answer->pool.reply != POOL_REPLY_NO_POOL && status != STATUS_UNAVAILABLE &&
+           status != STATUS_TEMPORARY;
 }
 
-static bool on_take(void *owner, const void *answer)
+static bool on_take(void *owner, const struct answer *answer)
 {
     struct job *job = owner;
     struct clean *clean = job->clean;
-    const struct pool_line *line = answer;
-    enum pool_reply reply = line->answer.reply;
+    enum pool_reply reply = answer->pool.reply;
     if (reply == POOL_REPLY_TAKEN) {
         text_clear(&clean->said);
-        taken_add(&job->taken, line->line);
+        taken_add(&job->taken, answer->line);
         start_command(job);
     } else if (clean->invocation->options.once &&
                (reply == POOL_REPLY_TIMEOUT || reply == POOL_REPLY_NO_MEMBER)) {
         take(job); /* somebody else has it, or it has gone */
     } else {
         struct text what = {0};
-        enum status status = ask_pool_status(reply);
+        enum status status = answer_status(answer);
         text_addf(&what, "pool %s: %s answers: ", clean->invocation->arguments[0],
-                  job->client.link.where);
-        ask_pool_explain(&what, line);
-        be_in_trouble(job, &what, status == STATUS_OK ? STATUS_PROTOCOL : status, is_final(reply));
+                  job->client.where);
+        answer_explain(&what, answer);
+        be_in_trouble(job, &what, status, is_final(answer));
     }
     return true;
 }
 
 /* ---- the end of a command, and giving the member back ------------------------------------- */
 
-static bool on_return(void *owner, const void *answer)
+static bool on_return(void *owner, const struct answer *answer)
 {
     struct job *job = owner;
-    const struct pool_line *line = answer;
-    if (line->answer.reply != POOL_REPLY_RETURNED) {
+    if (answer->pool.reply != POOL_REPLY_RETURNED) {
         struct text what = {0};
-        ask_pool_explain(&what, line);
+        answer_explain(&what, answer);
         complain_of(job, text_str(&what));
         text_free(&what);
     }
@@ -243,7 +242,7 @@ static void give_back(struct job *job)
                                    .has_fence = true,
                                    .fence = job->taken.at[0].member.fence,
                                    .failed = job->failed};
-    ask_pool(&job->client, &request, job->client.link.options->io_timeout_ns, on_return, job);
+    ask_pool(&job->client, &request, job->client.options->io_timeout_ns, on_return, job);
 }
 
 /* Says how a command has failed. */
@@ -267,7 +266,7 @@ static void on_command_end(void *owner, int how, bool leaves_some)
         terminate(job);
         return;
     }
-    bool is_lost = job->client.link.state != LINK_UP;
+    bool is_lost = job->client.state != CLIENT_UP;
     /* What we have told to end may say that it is done. */
     job->failed = how != 0 || clean->is_ending;
     if (how != 0 && !clean->is_ending && !is_lost) {
@@ -298,7 +297,7 @@ static void on_lost(void *owner, enum status status)
     struct job *job = owner;
     struct clean *clean = job->clean;
     struct text what = {0};
-    text_addf(&what, "%s: %s", job->client.link.where, job->client.link.reason);
+    text_addf(&what, "%s: %s", job->client.where, job->client.reason);
     if (runner_runs(&job->runner)) {
         text_addf(&what, "; what is being cleaned is dirty again, and %s gets TERM",
                   clean->invocation->execute[0]);
@@ -318,7 +317,7 @@ static enum status begin(struct job *job)
     struct invocation *invocation = job->clean->invocation;
     client_close(&job->client);
     enum status status =
-        client_begin(&job->client, &protocol_pool, &invocation->loop, &invocation->options);
+        client_begin(&job->client, &protocol_text, &invocation->loop, &invocation->options);
     job->client.owner = job;
     job->client.on_up = on_up;
     job->client.on_end = on_lost;
@@ -328,7 +327,7 @@ static enum status begin(struct job *job)
 static void on_pause_over(void *owner)
 {
     struct job *job = owner;
-    if (job->client.link.state == LINK_UP) {
+    if (job->client.state == CLIENT_UP) {
         take(job);
         return;
     }
@@ -349,12 +348,11 @@ static void on_signal(void *owner, const struct signalfd_siginfo *taken)
 }
 
 /* Takes a line of SHOW: keeps the names of dirty members. */
-static bool take_row(void *owner, const void *answer)
+static bool take_row(void *owner, const struct answer *answer)
 {
     struct clean *clean = owner;
-    const struct pool_line *line = answer;
-    const struct pool_member_reply *member = &line->answer.member;
-    switch (line->answer.reply) {
+    const struct pool_member_reply *member = &answer->pool.member;
+    switch (answer->pool.reply) {
     case POOL_REPLY_MEMBER:
         if (bytes_equal(member->state, bytes_of("dirty"))) {
             text_add(&clean->names, member->name.data, member->name.len);
@@ -372,7 +370,7 @@ static bool take_row(void *owner, const void *answer)
         struct text what = {0};
         text_addf(&what, "pool %s", clean->invocation->arguments[0]);
         loop_end(&clean->invocation->loop,
-                 (int)ask_pool_refused(&clean->jobs[0].client, text_str(&what), line));
+                 (int)answer_refused(&clean->jobs[0].client, text_str(&what), answer));
         text_free(&what);
         return true;
     }
@@ -385,7 +383,7 @@ static int list_dirty(struct clean *clean)
     struct invocation *invocation = clean->invocation;
     struct client *client = &clean->jobs[0].client;
     struct pool_request show = {.verb = POOL_VERB_POOL_SHOW, .pool = clean->take.targets[0]};
-    int status = (int)client_open(client, &protocol_pool, &invocation->loop, &invocation->options);
+    int status = (int)client_open(client, &protocol_text, &invocation->loop, &invocation->options);
     if (status == STATUS_OK) {
         ask_pool(client, &show, invocation->options.io_timeout_ns, take_row, clean);
         status = (int)client_wait(client);
@@ -399,7 +397,7 @@ static bool make_request(struct clean *clean)
 {
     const struct invocation *invocation = clean->invocation;
     uint8_t line[POOLS_REQUEST_ROOM];
-    ask_pool_by(&clean->by, invocation->execute[0]);
+    taken_by(&clean->by, invocation->execute[0]);
     clean->take = (struct pool_request){
         .verb = POOL_VERB_TAKE,
         .take_for = POOL_TAKE_FOR_CLEAN,

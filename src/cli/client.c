@@ -4,137 +4,327 @@
 #include "cli/client.h"
 
 #include "base/clock.h"
+#include "cli/lookup.h"
 #include "cli/print.h"
+#include "cli/signals.h"
 
+#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
-/* ---- the connection ---------------------------------------------------------------------- */
+const struct protocol protocol_text = {COUNTER_TEXT, "text protocol", PORT_TEXT, CLIENT_BODY_MAX,
+                                       10000000},
+                      protocol_binary = {COUNTER_BINARY, "binary counter protocol", PORT_BINARY,
+                                         CLIENT_BODY_MAX, UINT64_C(1) << 30},
+                      protocol_jobs = {COUNTER_JOBS, "protocol of job queues", PORT_JOBS,
+                                       CLIENT_BODY_MAX, BS_COUNT_MAX + 1}, /* of list-jobs */
+    protocol_tubes = {COUNTER_JOBS, "protocol of job queues", PORT_JOBS, 4 * CLIENT_BODY_MAX, 1};
 
-bool client_address(const struct options *options, struct address *address_r)
-{
-    char reason[ADDRESS_REASON_SIZE];
-    const char *from = "--server", *text = options->server;
-    if (!text) {
-        from = "$COUNTER_SERVER";
-        text = getenv("COUNTER_SERVER"); /* NOLINT(concurrency-mt-unsafe): one thread */
-    }
-    if (!text || !*text)
-        text = "127.0.0.1";
-    if (address_parse(text, address_r, reason))
-        return true;
-    complain("%s: %s", from, reason);
-    return false;
-}
+/* ---- the end ----------------------------------------------------------------------------- */
 
 void client_complain(const struct client *client)
 {
-    complain(client->was_up ? "%s: %s" : "can't connect to %s: %s", client->link.where,
-             client->link.reason);
+    complain(client->was_up ? "%s: %s" : "can't connect to %s: %s", client->where, client->reason);
 }
 
 void client_lost(void *owner, enum status status)
 {
     const struct client *client = owner;
     (void)status;
-    complain("%s: %s: the server frees what this command held", client->link.where,
-             client->link.reason);
-    loop_end(client->link.loop, STATUS_LOST);
+    complain("%s: %s: the server frees what this command held", client->where, client->reason);
+    loop_end(client->loop, STATUS_LOST);
 }
 
-/* Closes the connection, and calls on_end or prints why. */
-static void end(struct client *client, enum status status)
+/* Closes the connection, and drops the unanswered requests. */
+static void hang_up(struct client *client)
 {
-    link_close(&client->link);
-    timer_clear(client->link.loop, &client->timer);
-    timer_clear(client->link.loop, &client->whole);
+    if (client->state == CLIENT_CLOSED)
+        return;
+    client->state = CLIENT_CLOSED;
     client->count = 0;
+    watch_clear(client->loop, &client->watch);
+    timer_clear(client->loop, &client->timer);
+    timer_clear(client->loop, &client->due);
+    counter_link_free(client->link);
+    if (client->looking >= 0)
+        close(client->looking); /* its thread has the other */
+    else
+        counter_close(client->other);
+    client->link = NULL;
+}
+
+void client_close(struct client *client)
+{
+    hang_up(client);
+    free(client->asks);
+    client->asks = NULL;
+    client->room = 0;
+}
+
+/* Closes the connection for this reason, in which libcounter's names of options become ours; and
+   calls on_end or prints why. */
+static void fail(struct client *client, enum status status, const char *why)
+{
+    static const char *const names[][2] = {{"connect_timeout", "--connect-timeout"},
+                                           {"io_timeout", "--io-timeout"},
+                                           {"tls_name", "--tls-name"},
+                                           {"tls_cert", "--cert"},
+                                           {"tls_key", "--key"},
+                                           {"tls_ca", "--ca"}};
+    struct text reason = {0};
+    for (const char *at = why; *at;) {
+        size_t i = at == why || strchr(" (", at[-1]) ? 0 : ARRAY_SIZE(names);
+        while (i < ARRAY_SIZE(names) && strncmp(at, names[i][0], strlen(names[i][0])) != 0)
+            i++;
+        if (i < ARRAY_SIZE(names))
+            text_addf(&reason, "%s", names[i][1]);
+        else
+            text_add(&reason, at, 1);
+        at += i < ARRAY_SIZE(names) ? strlen(names[i][0]) : 1;
+    }
+    snprintf(client->reason, sizeof client->reason, "%s", text_str(&reason));
+    text_free(&reason);
+    hang_up(client);
     if (client->on_end) {
         client->on_end(client->owner, status);
         return;
     }
     client_complain(client);
-    loop_end(client->link.loop, (int)status);
+    loop_end(client->loop, (int)status);
 }
 
-size_t client_refuse_as(struct client *client, const char *why)
+/* The same for an error of libcounter. */
+static void fail_as(struct client *client, const struct counter_error *error)
 {
-    snprintf(client->link.reason, sizeof client->link.reason, "%s", why);
-    end(client, STATUS_PROTOCOL);
-    return 0;
+    if (error->status == COUNTER_NO_MEMORY)
+        out_of_memory();
+    fail(client, error->status == COUNTER_MALFORMED ? STATUS_PROTOCOL : STATUS_UNAVAILABLE,
+         error->reason);
 }
 
-size_t client_refuse(struct client *client)
-{
-    char why[LINK_REASON_SIZE];
-    snprintf(why, sizeof why, "the answer is not of the %s (is this the right port?)",
-             client->protocol->name);
-    return client_refuse_as(client, why);
-}
+/* ---- answers ----------------------------------------------------------------------------- */
 
-static void on_up(void *owner)
+/* Sets the timer for the next part of the oldest request's answer. */
+static void time_first(struct client *client)
 {
-    struct client *client = owner;
-    client->was_up = true;
-    if (client->on_up)
-        client->on_up(client->owner);
+    if (client->count > 0 && client->asks[0].timeout_ns != SECONDS_NONE)
+        timer_set(client->loop, &client->due, client->asks[0].due_ns);
     else
-        loop_end(client->link.loop, STATUS_OK);
+        timer_clear(client->loop, &client->due);
 }
 
-static size_t take(void *owner, struct bytes data)
-{
-    struct client *client = owner;
-    bool is_of_use = client->count > 0 || client->on_notice;
-    size_t used = is_of_use ? client->protocol->take(client, data) : data.len;
-    if (client->link.state != LINK_UP)
-        return used;
-    if (used > 0)
-        timer_clear(client->link.loop, &client->whole);
-    else if (!timer_is_set(&client->whole))
-        timer_set(client->link.loop, &client->whole,
-                  clock_mono_ns() + client->link.options->io_timeout_ns);
-    return used;
-}
-
-static void on_end(void *owner)
-{
-    end(owner, STATUS_UNAVAILABLE);
-}
-
-/* The oldest request has timed out. */
+/* The oldest request has timed out, or the connection after a lookup. */
 static void on_due(void *owner)
 {
     struct client *client = owner;
-    snprintf(client->link.reason, sizeof client->link.reason, "no answer in time (--io-timeout)");
-    end(client, STATUS_UNAVAILABLE);
+    fail(client, STATUS_UNAVAILABLE,
+         client->state == CLIENT_UP ? "no answer in time (io_timeout)"
+         : client->link             ? "it does not answer in time (connect_timeout)"
+                                    : "its address was not found in time (connect_timeout)");
 }
 
-/* A message has begun, and does not end. */
-static void on_not_whole(void *owner)
+/* Passes a part of an answer to the oldest request. */
+static void take_part(struct client *client, const struct answer *answer)
+{
+    struct ask *first = client->asks;
+    bool is_last = true;
+    if (++first->parts > client->protocol->parts_max) {
+        fail(client, STATUS_PROTOCOL, "its answer does not end");
+        return;
+    }
+    if (first->on_answer) {
+        is_last = first->on_answer(first->owner, answer);
+    } else {
+        *client->heard = *answer;
+        loop_end(client->loop, STATUS_OK);
+    }
+    if (client->count == 0) /* a callback has closed the client */
+        return;
+    if (is_last)
+        memmove(client->asks, client->asks + 1, --client->count * sizeof *client->asks);
+    first = client->asks; /* a callback may have moved them */
+    if (!is_last && first->timeout_ns == SECONDS_NONE)
+        first->timeout_ns = client->options->io_timeout_ns;
+    if (client->count > 0)
+        first->due_ns = clock_mono_ns() + first->timeout_ns;
+    time_first(client);
+}
+
+/* Reads a message. Returns false when it is none of the protocol. */
+static bool read_message(const struct client *client, const struct counter_message *message,
+                         struct answer *answer)
+{
+    static const uint8_t opaque[4]; /* all requests have the same */
+    size_t used;
+    switch (client->protocol->wire) {
+    case COUNTER_JOBS:
+        return bs_parse_reply_line(answer->line, &answer->jobs);
+    case COUNTER_BINARY: /* the body is behind the header */
+        return ctr_parse_reply(message->line.data, message->line.len + message->body.len,
+                               &answer->binary, &used) == CTR_OK &&
+               (client->count == 0 || (answer->binary.opcode == client->asks[0].opcode &&
+                                       memcmp(answer->binary.opaque, opaque, sizeof opaque) == 0));
+    default:
+        if (answer->line.len > 0 && answer->line.data[answer->line.len - 1] == '\r')
+            answer->line.len--;
+        answer->text = PC_REPLY_OTHER;
+        for (int reply = 0; reply < PC_REPLY_COUNT; reply++) {
+            struct bytes line = pc_reply_line((enum pc_reply)reply);
+            if (line.len > 0 && bytes_equal(answer->line, bytes_at(line.data, line.len - 1)))
+                answer->text = (enum pc_reply)reply;
+        }
+        pool_parse_reply(answer->line, &answer->pool);
+        return true;
+    }
+}
+
+static void take(struct client *client, const struct counter_message *message)
+{
+    struct answer answer = {.protocol = client->protocol,
+                            .line = bytes_at(message->line.data, message->line.len),
+                            .body = bytes_at(message->body.data, message->body.len)};
+    if (client->count == 0 && !client->on_notice)
+        return;
+    if (!read_message(client, message, &answer)) {
+        char why[100];
+        snprintf(why, sizeof why, "the answer is not of the %s (is this the right port?)",
+                 client->protocol->name);
+        fail(client, STATUS_PROTOCOL, why);
+    } else if (!(client->on_notice && client->on_notice(client->owner, &answer)) &&
+               client->count > 0) {
+        take_part(client, &answer);
+    }
+}
+
+/* Takes what has come, until the loop is over: what the owner gave for later answers may be gone
+   then. */
+static void take_all(struct client *client)
+{
+    int status = COUNTER_OK;
+    while (status == COUNTER_OK && client->state == CLIENT_UP && !loop_is_over(client->loop)) {
+        struct counter_message message = COUNTER_MESSAGE;
+        status = counter_link_next(client->link, &message);
+        if (status == COUNTER_OK)
+            take(client, &message);
+        else if (status != COUNTER_AGAIN)
+            fail_as(client, counter_link_error(client->link));
+    }
+}
+
+/* ---- the link ---------------------------------------------------------------------------- */
+
+/* Waits for what the link waits for. What is left when the loop is over is taken when it runs
+   again. */
+static void await(struct client *client)
+{
+    int fd = counter_link_fd(client->link), ms = counter_link_wait_ms(client->link);
+    if (fd >= 0)
+        watch_set(client->loop, &client->watch, fd, counter_link_events(client->link));
+    else
+        watch_clear(client->loop, &client->watch);
+    if (loop_is_over(client->loop))
+        timer_set(client->loop, &client->timer, 0);
+    else if (ms >= 0)
+        timer_set(client->loop, &client->timer, clock_mono_ns() + ms * NS_PER_MS);
+    else
+        timer_clear(client->loop, &client->timer);
+}
+
+static void proceed(struct client *client)
+{
+    int status = counter_link_step(client->link);
+    if (client->state == CLIENT_BEGUN && status == COUNTER_OK) {
+        client->state = CLIENT_UP;
+        client->was_up = true;
+        time_first(client);
+        if (client->on_up)
+            client->on_up(client->owner);
+        else
+            loop_end(client->loop, STATUS_OK);
+    } else if (client->state == CLIENT_BEGUN && status != COUNTER_AGAIN) {
+        fail_as(client, counter_link_error(client->link));
+    }
+    take_all(client);
+    if (client->link)
+        await(client);
+}
+
+static void connect_to(struct client *client)
+{
+    client->link = counter_link_open(client->other, client->protocol->wire, 0);
+    counter_close(client->other);
+    client->other = NULL;
+    if (!client->link)
+        out_of_memory();
+    proceed(client);
+}
+
+/* Begins to connect; the name of a host is looked up before. */
+static void begin(struct client *client)
+{
+    struct counter_error error = COUNTER_ERROR;
+    struct text url = {0};
+    server_add_url(&url, &client->server, client->protocol->port, client->options);
+    text_addf(&url, "&max_body=%u", client->protocol->body_max);
+    client->other = counter_open(text_str(&url), &error);
+    text_free(&url);
+    if (!client->other) {
+        fail_as(client, &error);
+    } else if (!client->server.is_name) {
+        connect_to(client);
+    } else if ((client->looking = lookup_start(client->other)) >= 0) {
+        watch_set(client->loop, &client->watch, client->looking, POLLIN);
+        timer_set(client->loop, &client->due,
+                  clock_mono_ns() + client->options->connect_timeout_ns);
+    } else {
+        fail(client, STATUS_UNAVAILABLE, "can't look up its address: no memory or descriptor");
+    }
+}
+
+static void on_ready(void *owner, short revents)
 {
     struct client *client = owner;
-    snprintf(client->link.reason, sizeof client->link.reason,
-             "its answer has begun, and was not whole in time (--io-timeout)");
-    end(client, STATUS_UNAVAILABLE);
+    (void)revents;
+    if (client->link) {
+        proceed(client);
+        return;
+    }
+    watch_clear(client->loop, &client->watch); /* the lookup is over */
+    close(client->looking);
+    client->looking = -1;
+    connect_to(client);
 }
+
+static void on_time(void *owner)
+{
+    struct client *client = owner;
+    if (client->link)
+        proceed(client);
+    else
+        begin(client);
+}
+
+/* ---- the connection ---------------------------------------------------------------------- */
 
 enum status client_begin(struct client *client, const struct protocol *protocol, struct loop *loop,
                          const struct options *options)
 {
-    static const struct link_calls calls = {.on_up = on_up, .take = take, .on_end = on_end};
-    struct address address;
-    *client = (struct client){.link = {.calls = &calls, .owner = client},
+    *client = (struct client){.loop = loop,
+                              .options = options,
                               .protocol = protocol,
-                              .timer = {.on_due = on_due, .owner = client},
-                              .whole = {.on_due = on_not_whole, .owner = client}};
-    if (!client_address(options, &address))
+                              .looking = -1,
+                              .watch = {.on_ready = on_ready, .owner = client},
+                              .timer = {.on_due = on_time, .owner = client},
+                              .due = {.on_due = on_due, .owner = client}};
+    if (!server_find(options, &client->server))
         return STATUS_USAGE;
-    if (address.is_unix && options->tls) {
+    if (client->server.is_unix && options->tls) {
         complain("--tls: a unix socket has no TLS; leave --tls out");
         return STATUS_USAGE;
     }
-    link_open(&client->link, loop, &address, options, protocol->port);
+    server_text(&client->server, protocol->port, client->where);
+    client->state = CLIENT_BEGUN;
+    timer_set(loop, &client->timer, 0); /* the loop does the rest, because it may run callbacks */
     return STATUS_OK;
 }
 
@@ -145,75 +335,80 @@ enum status client_open(struct client *client, const struct protocol *protocol, 
     return status == STATUS_OK ? client_wait(client) : status;
 }
 
-void client_close(struct client *client)
+enum status client_wait(struct client *client)
 {
-    if (client->link.loop) {
-        timer_clear(client->link.loop, &client->timer);
-        timer_clear(client->link.loop, &client->whole);
-    }
-    link_close(&client->link);
-    free(client->asks);
-    client->asks = NULL;
-    client->count = client->room = 0;
+    int status = loop_run(client->loop);
+    if (status != STATUS_OK)
+        client_close(client);
+    return (enum status)status;
+}
+
+enum status client_hear(struct client *client, struct answer *answer_r)
+{
+    client->heard = answer_r;
+    return client_wait(client);
 }
 
 /* An on_end callback for a caller that waits for the end. */
 static void finished(void *owner, enum status status)
 {
     struct client *client = owner;
-    (void)status;
-    loop_end(client->link.loop, STATUS_OK);
+    loop_end(client->loop, (int)status);
 }
 
 void client_finish(struct client *client)
 {
-    if (client->link.state == LINK_UP) {
-        timer_clear(client->link.loop, &client->timer);
-        timer_clear(client->link.loop, &client->whole);
+    if (client->state == CLIENT_UP) {
+        client->count = 0;
+        time_first(client);
+        client->on_notice = NULL;
         client->on_end = finished;
         client->owner = client;
-        link_finish(&client->link);
-        loop_run(client->link.loop);
+        counter_link_finish(client->link);
+        await(client);
+        loop_run(client->loop);
     }
     client_close(client);
 }
 
-void *client_expect(struct client *client, void *answer, size_t size)
-{
-    client->answer = answer;
-    client->answer_size = size;
-    return client;
-}
-
-bool client_keep(void *owner, const void *answer)
+/* Takes all lines, because BYE may overtake the answer of a wait. */
+static bool await_bye(void *owner, const struct answer *answer)
 {
     const struct client *client = owner;
-    memcpy(client->answer, answer, client->answer_size);
-    loop_end(client->link.loop, STATUS_OK);
+    if (answer->pool.reply == POOL_REPLY_BYE)
+        loop_end(client->loop, STATUS_OK);
     return true;
 }
 
-enum status client_wait(struct client *client)
+bool client_quit(struct client *client)
 {
-    int status = loop_run(client->link.loop);
-    if (status != STATUS_OK)
-        client_close(client);
-    return (enum status)status;
+    struct pool_request quit = {.verb = POOL_VERB_QUIT};
+    bool is_said = false;
+    if (client->state == CLIENT_UP) {
+        signals_handle(NULL, NULL); /* another one ends this wait */
+        client->count = 0;          /* nobody waits for their answers */
+        client->owner = client;
+        client->on_notice = await_bye;
+        client->on_end = finished;
+        /* Its time limit is all that we need; await_bye takes the answer. */
+        ask_pool(client, &quit, NS_PER_S, NULL, NULL);
+        is_said = loop_run(client->loop) == STATUS_OK;
+    }
+    client_close(client);
+    return is_said;
 }
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-/* Sets the timer for the next part of the oldest request's answer. */
-static void time_first(struct client *client)
+static void say(struct client *client, const void *data, size_t len)
 {
-    if (client->count > 0 && client->asks[0].timeout_ns != SECONDS_NONE)
-        timer_set(client->link.loop, &client->timer, client->asks[0].due_ns);
-    else
-        timer_clear(client->link.loop, &client->timer);
+    if (client->link && counter_link_say(client->link, data, len) == COUNTER_NO_MEMORY)
+        out_of_memory();
 }
 
-void client_ask(struct client *client, struct ask ask, const void *request, size_t len)
+static void ask(struct client *client, struct ask ask, const void *request, size_t len)
 {
+    CHECK(client->state == CLIENT_UP && len > 0);
     if (client->count == client->room) {
         client->room = client->room ? 2 * client->room : 4;
         client->asks = reallocarray(client->asks, client->room, sizeof *client->asks);
@@ -223,25 +418,64 @@ void client_ask(struct client *client, struct ask ask, const void *request, size
     ask.due_ns = clock_mono_ns() + ask.timeout_ns;
     client->asks[client->count++] = ask;
     time_first(client);
-    link_send(&client->link, request, len);
+    say(client, request, len);
+    await(client);
 }
 
-void client_answer(struct client *client, const void *answer)
+void ask_text(struct client *client, const struct pc_request *request, int64_t timeout_ns,
+              answer_handler *on_answer, void *owner)
 {
-    struct ask *first = client->asks;
-    if (++first->parts > client->protocol->parts_max) {
-        (void)client_refuse_as(client, "its answer does not end");
-        return;
+    /* 256 bytes are enough for verb, numbers and blanks. */
+    uint8_t line[PC_KEY_MAX + 256];
+    ask(client, (struct ask){.on_answer = on_answer, .owner = owner, .timeout_ns = timeout_ns},
+        line, pc_compose_request(request, line, sizeof line));
+}
+
+void ask_pool(struct client *client, const struct pool_request *request, int64_t timeout_ns,
+              answer_handler *on_answer, void *owner)
+{
+    uint8_t line[POOLS_REQUEST_ROOM];
+    ask(client, (struct ask){.on_answer = on_answer, .owner = owner, .timeout_ns = timeout_ns},
+        line, pool_compose_request(request, line, sizeof line));
+}
+
+void ask_binary(struct client *client, const struct ctr_request *request, answer_handler *on_answer,
+                void *owner)
+{
+    static uint8_t message[CTR_HEADER + CTR_BODY_MAX];
+    ask(client,
+        (struct ask){.on_answer = on_answer,
+                     .owner = owner,
+                     .timeout_ns = client->options->io_timeout_ns,
+                     .opcode = request->opcode},
+        message, ctr_compose_request(request, message, sizeof message));
+}
+
+void ask_jobs(struct client *client, struct bs_request *request, struct bytes body,
+              int64_t timeout_ns, answer_handler *on_answer, void *owner)
+{
+    uint8_t line[BS_NEW_LINE_MAX];
+    bool has_body = request->verb == BS_VERB_PUT || request->verb == BS_VERB_PUT_INTO;
+    CHECK(body.len <= CLIENT_BODY_MAX && (has_body || body.len == 0));
+    request->body_len = (uint32_t)body.len;
+    ask(client, (struct ask){.on_answer = on_answer, .owner = owner, .timeout_ns = timeout_ns},
+        line, bs_compose_request(request, line, sizeof line));
+    if (has_body) {
+        say(client, body.data, body.len);
+        say(client, "\r\n", 2);
     }
-    bool is_last = first->on_answer(first->owner, answer);
-    if (client->count == 0) /* a callback has closed the client */
-        return;
-    if (is_last)
-        memmove(client->asks, client->asks + 1, --client->count * sizeof *client->asks);
-    first = client->asks; /* a callback may have moved them */
-    if (!is_last && first->timeout_ns == SECONDS_NONE)
-        first->timeout_ns = client->link.options->io_timeout_ns;
-    if (client->count > 0)
-        first->due_ns = clock_mono_ns() + first->timeout_ns;
-    time_first(client);
+}
+
+enum status ask_binary_wait(struct client *client, const struct ctr_request *request,
+                            struct answer *answer_r)
+{
+    ask_binary(client, request, NULL, NULL);
+    return client_hear(client, answer_r);
+}
+
+enum status ask_jobs_wait(struct client *client, struct bs_request *request,
+                          struct answer *answer_r)
+{
+    ask_jobs(client, request, (struct bytes){0}, client->options->io_timeout_ns, NULL, NULL);
+    return client_hear(client, answer_r);
 }

@@ -1,78 +1,106 @@
 /*
- * client.h - the part of a client that both protocols share: a connection, and its unanswered
- * requests in the order of their answers. ask_text.h and ask_binary.h send the requests.
+ * client.h - a connection to a server: a link of libcounter in the event loop (loop.h), and its
+ * unanswered requests in the order of their answers. answer.h has the words of answers.
  *
  * The caller works in one of two ways (loop.h). With callbacks: set them after client_begin. In
  * steps: set none. In steps loop_run returns STATUS_OK when the connection is up; when the
  * connection ends, the client prints why and loop_run returns the exit status.
+ *
+ * Only the loop calls back, and nobody is called after client_close, or after the end of the loop
+ * before it runs again: what has come then waits in the link.
  */
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H
 
-#include "cli/link.h"
+#include "cli/loop.h"
+#include "cli/server.h"
 #include "cli/status.h"
+#include "lib/counter.h"
+#include "proto/beanstalk.h"
+#include "proto/counter.h"
+#include "proto/poolcounter.h"
+#include "proto/pools.h"
 
-struct client;
+/* The largest body of a job that any server takes. */
+#define CLIENT_BODY_MAX (64u << 20)
 
-/*
- * Called with each part of an answer; ask_text.h and ask_binary.h define its type. Returns true
- * after the last part.
- */
-typedef bool answer_handler(void *owner, const void *answer);
+#define CLIENT_REASON_SIZE 640
+
+struct protocol {
+    enum counter_protocol wire;
+    const char *name; /* for people: "text protocol" */
+    uint16_t port;    /* default port */
+    /* Bytes of a body, and parts of an answer, at most. A server that sends more is refused. */
+    uint32_t body_max;
+    uint64_t parts_max;
+};
+
+/* That of tubes is that of jobs, whose lists may have more bytes. */
+extern const struct protocol protocol_text, protocol_binary, protocol_jobs, protocol_tubes;
+
+/* A part of an answer, or what comes between answers. Valid until the loop runs again. */
+struct answer {
+    const struct protocol *protocol;
+    struct bytes line; /* without its end */
+    struct bytes body; /* jobs: without its end; len 0 when there is none */
+    enum pc_reply text;
+    union {
+        struct pool_answer pool; /* also of the text protocol */
+        struct ctr_reply binary;
+        struct bs_reply jobs;
+    };
+};
+
+/* Called with each part of an answer. Returns true after the last part. */
+typedef bool answer_handler(void *owner, const struct answer *answer);
 
 /* An unanswered request. */
 struct ask {
-    answer_handler *on_answer;
+    answer_handler *on_answer; /* NULL: client_hear takes the answer */
     void *owner;
     /* The limit for each part of the answer, from when the request is the oldest; SECONDS_NONE: its
        first part is waited for without limit, the others as long as options->io_timeout_ns. */
     int64_t timeout_ns;
     int64_t due_ns; /* private to client.c: the deadline */
     uint64_t parts; /* private to client.c: of the answer, so far */
-    uint8_t kind;   /* private to the protocol */
+    uint8_t opcode; /* of the binary protocol */
 };
 
-struct protocol {
-    const char *name; /* for people: "text protocol" */
-    uint16_t port;    /* default port */
-    /* Parts that an answer has at most. A server whose answer does not end is refused. */
-    uint64_t parts_max;
-    /* Takes one message from the start of `data`, as in struct link_calls. Called only when `data`
-       is not empty and a request is unanswered or on_notice is set. */
-    size_t (*take)(struct client *client, struct bytes data);
-};
-
+/* Zero-initialised: closed. */
 struct client {
-    struct link link; /* callers may print its `where` and `reason` */
+    enum { CLIENT_CLOSED, CLIENT_BEGUN, CLIENT_UP } state;
+    struct loop *loop;
+    const struct options *options;
+    char where[SERVER_TEXT];
+    char reason[CLIENT_REASON_SIZE]; /* why it has ended, for people */
     /* All callbacks get `owner`. Before on_end the client closes the connection and drops the
        unanswered requests. `status`: the exit status for this end. */
     void (*on_up)(void *owner);
     void (*on_end)(void *owner, enum status status);
-    /* Called with each message. Returns true when the message is no answer; while no request is
-       unanswered, no message is one. NULL: every message is an answer, and the client drops
-       messages while no request is unanswered. */
-    bool (*on_notice)(void *owner, struct bytes message);
+    /* Called with each message. Returns true when the message is no answer. NULL: every message is
+       an answer, and the client drops messages while no request is unanswered. */
+    answer_handler *on_notice;
     void *owner;
-    /* private to client.c and the protocols */
+    /* private to client.c */
     const struct protocol *protocol;
-    struct ask *asks; /* oldest first */
+    struct server server;
+    counter_link *link;    /* NULL: not yet, or closed */
+    counter_client *other; /* until there is a link */
+    int looking;           /* the lookup's pipe; -1: none */
+    struct watch watch;    /* of the pipe, then of the link */
+    struct timer timer;    /* of the link */
+    struct timer due;      /* of the lookup, then of the oldest request */
+    struct ask *asks;      /* oldest first */
     size_t count, room;
-    struct timer timer; /* deadline of the oldest request */
-    struct timer whole; /* deadline of a message of which a part has come */
+    struct answer *heard; /* where client_hear wants the answer */
     bool was_up;
-    void *answer; /* where client_keep copies the answer of a step, and its size */
-    size_t answer_size;
 };
 
 /*
- * Parses options->server, $COUNTER_SERVER or the default. Returns false after printing what is
- * wrong and with which option or variable.
+ * Starts to connect to the server of the options, and clears all callbacks. Returns STATUS_OK, or
+ * STATUS_USAGE after printing why. In both cases the caller must call client_close, also before the
+ * next client_begin.
  */
-bool client_address(const struct options *options, struct address *address_r) MUST_USE;
-
-/* Starts to connect to the server of the options, and clears all callbacks. Returns STATUS_OK, or
-   STATUS_USAGE after printing why. In both cases the caller must call client_close, also before the
-   next client_begin. */
 enum status client_begin(struct client *client, const struct protocol *protocol, struct loop *loop,
                          const struct options *options) MUST_USE;
 
@@ -92,33 +120,46 @@ void client_lost(void *owner, enum status status);
  */
 void client_close(struct client *client);
 
-/* Step: closes the connection, and waits up to a second until the server has closed it too
-   (link_finish), or a signal comes. */
+/* Step: closes the connection, and waits up to a second until the server has closed it too, so that
+   a later request finds free what it held; or until a signal comes. */
 void client_finish(struct client *client);
 
-/* ---- for protocols ----------------------------------------------------------------------- */
-
-/* Sends a request and appends it to the unanswered ones. */
-void client_ask(struct client *client, struct ask ask, const void *request, size_t len);
-
-/* Passes a part of an answer to the oldest request. There must be one. */
-void client_answer(struct client *client, const void *answer);
-
-/* Ends the connection: the server sent something outside the protocol. Returns 0. */
-size_t client_refuse(struct client *client);
-
-/* The same for what is of the protocol, but `why`. */
-size_t client_refuse_as(struct client *client, const char *why);
-
-/* An answer_handler for a step: copies the answer to the buffer of client_expect, and ends the
-   loop. Pointers in the copy are valid until the next step. */
-answer_handler client_keep;
-
-/* Sets the buffer for client_keep in the next step. Returns the owner to pass with client_keep. */
-void *client_expect(struct client *client, void *answer, size_t size);
+/*
+ * Step: sends QUIT of the text protocol, waits up to a second for BYE or a signal, and closes the
+ * connection. The server ends what waits, and takes back what is held as returned ok. What else
+ * arrives is dropped. Returns true if the server said BYE. For a connection that is not up it only
+ * closes.
+ */
+bool client_quit(struct client *client);
 
 /* Step: waits until a callback ends the loop. On any status but STATUS_OK the client is closed and
    the error printed; a signal is not printed. */
 enum status client_wait(struct client *client) MUST_USE;
+
+/* Step: waits for the one part of the answer to the last request, which has no handler. Returns as
+   client_wait does. */
+enum status client_hear(struct client *client, struct answer *answer_r) MUST_USE;
+
+/*
+ * Send a request, which must be valid; the connection must be up. Answers come in the order of the
+ * requests, except that of a TAKE that waits: it comes when the wait is over, behind the answers of
+ * later requests. So while a TAKE waits, send nothing but QUIT; use several connections for several
+ * waits. ask_jobs sends the body of a put, too, and sets request->body_len; for other verbs `body`
+ * is empty. ask_binary waits for each reply as long as the options say.
+ */
+void ask_text(struct client *client, const struct pc_request *request, int64_t timeout_ns,
+              answer_handler *on_answer, void *owner);
+void ask_pool(struct client *client, const struct pool_request *request, int64_t timeout_ns,
+              answer_handler *on_answer, void *owner);
+void ask_binary(struct client *client, const struct ctr_request *request, answer_handler *on_answer,
+                void *owner);
+void ask_jobs(struct client *client, struct bs_request *request, struct bytes body,
+              int64_t timeout_ns, answer_handler *on_answer, void *owner);
+
+/* Step: asks, and hears the one part of the answer. Returns as client_wait does. */
+enum status ask_binary_wait(struct client *client, const struct ctr_request *request,
+                            struct answer *answer_r) MUST_USE;
+enum status ask_jobs_wait(struct client *client, struct bs_request *request,
+                          struct answer *answer_r) MUST_USE;
 
 #endif

@@ -19,7 +19,7 @@
      OPTION_BIT(OPTION_IO_TIMEOUT) | HELP)
 #define TO_SERVER                                                                                  \
     (TIMEOUTS | OPTION_BIT(OPTION_TLS) | OPTION_BIT(OPTION_CA) | OPTION_BIT(OPTION_CERT) |         \
-     OPTION_BIT(OPTION_KEY) | OPTION_BIT(OPTION_TLS_NAME) | OPTION_BIT(OPTION_INSECURE))
+     OPTION_BIT(OPTION_KEY) | OPTION_BIT(OPTION_TLS_NAME))
 #define TO_ADMIN  (TIMEOUTS | OPTION_BIT(OPTION_ADMIN) | OPTION_BIT(OPTION_JSON))
 #define WITH_NAME OPTION_BIT(OPTION_ESCAPES)
 #define WITH_EXECUTE                                                                               \

@@ -225,7 +225,7 @@ static bool check_options(const struct parser *p)
     }
     const struct options *options = &p->invocation->options;
     uint64_t of_tls = OPTION_BIT(OPTION_CA) | OPTION_BIT(OPTION_CERT) | OPTION_BIT(OPTION_KEY) |
-                      OPTION_BIT(OPTION_TLS_NAME) | OPTION_BIT(OPTION_INSECURE);
+                      OPTION_BIT(OPTION_TLS_NAME);
     uint64_t of_keys = OPTION_BIT(OPTION_WORKERS) | OPTION_BIT(OPTION_QUEUE) |
                        OPTION_BIT(OPTION_ANY) | OPTION_BIT(OPTION_ESCAPES);
     uint64_t of_pools = OPTION_BIT(OPTION_MEMBERS) | OPTION_BIT(OPTION_WITH) |
@@ -252,11 +252,9 @@ static bool check_options(const struct parser *p)
     else if ((p->seen & of_commands) && !p->invocation->execute)
         wrong = "--init, --max and --ready need \"--\" and COMMAND";
     else if ((p->seen & of_tls) && !options->tls)
-        wrong = "--ca, --cert, --key, --tls-name and --insecure need --tls";
+        wrong = "--ca, --cert, --key and --tls-name need --tls";
     else if (options->key && !options->cert)
         wrong = "--key needs --cert";
-    else if (options->insecure && (options->ca || options->tls_name))
-        wrong = "--insecure verifies nothing: leave it out, or --ca and --tls-name";
     if (wrong)
         fprintf(p->err, "counterctl: %s\n", wrong);
     return !wrong;

@@ -3,7 +3,7 @@
  * release.
  */
 #include "base/clock.h"
-#include "cli/ask_binary.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/held.h"
 #include "cli/print.h"
@@ -31,7 +31,7 @@ static bool read_units(const struct invocation *invocation, size_t which, uint32
 
 static enum status complain_no_number(const struct client *client)
 {
-    complain("%s: the answer lacks its number", client->link.where);
+    complain("%s: the answer lacks its number", client->where);
     return STATUS_PROTOCOL;
 }
 
@@ -48,7 +48,7 @@ static json_t *name_object(const struct text *name)
 int do_noop(struct invocation *invocation)
 {
     struct ctr_request request = {.opcode = CTR_NOOP};
-    struct ctr_reply reply;
+    struct answer reply;
     struct client client;
     enum status status =
         client_open(&client, &protocol_binary, &invocation->loop, &invocation->options);
@@ -57,8 +57,8 @@ int do_noop(struct invocation *invocation)
         status = ask_binary_wait(&client, &request, &reply);
     double seconds = (double)(clock_mono_ns() - asked_ns) / (double)NS_PER_S;
     char text[NUMBER_TEXT];
-    if (status == STATUS_OK && reply.status != CTR_STATUS_SUCCESS) {
-        status = ask_refused(&client, "noop", &reply);
+    if (status == STATUS_OK && reply.binary.status != CTR_STATUS_SUCCESS) {
+        status = answer_refused(&client, "noop", &reply);
     } else if (status == STATUS_OK && invocation->options.json) {
         json_t *object = json_new();
         json_put(object, "ok", json_true());
@@ -72,13 +72,13 @@ int do_noop(struct invocation *invocation)
 }
 
 static enum status print_get(const struct invocation *invocation, const struct client *client,
-                             const struct text *name, const struct ctr_reply *reply)
+                             const struct text *name, const struct answer *reply)
 {
     uint32_t in_use = 0;
-    bool is_found = reply->status == CTR_STATUS_SUCCESS;
-    if (is_found && !ctr_reply_number(reply, &in_use))
+    bool is_found = reply->binary.status == CTR_STATUS_SUCCESS;
+    if (is_found && !ctr_reply_number(&reply->binary, &in_use))
         return complain_no_number(client);
-    if (invocation->options.json && (is_found || reply->status == CTR_STATUS_NOT_FOUND)) {
+    if (invocation->options.json && (is_found || reply->binary.status == CTR_STATUS_NOT_FOUND)) {
         json_t *object = name_object(name);
         json_put(object, "exists", json_boolean(is_found));
         json_put(object, "in_use", json_integer(in_use));
@@ -86,37 +86,37 @@ static enum status print_get(const struct invocation *invocation, const struct c
         return is_found ? STATUS_OK : STATUS_NO;
     }
     if (!is_found)
-        return ask_refused(client, "get", reply);
+        return answer_refused(client, "get", reply);
     printf("%u\n", in_use);
     return STATUS_OK;
 }
 
 static enum status print_release(const struct invocation *invocation, const struct client *client,
-                                 const struct text *name, const struct ctr_reply *reply)
+                                 const struct text *name, const struct answer *reply)
 {
-    bool is_released = reply->status == CTR_STATUS_SUCCESS;
+    bool is_released = reply->binary.status == CTR_STATUS_SUCCESS;
     if (!is_released && !invocation->options.json)
-        return ask_refused(client, "release", reply);
+        return answer_refused(client, "release", reply);
     if (invocation->options.json) {
         json_t *object = name_object(name);
         json_put(object, "ok", json_boolean(is_released));
-        json_put(object, "status", json_string(ask_status_word(reply->status)));
+        json_put(object, "status", json_string(answer_word(reply)));
         json_line(object, stdout);
     } else {
         puts("ok");
     }
-    return ask_status_of(reply->status);
+    return answer_status(reply);
 }
 
 /* Sends one request about a name, and prints the reply. */
 static int ask_and_print(struct invocation *invocation, struct ctr_request *request,
                          enum status (*print)(const struct invocation *invocation,
                                               const struct client *client, const struct text *name,
-                                              const struct ctr_reply *reply))
+                                              const struct answer *reply))
 {
     struct text name = {0};
     struct client client;
-    struct ctr_reply reply;
+    struct answer reply;
     enum status status = STATUS_USAGE;
     if (read_name(invocation, invocation->arguments[0], &name) &&
         (request->opcode != CTR_RELEASE ||
@@ -159,10 +159,10 @@ static int give_back(const struct holding *holding)
 {
     struct ctr_request request = {
         .opcode = CTR_RELEASE, .units = holding->units, .name = text_bytes(holding->name)};
-    struct ctr_reply reply;
+    struct answer reply;
     enum status status = ask_binary_wait(holding->client, &request, &reply);
-    if (status == STATUS_OK && reply.status != CTR_STATUS_SUCCESS)
-        (void)ask_refused(holding->client, "the units were not held to their end", &reply);
+    if (status == STATUS_OK && reply.binary.status != CTR_STATUS_SUCCESS)
+        (void)answer_refused(holding->client, "the units were not held to their end", &reply);
     return status > STATUS_SIGNAL ? (int)status : STATUS_OK;
 }
 
@@ -226,32 +226,32 @@ static int hold_and_execute(const struct holding *holding)
 {
     int how, status = held_run(holding->invocation->execute, NULL, holding->client,
                                &holding->invocation->options, &how);
-    if (status == STATUS_OK && holding->client->link.state == LINK_UP)
+    if (status == STATUS_OK && holding->client->state == CLIENT_UP)
         status = give_back(holding);
     client_finish(holding->client);
     return status;
 }
 
 /* Handles the reply to Acquire: holds the units that it gave. */
-static int acquired(const struct holding *holding, const struct ctr_reply *reply)
+static int acquired(const struct holding *holding, const struct answer *reply)
 {
     const struct options *options = &holding->invocation->options;
     uint32_t number;
-    if (reply->status == CTR_STATUS_SUCCESS) {
-        if (!ctr_reply_number(reply, &number) || number != holding->units)
+    if (reply->binary.status == CTR_STATUS_SUCCESS) {
+        if (!ctr_reply_number(&reply->binary, &number) || number != holding->units)
             return (int)complain_no_number(holding->client);
         return holding->invocation->execute ? hold_and_execute(holding) : hold_and_say(holding);
     }
     if (options->json && !holding->invocation->execute) {
         json_t *object = name_object(holding->name);
         json_put(object, "acquired", json_integer(0));
-        json_put(object, "status", json_string(ask_status_word(reply->status)));
+        json_put(object, "status", json_string(answer_word(reply)));
         json_line(object, stdout);
-        return (int)ask_status_of(reply->status);
+        return (int)answer_status(reply);
     }
-    if (options->quiet && reply->status == CTR_STATUS_NOT_AVAILABLE)
+    if (options->quiet && reply->binary.status == CTR_STATUS_NOT_AVAILABLE)
         return STATUS_TEMPORARY;
-    return (int)ask_refused(holding->client, "acquire", reply);
+    return (int)answer_refused(holding->client, "acquire", reply);
 }
 
 static int acquire(struct holding *holding, uint32_t maximum)
@@ -260,7 +260,7 @@ static int acquire(struct holding *holding, uint32_t maximum)
                                   .units = holding->units,
                                   .maximum = maximum,
                                   .name = text_bytes(holding->name)};
-    struct ctr_reply reply;
+    struct answer reply;
     struct client client;
     holding->client = &client;
     enum status status = client_open(&client, &protocol_binary, &holding->invocation->loop,

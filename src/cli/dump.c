@@ -7,7 +7,7 @@
  */
 #include "base/heap.h"
 #include "base/number.h"
-#include "cli/ask_binary.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/print.h"
 
@@ -188,12 +188,12 @@ static bool is_wanted(const struct dump *dump, uint32_t in_use, struct bytes nam
 static enum status ask_total(struct dump *dump)
 {
     struct ctr_request request = {.opcode = CTR_STATS};
-    struct ctr_reply reply;
+    struct answer reply;
     struct bytes name, value;
     enum status status = ask_binary_wait(&dump->client, &request, &reply);
-    if (status != STATUS_OK || reply.status != CTR_STATUS_SUCCESS)
+    if (status != STATUS_OK || reply.binary.status != CTR_STATUS_SUCCESS)
         return status;
-    while (ctr_reply_stat(&reply.body, &name, &value)) {
+    while (ctr_reply_stat(&reply.binary.body, &name, &value)) {
         if (!bytes_equal(name, bytes_of("objects")))
             continue;
         (void)number_take(&value, INT64_MAX, &dump->total);
@@ -202,17 +202,17 @@ static enum status ask_total(struct dump *dump)
 }
 
 /* Takes one reply. STATUS_OK: continue, unless *is_over_r. */
-static enum status take_entry(struct dump *dump, const struct ctr_reply *reply, bool *is_over_r)
+static enum status take_entry(struct dump *dump, const struct answer *reply, bool *is_over_r)
 {
     uint32_t in_use, peak;
     struct bytes name;
-    if (reply->status != CTR_STATUS_SUCCESS)
-        return ask_refused(&dump->client, "dump", reply);
-    *is_over_r = reply->body.len == 0;
+    if (reply->binary.status != CTR_STATUS_SUCCESS)
+        return answer_refused(&dump->client, "dump", reply);
+    *is_over_r = reply->binary.body.len == 0;
     if (*is_over_r)
         return STATUS_OK;
-    if (!ctr_reply_dump(reply, &in_use, &peak, &name)) {
-        complain("%s: a row of the answer is malformed", dump->client.link.where);
+    if (!ctr_reply_dump(&reply->binary, &in_use, &peak, &name)) {
+        complain("%s: a row of the answer is malformed", dump->client.where);
         return STATUS_PROTOCOL;
     }
     dump->seen++;
@@ -225,7 +225,7 @@ static enum status take_entry(struct dump *dump, const struct ctr_reply *reply, 
     return STATUS_OK;
 }
 
-static bool take_reply(void *owner, const void *answer)
+static bool take_reply(void *owner, const struct answer *answer)
 {
     struct dump *dump = owner;
     bool is_over = false;
@@ -234,7 +234,7 @@ static bool take_reply(void *owner, const void *answer)
     if (dump->has_bar)
         draw_bar(dump);
     if (is_over)
-        loop_end(dump->client.link.loop, (int)status);
+        loop_end(dump->client.loop, (int)status);
     return is_over;
 }
 

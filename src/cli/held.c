@@ -29,8 +29,8 @@ static void on_lost(void *owner, enum status status)
 {
     struct held *held = owner;
     (void)status;
-    complain("%s: %s: the server frees what this command held, and %s %s", held->client->link.where,
-             held->client->link.reason, held->name,
+    complain("%s: %s: the server frees what this command held, and %s %s", held->client->where,
+             held->client->reason, held->name,
              held->options->strict ? "gets TERM (--strict)" : "goes on without it");
     if (held->options->strict)
         child_terminate(&held->child, held->options->grace_ns);
@@ -39,9 +39,9 @@ static void on_lost(void *owner, enum status status)
 static void on_end(void *owner, int how)
 {
     struct held *held = owner;
-    bool is_told = held->client->link.state == LINK_CLOSED && held->options->strict;
+    bool is_told = held->client->state == CLIENT_CLOSED && held->options->strict;
     held->how = how;
-    loop_end(held->client->link.loop, is_told ? STATUS_LOST : child_status(how));
+    loop_end(held->client->loop, is_told ? STATUS_LOST : child_status(how));
 }
 
 int held_run(char **argv, char *const *environment, struct client *client,
@@ -53,7 +53,7 @@ int held_run(char **argv, char *const *environment, struct client *client,
                         .child = {.on_end = on_end,
                                   .environment = environment,
                                   .death_signal = options->strict ? SIGTERM : 0}};
-    struct loop *loop = client->link.loop;
+    struct loop *loop = client->loop;
     held.child.owner = client->owner = &held;
     client->on_end = on_lost;
     signals_handle(pass_on, &held);

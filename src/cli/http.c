@@ -4,8 +4,8 @@
 #include "cli/http.h"
 
 #include "base/clock.h"
-#include "cli/client.h"
 #include "cli/print.h"
+#include "cli/server.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -19,8 +19,8 @@ struct http {
     CURLM *multi;
     struct loop *loop;
     struct timer timer; /* libcurl's timer */
-    struct address address;
-    char where[ADDRESS_TEXT];
+    struct server server;
+    char where[SERVER_TEXT];
     char token[HTTP_TOKEN_MAX + 1]; /* "": no token */
     int64_t io_timeout_ns;
     long connect_ms;
@@ -28,33 +28,18 @@ struct http {
 
 /* ---- address ----------------------------------------------------------------------------- */
 
-/* The server's host with the admin port. */
-static bool address_of_server(const struct options *options, struct address *address)
+/* Finds where the interface is: by itself, or at the server's host. Prints what is wrong. */
+static bool find_server(const struct options *options, struct server *server)
 {
-    if (!client_address(options, address))
+    const char *variable = getenv("COUNTER_ADMIN"); /* NOLINT(concurrency-mt-unsafe): one thread */
+    if ((options->admin && *options->admin) || (!options->admin && variable && *variable))
+        return server_read("--admin", options->admin, "COUNTER_ADMIN", "", server);
+    if (!server_find(options, server))
         return false;
-    if (address->is_unix) {
-        *address = (struct address){0};
-        snprintf(address->host, sizeof address->host, "127.0.0.1");
-    }
-    address->port = 0;
+    if (server->is_unix)
+        *server = (struct server){.place = "127.0.0.1"};
+    server->port = 0;
     return true;
-}
-
-static bool find_address(const struct options *options, struct address *address)
-{
-    char reason[ADDRESS_REASON_SIZE];
-    const char *from = "--admin", *text = options->admin;
-    if (!text) {
-        from = "$COUNTER_ADMIN";
-        text = getenv("COUNTER_ADMIN"); /* NOLINT(concurrency-mt-unsafe): one thread */
-    }
-    if (!text || !*text)
-        return address_of_server(options, address);
-    if (address_parse(text, address, reason))
-        return true;
-    complain("%s: %s", from, reason);
-    return false;
 }
 
 static long whole_ms(int64_t ns)
@@ -138,8 +123,8 @@ static int want_timer(CURLM *multi, long ms, void *owner)
 
 struct http *http_new(struct loop *loop, const struct options *options)
 {
-    struct address address;
-    if (!find_address(options, &address))
+    struct server server;
+    if (!find_server(options, &server))
         return NULL;
     struct http *http = calloc(1, sizeof *http);
     if (!http || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
@@ -153,8 +138,8 @@ struct http *http_new(struct loop *loop, const struct options *options)
     curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
     curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, want_timer);
     curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
-    http->address = address;
-    address_text(&address, PORT_ADMIN, http->where);
+    http->server = server;
+    server_text(&server, PORT_ADMIN, http->where);
     http->connect_ms = whole_ms(options->connect_timeout_ns);
     http->io_timeout_ns = options->io_timeout_ns;
     return http;
@@ -275,16 +260,13 @@ static size_t take_head(char *data, size_t size, size_t count, void *arg)
 static void set_url(const struct http *http, CURL *easy, const char *path)
 {
     struct text url = {0};
-    const struct address *address = &http->address;
-    bool is_v6 = strchr(address->host, ':');
-    text_addf(&url, "http://%s%s%s:%u%s", is_v6 ? "[" : "",
-              address->is_unix ? "localhost" : address->host, is_v6 ? "]" : "",
-              address->port ? address->port : PORT_ADMIN, path);
+    const struct server *server = &http->server;
+    text_addf(&url, "http://%s%s", server->is_unix ? "localhost" : http->where, path);
     curl_easy_setopt(easy, CURLOPT_URL, text_str(&url));
-    if (address->is_unix)
-        curl_easy_setopt(
-            easy, address->is_abstract ? CURLOPT_ABSTRACT_UNIX_SOCKET : CURLOPT_UNIX_SOCKET_PATH,
-            address->path);
+    if (server->is_unix && server->place[0] == '@')
+        curl_easy_setopt(easy, CURLOPT_ABSTRACT_UNIX_SOCKET, server->place + 1);
+    else if (server->is_unix)
+        curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, server->place);
     text_free(&url);
 }
 

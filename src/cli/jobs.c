@@ -5,7 +5,7 @@
  * page of them, and then awaited. Backups and draining are asked for at the admin interface
  * instead.
  */
-#include "cli/ask_jobs.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/http.h"
 #include "cli/job_lines.h"
@@ -27,7 +27,7 @@
 #define EMPTY_PAGES_MAX 1000
 
 /* Bodies of a page: the most that a server may have unsent, and the job that passes it. */
-#define PAGE_BYTES_MAX (((size_t)16 << 20) + ASK_JOBS_BODY_MAX)
+#define PAGE_BYTES_MAX (((size_t)16 << 20) + CLIENT_BODY_MAX)
 
 /* Bytes of bodies that import sends before it waits, and bytes of a body that a list shows. */
 #define BATCH_BYTES ((size_t)4 << 20)
@@ -78,11 +78,11 @@ struct work {
 /* ---- requests ---------------------------------------------------------------------------- */
 
 /* Prints that the server has refused a request, and ends the step. Returns true. */
-static bool refused(struct work *work, const char *what, const struct jobs_answer *answer)
+static bool refused(struct work *work, const char *what, const struct answer *answer)
 {
     progress_end(&work->progress);
-    enum status status = ask_jobs_refused(&work->client, what, answer);
-    loop_end(work->client.link.loop, (int)(status == STATUS_OK ? STATUS_PROTOCOL : status));
+    enum status status = answer_refused(&work->client, what, answer);
+    loop_end(work->client.loop, (int)status);
     return true;
 }
 
@@ -98,7 +98,7 @@ static void ask(struct work *work, struct bs_request request, struct bytes body,
 static bool answered(struct work *work)
 {
     if (++work->answered == work->asked)
-        loop_end(work->client.link.loop, STATUS_OK);
+        loop_end(work->client.loop, STATUS_OK);
     return true;
 }
 
@@ -114,7 +114,7 @@ static enum status await_answers(struct work *work)
 /* Says that the server has not got what the verb needs. */
 static enum status needs_counterd(const struct work *work, const char *verb)
 {
-    complain("jobs %s: %s is no counterd: it can't do that", verb, work->client.link.where);
+    complain("jobs %s: %s is no counterd: it can't do that", verb, work->client.where);
     return STATUS_NO;
 }
 
@@ -140,33 +140,32 @@ static void add_tube(struct work *work, struct bytes about)
     struct text name = {0};
     char seconds[NUMBER_TEXT];
     for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
-        struct bytes count = ask_jobs_value(about, counts[i]);
+        struct bytes count = dictionary_value(about, counts[i]);
         columns_add(columns, "%.*s", (int)(count.len ? count.len : 1),
                     count.len ? (const char *)count.data : "-");
     }
-    bool has_age = ask_jobs_value(about, "oldest-ready-age").len > 0;
+    bool has_age = dictionary_value(about, "oldest-ready-age").len > 0;
     columns_add_text(
         columns,
-        seconds_text(has_age ? (double)ask_jobs_number(about, "oldest-ready-age") : -1, seconds));
-    text_add_name(&name, ask_jobs_value(about, "name"));
-    if (ask_jobs_value(about, "read-only").len > 0)
+        seconds_text(has_age ? (double)dictionary_number(about, "oldest-ready-age") : -1, seconds));
+    text_add_name(&name, dictionary_value(about, "name"));
+    if (dictionary_value(about, "read-only").len > 0)
         text_addf(&name, "  (read-only)");
-    if (ask_jobs_number(about, "pause-time-left") > 0)
+    if (dictionary_number(about, "pause-time-left") > 0)
         text_addf(&name, "  (paused)");
     columns_add_text(columns, text_str(&name));
     text_free(&name);
 }
 
-static bool on_tube(void *owner, const void *given)
+static bool on_tube(void *owner, const struct answer *answer)
 {
     struct work *work = owner;
-    const struct jobs_answer *answer = given;
-    if (answer->reply.answer == BS_ANSWER_OK) {
+    if (answer->jobs.answer == BS_ANSWER_OK) {
         if (work->invocation->options.json)
             json_line(job_line_dictionary(answer->body), stdout);
         else
             add_tube(work, answer->body);
-    } else if (answer->reply.answer != BS_ANSWER_NOT_FOUND) { /* it may have gone meanwhile */
+    } else if (answer->jobs.answer != BS_ANSWER_NOT_FOUND) { /* it may have gone meanwhile */
         return refused(work, "jobs tubes", answer);
     }
     return answered(work);
@@ -174,13 +173,13 @@ static bool on_tube(void *owner, const void *given)
 
 static enum status do_tubes(struct work *work)
 {
-    struct jobs_answer answer;
+    struct answer answer;
     struct text names = {0};
     struct bs_entry entry;
     struct bs_request list = {.verb = BS_VERB_LIST_TUBES};
     enum status status = ask_jobs_wait(&work->client, &list, &answer);
-    if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_OK)
-        status = ask_jobs_refused(&work->client, "jobs tubes", &answer);
+    if (status == STATUS_OK && answer.jobs.answer != BS_ANSWER_OK)
+        status = answer_refused(&work->client, "jobs tubes", &answer);
     if (status == STATUS_OK)
         text_add(&names, answer.body.data, answer.body.len);
     struct bytes left = text_bytes(&names);
@@ -204,9 +203,9 @@ static enum status do_tubes(struct work *work)
 /* ---- list and export --------------------------------------------------------------------- */
 
 /* True for a job that the page may go on with: ids ascend, so a list has an end. */
-static bool is_next_job(const struct work *work, const struct jobs_answer *answer)
+static bool is_next_job(const struct work *work, const struct answer *answer)
 {
-    const struct bs_reply *reply = &answer->reply;
+    const struct bs_reply *reply = &answer->jobs;
     return (reply->answer == BS_ANSWER_LISTED_JOB || reply->answer == BS_ANSWER_UNREADABLE_JOB) &&
            work->listed < work->expected && reply->id > work->after &&
            answer->body.len <= PAGE_BYTES_MAX - work->bytes;
@@ -218,11 +217,10 @@ static bool is_empty_page(struct work *work, uint64_t next)
     return next == 0 || (next > work->after && work->empty++ < EMPTY_PAGES_MAX);
 }
 
-static bool on_listed(void *owner, const void *given)
+static bool on_listed(void *owner, const struct answer *answer)
 {
     struct work *work = owner;
-    const struct jobs_answer *answer = given;
-    const struct bs_reply *reply = &answer->reply;
+    const struct bs_reply *reply = &answer->jobs;
     if (reply->answer == BS_ANSWER_LISTED && work->expected == 0 && reply->count <= PAGE &&
         (reply->count > 0 || is_empty_page(work, reply->next))) {
         work->expected = (size_t)reply->count;
@@ -314,26 +312,25 @@ static enum status do_list(struct work *work)
 }
 
 /* Takes what the server says about a job of the page, in their order, and prints the job. */
-static bool on_exported(void *owner, const void *given)
+static bool on_exported(void *owner, const struct answer *answer)
 {
     struct work *work = owner;
-    const struct jobs_answer *answer = given;
     while (work->page[work->expected].unreadable)
         work->expected++;
     const struct listed *job = &work->page[work->expected++];
-    if (answer->reply.answer == BS_ANSWER_NOT_FOUND) /* done meanwhile */
+    if (answer->jobs.answer == BS_ANSWER_NOT_FOUND) /* done meanwhile */
         return answered(work);
-    if (answer->reply.answer != BS_ANSWER_OK)
+    if (answer->jobs.answer != BS_ANSWER_OK)
         return refused(work, "jobs export", answer);
     uint64_t delay =
-        job->state == BS_STATE_DELAYED ? ask_jobs_number(answer->body, "time-left") : 0;
+        job->state == BS_STATE_DELAYED ? dictionary_number(answer->body, "time-left") : 0;
     json_t *object = json_new();
     json_put_word(object, "tube", work->tube);
     json_put(object, "id", json_integer((json_int_t)job->id));
     json_put_word(object, "state", bs_state_word(job->state));
-    json_put(object, "pri", json_integer((json_int_t)ask_jobs_number(answer->body, "pri")));
+    json_put(object, "pri", json_integer((json_int_t)dictionary_number(answer->body, "pri")));
     json_put(object, "delay", json_integer((json_int_t)delay));
-    json_put(object, "ttr", json_integer((json_int_t)ask_jobs_number(answer->body, "ttr")));
+    json_put(object, "ttr", json_integer((json_int_t)dictionary_number(answer->body, "ttr")));
     json_put(object, "try", json_integer((json_int_t)job->try));
     job_line_set_body(object, text_bytes(&job->body));
     json_line(object, stdout);
@@ -378,7 +375,7 @@ static enum status do_export(struct work *work)
 
 /* ---- import ------------------------------------------------------------------------------ */
 
-static bool import_refused(const struct import *import, const struct jobs_answer *answer)
+static bool import_refused(const struct import *import, const struct answer *answer)
 {
     struct work *work = import->work;
     struct text what = {0};
@@ -389,32 +386,29 @@ static bool import_refused(const struct import *import, const struct jobs_answer
     return true;
 }
 
-static bool on_reserved(void *owner, const void *given)
+static bool on_reserved(void *owner, const struct answer *answer)
 {
     struct import *import = owner;
-    const struct jobs_answer *answer = given;
-    if (answer->reply.answer == BS_ANSWER_RESERVED)
+    if (answer->jobs.answer == BS_ANSWER_RESERVED)
         return answered(import->work);
     return import_refused(import, answer);
 }
 
-static bool on_buried(void *owner, const void *given)
+static bool on_buried(void *owner, const struct answer *answer)
 {
     struct import *import = owner;
     struct work *work = import->work;
-    const struct jobs_answer *answer = given;
-    if (answer->reply.answer != BS_ANSWER_BURIED)
+    if (answer->jobs.answer != BS_ANSWER_BURIED)
         return import_refused(import, answer);
     return answered(work);
 }
 
-static bool on_imported(void *owner, const void *given)
+static bool on_imported(void *owner, const struct answer *answer)
 {
     struct import *import = owner;
     struct work *work = import->work;
-    const struct jobs_answer *answer = given;
-    uint64_t id = answer->reply.id;
-    if (answer->reply.answer != BS_ANSWER_INSERTED)
+    uint64_t id = answer->jobs.id;
+    if (answer->jobs.answer != BS_ANSWER_INSERTED)
         return import_refused(import, answer);
     work->done++;
     progress_show(&work->progress, "%zu jobs imported", work->done);
@@ -427,11 +421,10 @@ static bool on_imported(void *owner, const void *given)
     return answered(work);
 }
 
-static bool on_use(void *owner, const void *given)
+static bool on_use(void *owner, const struct answer *answer)
 {
     struct work *work = owner;
-    const struct jobs_answer *answer = given;
-    if (answer->reply.answer != BS_ANSWER_USING)
+    if (answer->jobs.answer != BS_ANSWER_USING)
         return refused(work, "jobs: use", answer);
     return answered(work);
 }
@@ -462,7 +455,7 @@ static enum status import_line(struct work *work, struct bytes line, size_t *byt
     struct text reason = {0};
     enum status status = STATUS_OK;
     bool good = job_line_parse(line, &job, &reason);
-    if (good && job.body.len > ASK_JOBS_BODY_MAX) {
+    if (good && job.body.len > CLIENT_BODY_MAX) {
         text_addf(&reason, "the body has more than 64 MiB, and no server takes that");
         good = false;
     }
@@ -546,7 +539,7 @@ static void print_body(struct bytes body)
 
 static enum status do_peek(struct work *work)
 {
-    struct jobs_answer answer;
+    struct answer answer;
     uint64_t id;
     struct text body = {0};
     if (!number_parse(bytes_of(work->words[1]), UINT64_MAX, &id)) {
@@ -555,8 +548,8 @@ static enum status do_peek(struct work *work)
     }
     struct bs_request peek = {.verb = BS_VERB_PEEK, .id = id};
     enum status status = ask_jobs_wait(&work->client, &peek, &answer);
-    if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_FOUND)
-        status = ask_jobs_refused(&work->client, "jobs peek", &answer);
+    if (status == STATUS_OK && answer.jobs.answer != BS_ANSWER_FOUND)
+        status = answer_refused(&work->client, "jobs peek", &answer);
     if (status != STATUS_OK)
         return status;
     if (!work->invocation->options.json) {
@@ -566,8 +559,8 @@ static enum status do_peek(struct work *work)
     text_add(&body, answer.body.data, answer.body.len);
     struct bs_request stats = {.verb = BS_VERB_STATS_JOB, .id = id};
     status = ask_jobs_wait(&work->client, &stats, &answer);
-    if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_OK)
-        status = ask_jobs_refused(&work->client, "jobs peek", &answer);
+    if (status == STATUS_OK && answer.jobs.answer != BS_ANSWER_OK)
+        status = answer_refused(&work->client, "jobs peek", &answer);
     if (status == STATUS_OK) {
         json_t *object = job_line_dictionary(answer.body);
         job_line_set_body(object, text_bytes(&body));
@@ -579,7 +572,7 @@ static enum status do_peek(struct work *work)
 
 static enum status do_kick(struct work *work)
 {
-    struct jobs_answer answer;
+    struct answer answer;
     struct bs_request use = {.verb = BS_VERB_USE, .tube = work->tube};
     struct bs_request kick = {.verb = BS_VERB_KICK};
     if (!parse_number(bytes_of(work->words[2]), 1, UINT32_MAX, &kick.count)) {
@@ -587,28 +580,28 @@ static enum status do_kick(struct work *work)
         return STATUS_USAGE;
     }
     enum status status = ask_jobs_wait(&work->client, &use, &answer);
-    if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_USING)
-        return ask_jobs_refused(&work->client, "jobs kick", &answer);
+    if (status == STATUS_OK && answer.jobs.answer != BS_ANSWER_USING)
+        return answer_refused(&work->client, "jobs kick", &answer);
     if (status == STATUS_OK)
         status = ask_jobs_wait(&work->client, &kick, &answer);
-    if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_KICKED)
-        return ask_jobs_refused(&work->client, "jobs kick", &answer);
+    if (status == STATUS_OK && answer.jobs.answer != BS_ANSWER_KICKED)
+        return answer_refused(&work->client, "jobs kick", &answer);
     if (status == STATUS_OK)
-        print_number(work, "kicked", answer.reply.count);
+        print_number(work, "kicked", answer.jobs.count);
     return status;
 }
 
 static enum status do_clear(struct work *work)
 {
-    struct jobs_answer answer;
+    struct answer answer;
     struct bs_request request = {.verb = BS_VERB_CLEAR, .tube = work->tube, .state = work->state};
     if (work->is_plain)
         return needs_counterd(work, "clear");
     enum status status = ask_jobs_wait(&work->client, &request, &answer);
-    if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_CLEARED)
-        return ask_jobs_refused(&work->client, "jobs clear", &answer);
+    if (status == STATUS_OK && answer.jobs.answer != BS_ANSWER_CLEARED)
+        return answer_refused(&work->client, "jobs clear", &answer);
     if (status == STATUS_OK)
-        print_number(work, "cleared", answer.reply.count);
+        print_number(work, "cleared", answer.jobs.count);
     return status;
 }
 
@@ -808,22 +801,7 @@ static bool read_words(struct work *work, const struct verb *verb)
     if (!verb->has_tube)
         return true;
     work->tube = bytes_of(work->words[1]);
-    return ask_jobs_check_tube("jobs", work->words[1]) &&
-           (verb->run == do_kick || read_state(work));
-}
-
-/* Connects, and finds out what the server can. */
-static enum status meet_server(struct work *work)
-{
-    struct jobs_answer answer;
-    enum status status = client_open(&work->client, &protocol_jobs, &work->invocation->loop,
-                                     &work->invocation->options);
-    if (status != STATUS_OK)
-        return status;
-    ask_jobs_kind(&work->client, client_keep, client_expect(&work->client, &answer, sizeof answer));
-    status = client_wait(&work->client);
-    work->is_plain = status == STATUS_OK && ask_jobs_is_plain(&answer);
-    return status;
+    return check_tube("jobs", work->words[1]) && (verb->run == do_kick || read_state(work));
 }
 
 int do_jobs(struct invocation *invocation)
@@ -845,7 +823,11 @@ int do_jobs(struct invocation *invocation)
             .heads = {"READY", "DELAYED", "RESERVED", "BURIED", "ABANDONED", "OLDEST", "TUBE"},
             .align = "rrrrrrl"};
     if (verb && read_words(work, verb)) {
-        status = verb->asks_admin ? STATUS_OK : meet_server(work);
+        status =
+            verb->asks_admin
+                ? STATUS_OK
+                : open_jobs(&work->client, verb->run == do_tubes ? &protocol_tubes : &protocol_jobs,
+                            invocation, &work->is_plain);
         if (status == STATUS_OK)
             status = verb->run(work);
     }

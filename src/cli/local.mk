@@ -1,12 +1,8 @@
 if CLIENT
 noinst_LIBRARIES += libcli.a
 libcli_a_SOURCES = \
-	src/cli/address.h src/cli/address.c \
 	src/cli/admin.c \
-	src/cli/ask_binary.h src/cli/ask_binary.c \
-	src/cli/ask_jobs.h src/cli/ask_jobs.c \
-	src/cli/ask_pool.h src/cli/ask_pool.c \
-	src/cli/ask_text.h src/cli/ask_text.c \
+	src/cli/answer.h src/cli/answer.c \
 	src/cli/batch.c \
 	src/cli/checker.h src/cli/checker.c \
 	src/cli/child.h src/cli/child.c \
@@ -23,7 +19,6 @@ libcli_a_SOURCES = \
 	src/cli/http.h src/cli/http.c \
 	src/cli/jobs.c \
 	src/cli/job_lines.h src/cli/job_lines.c \
-	src/cli/link.h src/cli/link.c \
 	src/cli/lookup.h src/cli/lookup.c \
 	src/cli/loop.h src/cli/loop.c \
 	src/cli/member.c \
@@ -38,13 +33,13 @@ libcli_a_SOURCES = \
 	src/cli/run.c \
 	src/cli/run_pool.c \
 	src/cli/runner.h src/cli/runner.c \
+	src/cli/server.h src/cli/server.c \
 	src/cli/signals.h src/cli/signals.c \
 	src/cli/stats.c \
 	src/cli/status.h \
 	src/cli/supply.h src/cli/supply.c \
 	src/cli/taken.h src/cli/taken.c \
 	src/cli/text.h src/cli/text.c \
-	src/cli/tls.h src/cli/tls.c \
 	src/cli/top.c \
 	src/cli/view.h src/cli/view.c \
 	src/cli/work.c

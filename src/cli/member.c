@@ -4,7 +4,7 @@
  * supply.c decides what to do next. Callbacks of the connection, of commands and of signals only
  * report to it; before each wait of the loop we carry out what it returns.
  */
-#include "cli/ask_pool.h"
+#include "cli/answer.h"
 #include "cli/checker.h"
 #include "cli/command.h"
 #include "cli/print.h"
@@ -120,14 +120,14 @@ static void end(struct supplier *s, int status)
 }
 
 /* Prints why the server refuses us or a member. Before it has taken us once, exits. */
-static void refused(struct supplier *s, const char *what, const struct pool_line *line)
+static void refused(struct supplier *s, const char *what, const struct answer *answer)
 {
-    enum status status = ask_pool_status(line->answer.reply);
+    enum status status = answer_status(answer);
     if (!s->has_complained)
-        status = ask_pool_refused(&s->client, what, line);
+        (void)answer_refused(&s->client, what, answer);
     s->has_complained = true;
     if (!s->is_proven)
-        end(s, (int)(status == STATUS_OK ? STATUS_PROTOCOL : status));
+        end(s, (int)status);
 }
 
 static void proven(struct supplier *s)
@@ -136,20 +136,19 @@ static void proven(struct supplier *s)
     s->has_complained = false;
 }
 
-static bool on_supplied(void *owner, const void *answer)
+static bool on_supplied(void *owner, const struct answer *answer)
 {
     struct supplier *s = owner;
-    const struct pool_line *line = answer;
-    bool is_taken = line->answer.reply == POOL_REPLY_OK;
+    bool is_taken = answer->pool.reply == POOL_REPLY_OK;
     if (is_taken)
         proven(s);
     else
-        refused(s, s->pool, line);
+        refused(s, s->pool, answer);
     supply_answered(&s->supply, is_taken, clock_mono_ns());
     return true;
 }
 
-static bool ignore_answer(void *owner, const void *answer)
+static bool ignore_answer(void *owner, const struct answer *answer)
 {
     (void)owner;
     (void)answer;
@@ -175,20 +174,19 @@ static bool may_join_later(const struct supplier *s, enum pool_reply reply)
            reply == POOL_REPLY_OUT_OF_MEMORY || reply == POOL_REPLY_SHUTTING_DOWN;
 }
 
-static bool on_joined(void *owner, const void *answer)
+static bool on_joined(void *owner, const struct answer *answer)
 {
     struct place *place = owner;
     struct supplier *s = place->supplier;
-    const struct pool_line *line = answer;
-    bool is_joined = line->answer.reply == POOL_REPLY_JOINED;
+    bool is_joined = answer->pool.reply == POOL_REPLY_JOINED;
     if (--place->joins > 0) /* for a command that has ended meanwhile */
         return true;
     if (is_joined) {
         proven(s);
         supply_joined(&s->supply, place->slot, clock_mono_ns());
     } else {
-        refused(s, text_str(&place->name), line);
-        supply_refused(&s->supply, place->slot, !may_join_later(s, line->answer.reply),
+        refused(s, text_str(&place->name), answer);
+        supply_refused(&s->supply, place->slot, !may_join_later(s, answer->pool.reply),
                        clock_mono_ns());
     }
     return true;
@@ -388,24 +386,22 @@ static void stop(struct supplier *s, const struct pool_stop_reply *said)
     finish(s, false);
 }
 
-static bool on_notice(void *owner, struct bytes line)
+static bool on_notice(void *owner, const struct answer *said)
 {
     struct supplier *s = owner;
-    struct pool_answer said;
-    if (!ask_pool_is_notice(line))
+    if (said->pool.reply == POOL_REPLY_WANT)
+        supply_want(&s->supply, said->pool.want.want);
+    else if (said->pool.reply == POOL_REPLY_STOP)
+        stop(s, &said->pool.stop);
+    else
         return false;
-    pool_parse_reply(line, &said);
-    if (said.reply == POOL_REPLY_WANT)
-        supply_want(&s->supply, said.want.want);
-    else if (said.reply == POOL_REPLY_STOP)
-        stop(s, &said.stop);
     return true;
 }
 
 static void connect_to_server(struct supplier *s)
 {
     client_close(&s->client);
-    enum status status = client_begin(&s->client, &protocol_pool, s->loop, s->options);
+    enum status status = client_begin(&s->client, &protocol_text, s->loop, s->options);
     if (status != STATUS_OK)
         end(s, (int)status);
     s->client.on_up = on_up;
@@ -506,7 +502,7 @@ static int supply(struct supplier *s)
     if (s->supply.is_hurried)
         client_close(&s->client);
     else
-        (void)ask_pool_quit(&s->client);
+        (void)client_quit(&s->client);
     return status;
 }
 

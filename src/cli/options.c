@@ -29,8 +29,6 @@ static const struct option_row rows[OPTION_COUNT] = {
                     "the key of our certificate, if that file lacks it"},
     [OPTION_TLS_NAME] = {"tls-name", 0, "NAME", OPTION_IS_TEXT, FIELD(tls_name), 0, 0, NULL, NULL,
                          "the name in the server's certificate, if not its host"},
-    [OPTION_INSECURE] = {"insecure", 0, NULL, OPTION_IS_FLAG, FIELD(insecure), 0, 0, NULL, NULL,
-                         "accept any certificate: an attacker in between can read and change all"},
     [OPTION_CONNECT_TIMEOUT] = {"connect-timeout", 0, "S", OPTION_IS_SECONDS,
                                 FIELD(connect_timeout_ns), 0, 0, NULL, "5",
                                 "seconds that finding and connecting may take"},

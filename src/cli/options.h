@@ -41,7 +41,6 @@ struct options {
     const char *server;
     bool tls;
     const char *ca, *cert, *key, *tls_name;
-    bool insecure;
     int64_t connect_timeout_ns, io_timeout_ns;
     /* admin interface */
     const char *admin, *token_file;
@@ -94,7 +93,6 @@ enum option_index {
     OPTION_CERT,
     OPTION_KEY,
     OPTION_TLS_NAME,
-    OPTION_INSECURE,
     OPTION_CONNECT_TIMEOUT,
     OPTION_IO_TIMEOUT,
     OPTION_ADMIN,

@@ -5,7 +5,7 @@
  * are collected for their columns; JSON is printed as it arrives, and so are events.
  */
 #include "base/clock.h"
-#include "cli/ask_pool.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/print.h"
 
@@ -273,37 +273,36 @@ static void print_rows(const struct work *work)
 /* ---- answers ----------------------------------------------------------------------------- */
 
 /* Prints that the server has refused, and returns the exit status. */
-static enum status refused(const struct work *work, const struct pool_line *line)
+static enum status refused(const struct work *work, const struct answer *answer)
 {
     struct text what = {0};
     text_addf(&what, "pool");
     for (size_t i = 0; i < work->invocation->count && i < 4; i++)
         text_addf(&what, " %.*s", 100, work->invocation->arguments[i]);
-    enum status status = ask_pool_refused(&work->client, text_str(&what), line);
+    enum status status = answer_refused(&work->client, text_str(&what), answer);
     text_free(&what);
-    return status == STATUS_OK ? STATUS_PROTOCOL : status;
+    return status;
 }
 
 /* Takes a line of the answer. */
-static bool take_line(void *owner, const void *answer)
+static bool take_line(void *owner, const struct answer *answer)
 {
     struct work *work = owner;
-    const struct pool_line *line = answer;
     bool has_rows =
         work->request.verb == POOL_VERB_POOL_LIST || work->request.verb == POOL_VERB_POOL_SHOW;
     enum status status = STATUS_OK;
-    if (has_rows && line->answer.reply == POOL_REPLY_POOL)
-        take_pool(work, &line->answer.pool);
-    else if (has_rows && line->answer.reply == POOL_REPLY_MEMBER)
-        take_member(work, &line->answer.member);
-    else if (has_rows && line->answer.reply == POOL_REPLY_WAITER)
-        take_waiter(work, &line->answer.waiter);
-    else if (line->answer.reply != (has_rows ? POOL_REPLY_END : POOL_REPLY_OK))
-        status = refused(work, line);
-    bool is_last = status != STATUS_OK || !has_rows || line->answer.reply == POOL_REPLY_END;
+    if (has_rows && answer->pool.reply == POOL_REPLY_POOL)
+        take_pool(work, &answer->pool.pool);
+    else if (has_rows && answer->pool.reply == POOL_REPLY_MEMBER)
+        take_member(work, &answer->pool.member);
+    else if (has_rows && answer->pool.reply == POOL_REPLY_WAITER)
+        take_waiter(work, &answer->pool.waiter);
+    else if (answer->pool.reply != (has_rows ? POOL_REPLY_END : POOL_REPLY_OK))
+        status = refused(work, answer);
+    bool is_last = status != STATUS_OK || !has_rows || answer->pool.reply == POOL_REPLY_END;
     /* After the OK of WATCH come its events. */
     if (is_last && (status != STATUS_OK || work->request.verb != POOL_VERB_WATCH))
-        loop_end(work->client.link.loop, (int)status);
+        loop_end(work->client.loop, (int)status);
     return is_last;
 }
 
@@ -376,25 +375,24 @@ static void print_lost(const struct work *work, uint64_t lost)
     }
 }
 
-static bool take_event(void *owner, struct bytes line)
+static bool take_event(void *owner, const struct answer *answer)
 {
     struct work *work = owner;
-    struct pool_answer answer;
-    pool_parse_reply(line, &answer);
-    if (answer.reply == POOL_REPLY_LOST)
-        print_lost(work, answer.lost);
-    else if (answer.reply != POOL_REPLY_EVENT)
+    const struct pool_answer *said = &answer->pool;
+    if (said->reply == POOL_REPLY_LOST)
+        print_lost(work, said->lost);
+    else if (said->reply != POOL_REPLY_EVENT)
         return false;
     else if (work->invocation->options.json)
-        print_event_json(&answer.event);
+        print_event_json(&said->event);
     else
-        print_event(&answer.event);
+        print_event(&said->event);
     int status = print_end(STATUS_OK);
-    bool is_end = answer.reply == POOL_REPLY_EVENT && is_of_pool(&answer.event) &&
-                  bytes_equal(answer.event.pool, work->request.pool) &&
-                  bytes_equal(answer.event.why, bytes_of("drop"));
+    bool is_end = said->reply == POOL_REPLY_EVENT && is_of_pool(&said->event) &&
+                  bytes_equal(said->event.pool, work->request.pool) &&
+                  bytes_equal(said->event.why, bytes_of("drop"));
     if (is_end || status != STATUS_OK)
-        loop_end(work->client.link.loop, status);
+        loop_end(work->client.loop, status);
     return true;
 }
 
@@ -481,7 +479,7 @@ static int work_on(struct work *work)
 {
     struct invocation *invocation = work->invocation;
     int status =
-        (int)client_open(&work->client, &protocol_pool, &invocation->loop, &invocation->options);
+        (int)client_open(&work->client, &protocol_text, &invocation->loop, &invocation->options);
     if (status != STATUS_OK)
         return status;
     enum pool_verb verb = work->request.verb;

@@ -5,7 +5,7 @@
  * we wait for all their answers. The first refusal ends the work, because what the lines behind it
  * are worth without it is not ours to say.
  */
-#include "cli/ask_jobs.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/progress.h"
@@ -38,7 +38,7 @@ struct put {
 /* ---- answers ----------------------------------------------------------------------------- */
 
 /* Says where the job came from that the server refuses. */
-static enum status refused(struct put *put, const struct jobs_answer *answer)
+static enum status refused(struct put *put, const struct answer *answer)
 {
     struct text what = {0};
     progress_end(&put->progress);
@@ -48,9 +48,9 @@ static enum status refused(struct put *put, const struct jobs_answer *answer)
                   put->answered + 1, put->answered);
     else
         text_addf(&what, "%s", put->from);
-    enum status status = ask_jobs_refused(&put->client, text_str(&what), answer);
+    enum status status = answer_refused(&put->client, text_str(&what), answer);
     text_free(&what);
-    return status == STATUS_OK ? STATUS_PROTOCOL : status;
+    return status;
 }
 
 static void print_id(const struct put *put, const struct bs_reply *reply)
@@ -70,19 +70,18 @@ static void print_id(const struct put *put, const struct bs_reply *reply)
                  reply->id);
 }
 
-static bool on_put(void *owner, const void *answered)
+static bool on_put(void *owner, const struct answer *answer)
 {
     struct put *put = owner;
-    const struct jobs_answer *answer = answered;
-    struct loop *loop = put->client.link.loop;
+    struct loop *loop = put->client.loop;
     if (put->is_refused) /* what is stored behind a refusal can't be told apart by its id */
         return true;
-    if (answer->reply.answer != BS_ANSWER_INSERTED && answer->reply.answer != BS_ANSWER_DUPLICATE) {
+    if (answer->jobs.answer != BS_ANSWER_INSERTED && answer->jobs.answer != BS_ANSWER_DUPLICATE) {
         put->is_refused = true;
         loop_end(loop, (int)refused(put, answer));
         return true;
     }
-    print_id(put, &answer->reply);
+    print_id(put, &answer->jobs);
     put->answered++;
     progress_show(&put->progress, "%zu jobs stored", put->answered);
     if (put->answered == put->sent) {
@@ -97,7 +96,7 @@ static bool on_put(void *owner, const void *answered)
 /* Sends a job. STATUS_OK: its answer may come later. */
 static enum status send_job(struct put *put, struct bytes body)
 {
-    if (body.len > ASK_JOBS_BODY_MAX) {
+    if (body.len > CLIENT_BODY_MAX) {
         progress_end(&put->progress);
         complain("put: %s: job %zu has more than 64 MiB, and no server takes that", put->from,
                  put->sent + 1);
@@ -127,7 +126,7 @@ static enum status send_lines(struct put *put, bool is_end)
         const char *line = put->input.data + put->taken;
         size_t left = put->input.len - put->taken;
         const char *end = memchr(line, '\n', left);
-        if (!end && !is_end && left <= ASK_JOBS_BODY_MAX)
+        if (!end && !is_end && left <= CLIENT_BODY_MAX)
             break;
         size_t len = end ? (size_t)(end - line) : left;
         put->taken += len + (end ? 1 : 0);
@@ -154,7 +153,7 @@ static void on_input(void *loop, short revents)
 /* Waits until there is something to read; meanwhile answers come. */
 static enum status await_input(struct put *put)
 {
-    struct loop *loop = put->client.link.loop;
+    struct loop *loop = put->client.loop;
     struct watch input = {.on_ready = on_input, .owner = loop};
     fflush(stdout);
     watch_set(loop, &input, put->fd, POLLIN);
@@ -193,7 +192,7 @@ static enum status put_input(struct put *put)
             status = read_input(put, &is_end);
         if (status == STATUS_OK && is_lines)
             status = send_lines(put, is_end);
-        else if (status == STATUS_OK && (is_end || put->input.len > ASK_JOBS_BODY_MAX))
+        else if (status == STATUS_OK && (is_end || put->input.len > CLIENT_BODY_MAX))
             status = send_job(put, text_bytes(&put->input));
     }
     return status == STATUS_OK ? await_answers(put) : status;
@@ -207,17 +206,13 @@ static enum status meet_server(struct put *put)
 {
     const struct options *options = &put->invocation->options;
     struct client *client = &put->client;
-    struct jobs_answer answer;
-    enum status status =
-        client_open(client, &protocol_jobs, &put->invocation->loop, &put->invocation->options);
-    if (status != STATUS_OK)
-        return status;
-    ask_jobs_kind(client, client_keep, client_expect(client, &answer, sizeof answer));
-    status = client_wait(client);
-    if (status != STATUS_OK || !ask_jobs_is_plain(&answer))
+    struct answer answer;
+    bool is_plain;
+    enum status status = open_jobs(client, &protocol_jobs, put->invocation, &is_plain);
+    if (!is_plain)
         return status;
     if (options->unique || options->tries) {
-        complain("put: %s is no counterd: it has no --%s", client->link.where,
+        complain("put: %s is no counterd: it has no --%s", client->where,
                  options->unique ? "unique" : "tries");
         return STATUS_NO;
     }
@@ -225,8 +220,8 @@ static enum status meet_server(struct put *put)
     put->request.verb = BS_VERB_PUT;
     put->request.tube = (struct bytes){0};
     status = ask_jobs_wait(client, &use, &answer);
-    if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_USING)
-        status = ask_jobs_refused(client, "put: use", &answer);
+    if (status == STATUS_OK && answer.jobs.answer != BS_ANSWER_USING)
+        status = answer_refused(client, "put: use", &answer);
     return status;
 }
 
@@ -235,7 +230,7 @@ static bool make_request(struct put *put)
 {
     const struct options *options = &put->invocation->options;
     uint8_t line[BS_NEW_LINE_MAX];
-    if (!ask_jobs_check_tube("put", put->invocation->arguments[0]))
+    if (!check_tube("put", put->invocation->arguments[0]))
         return false;
     put->request = (struct bs_request){
         .verb = BS_VERB_PUT_INTO,

@@ -5,7 +5,7 @@
  * RELEASE tells waiting ACQ4ANY clients that the work is done, so we send it only if the command
  * exited with 0. Otherwise we just close the connection, and the next of them does the work.
  */
-#include "cli/ask_text.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/held.h"
 #include "cli/print.h"
@@ -45,7 +45,7 @@ static bool make_key(const struct invocation *invocation, struct text *key)
 }
 
 /* Prints why there is no lock, and returns the exit status. */
-static enum status not_locked(const struct invocation *invocation, const struct text_line *answer)
+static enum status not_locked(const struct invocation *invocation, const struct answer *answer)
 {
     const struct options *options = &invocation->options;
     const char *key = invocation->arguments[0];
@@ -55,7 +55,7 @@ static enum status not_locked(const struct invocation *invocation, const struct 
         text_add_shown(&shown, key);
     else
         text_add_name(&shown, bytes_of(key));
-    switch (answer->reply) {
+    switch (answer->text) {
     case PC_REPLY_DONE:
         text_addf(&said, "another client has just done the work: %s is not executed",
                   invocation->execute[0]);
@@ -95,7 +95,7 @@ static enum status not_locked(const struct invocation *invocation, const struct 
 
 /* Requests the lock and waits for it. STATUS_OK: the answer has arrived. */
 static enum status wait_for_lock(struct client *client, const struct options *options,
-                                 const struct text *key, struct text_line *answer_r)
+                                 const struct text *key, struct answer *answer_r)
 {
     bool forever = options->timeout_ns == SECONDS_NONE;
     struct pc_request request = {
@@ -105,9 +105,9 @@ static enum status wait_for_lock(struct client *client, const struct options *op
         .maxqueue = options->queue,
         .timeout_ns = forever ? PC_TIMEOUT_MAX_NS : options->timeout_ns,
     };
-    return ask_text_wait(client, &request,
-                         forever ? SECONDS_NONE : options->timeout_ns + options->io_timeout_ns,
-                         answer_r);
+    ask_text(client, &request,
+             forever ? SECONDS_NONE : options->timeout_ns + options->io_timeout_ns, NULL, NULL);
+    return client_hear(client, answer_r);
 }
 
 /* Gives the lock back as finished work. A lost connection gets a message, no more; a signal ends
@@ -115,11 +115,11 @@ static enum status wait_for_lock(struct client *client, const struct options *op
 static int release(struct client *client, const struct text *key)
 {
     struct pc_request request = {.verb = PC_RELEASE, .key = text_bytes(key)};
-    struct text_line answer;
-    enum status status =
-        ask_text_wait(client, &request, client->link.options->io_timeout_ns, &answer);
-    if (status == STATUS_OK && answer.reply != PC_REPLY_RELEASED)
-        complain("%s: the lock was lost before its release: %.*s", client->link.where,
+    struct answer answer;
+    ask_text(client, &request, client->options->io_timeout_ns, NULL, NULL);
+    enum status status = client_hear(client, &answer);
+    if (status == STATUS_OK && answer.text != PC_REPLY_RELEASED)
+        complain("%s: the lock was lost before its release: %.*s", client->where,
                  (int)answer.line.len, (const char *)answer.line.data);
     return status > STATUS_SIGNAL ? (int)status : STATUS_OK;
 }
@@ -128,7 +128,7 @@ static int release(struct client *client, const struct text *key)
 static int run_locked(struct invocation *invocation, struct client *client, const struct text *key)
 {
     int how, status = held_run(invocation->execute, NULL, client, &invocation->options, &how);
-    if (status == STATUS_OK && client->link.state == LINK_UP)
+    if (status == STATUS_OK && client->state == CLIENT_UP)
         status = release(client, key);
     client_finish(client);
     return status;
@@ -138,14 +138,14 @@ static int run(struct invocation *invocation, const struct text *key)
 {
     const struct options *options = &invocation->options;
     struct client client;
-    struct text_line answer;
+    struct answer answer;
     enum status status = client_open(&client, &protocol_text, &invocation->loop, options);
     if (status == STATUS_OK)
         status = wait_for_lock(&client, options, key, &answer);
     int exit_status = (int)status;
     if (status == STATUS_OK)
-        exit_status = answer.reply == PC_REPLY_LOCKED ? run_locked(invocation, &client, key)
-                                                      : (int)not_locked(invocation, &answer);
+        exit_status = answer.text == PC_REPLY_LOCKED ? run_locked(invocation, &client, key)
+                                                     : (int)not_locked(invocation, &answer);
     client_close(&client);
     return exit_status;
 }

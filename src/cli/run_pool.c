@@ -5,7 +5,7 @@
  * status of --fail-on, else ok. If a signal ends our wait, we say QUIT, because a member that has
  * just been sent to us would else count as one of a crashed client.
  */
-#include "cli/ask_pool.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/held.h"
 #include "cli/print.h"
@@ -115,7 +115,7 @@ static bool make_request(struct run *run)
     const struct invocation *invocation = run->invocation;
     const struct options *options = &invocation->options;
     bool forever = options->timeout_ns == SECONDS_NONE;
-    ask_pool_by(&run->by, invocation->execute[0]);
+    taken_by(&run->by, invocation->execute[0]);
     run->take = (struct pool_request){
         .verb = POOL_VERB_TAKE,
         .count = 1,
@@ -138,37 +138,36 @@ static bool make_request(struct run *run)
 /* ---- TAKE -------------------------------------------------------------------------------- */
 
 /* Prints why there is no member, and returns the exit status. */
-static enum status not_taken(const struct run *run, const struct pool_line *line)
+static enum status not_taken(const struct run *run, const struct answer *answer)
 {
     const struct options *options = &run->invocation->options;
-    enum status status = ask_pool_status(line->answer.reply);
+    enum status status = answer_status(answer);
     bool is_usual = status == STATUS_TEMPORARY || status == STATUS_UNAVAILABLE;
     if (is_usual && options->quiet)
         return status;
     struct text what = {0};
     text_addf(&what, "pool ");
     text_add_name(&what, bytes_of(options->pool));
-    if (line->answer.reply == POOL_REPLY_TIMEOUT && options->timeout_ns != 0)
+    if (answer->pool.reply == POOL_REPLY_TIMEOUT && options->timeout_ns != 0)
         complain("%s: timed out, no member that fits became free", text_str(&what));
     else
-        (void)ask_pool_refused(&run->client, text_str(&what), line);
+        (void)answer_refused(&run->client, text_str(&what), answer);
     text_free(&what);
-    return status == STATUS_OK ? STATUS_PROTOCOL : status;
+    return status;
 }
 
 /* Takes a line of the answer to TAKE: one for each member, or a refusal. */
-static bool take_line(void *owner, const void *answer)
+static bool take_line(void *owner, const struct answer *answer)
 {
     struct run *run = owner;
-    const struct pool_line *line = answer;
     enum status status = STATUS_OK;
-    if (line->answer.reply == POOL_REPLY_TAKEN)
-        taken_add(&run->taken, line->line);
+    if (answer->pool.reply == POOL_REPLY_TAKEN)
+        taken_add(&run->taken, answer->line);
     else
-        status = not_taken(run, line);
+        status = not_taken(run, answer);
     bool is_last = status != STATUS_OK || run->taken.count == run->take.count;
     if (is_last)
-        loop_end(run->client.link.loop, (int)status);
+        loop_end(run->client.loop, (int)status);
     return is_last;
 }
 
@@ -179,36 +178,35 @@ static int take(struct run *run)
     bool forever = options->timeout_ns == SECONDS_NONE;
     ask_pool(&run->client, &run->take,
              forever ? SECONDS_NONE : options->timeout_ns + options->io_timeout_ns, take_line, run);
-    int status = loop_run(run->client.link.loop);
+    int status = loop_run(run->client.loop);
     if (status > STATUS_SIGNAL)
-        ask_pool_quit(&run->client);
+        client_quit(&run->client);
     return status;
 }
 
 /* ---- RETURN ------------------------------------------------------------------------------ */
 
 /* Takes the answer to one RETURN, in the order of the members. */
-static bool take_return(void *owner, const void *answer)
+static bool take_return(void *owner, const struct answer *answer)
 {
     struct run *run = owner;
-    const struct pool_line *line = answer;
     const struct pool_taken_reply *member = &run->taken.at[run->answered++].member;
-    if (line->answer.reply != POOL_REPLY_RETURNED) {
+    if (answer->pool.reply != POOL_REPLY_RETURNED) {
         struct text what = {0};
         text_add_name(&what, member->pool);
         text_addf(&what, "/");
         text_add_name(&what, member->member);
-        if (line->answer.reply == POOL_REPLY_GONE)
+        if (answer->pool.reply == POOL_REPLY_GONE)
             complain("%s was taken away while %s ran: by an operator, by hold_max of the pool, or "
                      "because it ended; others may have used it meanwhile",
                      text_str(&what), run->invocation->execute[0]);
         else
-            (void)ask_pool_refused(&run->client, text_str(&what), line);
+            (void)answer_refused(&run->client, text_str(&what), answer);
         run->is_gone = true;
         text_free(&what);
     }
     if (run->answered == run->taken.count)
-        loop_end(run->client.link.loop, STATUS_OK);
+        loop_end(run->client.loop, STATUS_OK);
     return true;
 }
 
@@ -220,7 +218,7 @@ static enum status give_back(struct run *run, bool failed)
                                        .has_fence = true,
                                        .fence = run->taken.at[i].member.fence,
                                        .failed = failed};
-        ask_pool(&run->client, &request, run->client.link.options->io_timeout_ns, take_return, run);
+        ask_pool(&run->client, &request, run->client.options->io_timeout_ns, take_return, run);
     }
     return client_wait(&run->client);
 }
@@ -236,7 +234,7 @@ static int run_holding(struct run *run)
     int status = held_run(run->invocation->execute, environment.list, &run->client, options, &how);
     environment_free(&environment);
     enum status returned = STATUS_LOST;
-    if (run->client.link.state == LINK_UP)
+    if (run->client.state == CLIENT_UP)
         returned = give_back(run, WIFSIGNALED(how) || run->fails_on[WEXITSTATUS(how)]);
     client_finish(&run->client);
     if (returned > STATUS_SIGNAL)
@@ -251,7 +249,7 @@ int run_with_pool(struct invocation *invocation)
     if (make_request(&run)) {
         status = signals_begin(&invocation->loop);
         if (status == STATUS_OK)
-            status = (int)client_open(&run.client, &protocol_pool, &invocation->loop,
+            status = (int)client_open(&run.client, &protocol_text, &invocation->loop,
                                       &invocation->options);
         if (status == STATUS_OK)
             status = take(&run);

@@ -5,8 +5,7 @@
  * protocol, so only that one is asked.
  */
 #include "base/number.h"
-#include "cli/ask_binary.h"
-#include "cli/ask_text.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/print.h"
 
@@ -49,16 +48,16 @@ static void add(struct stats *stats, struct bytes name, struct bytes value)
 static enum status ask_binary_stats(struct stats *stats)
 {
     struct ctr_request request = {.opcode = CTR_STATS};
-    struct ctr_reply reply;
+    struct answer reply;
     enum status status = ask_binary_wait(&stats->client, &request, &reply);
-    if (status == STATUS_OK && reply.status != CTR_STATUS_SUCCESS)
-        status = ask_refused(&stats->client, "stats", &reply);
+    if (status == STATUS_OK && reply.binary.status != CTR_STATUS_SUCCESS)
+        status = answer_refused(&stats->client, "stats", &reply);
     if (status == STATUS_OK) {
         struct bytes name, value;
         while (ctr_reply_stat(&reply.body, &name, &value))
             add(stats, name, value);
         if (reply.body.len > 0) {
-            complain("%s: the statistics are malformed", stats->client.link.where);
+            complain("%s: the statistics are malformed", stats->client.where);
             status = STATUS_PROTOCOL;
         }
     }
@@ -68,11 +67,11 @@ static enum status ask_binary_stats(struct stats *stats)
 /* ---- text -------------------------------------------------------------------------------- */
 
 /* Takes one line of the answer; an empty line ends it. */
-static bool take_line(void *owner, const void *answer)
+static bool take_line(void *owner, const struct answer *answer)
 {
     struct stats *stats = owner;
-    struct bytes line = ((const struct text_line *)answer)->line;
-    struct loop *loop = stats->client.link.loop;
+    struct bytes line = answer->line;
+    struct loop *loop = stats->client.loop;
     const uint8_t *colon = memmem(line.data, line.len, ": ", 2);
     if (line.len == 0) {
         loop_end(loop, STATUS_OK);
@@ -82,7 +81,7 @@ static bool take_line(void *owner, const void *answer)
         return false;
     } else {
         complain("%s: the answer is not one to STATS FULL of the text protocol",
-                 stats->client.link.where);
+                 stats->client.where);
         loop_end(loop, STATUS_PROTOCOL);
     }
     return true;
@@ -91,7 +90,7 @@ static bool take_line(void *owner, const void *answer)
 static enum status ask_text_stats(struct stats *stats)
 {
     struct pc_request request = {.verb = PC_STATS, .subject = bytes_of("FULL")};
-    ask_text(&stats->client, &request, stats->client.link.options->io_timeout_ns, take_line, stats);
+    ask_text(&stats->client, &request, stats->client.options->io_timeout_ns, take_line, stats);
     return client_wait(&stats->client);
 }
 
@@ -142,10 +141,10 @@ static enum status tell(const struct protocol_stats *protocol, struct invocation
 int do_stats(struct invocation *invocation)
 {
     const struct options *options = &invocation->options;
-    struct address address;
-    if (!client_address(options, &address))
+    struct server server;
+    if (!server_find(options, &server))
         return STATUS_USAGE;
-    bool is_one = options->text || address.is_unix || address.port;
+    bool is_one = options->text || server.is_unix || server.port;
     json_t *all = options->json ? json_new() : NULL;
     bool is_first = true, any = false;
     enum status worst = STATUS_OK;

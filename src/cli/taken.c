@@ -7,8 +7,11 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* Room for the name of a variable: "COUNTER_ATTR_", a key, "_" and an index. */
 #define VARIABLE_SIZE (POOLS_KEY_MAX + 40)
@@ -125,4 +128,25 @@ void taken_environment(const struct taken *taken, const char *extra,
     environment_leave_out(environment, "COUNTER_VALUE_");
     environment_leave_out(environment, "COUNTER_FENCE_");
     environment_leave_out(environment, "COUNTER_ATTR_");
+}
+
+void taken_by(struct text *by_r, const char *command)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    const struct passwd *user = getpwuid(geteuid()); /* NOLINT(concurrency-mt-unsafe): one thread */
+    const char *slash = strrchr(command, '/');
+    (void)!gethostname(host, sizeof host);
+    host[HOST_NAME_MAX] = '\0';
+    text_clear(by_r);
+    if (user)
+        text_addf(by_r, "%s", user->pw_name);
+    else
+        text_addf(by_r, "%u", geteuid());
+    text_addf(by_r, "@%s:%s", host, slash ? slash + 1 : command);
+    if (by_r->len > POOLS_BY_MAX)
+        by_r->len = POOLS_BY_MAX;
+    by_r->data[by_r->len] = '\0';
+    for (size_t i = 0; i < by_r->len; i++)
+        if (!isgraph((unsigned char)by_r->data[i]))
+            by_r->data[i] = '_';
 }

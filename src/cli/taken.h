@@ -31,6 +31,10 @@ void taken_add(struct taken *taken, struct bytes line);
 void taken_environment(const struct taken *taken, const char *extra,
                        struct environment *environment);
 
+/* Sets the word by= of a TAKE, which shows people the client: USER@HOST:COMMAND, the command's file
+   name without its folder, with "_" for bytes that such a word can't have. */
+void taken_by(struct text *by_r, const char *command);
+
 void taken_free(struct taken *taken);
 
 #endif

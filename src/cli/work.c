@@ -14,8 +14,7 @@
  * because another worker may run it.
  */
 #include "base/clock.h"
-#include "cli/ask_jobs.h"
-#include "cli/ask_text.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/reaper.h"
@@ -67,7 +66,7 @@ struct place {
 struct work {
     struct invocation *invocation;
     struct options lock_options; /* of the connections that hold the lock */
-    char lock_server[ADDRESS_TEXT];
+    char lock_server[SERVER_TEXT];
     struct text tubes; /* with a space between them */
     struct place *places;
     size_t count, over; /* places: all, and those that are over */
@@ -153,7 +152,7 @@ static void go_on(struct place *place)
     forget(place);
     if (place->work->is_ending) {
         finish(place);
-    } else if (place->client.link.state != LINK_UP || place->must_pause) {
+    } else if (place->client.state != CLIENT_UP || place->must_pause) {
         place->must_pause = false;
         place->state = PAUSED;
         pause_place(place);
@@ -176,7 +175,7 @@ static void decide(struct place *place, enum verdict verdict, uint32_t delay_s)
     place->state = REPORTING;
     place->verdict = verdict;
     place->delay_s = delay_s;
-    if (place->client.link.state == LINK_UP)
+    if (place->client.state == CLIENT_UP)
         report(place);
     /* Else it is told when the server answers again. */
 }
@@ -223,14 +222,13 @@ static void be_in_trouble(struct place *place, struct text *what, enum status st
     finish(place);
 }
 
-static void refused(struct place *place, const char *request, const struct jobs_answer *answer)
+static void refused(struct place *place, const char *request, const struct answer *answer)
 {
     struct text what = {0};
-    enum status status = ask_jobs_status(answer);
-    text_addf(&what, "%s: %s answers: ", request, place->client.link.where);
-    ask_jobs_explain(&what, answer);
-    be_in_trouble(place, &what, status == STATUS_OK ? STATUS_PROTOCOL : status,
-                  status == STATUS_PROTOCOL);
+    enum status status = answer_status(answer);
+    text_addf(&what, "%s: %s answers: ", request, place->client.where);
+    answer_explain(&what, answer);
+    be_in_trouble(place, &what, status, status == STATUS_PROTOCOL);
 }
 
 static void ask(struct place *place, struct bs_request request, answer_handler *on_answer)
@@ -256,11 +254,10 @@ static void say_report(const struct place *place, bool is_buried)
         complain_of(place, "it is tried again in %u s", place->delay_s);
 }
 
-static bool on_report(void *owner, const void *answered)
+static bool on_report(void *owner, const struct answer *answer)
 {
     struct place *place = owner;
-    const struct jobs_answer *answer = answered;
-    enum bs_answer reply = answer->reply.answer;
+    enum bs_answer reply = answer->jobs.answer;
     if (reply == BS_ANSWER_DELETED || reply == BS_ANSWER_RELEASED || reply == BS_ANSWER_BURIED) {
         say_report(place, reply == BS_ANSWER_BURIED);
         place->pause_ns = PAUSE_MIN_NS;
@@ -319,13 +316,12 @@ static void renew_later(struct place *place)
     timer_set(loop_of(place), &place->renewal, clock_mono_ns() + place->ttr_s * NS_PER_S / 3);
 }
 
-static bool on_renewed(void *owner, const void *answered)
+static bool on_renewed(void *owner, const struct answer *answer)
 {
     struct place *place = owner;
-    const struct jobs_answer *answer = answered;
     if (place->state != LOCKING && place->state != RUNNING)
         return true;
-    if (answer->reply.answer == BS_ANSWER_NOT_FOUND && !place->is_lost)
+    if (answer->jobs.answer == BS_ANSWER_NOT_FOUND && !place->is_lost)
         lose(place, "its reservation is over");
     else if (!place->is_lost)
         renew_later(place);
@@ -338,7 +334,7 @@ static void renew(void *owner)
     struct bs_request request = {.verb = place->is_plain ? BS_VERB_TOUCH : BS_VERB_RENEW,
                                  .id = place->id,
                                  .token = place->token};
-    if (place->client.link.state == LINK_UP)
+    if (place->client.state == CLIENT_UP)
         ask(place, request, on_renewed);
 }
 
@@ -445,18 +441,17 @@ static void on_no_lock(struct place *place, struct text *what)
     decide(place, RETURN, delay > 0 ? delay : 1);
 }
 
-static bool on_lock(void *owner, const void *answered)
+static bool on_lock(void *owner, const struct answer *answer)
 {
     struct place *place = owner;
-    const struct text_line *line = answered;
-    if (line->reply == PC_REPLY_LOCKED) {
+    if (answer->text == PC_REPLY_LOCKED) {
         start_command(place);
         return true;
     }
     struct text what = {0};
     text_addf(&what, "--lock %s: %s answers: ", place->work->invocation->options.lock,
-              place->lock.link.where);
-    text_add_name(&what, line->line);
+              place->lock.where);
+    text_add_name(&what, answer->line);
     on_no_lock(place, &what);
     return true;
 }
@@ -480,8 +475,8 @@ static void on_lock_lost(void *owner, enum status status)
     struct place *place = owner;
     struct text what = {0};
     (void)status;
-    text_addf(&what, "--lock %s: %s: %s", place->work->invocation->options.lock,
-              place->lock.link.where, place->lock.link.reason);
+    text_addf(&what, "--lock %s: %s: %s", place->work->invocation->options.lock, place->lock.where,
+              place->lock.reason);
     if (place->state == LOCKING) {
         on_no_lock(place, &what);
         return;
@@ -507,28 +502,27 @@ static void take_lock(struct place *place)
 /* ---- claiming ---------------------------------------------------------------------------- */
 
 /* Takes what the server says about the job, and begins with it. */
-static bool on_look(void *owner, const void *answered)
+static bool on_look(void *owner, const struct answer *answer)
 {
     struct place *place = owner;
-    const struct jobs_answer *answer = answered;
     const struct options *options = &place->work->invocation->options;
-    if (answer->reply.answer == BS_ANSWER_NOT_FOUND) {
+    if (answer->jobs.answer == BS_ANSWER_NOT_FOUND) {
         go_on(place); /* somebody has deleted it */
         return true;
     }
-    if (answer->reply.answer != BS_ANSWER_OK) {
+    if (answer->jobs.answer != BS_ANSWER_OK) {
         forget(place);
         refused(place, "stats-job", answer);
         return true;
     }
-    place->pri = (uint32_t)ask_jobs_number(answer->body, "pri");
-    place->ttr_s = (uint32_t)ask_jobs_number(answer->body, "ttr");
+    place->pri = (uint32_t)dictionary_number(answer->body, "pri");
+    place->ttr_s = (uint32_t)dictionary_number(answer->body, "ttr");
     if (place->ttr_s == 0)
         place->ttr_s = 1;
     if (place->is_plain) {
-        struct bytes tube = ask_jobs_value(answer->body, "tube");
+        struct bytes tube = dictionary_value(answer->body, "tube");
         text_add_name(&place->tube, tube);
-        place->try = ask_jobs_number(answer->body, "reserves");
+        place->try = dictionary_number(answer->body, "reserves");
     }
     renew_later(place);
     if (place->work->is_ending) {
@@ -544,9 +538,9 @@ static bool on_look(void *owner, const void *answered)
     return true;
 }
 
-static void look(struct place *place, const struct jobs_answer *answer)
+static void look(struct place *place, const struct answer *answer)
 {
-    const struct bs_reply *reply = &answer->reply;
+    const struct bs_reply *reply = &answer->jobs;
     text_clear(&place->work->said);
     place->state = LOOKING;
     place->id = reply->id;
@@ -558,13 +552,12 @@ static void look(struct place *place, const struct jobs_answer *answer)
     ask(place, (struct bs_request){.verb = BS_VERB_STATS_JOB, .id = place->id}, on_look);
 }
 
-static bool on_claim(void *owner, const void *answered)
+static bool on_claim(void *owner, const struct answer *answer)
 {
     struct place *place = owner;
-    const struct jobs_answer *answer = answered;
-    switch (answer->reply.answer) {
+    switch (answer->jobs.answer) {
     case BS_ANSWER_CLAIMED:
-        if (answer->reply.count == 1)
+        if (answer->jobs.count == 1)
             return false; /* the job comes next */
         refused(place, "claim", answer);
         return true;
@@ -603,14 +596,13 @@ static void claim(struct place *place)
 
 /* ---- the connection ---------------------------------------------------------------------- */
 
-static bool on_watch(void *owner, const void *answered)
+static bool on_watch(void *owner, const struct answer *answer)
 {
     struct place *place = owner;
-    const struct jobs_answer *answer = answered;
-    if (answer->reply.answer != BS_ANSWER_WATCHING) {
+    if (answer->jobs.answer != BS_ANSWER_WATCHING) {
         struct text what = {0};
-        text_addf(&what, "watch: %s answers: ", place->client.link.where);
-        ask_jobs_explain(&what, answer);
+        text_addf(&what, "watch: %s answers: ", place->client.where);
+        answer_explain(&what, answer);
         complain("%s", text_str(&what));
         text_free(&what);
         end_all(place->work, STATUS_PROTOCOL, false);
@@ -631,10 +623,10 @@ static void watch_tubes(struct place *place)
         ask(place, (struct bs_request){.verb = BS_VERB_IGNORE, .tube = own}, on_watch);
 }
 
-static bool on_kind(void *owner, const void *answered)
+static bool on_kind(void *owner, const struct answer *answer)
 {
     struct place *place = owner;
-    place->is_plain = ask_jobs_is_plain(answered);
+    place->is_plain = answer_is_plain(answer);
     text_clear(&place->work->said);
     timer_clear(loop_of(place), &place->pause);
     if (place->is_plain)
@@ -656,7 +648,7 @@ static bool on_kind(void *owner, const void *answered)
 static void on_up(void *owner)
 {
     struct place *place = owner;
-    ask_jobs_kind(&place->client, on_kind, place);
+    ask(place, kind_request(), on_kind);
 }
 
 static void on_lost(void *owner, enum status status)
@@ -664,7 +656,7 @@ static void on_lost(void *owner, enum status status)
     struct place *place = owner;
     struct text what = {0};
     bool is_final = status == STATUS_PROTOCOL;
-    text_addf(&what, "%s: %s", place->client.link.where, place->client.link.reason);
+    text_addf(&what, "%s: %s", place->client.where, place->client.reason);
     if (place->state == RUNNING) {
         say(place->work, &what);
         text_free(&what);
@@ -699,11 +691,11 @@ static enum status begin(struct place *place)
 static void on_pause_over(void *owner)
 {
     struct place *place = owner;
-    if (place->client.link.state == LINK_CLOSED) {
+    if (place->client.state == CLIENT_CLOSED) {
         enum status status = begin(place);
         if (status != STATUS_OK)
             end_all(place->work, (int)status, false);
-    } else if (place->client.link.state != LINK_UP) {
+    } else if (place->client.state != CLIENT_UP) {
         return; /* it connects already */
     } else if (place->state == REPORTING) {
         report(place);
@@ -758,7 +750,7 @@ static bool read_tubes(struct work *work)
     const struct invocation *invocation = work->invocation;
     uint8_t line[BS_NEW_LINE_MAX];
     for (size_t i = 0; i < invocation->count; i++) {
-        if (!ask_jobs_check_tube("work", invocation->arguments[i]))
+        if (!check_tube("work", invocation->arguments[i]))
             return false;
         text_addf(&work->tubes, "%s%s", i ? " " : "", invocation->arguments[i]);
     }
@@ -776,7 +768,7 @@ static bool read_tubes(struct work *work)
 static bool read_lock(struct work *work)
 {
     const struct options *options = &work->invocation->options;
-    struct address address;
+    struct server server;
     if (!options->lock)
         return true;
     bool good = options->lock[0] && strlen(options->lock) <= PC_KEY_MAX;
@@ -789,16 +781,16 @@ static bool read_lock(struct work *work)
     work->lock_options = *options;
     work->lock_options.server = options->lock_server;
     if (options->lock_server)
-        return client_address(&work->lock_options, &address);
-    if (!client_address(options, &address))
+        return server_find(&work->lock_options, &server);
+    if (!server_find(options, &server))
         return false;
-    if (address.is_unix || options->tls) {
+    if (server.is_unix || options->tls) {
         complain("work: --lock: where is the server of locks? Name it with --lock-server, because "
                  "--server is a unix socket or a TLS port of the job queues");
         return false;
     }
-    address.port = 0;
-    work->lock_options.server = address_text(&address, PORT_TEXT, work->lock_server);
+    server.port = 0;
+    work->lock_options.server = server_text(&server, PORT_TEXT, work->lock_server);
     return true;
 }
 

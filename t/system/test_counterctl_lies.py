@@ -158,7 +158,7 @@ def test_a_server_that_falls_silent_is_not_waited_for(serve):
 def test_a_tls_server_that_does_not_shake_hands_is_not_waited_for(serve):
     silent = serve(lambda sock, lines: lines.read())
     for words in (("noop",), ("run", "k", "--", "true"), ("pool", "list"), ("jobs",)):
-        done = ctl.run("-s", silent, "--tls", "--insecure", "--connect-timeout", "3", *words)
+        done = ctl.run("-s", silent, "--tls", "--connect-timeout", "3", *words)
         assert done.status == UNAVAILABLE and "handshake took too long" in done.err, (words, done)
 
 

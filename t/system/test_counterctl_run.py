@@ -256,7 +256,7 @@ def test_a_signal_ends_connecting(tmp_path):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
-        options = ("-s", ctl.at(listener.getsockname()), "--tls", "--insecure")
+        options = ("-s", ctl.at(listener.getsockname()), "--tls")
         with ctl.Running(*options, "--connect-timeout", "1000", "run", "k", "--", "x") as running:
             with listener.accept()[0] as conn:
                 assert conn.recv(1)
@@ -547,6 +547,11 @@ def start_tls(start, certificates, *options):
                  "tls.ca=%s/ca.pem" % certificates, *options)  # fmt: skip
 
 
+def trusting(daemon, certificates):
+    return ("-s", ctl.at(daemon.text_tls), "--tls", "--ca", str(certificates / "ca.pem"),
+            "--tls-name", "counter.example")  # fmt: skip
+
+
 def test_over_tls_name_and_chain_are_verified(start, certificates):
     daemon = start_tls(start, certificates)
     ca = ("--ca", str(certificates / "ca.pem"))
@@ -554,7 +559,8 @@ def test_over_tls_name_and_chain_are_verified(start, certificates):
     command = ("run", "k", "--", "echo", "ran")
     tls = ("-s", ctl.at(daemon.text_tls), "--tls")
     assert ctl.run(*tls, *ca, *name, *command) == (0, "ran\n", "")
-    assert ctl.run(*tls, "--insecure", *command) == (0, "ran\n", "")
+    own = ("--ca", str(certificates / "server.pem"))
+    assert ctl.run(*tls, *own, *name, *command) == (0, "ran\n", "")
     for wrong in [(*ca,), (*ca, "--tls-name", "other.example"), (*name,),
                   (*name, "--ca", str(certificates / "other.pem"))]:  # fmt: skip
         done = ctl.run(*tls, *wrong, *command)
@@ -566,7 +572,7 @@ def test_over_tls_name_and_chain_are_verified(start, certificates):
 
 def test_over_tls_with_a_certificate_of_ours(start, certificates):
     daemon = start_tls(start, certificates, "tls.verify_client=require")
-    tls = ("-s", ctl.at(daemon.text_tls), "--tls", "--insecure")
+    tls = trusting(daemon, certificates)
     command = ("run", "k", "--", "echo", "ran")
     ours = ("--cert", str(certificates / "c.pem"), "--key", str(certificates / "c.key"))
     assert ctl.run(*tls, *ours, *command) == (0, "ran\n", "")
@@ -576,14 +582,13 @@ def test_over_tls_with_a_certificate_of_ours(start, certificates):
 
 
 def test_tls_where_there_is_none(daemon):
-    done = ctl.run(*text(daemon), "--tls", "--insecure", "--connect-timeout", "2", "run", "k",
-                   "--", "true")  # fmt: skip
+    done = ctl.run(*text(daemon), "--tls", "--connect-timeout", "2", "run", "k", "--", "true")
     assert done.status == UNAVAILABLE and "TLS" in done.err
 
 
 def test_a_lock_over_tls_is_lost_as_any(start, certificates):
     daemon = start_tls(start, certificates)
-    tls = ("-s", ctl.at(daemon.text_tls), "--tls", "--insecure")
+    tls = trusting(daemon, certificates)
     with ctl.Running(*tls, "run", "--strict", "k", "--", *SLEEP) as running:
         assert running.line() == "ready"
         lose(daemon)

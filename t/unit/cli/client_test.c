@@ -3,10 +3,7 @@
  * connections beside each other, and every end. The server is a part of the test, in the same loop.
  */
 #include "base/clock.h"
-#include "cli/ask_binary.h"
-#include "cli/ask_jobs.h"
-#include "cli/ask_pool.h"
-#include "cli/ask_text.h"
+#include "cli/answer.h"
 #include "cli/child.h"
 #include "cli/signals.h"
 #include "t/unit/unit.h"
@@ -14,19 +11,20 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define CLIENTS 20
 
 /* A server that answers every line from a client with its text, in slices of `slice` bytes. */
-struct server {
+struct peer {
     struct loop *loop;
     struct watch door;
     const char *says;
     size_t slice;
     bool closes; /* after the text */
     struct conn {
-        struct server *server;
+        struct peer *server;
         struct watch watch;
         struct timer timer;
         size_t said;
@@ -37,7 +35,7 @@ struct server {
 static void say_more(void *owner)
 {
     struct conn *conn = owner;
-    struct server *server = conn->server;
+    struct peer *server = conn->server;
     size_t left = strlen(server->says) - conn->said;
     size_t len = left < server->slice ? left : server->slice;
     ck_assert_int_eq((int)send(conn->watch.fd, server->says + conn->said, len, MSG_NOSIGNAL),
@@ -66,7 +64,7 @@ static void listen_to(void *owner, short revents)
 
 static void accept_one(void *owner, short revents)
 {
-    struct server *server = owner;
+    struct peer *server = owner;
     struct conn *conn = &server->conns[server->count++];
     (void)revents;
     *conn = (struct conn){.server = server,
@@ -79,7 +77,7 @@ static void accept_one(void *owner, short revents)
 
 static char where[64];
 
-static struct options begin(struct server *server, struct loop *loop, const char *says)
+static struct options begin(struct peer *server, struct loop *loop, const char *says)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     struct options options;
@@ -92,15 +90,15 @@ static struct options begin(struct server *server, struct loop *loop, const char
     socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, size), 0);
     ck_assert_int_eq(listen(fd, CLIENTS), 0);
-    *server = (struct server){.loop = loop,
-                              .says = says,
-                              .slice = 4096,
-                              .door = {.on_ready = accept_one, .owner = server}};
+    *server = (struct peer){.loop = loop,
+                            .says = says,
+                            .slice = 4096,
+                            .door = {.on_ready = accept_one, .owner = server}};
     watch_set(loop, &server->door, fd, POLLIN);
     return options;
 }
 
-static void end(struct server *server)
+static void end(struct peer *server)
 {
     for (size_t i = 0; i < server->count; i++) {
         if (server->conns[i].watch.place)
@@ -129,34 +127,36 @@ static bool hear(struct heard *heard, struct bytes line, const char *before, con
     size_t len = strlen(heard->text);
     snprintf(heard->text + len, sizeof heard->text - len, "%s%.*s%s ", before, (int)line.len,
              (const char *)line.data, after);
-    ck_assert(!loop_is_over(heard->client.link.loop));
+    ck_assert(!loop_is_over(heard->client.loop));
     if (heard->steps)
-        loop_end(heard->client.link.loop, STATUS_OK);
+        loop_end(heard->client.loop, STATUS_OK);
     if (++heard->count == heard->until) {
         if (!heard->pending || --*heard->pending == 0)
-            loop_end(heard->client.link.loop, STATUS_OK);
+            loop_end(heard->client.loop, STATUS_OK);
         if (heard->closes)
             client_close(&heard->client);
     }
     return true;
 }
 
-static bool hear_answer(void *owner, const void *answer)
+static bool hear_answer(void *owner, const struct answer *answer)
 {
-    return hear(owner, ((const struct text_line *)answer)->line, "", "");
+    return hear(owner, answer->line, "", "");
 }
 
 /* The notices of pools. */
-static bool hear_notice(void *owner, struct bytes line)
+static bool hear_notice(void *owner, const struct answer *answer)
 {
-    return ask_pool_is_notice(line) && hear(owner, line, "[", "]");
+    return (bytes_begin_with(answer->line, bytes_of("WANT")) ||
+            bytes_begin_with(answer->line, bytes_of("STOP"))) &&
+           hear(owner, answer->line, "[", "]");
 }
 
 static void note_end(void *owner, enum status status)
 {
     struct heard *heard = owner;
     heard->ended = (int)status;
-    loop_end(heard->client.link.loop, STATUS_OK);
+    loop_end(heard->client.loop, STATUS_OK);
 }
 
 static void ask_twice(struct heard *heard)
@@ -186,7 +186,7 @@ TEST(lines_that_are_no_answers_come_between_them)
     static const char says[] = "WANT p 2\nLOCKED\nSTOP p m cull\r\nWANT p 1\nTIMEOUT\nSTOP p n x\n";
     for (size_t slice = 1; slice <= sizeof says; slice++) {
         struct loop loop = {0};
-        struct server server;
+        struct peer server;
         struct heard heard;
         struct options options = begin(&server, &loop, says);
         server.slice = slice;
@@ -205,7 +205,7 @@ END_TEST
 TEST(without_notices_what_was_not_asked_for_is_dropped)
 {
     struct loop loop = {0};
-    struct server server;
+    struct peer server;
     struct heard heard;
     struct options options = begin(&server, &loop, "a\nb\nc\nd\n");
     server.closes = true;
@@ -214,7 +214,7 @@ TEST(without_notices_what_was_not_asked_for_is_dropped)
     ck_assert_int_eq(loop_run(&loop), STATUS_OK);
     ck_assert_str_eq(heard.text, "a b ");
     ck_assert_int_eq(heard.ended, STATUS_UNAVAILABLE);
-    ck_assert_str_eq(heard.client.link.reason, "the server closed the connection");
+    ck_assert_str_eq(heard.client.reason, "the server closed the connection");
     client_close(&heard.client);
     end(&server);
 }
@@ -224,7 +224,7 @@ TEST(a_callback_may_close_it)
 {
     for (size_t until = 1; until <= 3; until++) {
         struct loop loop = {0};
-        struct server server;
+        struct peer server;
         struct heard heard;
         struct options options = begin(&server, &loop, "a\nWANT\nb\nSTOP p\n");
         connect_to(&heard, &loop, &options);
@@ -251,14 +251,14 @@ static void note_command(void *owner, int how)
     struct supplied *one = owner;
     one->how = how;
     if (--*one->heard.pending == 0)
-        loop_end(one->heard.client.link.loop, STATUS_OK);
+        loop_end(one->heard.client.loop, STATUS_OK);
 }
 
 TEST(many_connections_and_commands_in_one_loop)
 {
     static struct supplied all[CLIENTS];
     struct loop loop = {0};
-    struct server server;
+    struct peer server;
     struct options options = begin(&server, &loop, "x\nSTOP p m y\ny\n");
     size_t pending = 2 * (size_t)CLIENTS;
     server.slice = 3;
@@ -290,16 +290,16 @@ END_TEST
 TEST(what_is_not_of_the_protocol_ends_it)
 {
     struct loop loop = {0};
-    struct server server;
+    struct peer server;
     struct heard heard;
-    char *says = malloc(2 * ASK_LINE_MAX);
-    memset(says, 'x', 2 * ASK_LINE_MAX - 1);
-    says[2 * ASK_LINE_MAX - 1] = '\0';
+    char *says = malloc(131072);
+    memset(says, 'x', 131072 - 1);
+    says[131072 - 1] = '\0';
     struct options options = begin(&server, &loop, says);
     connect_to(&heard, &loop, &options);
     ck_assert_int_eq(loop_run(&loop), STATUS_OK);
     ck_assert_int_eq(heard.ended, STATUS_PROTOCOL);
-    ck_assert_str_eq(heard.client.link.reason,
+    ck_assert_str_eq(heard.client.reason,
                      "the answer is not of the text protocol (is this the right port?)");
     client_close(&heard.client);
     end(&server);
@@ -310,7 +310,7 @@ END_TEST
 TEST(each_answer_has_its_time)
 {
     struct loop loop = {0};
-    struct server server;
+    struct peer server;
     struct heard heard;
     struct pc_request request = {.verb = PC_STATS};
     struct options options = begin(&server, &loop, "only one\n");
@@ -322,7 +322,7 @@ TEST(each_answer_has_its_time)
     ck_assert_int_eq(loop_run(&loop), STATUS_OK);
     ck_assert_str_eq(heard.text, "only one ");
     ck_assert_int_eq(heard.ended, STATUS_UNAVAILABLE);
-    ck_assert_str_eq(heard.client.link.reason, "no answer in time (--io-timeout)");
+    ck_assert_str_eq(heard.client.reason, "no answer in time (--io-timeout)");
     client_close(&heard.client);
     end(&server);
 }
@@ -331,7 +331,7 @@ END_TEST
 TEST(it_can_be_begun_again)
 {
     struct loop loop = {0};
-    struct server server;
+    struct peer server;
     struct heard heard;
     struct options options = begin(&server, &loop, "a\nb\n");
     server.closes = true;
@@ -350,16 +350,17 @@ END_TEST
 TEST(work_in_steps)
 {
     struct loop loop = {0};
-    struct server server;
+    struct peer server;
     struct client client;
-    struct text_line line;
+    struct answer answer;
     struct pc_request request = {.verb = PC_STATS};
     struct options options = begin(&server, &loop, "LOCKED\n");
     ck_assert_int_eq(client_open(&client, &protocol_text, &loop, &options), STATUS_OK);
-    ck_assert_int_eq(ask_text_wait(&client, &request, SECONDS_NONE, &line), STATUS_OK);
-    ck_assert_int_eq(line.reply, PC_REPLY_LOCKED);
-    ck_assert_uint_eq(line.line.len, 6);
-    ck_assert_mem_eq(line.line.data, "LOCKED", 6);
+    ask_text(&client, &request, SECONDS_NONE, NULL, NULL);
+    ck_assert_int_eq(client_hear(&client, &answer), STATUS_OK);
+    ck_assert_int_eq(answer.text, PC_REPLY_LOCKED);
+    ck_assert_uint_eq(answer.line.len, 6);
+    ck_assert_mem_eq(answer.line.data, "LOCKED", 6);
     client_finish(&client);
     ck_assert_uint_eq(server.count, 1);
     end(&server);
@@ -373,23 +374,23 @@ struct refused {
     size_t count;
 };
 
-static bool hear_refusal(void *owner, const void *answer)
+static bool hear_refusal(void *owner, const struct answer *answer)
 {
     struct refused *refused = owner;
-    refused->statuses[refused->count++] = ask_pool_refused(&refused->client, "x", answer);
+    refused->statuses[refused->count++] = answer_refused(&refused->client, "x", answer);
     if (refused->count == ARRAY_SIZE(refused->statuses))
-        loop_end(refused->client.link.loop, STATUS_OK);
+        loop_end(refused->client.loop, STATUS_OK);
     return true;
 }
 
 TEST(refusals_of_pools)
 {
     struct loop loop = {0};
-    struct server server;
+    struct peer server;
     struct refused refused = {0};
     struct pool_request request = {.verb = POOL_VERB_RETURN, .has_fence = true, .fence = 7};
     struct options options = begin(&server, &loop, "GONE\nERROR BAD_VALUE max\nLOCKED\n");
-    ck_assert_int_eq(client_open(&refused.client, &protocol_pool, &loop, &options), STATUS_OK);
+    ck_assert_int_eq(client_open(&refused.client, &protocol_text, &loop, &options), STATUS_OK);
     for (size_t i = 0; i < ARRAY_SIZE(refused.statuses); i++)
         ask_pool(&refused.client, &request, SECONDS_NONE, hear_refusal, &refused);
     ck_assert_int_eq(loop_run(&loop), STATUS_OK);
@@ -413,7 +414,7 @@ TEST(quit_ends_what_waits)
                 {"BYEBYE\n", false}};
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         struct loop loop = {0};
-        struct server server;
+        struct peer server;
         struct heard heard;
         struct pool_request take = {.verb = POOL_VERB_TAKE,
                                     .count = 1,
@@ -423,12 +424,12 @@ TEST(quit_ends_what_waits)
         struct options options = begin(&server, &loop, rows[i].says);
         server.closes = true;
         heard = (struct heard){0};
-        ck_assert_int_eq(client_open(&heard.client, &protocol_pool, &loop, &options), STATUS_OK);
+        ck_assert_int_eq(client_open(&heard.client, &protocol_text, &loop, &options), STATUS_OK);
         ask_pool(&heard.client, &take, SECONDS_NONE, hear_answer, &heard);
-        ck_assert(ask_pool_quit(&heard.client) == rows[i].is_said);
+        ck_assert(client_quit(&heard.client) == rows[i].is_said);
         ck_assert_str_eq(heard.text, "");
-        ck_assert_int_eq(heard.client.link.state, LINK_CLOSED);
-        ck_assert(!ask_pool_quit(&heard.client));
+        ck_assert_int_eq(heard.client.state, CLIENT_CLOSED);
+        ck_assert(!client_quit(&heard.client));
         end(&server);
     }
 }
@@ -437,9 +438,9 @@ END_TEST
 TEST(replies_of_the_binary_protocol)
 {
     struct loop loop = {0};
-    struct server server;
+    struct peer server;
     struct client client;
-    struct ctr_reply reply;
+    struct answer reply;
     struct ctr_request request = {.opcode = CTR_NOOP};
     struct options options = begin(&server, &loop, "x is no magic");
     ck_assert_int_eq(client_open(&client, &protocol_binary, &loop, &options), STATUS_OK);
@@ -450,17 +451,16 @@ TEST(replies_of_the_binary_protocol)
 END_TEST
 
 /* Hears an answer of job queues: its line, and its body between marks. */
-static bool hear_jobs(void *owner, const void *given)
+static bool hear_jobs(void *owner, const struct answer *answer)
 {
-    const struct jobs_answer *answer = given;
     char said[200];
     int len =
         snprintf(said, sizeof said, "%.*s", (int)answer->line.len, (const char *)answer->line.data);
-    if (answer->reply.has_body)
+    if (answer->jobs.has_body)
         len += snprintf(said + len, sizeof said - (size_t)len, "<%.*s>", (int)answer->body.len,
                         (const char *)answer->body.data);
     return hear(owner, bytes_at(said, (size_t)len), "", "") &&
-           answer->reply.answer != BS_ANSWER_CLAIMED;
+           answer->jobs.answer != BS_ANSWER_CLAIMED;
 }
 
 static void ask_jobs_when_up(void *owner)
@@ -476,7 +476,7 @@ static void ask_jobs_when_up(void *owner)
 static int hear_all_jobs(const char *says, size_t slice, struct heard *heard)
 {
     struct loop loop = {0};
-    struct server server;
+    struct peer server;
     struct options options = begin(&server, &loop, says);
     server.slice = slice;
     server.closes = true;
@@ -518,7 +518,7 @@ END_TEST
 TEST(after_the_end_of_the_loop_nobody_is_called_before_it_runs_again)
 {
     struct loop loop = {0};
-    struct server server;
+    struct peer server;
     struct heard heard;
     char seen[4][64] = {"a ", "a [STOP p] ", "a [STOP p] b ", "a [STOP p] b [WANT p 1] "};
     struct options options = begin(&server, &loop, "a\nSTOP p\nb\nWANT p 1\n");
@@ -548,7 +548,7 @@ TEST(a_wait_without_limit_ends_with_the_first_byte_of_the_answer)
     };
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         struct loop loop = {0};
-        struct server server;
+        struct peer server;
         struct heard heard = {.ended = -1};
         struct options options = begin(&server, &loop, rows[i].says);
         options.io_timeout_ns = NS_PER_S / 10;
@@ -559,7 +559,7 @@ TEST(a_wait_without_limit_ends_with_the_first_byte_of_the_answer)
         ck_assert_int_eq(loop_run(&loop), STATUS_OK);
         ck_assert_str_eq(heard.text, rows[i].heard);
         ck_assert_int_eq(heard.ended, STATUS_UNAVAILABLE);
-        ck_assert_str_eq(heard.client.link.reason, rows[i].why);
+        ck_assert_str_eq(heard.client.reason, rows[i].why);
         client_close(&heard.client);
         end(&server);
     }
@@ -569,18 +569,17 @@ END_TEST
 TEST(no_answer_has_more_bytes_or_parts_than_any_server_sends)
 {
     static const char *const says[] = {"RESERVED 7 67108865\r\nx",
-                                       "RESERVED 7 4294967295 9 t 1\r\nx", "OK 65537\r\nx"};
+                                       "RESERVED 7 4294967295 9 t 1\r\nx", "OK 67108865\r\nx"};
     struct heard heard;
     for (size_t i = 0; i < ARRAY_SIZE(says); i++) {
         ck_assert_int_eq(hear_all_jobs(says[i], 4096, &heard), STATUS_PROTOCOL);
-        ck_assert_str_eq(heard.client.link.reason,
-                         "its answer announces more bytes than any server's");
+        ck_assert_str_eq(heard.client.reason, "its answer announces more bytes than any server's");
     }
     struct text endless = {0};
     for (size_t i = 0; i <= BS_COUNT_MAX + 1; i++)
         text_addf(&endless, "CLAIMED 1\r\n");
     ck_assert_int_eq(hear_all_jobs(text_str(&endless), 4096, &heard), STATUS_PROTOCOL);
-    ck_assert_str_eq(heard.client.link.reason, "its answer does not end");
+    ck_assert_str_eq(heard.client.reason, "its answer does not end");
     ck_assert_uint_eq(heard.count, BS_COUNT_MAX + 1);
     text_free(&endless);
 }

@@ -1,6 +1,5 @@
 if CLIENT
 cli_unit_tests = \
-	t/unit/cli/address_test \
 	t/unit/cli/child_test \
 	t/unit/cli/client_test \
 	t/unit/cli/command_test \
@@ -9,6 +8,7 @@ cli_unit_tests = \
 	t/unit/cli/manual_test \
 	t/unit/cli/print_test \
 	t/unit/cli/relay_test \
+	t/unit/cli/server_test \
 	t/unit/cli/supply_test \
 	t/unit/cli/text_test \
 	t/unit/cli/view_test
@@ -16,8 +16,6 @@ check_PROGRAMS += $(cli_unit_tests)
 TESTS += $(cli_unit_tests)
 cli_unit_cflags = $(UNIT_CFLAGS) $(CLIENT_CFLAGS)
 cli_unit_ldadd = libcli.a libcounter.a libproto.a libbase.a $(CHECK_LIBS) $(CLIENT_LIBS)
-t_unit_cli_address_test_CFLAGS = $(cli_unit_cflags)
-t_unit_cli_address_test_LDADD = $(cli_unit_ldadd)
 t_unit_cli_child_test_CFLAGS = $(cli_unit_cflags)
 t_unit_cli_child_test_LDADD = $(cli_unit_ldadd)
 t_unit_cli_child_test_LDFLAGS = $(AM_LDFLAGS) \
@@ -36,6 +34,8 @@ t_unit_cli_print_test_CFLAGS = $(cli_unit_cflags)
 t_unit_cli_print_test_LDADD = $(cli_unit_ldadd)
 t_unit_cli_relay_test_CFLAGS = $(cli_unit_cflags)
 t_unit_cli_relay_test_LDADD = $(cli_unit_ldadd)
+t_unit_cli_server_test_CFLAGS = $(cli_unit_cflags)
+t_unit_cli_server_test_LDADD = $(cli_unit_ldadd)
 t_unit_cli_supply_test_CFLAGS = $(cli_unit_cflags)
 t_unit_cli_supply_test_LDADD = $(cli_unit_ldadd)
 t_unit_cli_text_test_CFLAGS = $(cli_unit_cflags)

@@ -1,7 +1,7 @@
 /*
  * print_test.c - numbers for people, columns, members of JSON; and exit statuses.
  */
-#include "cli/ask_binary.h"
+#include "cli/answer.h"
 #include "cli/print.h"
 #include "t/unit/unit.h"
 
@@ -122,18 +122,20 @@ TEST(members_of_json)
 }
 END_TEST
 
+#define REPLY(word) (&(struct answer){.protocol = &protocol_binary, .binary.status = (word)})
+
 TEST(statuses_of_replies_are_exit_statuses)
 {
-    ck_assert_int_eq(ask_status_of(CTR_STATUS_SUCCESS), 0);
-    ck_assert_int_eq(ask_status_of(CTR_STATUS_NOT_FOUND), 1);
-    ck_assert_int_eq(ask_status_of(CTR_STATUS_NOT_ACQUIRED), 1);
-    ck_assert_int_eq(ask_status_of(CTR_STATUS_INVALID), 64);
-    ck_assert_int_eq(ask_status_of(CTR_STATUS_NOT_AVAILABLE), 75);
-    ck_assert_int_eq(ask_status_of(CTR_STATUS_OUT_OF_MEMORY), 69);
-    ck_assert_int_eq(ask_status_of(CTR_STATUS_UNKNOWN_COMMAND), 76);
-    ck_assert_int_eq(ask_status_of(0x7f), 76);
-    ck_assert_str_eq(ask_status_word(CTR_STATUS_NOT_ACQUIRED), "not_acquired");
-    ck_assert_str_eq(ask_status_word(0x7f), "unknown");
+    ck_assert_int_eq((int)answer_status(REPLY(CTR_STATUS_SUCCESS)), 0);
+    ck_assert_int_eq((int)answer_status(REPLY(CTR_STATUS_NOT_FOUND)), 1);
+    ck_assert_int_eq((int)answer_status(REPLY(CTR_STATUS_NOT_ACQUIRED)), 1);
+    ck_assert_int_eq((int)answer_status(REPLY(CTR_STATUS_INVALID)), 64);
+    ck_assert_int_eq((int)answer_status(REPLY(CTR_STATUS_NOT_AVAILABLE)), 75);
+    ck_assert_int_eq((int)answer_status(REPLY(CTR_STATUS_OUT_OF_MEMORY)), 69);
+    ck_assert_int_eq((int)answer_status(REPLY(CTR_STATUS_UNKNOWN_COMMAND)), 76);
+    ck_assert_int_eq((int)answer_status(REPLY(0x7f)), 76);
+    ck_assert_str_eq(answer_word(REPLY(CTR_STATUS_NOT_ACQUIRED)), "not_acquired");
+    ck_assert_str_eq(answer_word(REPLY(0x7f)), "unknown");
 }
 END_TEST
 

@@ -1,0 +1,129 @@
+/*
+ * server.c - where a server is (server.h).
+ */
+#include "cli/server.h"
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "cli/print.h"
+
+#include <stdlib.h>
+#include <sys/un.h>
+
+/* How many bytes of a wrong address a message shows. */
+#define SHOWN_MAX 100
+
+/* Sets host or path. */
+static bool set_place(struct server *server, const char *place, size_t len, struct text *reason)
+{
+    size_t skipped = server->is_unix && place[0] == '@' ? 1 : 0;
+    size_t most = server->is_unix ? sizeof(((struct sockaddr_un *)0)->sun_path) - 1 + skipped
+                                  : SERVER_PLACE_MAX;
+    if (len == skipped)
+        text_addf(reason, "no %s is named; write HOST[:PORT], [V6]:PORT, unix:PATH or unix:@NAME",
+                  server->is_unix ? "path" : "host");
+    else if (len > most)
+        text_addf(reason, "the %s is longer than %zu bytes: %.*s...",
+                  server->is_unix ? "path" : "host", most - skipped, SHOWN_MAX, place);
+    for (size_t i = 0; !server->is_unix && reason->len == 0 && i < len; i++)
+        if ((uint8_t)place[i] <= ' ' || place[i] == 0x7f || place[i] == '/')
+            text_addf(reason,
+                      "byte 0x%02x can't be part of a host; write HOST[:PORT], [V6]:PORT or "
+                      "unix:PATH",
+                      (uint8_t)place[i]);
+    if (reason->len > 0)
+        return false;
+    memcpy(server->place, place, len); /* the rest is 0 */
+    return true;
+}
+
+bool server_parse(const char *text, struct server *server_r, struct text *reason)
+{
+    const char *host = text, *end = strchr(text, ':'), *port = NULL;
+    uint64_t number = 0;
+    *server_r = (struct server){.is_unix = strncmp(text, "unix:", 5) == 0};
+    if (server_r->is_unix)
+        return set_place(server_r, text + 5, strlen(text + 5), reason);
+    if (text[0] == '[') {
+        host = text + 1;
+        end = strchr(text, ']');
+        if (!end || (end[1] != '\0' && end[1] != ':')) {
+            text_addf(reason, "\"%.*s\": an IPv6 address in brackets is written [V6] or [V6]:PORT",
+                      SHOWN_MAX, text);
+            return false;
+        }
+        port = end[1] == ':' ? end + 2 : NULL;
+    } else if (end && !strchr(end + 1, ':')) {
+        port = end + 1;
+    } else {
+        end = text + strlen(text); /* no colon, or an IPv6 address */
+    }
+    if (!set_place(server_r, host, (size_t)(end - host), reason))
+        return false;
+    if (port && (!number_parse(bytes_of(port), UINT16_MAX, &number) || number == 0)) {
+        text_addf(reason, "the port in \"%.*s\" is not one of 1 to 65535", SHOWN_MAX, text);
+        return false;
+    }
+    server_r->port = (uint16_t)number;
+    server_r->is_name =
+        server_r->place[strspn(server_r->place, "0123456789.")] && !strchr(server_r->place, ':');
+    return true;
+}
+
+bool server_read(const char *option, const char *value, const char *variable, const char *otherwise,
+                 struct server *server_r)
+{
+    struct text reason = {0};
+    const char *text = value ? value : getenv(variable); /* NOLINT(concurrency-mt-unsafe) */
+    bool good = server_parse(text && *text ? text : otherwise, server_r, &reason);
+    if (!good)
+        complain("%s%s: %s", value ? "" : "$", value ? option : variable, text_str(&reason));
+    text_free(&reason);
+    return good;
+}
+
+bool server_find(const struct options *options, struct server *server_r)
+{
+    return server_read("--server", options->server, "COUNTER_SERVER", "127.0.0.1", server_r);
+}
+
+const char *server_text(const struct server *server, uint16_t port, char to[SERVER_TEXT])
+{
+    bool is_v6 = strchr(server->place, ':');
+    if (server->is_unix)
+        snprintf(to, SERVER_TEXT, "unix:%s", server->place);
+    else
+        snprintf(to, SERVER_TEXT, is_v6 ? "[%s]:%u" : "%s:%u", server->place,
+                 server->port ? server->port : port);
+    return to;
+}
+
+/* Adds a parameter, unless it has no value. */
+static void add_parameter(struct text *url, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    text_addf(url, "&%s=", name);
+    text_add_percent(url, bytes_of(value));
+}
+
+void server_add_url(struct text *url, const struct server *server, uint16_t port,
+                    const struct options *options)
+{
+    char place[SERVER_TEXT], number[16];
+    const char *other = server->is_unix ? place : number;
+    snprintf(number, sizeof number, "%u", server->port ? server->port : port);
+    text_addf(url, "counter://%s?connect_timeout=%.9f&io_timeout=%.9f",
+              server->is_unix ? "" : server_text(server, port, place),
+              (double)options->connect_timeout_ns / (double)NS_PER_S,
+              (double)options->io_timeout_ns / (double)NS_PER_S);
+    server_text(server, port, place);
+    add_parameter(url, "text", server->is_unix ? place : NULL);
+    add_parameter(url, "binary", other);
+    add_parameter(url, "jobs", other);
+    add_parameter(url, "tls", options->tls ? "1" : NULL);
+    add_parameter(url, "tls_ca", options->ca);
+    add_parameter(url, "tls_cert", options->cert);
+    add_parameter(url, "tls_key", options->key);
+    add_parameter(url, "tls_name", options->tls_name);
+}
