@@ -1,0 +1,3 @@
+module example.org/counterd/clients/go
+
+go 1.19
