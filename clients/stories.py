@@ -50,10 +50,14 @@ SIDE_BY_SIDE = 10  # more make the load themselves, and end later
 STILL = 0.3  # seconds by which the driver wakes up late: then the machine stands still
 BUSY = 4  # programs that want to run, for each processor: then the machine has too much to do
 PLAYS = 4  # of a story that fails meanwhile
-AGENTS = {
+BUILD = os.path.abspath(os.environ.get("TOP_BUILDDIR") or os.path.join(TOP, "build"))
+AGENTS = {  # commands; relative paths are below the folder of the agents
     "python": ["/usr/bin/python3", "-B", "python/agent_sync.py"],
     "aio": ["/usr/bin/python3", "-B", "python/agent_aio.py"],
     "php": ["php", "-d", "apc.enable_cli=1", "php/agent.php"],
+    "node": ["node", "--expose-gc", "node/agent.mjs"],
+    "go": [os.path.join(BUILD, "clients", "go-agent")],  # from go/agent, by built()
+    "c": [os.path.join(BUILD, "lib", "agent")],  # from lib/agent.c, by make
 }
 STORY_FIELDS = {
     "story",
@@ -78,6 +82,42 @@ STEP_KINDS = (
 
 class Failure(Exception):
     """What the story wanted did not happen."""
+
+
+def built(language, agents_folder):
+    """
+    The command of a language's agent, which is compiled first where it is Go's: once for each folder
+    of agents. Failure: this machine lacks what it needs, or it does not compile.
+    """
+    *command, program = AGENTS[language]
+    program = os.path.join(agents_folder, program)
+    if language == "go":
+        if os.path.abspath(agents_folder) != HERE:  # planted bugs, for example
+            program += "-" + hashlib.md5(os.path.abspath(agents_folder).encode()).hexdigest()[:8]
+        new = "%s.%d" % (program, os.getpid())  # others may play it meanwhile
+        compiled = subprocess.run(
+            ["go", "build", "-o", new, "./agent"], cwd=os.path.join(agents_folder, "go"),
+            env=go_env(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+        if compiled.returncode != 0:
+            raise Failure("go build: " + compiled.stderr)
+        os.replace(new, program)
+    return command + [program]
+
+
+def go_env():
+    """The environment in which Go compiles: without a network, and without a home."""
+    os.makedirs(os.path.join(BUILD, "clients"), exist_ok=True)
+    ours = {"GO111MODULE": "on", "GOFLAGS": "", "GOPROXY": "off", "GOWORK": "off"}
+    return dict(os.environ, GOCACHE=os.path.join(BUILD, "go-cache"), **ours)
+
+
+def lacking(language):
+    """What keeps this machine from playing a language's agent; None if nothing does."""
+    program = "go" if language == "go" else AGENTS[language][0]
+    if shutil.which(program):
+        return None
+    return program + (" is not built" if os.path.isabs(program) else " is not installed")
 
 
 # --- stories -------------------------------------------------------------------------------------
@@ -499,8 +539,8 @@ def peers_sockets(pid, address):
 class Play:
     """One story with one agent: its servers, its agents, its handles, what it has bound."""
 
-    def __init__(self, story, language, agents_folder, hosts, certs, spare):
-        self.story, self.language, self.folder, self.spare = story, language, agents_folder, spare
+    def __init__(self, story, language, command, hosts, certs, spare):
+        self.story, self.language, self.command, self.spare = story, language, command, spare
         self.hosts = hosts[: story.get("servers", 1)]
         self.certs = certs
         self.servers, self.agents, self.links = [], {}, {}
@@ -623,10 +663,8 @@ class Play:
             agent = (spare or queue.SimpleQueue()).get_nowait()
             agent.events, agent.errors = [], []
         except queue.Empty:
-            command = AGENTS[self.language]
-            command = command[:-1] + [os.path.join(self.folder, command[-1])]
             env = {k: v for k, v in os.environ.items() if k != "COUNTER_URL"}
-            agent = Agent(command, dict(env, **filled(self.story.get("env", {}), self.bound)))
+            agent = Agent(self.command, dict(env, **filled(self.story.get("env", {}), self.bound)))
         self.all_agents.append(agent)
         agent.start()
         return agent
@@ -907,8 +945,7 @@ class BinaryLines(wire.BinaryClient):
 
 
 def results_path(language):
-    build = os.environ.get("TOP_BUILDDIR") or os.path.join(TOP, "build")
-    return os.path.join(build, "t", "clients", "out", "stories-%s.json" % language)
+    return os.path.join(BUILD, "t", "clients", "out", "stories-%s.json" % language)
 
 
 class Clock(threading.Thread):
@@ -937,7 +974,7 @@ def run(language, stories, agents_folder, on_result):
     failed while the machine stood still or had too much to do is played again: times of a client
     and of a server that is scripted cannot be kept then. stderr says so.
     """
-    clock = Clock()
+    clock, command = Clock(), built(language, agents_folder)
     net = "127.%d.%d." % (100 + (os.getpid() >> 8) % 128, os.getpid() % 256)
     slots, spare, seconds = queue.SimpleQueue(), queue.SimpleQueue(), {}
     hosts = [[net + str(slot * 4 + i + 1) for i in range(3)] for slot in range(SIDE_BY_SIDE)]
@@ -950,7 +987,7 @@ def run(language, stories, agents_folder, on_result):
         try:
             for _ in range(PLAYS):
                 from_now = time.monotonic()
-                said = Play(story, language, agents_folder, slot, certs, spare).play()
+                said = Play(story, language, command, slot, certs, spare).play()
                 time.sleep(0 if said is None or said[0] == "-" else 0.5)  # for the clock
                 if said is None or said[0] == "-" or not clock.is_to_blame(from_now):
                     break
@@ -1005,7 +1042,8 @@ def table(stories, agents_folder):
             with open(results_path(language), encoding="utf-8") as f:
                 columns[language] = json.load(f)
         except FileNotFoundError:
-            columns[language] = run_and_keep(language, stories, agents_folder)
+            lacks = lacking(language)
+            columns[language] = {} if lacks else run_and_keep(language, stories, agents_folder)
     width = max(len(story["story"]) for story in stories)
     yield "%-*s  %s" % (width, "story", "  ".join("%-6s" % language for language in AGENTS))
     for story in stories:
@@ -1045,12 +1083,9 @@ def table(stories, agents_folder):
 
 def tap(language):
     """The stories of a language as a TAP test, a line for each. Returns the exit status."""
-    program = shutil.which(AGENTS[language][0])
-    if not servers.have_counterd() or not program:
-        print(
-            "1..0 # SKIP "
-            + ("COUNTERD names no daemon" if program else AGENTS[language][0] + " is not installed")
-        )
+    lacks = lacking(language) or (None if servers.have_counterd() else "COUNTERD names no daemon")
+    if lacks:
+        print("1..0 # SKIP " + lacks)
         return 0
     stories = load()
     counts = {"lines": 0, "failed": 0}
@@ -1109,6 +1144,11 @@ def main():
     chosen = [story for story in stories if options.k in story["story"]]
     failed = 0
     for language in options.agent or AGENTS:
+        lacks = lacking(language)
+        if lacks:
+            print("-      %s: %s" % (language, lacks))
+            failed += bool(options.agent)
+            continue
 
         def on_result(story, result, language=language):
             nonlocal failed
