@@ -124,6 +124,7 @@ async function call(name, handle, of, args, signal) {
   if (name === 'go') return void ends.set(of, [...(ends.get(of) ?? []), args.end ?? 'ok']);
   if (name === 'cancel') return running.get(of).abort();
   if (name === 'lost') return kept.get(of).lost;
+  if (name === 'dispose') return kept.get(of)[Symbol.asyncDispose]();
   if (name === 'scope') return scope(kept.get(of), handle, args, signal);
   if (name === 'worker') return worker(kept.get(of), handle, args);
   const { placed, options } = placedOf(name, args);
@@ -150,6 +151,6 @@ async function answer(command) {
   }
 }
 
-say({ agent: 'node', can: ['later', 'cancel', 'told'] });
+say({ agent: 'node', can: ['later', 'cancel', 'told', 'scope', 'worker', 'dispose'] });
 input.on('line', (line) => answer(JSON.parse(line)));
 input.on('close', () => process.exit(0));

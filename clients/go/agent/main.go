@@ -192,7 +192,7 @@ func result(ctx context.Context, do, handle, of string, args words) (value any, 
 }
 
 func main() {
-	say(words{"agent": "go", "can": []string{"later", "cancel", "told"}})
+	say(words{"agent": "go", "can": []string{"later", "cancel", "told", "scope", "worker", "deadline"}})
 	input := bufio.NewReader(os.Stdin)
 	for {
 		command := struct {
@@ -205,6 +205,9 @@ func main() {
 			os.Exit(0)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
+		if seconds, ok := command.Args["deadline"].(float64); ok {
+			ctx, cancel = context.WithTimeout(ctx, time.Duration(seconds*1e9))
+		}
 		lock.Lock()
 		running[command.As] = cancel
 		lock.Unlock()
