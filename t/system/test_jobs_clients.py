@@ -14,11 +14,13 @@ import sys
 import pytest
 import tap
 
-import servers
-import wire
-
 CLIENTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "clients")
-OUT = os.path.join(os.environ.get("TOP_BUILDDIR", os.getcwd()), "t", "clients", "out")
+sys.path.insert(1, CLIENTS)
+
+import npm_modules  # noqa: E402
+import servers  # noqa: E402
+import wire  # noqa: E402
+
 JOBS = ("counter.threads=2", "jobs.enable=true", "jobs.port=0", "jobs.max_job_size=65535")
 
 
@@ -73,38 +75,12 @@ def run(command, folder=CLIENTS, seconds=30, **env):
 @pytest.fixture(scope="module")
 def modules():
     """The folder of what npm installed."""
-    for program in ("node", "npm"):
-        need_program(program)
     if not servers.have_counterd():
         pytest.skip("COUNTERD names no daemon")
-    with open(os.path.join(CLIENTS, "package-lock.json"), "rb") as f:
-        wanted = f.read()
-    folder = os.path.join(OUT, "node_modules")
-    done = os.path.join(folder, "installed-of.json")
-    if os.path.exists(done):
-        with open(done, "rb") as f:
-            if f.read() == wanted:
-                return folder
-    os.makedirs(OUT, exist_ok=True)
-    for name in ("package.json", "package-lock.json"):
-        shutil.copyfile(os.path.join(CLIENTS, name), os.path.join(OUT, name))
     try:
-        npm = subprocess.run(
-            ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-            cwd=OUT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        pytest.skip("npm did not install the clients within 5 minutes")
-    if npm.returncode != 0:
-        pytest.skip("npm can't install the clients: " + npm.stdout.strip()[-300:])
-    shutil.copyfile(os.path.join(OUT, "package-lock.json"), done)
-    return folder
+        return npm_modules.installed()
+    except npm_modules.Missing as e:
+        pytest.skip(str(e))
 
 
 # --- npm -----------------------------------------------------------------------------------------

@@ -212,6 +212,7 @@ func main() {
 		running[command.As] = cancel
 		lock.Unlock()
 		go func() {
+			defer cancel()
 			value, err := result(ctx, command.Do, command.As, command.Of, command.Args)
 			answer := failed(err)
 			if err == nil {
