@@ -50,6 +50,7 @@ SIDE_BY_SIDE = 10  # more make the load themselves, and end later
 STILL = 0.3  # seconds by which the driver wakes up late: then the machine stands still
 BUSY = 4  # programs that want to run, for each processor: then the machine has too much to do
 PLAYS = 4  # of a story that fails meanwhile
+ABILITIES = ("dispose", "scope", "worker")  # calls that not every library has
 BUILD = os.path.abspath(os.environ.get("TOP_BUILDDIR") or os.path.join(TOP, "build"))
 AGENTS = {  # commands; relative paths are below the folder of the agents
     "python": ["/usr/bin/python3", "-B", "python/agent_sync.py"],
@@ -595,7 +596,8 @@ class Play:
         """What keeps the agent from playing it. "!X" needs an agent that is not X, or can't X."""
         hello = self.agent().hello
         has = {self.language, *hello.get("can", [])}
-        for need in self.story.get("needs", []):
+        calls = {step.get("do") for step in self.story["steps"]}
+        for need in [*self.story.get("needs", []), *sorted(calls.intersection(ABILITIES))]:
             if need.startswith("!") and need[1:] in has:
                 return "not for one that is or can: " + need[1:]
             if not need.startswith("!") and need not in has:
@@ -945,7 +947,7 @@ class BinaryLines(wire.BinaryClient):
 
 
 def results_path(language):
-    return os.path.join(BUILD, "t", "clients", "out", "stories-%s.json" % language)
+    return os.path.join(BUILD, "t", "clients", "out", "played-%s.json" % language)
 
 
 class Clock(threading.Thread):
@@ -969,10 +971,10 @@ class Clock(threading.Thread):
 
 def run(language, stories, agents_folder, on_result):
     """
-    Plays the stories with an agent, several side by side, and calls `on_result(story, result)` in
-    their order. A result is None, "-: reason", or what failed first of a story's variants. One that
+    Plays the stories with an agent, several side by side, and calls `on_result(story, result, again)`
+    in their order. A result is None, "-: reason", or what failed first of a story's variants. One that
     failed while the machine stood still or had too much to do is played again: times of a client
-    and of a server that is scripted cannot be kept then. stderr says so.
+    and of a server that is scripted cannot be kept then. `again` lists how such plays had failed.
     """
     clock, command = Clock(), built(language, agents_folder)
     net = "127.%d.%d." % (100 + (os.getpid() >> 8) % 128, os.getpid() % 256)
@@ -983,20 +985,17 @@ def run(language, stories, agents_folder, on_result):
     certs = Certificates([host for slot in hosts for host in slot])
 
     def play(story):
-        slot, began = slots.get(), time.monotonic()
+        slot, began, again = slots.get(), time.monotonic(), []
         try:
-            for _ in range(PLAYS):
+            while True:
                 from_now = time.monotonic()
                 said = Play(story, language, command, slot, certs, spare).play()
-                time.sleep(0 if said is None or said[0] == "-" else 0.5)  # for the clock
-                if said is None or said[0] == "-" or not clock.is_to_blame(from_now):
-                    break
-                text = "\n".join("# " + line for line in said.splitlines())
-                print(
-                    "# failed while the machine stood still or had too much to do:\n" + text,
-                    file=sys.stderr,
-                )
-            return said
+                if said is None or said[0] == "-":
+                    return said, again
+                time.sleep(0.5)  # for the clock
+                if len(again) + 1 == PLAYS or not clock.is_to_blame(from_now):
+                    return said, again
+                again.append(said)
         finally:
             slots.put(slot)
             seconds[story["story"]] = time.monotonic() - began
@@ -1007,9 +1006,9 @@ def run(language, stories, agents_folder, on_result):
             for story in stories
         ]
         for story, plays in played:
-            results = [one.result() for one in plays]
+            results, again = zip(*(one.result() for one in plays))
             failed = [result for result in results if result and result[0] != "-"]
-            on_result(story, failed[0] if failed else results[0])
+            on_result(story, failed[0] if failed else results[0], sum(again, []))
     if os.environ.get("T_TIMES"):
         for text, took in sorted(seconds.items(), key=lambda one: -one[1])[:25]:
             print("%6.1f s  %s" % (took, text), file=sys.stderr)
@@ -1018,13 +1017,13 @@ def run(language, stories, agents_folder, on_result):
     certs.close()
 
 
-def run_and_keep(language, stories, agents_folder, on_result=lambda story, result: None):
-    """As `run`; keeps the results for the table."""
+def run_and_keep(language, stories, agents_folder, on_result=lambda story, result, again: None):
+    """As `run`; keeps the results for the table: of each story its result and its failed plays."""
     results = {}
 
-    def keep(story, result):
-        results[story["story"]] = result
-        on_result(story, result)
+    def keep(story, result, again):
+        results[story["story"]] = [result, again]
+        on_result(story, result, again)
 
     run(language, stories, agents_folder, keep)
     os.makedirs(os.path.dirname(results_path(language)), exist_ok=True)
@@ -1034,8 +1033,23 @@ def run_and_keep(language, stories, agents_folder, on_result=lambda story, resul
     return results
 
 
+def mark(result):
+    return "ok" if result is None else "-" if result[0] == "-" else "FAILED"
+
+
+def told_of_plays(again):
+    """The lines that say how often a story was played again, and why: "" if it was not."""
+    if not again:
+        return ""
+    head = "played %d times: the machine stood still or had too much to do, and it failed with:"
+    return "\n".join([head % (len(again) + 1)] + ["  " + line for line in again[0].splitlines()])
+
+
 def table(stories, agents_folder):
-    """The lines of the table: which language passes which story."""
+    """
+    The lines of the table: which language passes which story, why one cannot be played, and which were
+    played again.
+    """
     columns = {}
     for language in AGENTS:
         try:
@@ -1045,40 +1059,35 @@ def table(stories, agents_folder):
             lacks = lacking(language)
             columns[language] = {} if lacks else run_and_keep(language, stories, agents_folder)
     width = max(len(story["story"]) for story in stories)
-    yield "%-*s  %s" % (width, "story", "  ".join("%-6s" % language for language in AGENTS))
-    for story in stories:
-        marks = []
-        for language in AGENTS:
-            result = columns[language].get(story["story"], "?")
-            marks.append(
-                "ok"
-                if result is None
-                else "?"
-                if result == "?"
-                else "-"
-                if result[0] == "-"
-                else "FAILED"
-            )
-        yield "%-*s  %s" % (width, story["story"], "  ".join("%-6s" % mark for mark in marks))
-    passed = {
-        language: sum(columns[language].get(s["story"], "?") is None for s in stories)
+    texts = [story["story"] for story in stories]
+
+    def row(head, cells):
+        return "%-*s  %s" % (width, head, "  ".join("%-6s" % cell for cell in cells))
+
+    yield row("story", AGENTS)
+    for text in texts:
+        known = [columns[language].get(text) for language in AGENTS]
+        yield row(text, [mark(one[0]) if one else "?" for one in known])
+    passed = [sum(columns[x].get(text, "?")[0] is None for text in texts) for x in AGENTS]
+    again = [sum(len(one[1]) for one in columns[x].values()) for x in AGENTS]
+    yield row("%d stories; passed" % len(stories), passed)
+    yield row("plays of them that failed while the machine stood still", again)
+    reasons = {
+        (language, result[3:])
         for language in AGENTS
+        for result, _ in columns[language].values()
+        if result and result[0] == "-"
     }
-    yield "%-*s  %s" % (
-        width,
-        "%d stories; passed" % len(stories),
-        "  ".join("%-6d" % passed[x] for x in AGENTS),
-    )
-    reasons = sorted(
-        {
-            (language, r[3:])
-            for language in AGENTS
-            for r in columns[language].values()
-            if r and r[0] == "-"
-        }
-    )
-    for language, reason in reasons:
+    for language, reason in sorted(reasons):
         yield "-  %s: %s" % (language, reason)
+    for language in AGENTS:
+        for text, (_, failed) in columns[language].items():
+            if failed:
+                yield "%s: %s\n  %s" % (
+                    language,
+                    text,
+                    told_of_plays(failed).replace("\n", "\n  "),
+                )
 
 
 def tap(language):
@@ -1100,9 +1109,10 @@ def tap(language):
             print("# " + said)
         sys.stdout.flush()
 
-    def on_result(story, result):
+    def on_result(story, result, again):
         if result is None or result[0] != "-":
-            line(result is None, "%s: %s" % (language, story["story"]), result or "")
+            told = "\n".join(text for text in (result, told_of_plays(again)) if text)
+            line(result is None, "%s: %s" % (language, story["story"]), told)
 
     missing = missing_rows(stories)
     line(
@@ -1150,13 +1160,13 @@ def main():
             failed += bool(options.agent)
             continue
 
-        def on_result(story, result, language=language):
+        def on_result(story, result, again, language=language):
             nonlocal failed
-            mark = "ok" if result is None else "- " if result[0] == "-" else "FAILED"
-            failed += mark == "FAILED"
-            print("%-6s %s: %s" % (mark, language, story["story"]), flush=True)
-            if result:
-                print("\n".join("       " + line for line in result.splitlines()))
+            failed += mark(result) == "FAILED"
+            print("%-6s %s: %s" % (mark(result), language, story["story"]), flush=True)
+            for text in (result or "", told_of_plays(again)):
+                for said in text.splitlines():
+                    print("       " + said)
 
         (run if options.k else run_and_keep)(language, chosen, folder, on_result)
     return 1 if failed else 0

@@ -22,7 +22,7 @@ final class Agent
 
     public function run(): void
     {
-        self::say(['agent' => 'php', 'can' => ['fork', 'php']]);
+        self::say(['agent' => 'php', 'can' => ['fork', 'php', 'scope', 'worker']]);
         while ($this->take()) {
         }
     }

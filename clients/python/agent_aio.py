@@ -118,7 +118,7 @@ async def answer(command: dict[str, Any]) -> None:
 
 
 async def main() -> None:
-    say(agent="aio", can=["later", "cancel", "told"])
+    say(agent="aio", can=["later", "cancel", "told", "scope", "worker"])
     reader = asyncio.StreamReader(limit=1 << 28)
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin

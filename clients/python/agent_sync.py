@@ -144,7 +144,7 @@ def read() -> None:
     os._exit(0)
 
 
-say(agent="python", can=["later", "fork", "threads"])
+say(agent="python", can=["later", "fork", "threads", "scope", "worker"])
 threading.Thread(target=read, daemon=True).start()
 while True:
     answer(for_main.get())
