@@ -4,14 +4,21 @@ library_tests = \
 	t/clients/test_stories_aio.py \
 	t/clients/test_stories_php.py \
 	t/clients/test_client_c.py \
+	t/clients/test_stories_node.py \
+	t/clients/test_stories_go.py \
+	t/clients/test_stories_c.py \
 	t/clients/test_client_python.py \
 	t/clients/test_client_php.py \
+	t/clients/test_client_node.py \
+	t/clients/test_client_go.py \
 	t/clients/test_fake_server.py \
 	t/clients/test_mediawiki.py \
 	t/clients/test_python_core.py \
 	t/clients/test_python_workers.py
 TESTS += $(library_tests)
 EXTRA_DIST += $(library_tests) \
+	t/clients/npm_modules.py \
+	t/clients/typed.ts \
 	t/clients/mediawiki/LocalSettings.php \
 	t/clients/mediawiki/RecordedJob.php \
 	t/clients/mediawiki/RecordedPool.php \
@@ -36,4 +43,4 @@ EXTRA_DIST += \
 clean-local: clean-clients
 .PHONY: clean-clients
 clean-clients:
-	rm -rf t/clients/out
+	rm -rf t/clients/out clients/go-agent* go-cache

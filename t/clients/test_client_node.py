@@ -1,0 +1,173 @@
+"""
+The Node.js client beside its stories: its own tests, the package that npm makes, its types, its
+examples and README.
+"""
+
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+TOP = os.path.abspath(TOP)
+sys.path[:0] = [os.path.join(TOP, "t", "system"), os.path.join(TOP, "t", "clients")]
+
+import tap
+import pytest
+
+import npm_modules
+import wire
+from conftest import start  # noqa: F401: a fixture
+
+FOLDER = os.path.join(TOP, "clients", "node")
+EXAMPLES = ("lock", "units", "member", "put", "worker")
+JOBS = ("jobs.enable=true", "jobs.port=0")
+POOL = ("pool.gpu.members=gpu0=/dev/nvidia0",)
+TSC_OPTIONS = (
+    "--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--noUnusedLocals", "--target", "es2022",
+    "--module", "nodenext", "--lib", "es2022,esnext.disposable", "--types", "node",
+)  # fmt: skip
+pytestmark = pytest.mark.skipif(
+    not shutil.which("node") or not shutil.which("npm"), reason="node or npm is not installed"
+)
+
+
+def run(*command, folder=FOLDER, **env):
+    """Runs a program, which must end with status 0. Returns what it wrote."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=dict(os.environ, **env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, "%s: status %d\n%s" % (command, done.returncode, done.stdout)
+    return done.stdout
+
+
+def url(daemon):
+    """The URL of all ports of a daemon."""
+    words = "binary=%d&jobs=%d&connect_timeout=20&io_timeout=20" % (daemon.binary[1], daemon.jobs[1])
+    return "counter://127.0.0.1:%d?%s" % (daemon.text[1], words)
+
+
+def readme():
+    with open(os.path.join(FOLDER, "README.md"), encoding="utf-8") as f:
+        return f.read()
+
+
+def add_gpu(daemon):
+    with wire.TextClient(daemon.text) as operator:
+        assert operator.ask("POOL ADD gpu") == "OK"
+        assert operator.ask("MEMBER ADD gpu gpu0 /dev/nvidia0 type=a100") == "OK"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder with nothing but the package, which npm made and installed there without a network."""
+    base = tmp_path_factory.mktemp("npm")
+    program = base / "program"
+    program.mkdir()
+    env = {"HOME": str(base), "npm_config_cache": str(base / "cache"), "npm_config_registry": "http://127.0.0.1:1/"}
+    listed = json.loads(run("npm", "pack", "--json", "--pack-destination", str(base), **env))
+    run("npm", "install", "--offline", "--no-audit", "--no-fund", str(base / listed[0]["filename"]), folder=program, **env)
+    return program, sorted(one["path"] for one in listed[0]["files"])
+
+
+def test_own_tests(start):
+    tests = sorted(glob.glob(os.path.join(FOLDER, "test", "*.test.*")))
+    assert tests
+    daemon = start(*JOBS, *POOL)
+    run("node", "--expose-gc", "--test", *tests, COUNTER_URL=url(daemon))
+
+
+def test_package_has_the_library_and_needs_nothing(installed):
+    program, files = installed
+    library = [os.path.relpath(path, FOLDER) for path in glob.glob(os.path.join(FOLDER, "lib", "*.js"))]
+    assert files == sorted(["README.md", "index.d.ts", "index.js", "package.json", *library])
+    modules = [name for name in os.listdir(program / "node_modules") if not name.startswith(".")]
+    assert modules == ["counterd"]
+
+
+def test_version_is_that_of_the_server():
+    with open(os.path.join(TOP, "configure.ac"), encoding="utf-8") as f:
+        version = re.search(r"AC_INIT\(\[counterd\], \[([\d.]+)\]", f.read()).group(1)
+    with open(os.path.join(FOLDER, "package.json"), encoding="utf-8") as f:
+        assert json.load(f)["version"] == version
+    assert "counterd-%s.tgz" % version in readme()
+
+
+def test_types_declare_what_there_is():
+    code = (
+        "import * as all from 'counterd';"
+        "console.log(JSON.stringify(Object.keys(all).sort()));"
+        "const calls = Object.getOwnPropertyNames(all.Client.prototype).filter((name) => !name.startsWith('_'));"
+        "console.log(JSON.stringify(calls.sort()));"
+    )
+    exported, calls = map(json.loads, run("node", "--input-type=module", "-e", code).splitlines())
+    with open(os.path.join(FOLDER, "index.d.ts"), encoding="utf-8") as f:
+        types = f.read()
+    assert exported == sorted(re.findall(r"^export (?:abstract )?(?:class|function|const) (\w+)", types, re.M))
+    body = re.search(r"^export class Client \{\n(.*?)^\}", types, re.M | re.S).group(1)
+    assert calls == sorted(set(re.findall(r"^  (\w+)[<(]", body, re.M)))
+
+
+def test_a_program_in_typescript(start, installed):
+    program, _ = installed
+    try:
+        modules = npm_modules.installed()
+    except npm_modules.Missing as e:
+        pytest.skip(str(e))
+    for name in ("@types", "undici-types"):
+        os.symlink(os.path.join(modules, name), program / "node_modules" / name)
+    shutil.copy(os.path.join(TOP, "t", "clients", "typed.ts"), program / "typed.mts")
+    tsc = os.path.join(modules, ".bin", "tsc")
+    run(tsc, "--noEmit", *TSC_OPTIONS, "typed.mts", folder=program)
+    run(tsc, *TSC_OPTIONS, "typed.mts", folder=program)
+    daemon = start(*JOBS)
+    add_gpu(daemon)
+    assert run("node", "typed.mjs", folder=program, COUNTER_URL=url(daemon)).splitlines() == [
+        "2",
+        "Busy,Busy,a server,true",
+        "/dev/nvidia0 true a100",
+        "ready one; ready x; false true; 2; false; one 2 false; x 1 false; x 2 false; 0; 1; 1; true",
+        "true true",
+        "b:7531,a:7531,c:7531",
+        "true",
+    ]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_print_what_the_readme_says(start, name):
+    daemon = start(*JOBS, *POOL)
+    path = "examples/%s.mjs" % name
+    wanted = re.search(re.escape("[`%s`](%s) prints\n\n" % (path, path)) + r"((?:    .*\n)+)", readme())
+    said = run("node", path, COUNTER_URL=url(daemon))
+    assert said == re.sub(r"^    ", "", wanted.group(1), flags=re.M)
+
+
+def test_readme_runs_where_the_package_is_installed(start, installed):
+    program, _ = installed
+    daemon = start(*JOBS)
+    add_gpu(daemon)
+    code = "\n".join(re.findall(r"```js\n(.*?)```", readme(), re.S))
+    address = re.search(r"new Client\('(counter://[^']*)'", code).group(1)
+    run("node", "--input-type=module", "-e", "import { Client } from 'counterd'; new Client('%s')" % address)
+    code = code.replace("'%s'" % address, "null")
+    code = code.replace("console.log('cut off:'", "setTimeout(() => worker.stop(), 1000);\nconsole.log('cut off:'")
+    (program / "readme.mjs").write_text(code + "\nawait client.close();\n")
+    said = run("node", "readme.mjs", folder=program, COUNTER_URL=url(daemon))
+    for words in ("at most 2 are here", "do the work", "3 of 10", "gpu0 /dev/nvidia0", "put now", "cut off: 0"):
+        assert words in said
+    assert "Dear customer 1 false" in said
+
+
+if __name__ == "__main__":
+    tap.main(__file__)
