@@ -1,0 +1,42 @@
+package counterd
+
+import "syscall"
+
+const tcpUserTimeout = 18 // TCP_USER_TIMEOUT
+
+// tune sets what TCP connections have: the end of a server that vanished is met within 25 s.
+func tune(network, _ string, raw syscall.RawConn) (err error) {
+	if network == "unix" {
+		return nil
+	}
+	options := [][3]int{
+		{syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1}, {syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, 10},
+		{syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, 5}, {syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT, 3},
+		{syscall.IPPROTO_TCP, tcpUserTimeout, 25000},
+	}
+	control := raw.Control(func(fd uintptr) {
+		for _, option := range options {
+			if err == nil {
+				err = syscall.SetsockoptInt(int(fd), option[0], option[1], option[2])
+			}
+		}
+	})
+	if err == nil {
+		err = control
+	}
+	return err
+}
+
+// isQuiet says that there is nothing to read, and no end. It never waits.
+func isQuiet(conn syscall.Conn) (quiet bool) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = raw.Control(func(fd uintptr) {
+		var b [1]byte
+		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		quiet = err == syscall.EAGAIN
+	})
+	return quiet && err == nil
+}

@@ -1,0 +1,386 @@
+package counterd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	claimTime  = 2 * time.Second        // an idle place waits so long at most for a job, so that it can end
+	renewAfter = 400 * time.Millisecond // a job that runs shorter costs no renewal
+	lastWords  = time.Second            // a handler has so long to end, once it is told to
+)
+
+// ErrBury is what a handler returns for a job that is to be put aside, until somebody kicks it.
+var ErrBury = errors.New("bury the job")
+
+// A Retry is what a handler returns, as &Retry{Delay: d}, for a job that is to come back after so long.
+type Retry struct{ Delay time.Duration }
+
+func (r *Retry) Error() string { return fmt.Sprintf("run the job again after %v", r.Delay) }
+
+// A CutOff is what Worker.Run returns when so many handlers had not ended in time: their jobs went back.
+type CutOff struct{ Jobs int }
+
+func (e *CutOff) Error() string {
+	return fmt.Sprintf("counterd: %d handlers had not ended in time, so their jobs went back", e.Jobs)
+}
+
+// A Worker claims jobs of the tubes, and calls Handler with each. The handler returns nil: ack; an error that is ErrBury:
+// bury; a *Retry: nack; any other: nack after Backoff, and with Tries set and reached bury. A job that runs for longer is
+// renewed meanwhile; when it is lost, the handler's context ends, with the cause ErrLost. A goroutine can't be ended:
+// a handler that does not look at its context may still run after Grace, beside the next run of its job.
+type Worker struct {
+	Client      *Client
+	Tubes       []string
+	Handler     func(context.Context, *Job) error
+	Concurrency int                           // handlers at once, each with a connection, up to 1,000; 0: 1
+	Backoff     func(tries int) time.Duration // nil: 1 s, doubled with each try, up to an hour, times 0.8 to 1.2
+	Tries       int                           // a job that failed so often is buried; 0: never
+	Grace       time.Duration                 // handlers may run for so long after the stop; 0: 30 s
+	NoSignals   bool                          // else TERM and INT stop it, and a second one ends the grace
+	OnEvent     func(Event)                   // nil: that of the client
+
+	mu   sync.Mutex
+	stop chan struct{} // of the next run, or of this one
+	done bool          // it is closed
+}
+
+// A work is a run of a worker.
+type work struct {
+	*Worker
+	c     *Client
+	ctx   context.Context
+	stop  chan struct{}
+	grace time.Duration
+
+	mu      sync.Mutex
+	runs    map[*Job]func(error)
+	overdue map[*Job]bool // grace was over before their handlers had ended
+	failing bool
+	fault   error
+}
+
+// Stop stops it: no more claims, and Run returns when all handlers have ended, or the grace. If Run is yet to be called, it
+// will return at once. Any goroutine may call it.
+func (w *Worker) Stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stop == nil {
+		w.stop = make(chan struct{})
+	}
+	if !w.done {
+		w.done = true
+		close(w.stop)
+	}
+}
+
+// Run runs until ctx is done, Stop, TERM or INT; then handlers, which ctx does not end, run on for Grace at most, or until a
+// second signal. It returns nil; a *CutOff if handlers had not ended by then; or what no claim can do without: ErrUsage,
+// ErrUnsupported.
+func (w *Worker) Run(ctx context.Context) error {
+	r := &work{Worker: w, c: w.Client, ctx: ctx, runs: map[*Job]func(error){}, overdue: map[*Job]bool{}, grace: w.Grace}
+	f := form{}
+	for _, tube := range w.Tubes {
+		f.tube(tube)
+	}
+	places := f.count(w.Concurrency, "concurrency", 1, 1000)
+	f.count(w.Tries, "tries", 0, 1<<32-1)
+	f.need(w.Grace >= 0 && w.Grace <= longest, "grace: up to 1,000,000 s is allowed, not %v", w.Grace)
+	f.need(len(w.Tubes) > 0 && w.Client != nil && w.Handler != nil, "a worker needs a client, 1 tube or more, and a handler")
+	if f.err != nil {
+		return f.err
+	}
+	if w.OnEvent != nil {
+		r.c = &Client{w.Client.state, w.OnEvent}
+	}
+	if r.grace == 0 {
+		r.grace = 30 * time.Second
+	}
+	if ctx.Err() != nil {
+		w.Stop()
+	}
+	w.mu.Lock()
+	if w.stop == nil {
+		w.stop = make(chan struct{})
+	}
+	r.stop = w.stop
+	w.mu.Unlock()
+	signals := make(chan os.Signal, 2)
+	if !w.NoSignals {
+		signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+		defer signal.Stop(signals)
+	}
+	var all sync.WaitGroup
+	over := make(chan struct{})
+	for ; places > 0; places-- {
+		all.Add(1)
+		go r.place(&all)
+	}
+	go func() {
+		all.Wait()
+		close(over)
+	}()
+	cut := r.wait(over, signals)
+	w.mu.Lock()
+	w.stop, w.done = nil, false
+	w.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fault == nil && cut > 0 {
+		return &CutOff{cut}
+	}
+	return r.fault
+}
+
+// wait waits for the end of all places, or of the grace. It returns how many jobs went back.
+func (r *work) wait(over chan struct{}, signals chan os.Signal) int {
+	stop, done := r.stop, r.ctx.Done()
+	var late <-chan time.Time
+	for {
+		select {
+		case <-over:
+			return 0
+		case <-late:
+			return r.giveUp()
+		case <-done:
+			done = nil
+			r.Stop()
+		case <-stop:
+			stop, late = nil, time.After(r.grace)
+		case <-signals:
+			if r.isStopped() {
+				return r.giveUp()
+			}
+			r.Stop()
+		}
+	}
+}
+
+// giveUp tells the handlers that still run as by a loss. Their jobs go back, but those that end meanwhile.
+func (r *work) giveUp() (count int) {
+	var late []*Job
+	r.mu.Lock()
+	for job, cancel := range r.runs {
+		if !job.gone.Swap(true) {
+			late = append(late, job)
+			r.overdue[job] = true
+			cancel(ErrLost)
+		}
+	}
+	r.mu.Unlock()
+	if len(late) > 0 {
+		time.Sleep(lastWords)
+	}
+	for _, job := range late {
+		if _, err := job.Nack(0); err == nil {
+			count++
+		}
+	}
+	return count
+}
+
+func (r *work) isStopped() bool {
+	select {
+	case <-r.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// place claims jobs and works, until the worker stops.
+func (r *work) place(all *sync.WaitGroup) {
+	defer all.Done()
+	var delay time.Duration
+	for !r.isStopped() {
+		jobs, err := r.c.reserve(context.Background(), r.Tubes, ClaimOptions{Timeout: claimTime}, false)
+		r.mu.Lock()
+		first := err != nil && !r.failing // once for all places
+		r.failing = err != nil
+		r.mu.Unlock()
+		for _, job := range jobs {
+			r.work(job)
+		}
+		if delay *= 2; err == nil {
+			delay = 0
+			continue
+		}
+		if errors.Is(err, ErrUsage) || errors.Is(err, ErrUnsupported) {
+			r.mu.Lock()
+			r.fault = err
+			r.mu.Unlock()
+			r.Stop()
+			return
+		}
+		if first {
+			r.c.tell("retry", failure(err, false).Server, r.Tubes[0], time.Time{}, "", err)
+		}
+		delay = backoff(delay)
+		select {
+		case <-time.After(jittered(delay)):
+		case <-r.stop:
+		}
+	}
+}
+
+// backoff keeps a delay within 0.1 to 30 s.
+func backoff(delay time.Duration) time.Duration {
+	if delay < 100*time.Millisecond {
+		return 100 * time.Millisecond
+	} else if delay > 30*time.Second {
+		return 30 * time.Second
+	}
+	return delay
+}
+
+func jittered(delay time.Duration) time.Duration {
+	return time.Duration(float64(delay) * (0.8 + 0.4*rand.Float64()))
+}
+
+// A carried context has the values of its parent, and does not end with it.
+type carried struct{ context.Context }
+
+func (carried) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (carried) Done() <-chan struct{}       { return nil }
+func (carried) Err() error                  { return nil }
+
+// work calls the handler, renews the job meanwhile, and reports how it ended.
+func (r *work) work(job *Job) {
+	ctx, cancel := withCause(carried{r.ctx})
+	r.mu.Lock()
+	r.runs[job] = cancel
+	r.mu.Unlock()
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = r.Handler(ctx, job)
+	}()
+	if r.renewals(job, done); job.gone.Load() {
+		cancel(ErrLost)
+	}
+	<-done
+	r.report(job, err)
+	cancel(context.Canceled)
+	r.mu.Lock()
+	delete(r.runs, job)
+	r.mu.Unlock()
+}
+
+// renewals renews a job until its handler has ended, or it is lost. It is renewed by token at once when its connection ends.
+// Its ttr is known from the first renewal on; until then the first try has io_timeout.
+func (r *work) renewals(job *Job, done chan struct{}) {
+	var ends time.Time
+	var ttr, delay time.Duration
+	cut := job.claim.l.ended
+	timer := time.NewTimer(renewAfter)
+	defer timer.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-cut:
+			cut = nil
+			timer.Stop()
+		case <-timer.C:
+		}
+		sent := time.Now()
+		if ends.IsZero() {
+			ends = sent.Add(r.c.options.io)
+		}
+		if !sent.Before(ends) {
+			job.lose()
+			return
+		}
+		known, err := job.renew(ends.Sub(sent), ttr == 0)
+		wait := time.Duration(0)
+		if err == nil {
+			if ttr == 0 {
+				ttr = known
+			}
+			ends, wait, delay = sent.Add(ttr), ttr/3, 0
+		} else if errors.Is(err, ErrLost) || errors.Is(err, ErrUsage) { // told already; reported meanwhile
+			return
+		} else {
+			delay = backoff(2 * delay)
+			if wait = jittered(delay); wait > time.Until(ends) {
+				wait = time.Until(ends)
+			}
+		}
+		timer.Reset(wait)
+	}
+}
+
+// delay returns after how long a failed job comes back.
+func (r *work) delay(job *Job) time.Duration {
+	if r.Backoff != nil {
+		f, delay := form{target: job.Tube}, r.Backoff(job.Tries)
+		if f.whole(delay, "backoff"); f.err == nil {
+			return delay
+		}
+		r.c.tell("retry", job.Server, job.Tube, time.Time{}, "", f.err)
+	}
+	delay := time.Hour
+	if job.Tries <= 12 {
+		delay = time.Second << (job.Tries - 1)
+	}
+	return jittered(delay)
+}
+
+// report says how the handler ended, unless the job is not ours any more. One that was told to end may still end well by
+// itself; else giveUp gives its job back.
+func (r *work) report(job *Job, err error) {
+	r.mu.Lock()
+	overdue := r.overdue[job]
+	r.mu.Unlock()
+	if overdue && (err != nil || job.heard.Load()) {
+		return
+	}
+	var retry *Retry
+	isRetry := errors.As(err, &retry) && retry.Delay >= 0
+	if !job.gone.Load() || overdue { // the hook is told of errors; the job runs again, or was done
+		switch {
+		case err == nil:
+			job.Ack()
+		case isRetry:
+			job.Nack(retry.Delay)
+		case errors.Is(err, ErrBury) || r.Tries > 0 && job.Tries >= r.Tries:
+			if job.isCut() {
+				job.Nack(r.delay(job))
+			} else {
+				job.Bury()
+			}
+		default:
+			job.Nack(r.delay(job))
+		}
+	}
+	job.abandon()
+}
+
+// isCut says that the connection that reserved the job has ended.
+func (j *Job) isCut() bool {
+	l := j.claim.l
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	intact := l.wake()
+	l.rest(nil)
+	return !intact
+}
+
+// abandon ends a job that was not given back: it goes with its connection.
+func (j *Job) abandon() {
+	l := j.claim.l
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	if !j.over.Load() {
+		j.leave(false)
+	}
+}
