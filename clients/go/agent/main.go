@@ -147,7 +147,8 @@ func call(ctx context.Context, on any, do string, args words) (any, error) {
 		case "bury":
 			return nil, on.Bury()
 		}
-		buried, err := on.Nack(time.Duration(args["delay"].(float64) * 1e9))
+		seconds, _ := args["delay"].(float64)
+		buried, err := on.Nack(time.Duration(seconds * 1e9))
 		return words{"buried": buried}, err
 	case *counterd.Worker:
 		on.Stop()

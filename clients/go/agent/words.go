@@ -82,6 +82,8 @@ func fill(options any, args words) {
 // shown is a value as JSON: a structure as its fields, "" as null.
 func shown(v reflect.Value) any {
 	switch v.Kind() {
+	case reflect.Invalid:
+		return nil
 	case reflect.Ptr, reflect.Interface:
 		if v.IsNil() {
 			return nil
