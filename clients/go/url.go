@@ -31,7 +31,7 @@ type Options struct {
 	ConnectTimeout, IOTimeout time.Duration // 1 s, 10 s
 	DownTime                  time.Duration // 10 s: a server that is down is passed over for so long
 	IdleTime                  time.Duration // 60 s: an idle connection is kept for so long
-	Idle                      int           // 8 idle connections of each server and protocol are kept; negative: none
+	Idle                      int           // 8 idle connections of each server and protocol are kept; -1: none
 	MaxBody                   int64         // 64 MiB of a job are read
 }
 
@@ -76,9 +76,9 @@ func (o *Options) given() map[string]string {
 	if o.TLS {
 		all["tls"] = "1"
 	}
-	if o.Idle > 0 {
+	if o.Idle > 0 || o.Idle < -1 {
 		all["idle"] = strconv.Itoa(o.Idle)
-	} else if o.Idle < 0 {
+	} else if o.Idle == -1 {
 		all["idle"] = "0"
 	}
 	return all

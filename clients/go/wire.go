@@ -271,7 +271,7 @@ func (t *talk) number(word string, low, top int64) int64 {
 type words []string
 
 func (w words) at(i int) string {
-	if i < len(w) {
+	if i >= 0 && i < len(w) {
 		return w[i]
 	}
 	return ""
