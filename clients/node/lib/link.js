@@ -7,6 +7,7 @@ import { Malformed } from './errors.js';
 
 const PIECE = 65536;
 const LIMITS = { text: 16384, jobs: 1024 }; // bytes of a line
+const OLD_LIBUV = process.versions.uv.split('.')[1] < 48; // it pads the names of abstract sockets
 const LONGEST = 2 ** 31 - 1; // ms of a timer
 
 /** Monotonic. */
@@ -52,7 +53,8 @@ export class Link {
 
   /** Tries all addresses, each for its share of the time. */
   async connect(deadline, signal) {
-    const { host, port } = this.point.address;
+    const { path, host, port } = this.point.address;
+    if (path?.startsWith('\0') && OLD_LIBUV) throw new Fault('abstract sockets need Node.js 22 or later');
     let found = [this.point.address];
     if (host && !net.isIP(host)) {
       let wrong = null;

@@ -220,8 +220,8 @@ export function dictionary(body) {
   const lines = body.toString().split('\n');
   if (lines[0] !== '---' || lines.at(-1)) malformed(body);
   return new Map(lines.slice(1, -1).map((line) => {
-    const [, key, value] = /^"?([^:]*?)"?: "?(.*?)"?$/.exec(line) ?? malformed(body);
-    return [key, /^[0-9]+$/.test(value) ? number(value) : value];
+    const [, key, digits, value] = /^"?([^:]*?)"?: (?:([0-9]+)|"?(.*?)"?)$/.exec(line) ?? malformed(body);
+    return [key, digits ? number(digits) : value];
   }));
 }
 
