@@ -177,72 +177,60 @@ export class Task {
     });
   }
 
-  /**
-   * One request, on the connection that reserved the job; if that is gone by token on another (`bury`: not then).
-   * `ends`: whatever is said, the job takes no more calls. `stats`: an answer to stats-job is behind the first one,
-   * and has this number. `bury`: it is the first, and its number goes into a second request. `within`: seconds for
-   * it all. NOT_FOUND is `Lost`, unless an earlier attempt may have been it. Gives the word, and the number.
-   */
-  async ask(request, good, how) {
-    const { claim } = this;
-    if (!claim) throw new Usage('the job has been given back', { target: this.tube, server: this.server });
+  /** Has the connection that reserved it ended? */
+  async ended() {
     await Link.look();
-    return claim.link.turn(() => this._asked(claim, request, good, how));
+    return !this.claim || this.claim.link.fault !== null;
   }
 
-  async _asked(claim, request, good, { again = false, ends = false, stats = '', bury = false, within }) {
-    if (!this.claim) throw new Usage('the job has been given back meanwhile', { target: this.tube });
-    const { client } = this;
-    const own = claim.link;
-    let earlier = false;
-    let well = false;
-    const ask = async (link, told, tried) => {
-      if (link === own && own.fault) throw own.fault;
-      earlier = tried;
-      const io = within ? Math.min(told, client._io) : client._io;
-      const behind = stats && !bury ? { OK: 2, NOT_FOUND: 1 } : null;
-      let words;
+  /**
+   * A request, in its turn, on the connection that reserved the job; if that is gone by token on another one, but
+   * not if it is `bound`. `ask(link, io)` gives the words. `ends`: whatever is said, the
+   * job takes no more calls. `within`: seconds for it all. NOT_FOUND is `Lost`, unless an earlier attempt may have
+   * done it.
+   */
+  async request(ask, { again = false, ends = false, bound = false, within }) {
+    await Link.look();
+    const { claim, client, server, tube } = this;
+    if (!claim) throw new Usage('the job has been given back', { target: tube, server });
+    return claim.link.turn(async () => {
+      if (!this.claim) throw new Usage('the job has been given back meanwhile', { target: tube, server });
+      const own = claim.link;
+      let earlier = false;
+      let well = false;
       try {
-        words = await client._jobs(link, request, { ...good, NOT_FOUND: 1 }, [], { io });
+        if (bound && own.fault) throw new Lost('its connection has ended').at(server, tube);
+        const how = { timeout: within, again, silent: again, own };
+        const [link, words] = await client._run('jobs', tube, (on, told, tried) => {
+          if (on === own && own.fault) throw own.fault;
+          earlier = tried;
+          return ask(on, within ? Math.min(told, client._io) : client._io);
+        }, how);
+        if (link !== own) client._give(link);
+        if (words[0] === 'NOT_FOUND') {
+          const what = 'it is reserved no more, or the first request has done it already';
+          throw new (earlier ? Unanswered : Lost)(what, { answer: words[0], sent: earlier }).at(server, tube);
+        }
+        well = true;
+        return words;
       } catch (error) {
-        if (behind && error instanceof Refused && !link.partial) await client._answer(link, behind, [], { io });
+        if (error instanceof Lost) this.lose();
         throw error;
+      } finally {
+        if (ends) {
+          this.claim = null;
+          claim.leave(well);
+        }
       }
-      let [word] = words;
-      if (behind) words = await client._answer(link, behind, [], { io });
-      if (words[0] === 'NOT_FOUND') return ['NOT_FOUND', 0];
-      const number = stats ? wire.entry(words.at(-1), stats) : 0;
-      if (bury) [word] = await client._jobs(link, `bury ${this.id} ${number}\r\n`, { BURIED: 1, NOT_FOUND: 1 }, [], { io });
-      return [word, number];
-    };
-    try {
-      if (bury && own.fault) throw new Lost('its connection has ended').at(this.server, this.tube);
-      const how = { timeout: within, again, silent: again, own };
-      const [link, [word, number]] = await client._run('jobs', this.tube, ask, how);
-      if (link !== own) client._give(link);
-      if (word === 'NOT_FOUND') {
-        const what = 'it is reserved no more, or the first request has done it already';
-        throw new (earlier ? Unanswered : Lost)(what, { answer: word, sent: earlier }).at(this.server, this.tube);
-      }
-      well = true;
-      return [word, number];
-    } catch (error) {
-      if (error instanceof Lost) this.lose();
-      throw error;
-    } finally {
-      if (ends) {
-        this.claim = null;
-        claim.leave(well);
-      }
-    }
+    });
   }
 
   /** Gives the job back; after that, it takes no more calls. */
-  async end(kind, request, good, how) {
+  async end(kind, ask, how) {
     try {
-      const [word] = await this.ask(request, good, { ...how, ends: true });
+      const words = await this.request(ask, { ...how, ends: true });
       this.client._tell('job', this.server, this.tube, { result: kind });
-      return word;
+      return words;
     } catch (error) {
       if (!(error instanceof Lost || error instanceof Usage)) {
         this.client._tell('job', this.server, this.tube, { result: kind, error });
@@ -251,33 +239,45 @@ export class Task {
     }
   }
 
-  async ack() {
-    await this.end('ack', `ack ${this.id} ${this.token}\r\n`, { DELETED: 1 }, { again: true });
+  /** Asks one line. */
+  plain(verb, rest, good) {
+    const request = `${verb} ${this.id} ${rest}\r\n`;
+    return (link, io) => this.client._jobs(link, request, { ...good, NOT_FOUND: 1 }, [], { io });
+  }
+
+  ack() {
+    return this.end('ack', this.plain('ack', this.token, { DELETED: 1 }), { again: true });
   }
 
   async nack(delay = 0) {
-    const request = `nack ${this.id} ${this.token} ${wire.whole(delay, 'delay')}\r\n`;
-    return await this.end('nack', request, { RELEASED: 1, BURIED: 1 }) === 'BURIED';
+    const rest = `${this.token} ${wire.whole(delay, 'delay')}`;
+    return (await this.end('nack', this.plain('nack', rest, { RELEASED: 1, BURIED: 1 })))[0] === 'BURIED';
   }
 
-  /** Has the connection that reserved it ended? */
-  async ended() {
-    await Link.look();
-    return !this.claim || this.claim.link.fault !== null;
+  /** Its priority stays: that is asked for first. */
+  bury() {
+    return this.end('bury', async (link, io) => {
+      const words = await this.client._jobs(link, `stats-job ${this.id}\r\n`, { OK: 2, NOT_FOUND: 1 }, [], { io });
+      return words[0] === 'OK' ? this.plain('bury', wire.entry(words.at(-1), 'pri'), { BURIED: 1 })(link, io) : words;
+    }, { bound: true });
   }
 
-  async bury() {
-    await this.end('bury', `stats-job ${this.id}\r\n`, { OK: 2 }, { stats: 'pri', bury: true });
+  renew(within) {
+    return this.request(this.plain('renew', this.token, { TOUCHED: 1 }), { again: true, within });
   }
 
-  async renew(within) {
-    await this.ask(`renew ${this.id} ${this.token}\r\n`, { TOUCHED: 1 }, { again: true, within });
-  }
-
-  /** Renews it within so many seconds, and gives its ttr. */
-  async renewFirst(within) {
-    const request = `renew ${this.id} ${this.token}\r\nstats-job ${this.id}\r\n`;
-    return (await this.ask(request, { TOUCHED: 1 }, { again: true, stats: 'ttr', within }))[1];
+  /** Renews it, and gives its ttr, from a second answer, which comes also behind a refusal. */
+  renewFirst(within) {
+    const first = this.plain('renew', `${this.token}\r\nstats-job ${this.id}`, { TOUCHED: 1 });
+    return this.request(async (link, io) => {
+      const stats = () => this.client._answer(link, { OK: 2, NOT_FOUND: 1 }, [], { io });
+      const words = await first(link, io).catch(async (error) => {
+        if (error instanceof Refused && !link.partial) await stats();
+        throw error;
+      });
+      const more = await stats();
+      return more[0] === 'OK' && words[0] === 'TOUCHED' ? wire.entry(more.at(-1), 'ttr') : ['NOT_FOUND'];
+    }, { again: true, within });
   }
 }
 

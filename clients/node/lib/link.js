@@ -168,8 +168,11 @@ export class Link {
   }
 
   /** Sends all, `io` for each 64 KiB. Reads meanwhile; what comes ends the sending. */
-  async write(data, io) {
-    if (data.length <= PIECE) return this._push(data);
+  write(data, io) {
+    return data.length > PIECE ? this._pieces(data, io) : this._push(data);
+  }
+
+  async _pieces(data, io) {
     for (let at = 0; at < data.length; at += PIECE) {
       let busy = true;
       this._push(data.subarray(at, at + PIECE), () => {
@@ -179,9 +182,8 @@ export class Link {
       const deadline = now() + io;
       while (busy && !this.size) await this._news(deadline);
       this.partial = this.size > 0 && (busy || at + PIECE < data.length);
-      if (this.partial) return undefined;
+      if (this.partial) return;
     }
-    return undefined;
   }
 
   /** What has come, as one piece. */
