@@ -1,0 +1,152 @@
+"""
+The Go client beside its stories: go vet, its own tests with the race detector, a program that uses
+its module without a network, its examples and README.
+"""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+TOP = os.path.abspath(TOP)
+sys.path[:0] = [os.path.join(TOP, "t", "system"), os.path.join(TOP, "clients")]
+
+import tap
+import pytest
+
+import stories
+import wire
+from conftest import start  # noqa: F401: a fixture
+
+FOLDER = os.path.join(TOP, "clients", "go")
+EXAMPLES = ("lock", "units", "member", "put", "worker")
+JOBS = ("jobs.enable=true", "jobs.port=0")
+POOL = ("pool.gpu.members=gpu0=/dev/nvidia0",)
+pytestmark = pytest.mark.skipif(not shutil.which("go"), reason="go is not installed")
+MODULE = "example.org/counterd/clients/go"
+PROGRAM = """package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	counterd "example.org/counterd/clients/go"
+)
+
+func readme(ctx context.Context) error {
+	%s
+	time.AfterFunc(time.Second, worker.Stop)
+	%s
+	return nil
+}
+
+func main() {
+	if err := readme(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+"""
+
+
+def run(*command, folder=FOLDER, **env):
+    """Runs a program, which must end with status 0. Returns what it wrote."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=dict(stories.go_env(), **env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, "%s: status %d\n%s" % (command, done.returncode, done.stdout)
+    return done.stdout
+
+
+def url(daemon):
+    """The URL of all ports of a daemon."""
+    words = "binary=%d&jobs=%d&connect_timeout=20&io_timeout=20" % (daemon.binary[1], daemon.jobs[1])
+    return "counter://127.0.0.1:%d?%s" % (daemon.text[1], words)
+
+
+def readme():
+    with open(os.path.join(FOLDER, "README.md"), encoding="utf-8") as f:
+        return f.read()
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory):
+    """The folder of the examples' programs."""
+    folder = tmp_path_factory.mktemp("examples")
+    run("go", "build", "-o", str(folder), "./...", folder=os.path.join(FOLDER, "examples"))
+    return folder
+
+
+def test_vet_and_format():
+    run("go", "vet", "./...")
+    run("go", "vet", "./...", folder=os.path.join(FOLDER, "examples"))
+    assert run("gofmt", "-l", ".") == ""
+
+
+def test_own_tests_have_no_races(start):
+    daemon = start(*JOBS, *POOL)
+    said = run("go", "test", "-race", "-count=1", "-timeout=180s", ".", COUNTER_URL=url(daemon))
+    assert said.startswith("ok"), said
+
+
+def test_needs_the_standard_library_alone():
+    with open(os.path.join(FOLDER, "go.mod"), encoding="utf-8") as f:
+        assert f.read() == "module %s\n\ngo 1.19\n" % MODULE
+    assert not os.path.exists(os.path.join(FOLDER, "go.sum"))
+    needed = run("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").split()
+    assert needed == [MODULE]
+
+
+def test_compiles_for_other_systems(tmp_path):
+    """As for Linux, but with the file for others, so that the standard library is not compiled for them."""
+    for path in glob.glob(os.path.join(FOLDER, "*.go")) + [os.path.join(FOLDER, "go.mod")]:
+        if not path.endswith(("_linux.go", "_test.go")):
+            with open(path, encoding="utf-8") as f:
+                (tmp_path / os.path.basename(path)).write_text(f.read().replace("//go:build !linux\n", ""))
+    run("go", "vet", ".", folder=str(tmp_path))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_print_what_the_readme_says(start, examples, name):
+    daemon = start(*JOBS, *POOL)
+    link = re.escape("[`examples/%s`](examples/%s/main.go) prints\n\n" % (name, name))
+    wanted = re.search(link + r"((?:    .*\n)+)", readme())
+    said = run(str(examples / name), COUNTER_URL=url(daemon))
+    assert said == re.sub(r"^    ", "", wanted.group(1), flags=re.M)
+
+
+def test_readme_runs_in_a_module_that_replaces_ours(start, tmp_path):
+    daemon = start(*JOBS)
+    with wire.TextClient(daemon.text) as operator:
+        assert operator.ask("POOL ADD gpu") == "OK"
+        assert operator.ask("MEMBER ADD gpu gpu0 /dev/nvidia0 type=a100") == "OK"
+    first, *blocks, last = re.findall(r"```go\n(.*?)```", readme(), re.S)
+    address = re.search(r'Open\("(counter://.*?)"', first).group(1)
+    first = first.replace('"%s"' % address, '""')
+    worker, _, wait = last.partition("if err := worker.Run")
+    (tmp_path / "main.go").write_text(PROGRAM % ("".join([first, *blocks, worker]), "if err := worker.Run" + wait))
+    lines = re.search(r"((?:    (?:require|replace) .*\n\n?)+)", readme()).group(1).replace("    ", "")
+    lines = re.sub(r"=> .*", "=> " + FOLDER, lines)
+    (tmp_path / "go.mod").write_text("module example.org/program\n\ngo 1.19\n\n" + lines)
+    run("go", "vet", ".", folder=str(tmp_path), HOME="/nonexistent")
+    run("go", "build", "-o", "program", ".", folder=str(tmp_path), HOME="/nonexistent")
+    said = run(str(tmp_path / "program"), COUNTER_URL=url(daemon))
+    for words in ("at most 2 are here", "3 of 10", "gpu0 /dev/nvidia0", "put before: false"):
+        assert words in said
+    assert "one 1\n" in said and "two 1\n" in said
+
+
+if __name__ == "__main__":
+    tap.main(__file__)
