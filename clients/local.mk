@@ -1,6 +1,31 @@
-# Libraries for programs. make leaves them alone: pip, composer and the Debian packages install them.
+# Libraries for programs. make leaves them alone: pip, npm, composer and the Debian packages install them.
 dist_noinst_SCRIPTS += clients/stories.py
 EXTRA_DIST += \
+	clients/go/README.md \
+	clients/go/agent/bodies.go \
+	clients/go/agent/main.go \
+	clients/go/agent/words.go \
+	clients/go/calls.go \
+	clients/go/cause.go \
+	clients/go/cause_go119.go \
+	clients/go/client.go \
+	clients/go/conn.go \
+	clients/go/doc.go \
+	clients/go/errors.go \
+	clients/go/examples/go.mod \
+	clients/go/examples/lock/main.go \
+	clients/go/examples/member/main.go \
+	clients/go/examples/put/main.go \
+	clients/go/examples/units/main.go \
+	clients/go/examples/worker/main.go \
+	clients/go/go.mod \
+	clients/go/hold.go \
+	clients/go/job.go \
+	clients/go/sockopt_linux.go \
+	clients/go/sockopt_other.go \
+	clients/go/url.go \
+	clients/go/wire.go \
+	clients/go/worker.go \
 	clients/mediawiki/README.md \
 	clients/mediawiki/composer.json \
 	clients/mediawiki/extension.json \
@@ -9,6 +34,25 @@ EXTRA_DIST += \
 	clients/mediawiki/src/JobQueue.php \
 	clients/mediawiki/src/PoolCounter.php \
 	clients/mediawiki/src/Setup.php \
+	clients/node/README.md \
+	clients/node/agent.mjs \
+	clients/node/examples/lock.mjs \
+	clients/node/examples/member.mjs \
+	clients/node/examples/put.mjs \
+	clients/node/examples/units.mjs \
+	clients/node/examples/worker.mjs \
+	clients/node/index.d.ts \
+	clients/node/index.js \
+	clients/node/lib/client.js \
+	clients/node/lib/core.js \
+	clients/node/lib/errors.js \
+	clients/node/lib/holds.js \
+	clients/node/lib/link.js \
+	clients/node/lib/options.js \
+	clients/node/lib/text.js \
+	clients/node/lib/wire.js \
+	clients/node/lib/worker.js \
+	clients/node/package.json \
 	clients/php/README.md \
 	clients/php/agent.php \
 	clients/php/autoload.php \
