@@ -69,9 +69,9 @@ function scope(client, handle, { call, args, body }, signal) {
   const { placed, options } = placedOf(call, args);
   return client[camel(`with_${call}`)](...placed, { ...options, signal }, async (hold) => {
     if (body === 'fail') throw new Boom();
-    if (body !== 'wait') return;
+    if (body === 'ok') return;
     say({ event: 'inside', of: handle });
-    await endOf(handle, signal, hold.signal);
+    await endOf(handle, signal, body === 'wait' ? hold.signal : signal);
   });
 }
 

@@ -43,6 +43,9 @@ func scope(ctx context.Context, client any, handle string, args words) error {
 	switch args["body"] {
 	case "fail":
 		err = errBoom
+	case "stay":
+		say(words{"event": "inside", "of": handle})
+		err = end(ctx, handle)
 	case "wait":
 		say(words{"event": "inside", "of": handle})
 		if err = end(held.Context(ctx), handle); err != nil && held.Err() != nil {
