@@ -85,10 +85,10 @@ export class Client extends Core {
     return new Member(this, link, pool, members);
   }
 
-  async put(tube, body, { signal, ...options } = {}) {
-    const request = Buffer.concat([Buffer.from(`put-into ${wire.tube(tube)} `), ...wire.record({ ...options, body })]);
+  async put(tube, body, options = {}) {
+    const request = wire.record(`put-into ${wire.tube(tube)} `, body, options);
     const keyed = options.key != null;
-    const how = { again: keyed, silent: keyed, body: true, signal };
+    const how = { again: keyed, silent: keyed, body: true, signal: options.signal };
     const put = await this._plain(tube, request, { INSERTED: 2, DUPLICATE: 2 }, wire.put, PUT, how);
     const result = put.duplicate ? 'duplicate' : 'inserted';
     this._tell('put', this._order('jobs', tube)[0].text, tube, { result });
@@ -97,7 +97,7 @@ export class Client extends Core {
 
   async putMany(tube, jobs, { signal } = {}) {
     const given = [...jobs];
-    const sent = Buffer.concat(given.flatMap(wire.record));
+    const sent = Buffer.concat(given.map((job) => Buffer.from(wire.record('', job.body, job), 'latin1')));
     if (given.length < 1 || given.length > 1000 || sent.length > 16 << 20) {
       throw new Usage('1 to 1,000 jobs and 16 MiB can be put at once', { target: tube });
     }

@@ -86,7 +86,7 @@ export class Core {
     let link;
     while ((link = point.idle.pop())) {
       link.hold(true);
-      await Link.look();
+      await link.look();
       if (link.fresh && now() - link.since <= this._options.idle_seconds) return link;
       this._drop(link);
     }
@@ -98,10 +98,9 @@ export class Core {
     if (this._state.closed || !link.fresh) return this._drop(link);
     const { idle } = link.point;
     link.onLoss = null;
-    link.since = now();
     link.hold(false);
     idle.push(link);
-    while (idle.length > this._options.idle || (idle.length && link.since - idle[0].since > this._options.idle_seconds)) {
+    while (idle.length > this._options.idle || (idle.length && now() - idle[0].since > this._options.idle_seconds)) {
       this._drop(idle.shift());
     }
     return undefined;
@@ -144,7 +143,9 @@ export class Core {
     const until = now() + timeout;
     const points = this._order(proto, target);
     const most = this._options.connect_timeout;
-    let [link, failed, attempt] = [own, null, 0];
+    let link = own;
+    let failed = null;
+    let attempt = 0;
     const cancel = () => link?.fail(new Fault('cancelled'));
     signal?.addEventListener('abort', cancel);
     try {
@@ -165,6 +166,7 @@ export class Core {
           const value = await ask(link, told, failed instanceof Unanswered);
           signal?.throwIfAborted();
           if (link.size) wire.malformed(link.peek(), 'the server sent more than the answer');
+          link.since = now();
           if (point.downUntil) this._setUp(point);
           return [link, value];
         } catch (cause) {
@@ -248,7 +250,7 @@ export class Core {
     } else {
       await link.write(request, this._io);
     }
-    return this._answer(link, good, refusals, { wait, io });
+    return await this._answer(link, good, refusals, { wait, io });
   }
 
   /** A request for jobs that never waits. */

@@ -1,6 +1,6 @@
 /** What calls give: holds and jobs. The handle is the program's; the inner part is known to the connection. */
 
-import { Fault, Link, now } from './link.js';
+import { Fault, now } from './link.js';
 import { failure } from './core.js';
 import { Lost, Refused, Unanswered, Unreachable, Usage } from './errors.js';
 import * as wire from './wire.js';
@@ -14,7 +14,12 @@ class Grant {
   abort = null; // made when somebody asks for the signal
 
   constructor(client, link, target, closes, back) {
-    Object.assign(this, { client, link, target, closes, back, since: now() });
+    this.client = client;
+    this.link = link;
+    this.target = target;
+    this.closes = closes;
+    this.back = back;
+    this.since = now();
     if (!link) return;
     link.onLoss = () => this.lose();
     if (link.fault) this.lose();
@@ -74,8 +79,8 @@ class Grant {
 export class Hold {
   #grant;
 
-  constructor(server, grant, fields) {
-    Object.assign(this, fields, { server });
+  constructor(server, grant) {
+    this.server = server;
     this.#grant = grant;
     if (grant.link) forgotten.register(this, grant, grant);
   }
@@ -112,7 +117,9 @@ const backInText = (client, requests, count, good) => async (link, ok) => {
 export class Lock extends Hold {
   constructor(client, link, done, name, sent, shared) {
     const back = backInText(client, () => `RELEASE ${sent}\n`, 1, { RELEASED: 1, NOT_LOCKED: 1 });
-    super(link.point.text, new Grant(client, done ? null : link, name, shared, back), { name, done });
+    super(link.point.text, new Grant(client, done ? null : link, name, shared, back));
+    this.name = name;
+    this.done = done;
   }
 }
 
@@ -122,7 +129,9 @@ export class Units extends Hold {
       const [code, body] = await client._binary(link, wire.RELEASE, request, [0x01, 0x22]);
       return code ? wire.shown(code, body) : '';
     };
-    super(link.point.text, new Grant(client, link, name, false, back), { name, count });
+    super(link.point.text, new Grant(client, link, name, false, back));
+    this.name = name;
+    this.count = count;
   }
 }
 
@@ -130,7 +139,8 @@ export class Member extends Hold {
   constructor(client, link, pool, all) {
     const requests = (ok) => all.map(({ fence }) => `RETURN ${fence} ${ok ? 'ok' : 'fail'}\n`).join('');
     const back = backInText(client, requests, all.length, { RETURNED: 1, GONE: 1, NOT_TAKEN: 1 });
-    super(link.point.text, new Grant(client, link, pool, false, back), { pool, ...all[0], all });
+    super(link.point.text, new Grant(client, link, pool, false, back));
+    Object.assign(this, { pool, ...all[0], all });
   }
 }
 
@@ -179,7 +189,7 @@ export class Task {
 
   /** Has the connection that reserved it ended? */
   async ended() {
-    await Link.look();
+    await this.claim?.link.look();
     return !this.claim || this.claim.link.fault !== null;
   }
 
@@ -190,9 +200,9 @@ export class Task {
    * done it.
    */
   async request(ask, { again = false, ends = false, bound = false, within }) {
-    await Link.look();
     const { claim, client, server, tube } = this;
     if (!claim) throw new Usage('the job has been given back', { target: tube, server });
+    await claim.link.look();
     return claim.link.turn(async () => {
       if (!this.claim) throw new Usage('the job has been given back meanwhile', { target: tube, server });
       const own = claim.link;

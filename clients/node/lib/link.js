@@ -6,6 +6,8 @@ import tls from 'node:tls';
 import { Malformed } from './errors.js';
 
 const PIECE = 65536;
+const LF = 10;
+const JUST = 0.0001; // seconds
 const LIMITS = { text: 16384, jobs: 1024 }; // bytes of a line
 const OLD_LIBUV = process.versions.uv.split('.')[1] < 48; // it pads the names of abstract sockets
 const LONGEST = 2 ** 31 - 1; // ms of a timer
@@ -35,15 +37,15 @@ export class Point {
 
 export class Link {
   open = true; // nobody has closed it here
-  sent = false; // the system has taken a byte; who asks clears it
+  sent = false; // the system has taken a byte; each attempt clears it
   partial = false; // a request was not sent to its end, since an answer came before
   checked = false; // the server knows our verbs for jobs
-  since = 0; // idle since then
+  since = 0; // the last answer was complete then
   size = 0; // bytes to read
   fault = null; // it has ended
   onLoss = null; // called when it ends while nobody waits
   _chunks = [];
-  _wake = null; // of who waits
+  _wake = null; // somebody waits: continues it
   _turn = Promise.resolve();
 
   constructor(point, options) {
@@ -94,6 +96,7 @@ export class Link {
       this._wake?.();
     });
     while (!ready) await this._news(deadline);
+    this._wake = null;
     if (this.fault) throw this.fault;
     if (where.port) socket.setNoDelay(true).setKeepAlive(true, 10_000);
   }
@@ -105,7 +108,7 @@ export class Link {
     return this._wake();
   }
 
-  /** It has ended: closes it, and tells who waits. */
+  /** It has ended: closes it, and continues what waits. */
   fail(fault) {
     if (this.fault) return;
     this.fault = fault;
@@ -133,21 +136,24 @@ export class Link {
     return this.open && !this.fault && !this.size && !this.partial && !this._socket.writableLength;
   }
 
-  /** Has the loop read what has come: in its first turn it may still be busy with what came before. */
-  static async look() {
+  /**
+   * Lets the loop read what has come: a first turn may still be busy with what came before. Right behind an answer
+   * the loop has not turned yet, and knows no more.
+   */
+  async look() {
+    if (now() - this.since < JUST) return;
     await new Promise(setImmediate);
     await new Promise(setImmediate);
   }
 
   /** Waits until something has come or has been sent. The timer is one for many deadlines. */
-  async _news(deadline) {
+  _news(deadline) {
     if (this.fault) throw this.fault;
     this._deadline = deadline;
     if (!this._timer || this._fires > deadline) this._arm();
-    await new Promise((wake) => {
+    return new Promise((wake) => {
       this._wake = wake;
     });
-    this._wake = null;
   }
 
   _arm() {
@@ -181,6 +187,7 @@ export class Link {
       });
       const deadline = now() + io;
       while (busy && !this.size) await this._news(deadline);
+      this._wake = null;
       this.partial = this.size > 0 && (busy || at + PIECE < data.length);
       if (this.partial) return;
     }
@@ -194,6 +201,7 @@ export class Link {
 
   _take(size) {
     const data = this.peek();
+    this._wake = null;
     this.size -= size;
     this._chunks = this.size ? [data.subarray(size)] : [];
     return this.size ? data.subarray(0, size) : data;
@@ -206,8 +214,8 @@ export class Link {
     const end = this.point.proto === 'jobs' ? '\r\n' : '\n';
     const limit = LIMITS[this.point.proto];
     let found;
-    while ((found = this.peek().indexOf('\n')) < 0 && this.size <= limit) await this._news(deadline);
-    const line = this.peek().toString('latin1', 0, found < 0 ? limit : found + 1);
+    while ((found = this.peek().indexOf(LF)) < 0 && this.size <= limit) await this._news(deadline);
+    const line = this.peek().latin1Slice(0, found < 0 ? limit : found + 1);
     if (!line.endsWith(end) || line.length > limit + end.length) {
       const answer = Buffer.from(line, 'latin1');
       throw new Malformed("the server's line is too long, or has no end", { answer, sent: true });

@@ -14,6 +14,7 @@ const NUMBERS = {
 
 /** The bytes of a text: UTF-8. */
 export function encode(text) {
+  if (Buffer.isBuffer(text)) return text;
   if (text instanceof Uint8Array) return Buffer.from(text.buffer, text.byteOffset, text.byteLength);
   if (typeof text !== 'string') throw new TypeError(`a string or bytes are wanted, not ${typeof text}`);
   if (/\p{Cs}/u.test(text)) throw new Usage('the text is no Unicode text: pass bytes', { target: text });

@@ -22,6 +22,7 @@ const isPattern = shape(`(?!-|$)${TUBE}{0,200}\\*?`);
 const isSetting = shape('[a-z][a-z_]*');
 const isValue = shape('[A-Za-z0-9_.\\-]+');
 const isReason = shape('[ !#-\\[\\]-~]{0,200}');
+const isAscii = shape('[\\0-\\x7f]*');
 const isTime = shape('[0-9]{1,12}(?:\\.[0-9]{1,3})?');
 
 const kinds = (words) => new Map(Object.entries(words).flatMap(([kind, list]) => list.map((word) => [word, errors[kind]])));
@@ -45,7 +46,7 @@ const STATUSES = { 0x04: errors.Usage, 0x21: errors.Busy, 0x81: errors.Unsupport
 
 // ---- what a caller gives
 
-const latin1 = (text) => encode(text).toString('latin1');
+const latin1 = (text) => (isAscii.test(text) && typeof text === 'string' ? text : encode(text).latin1Slice());
 export const utf8 = (word) => Buffer.from(word, 'latin1').toString();
 
 /** A text of that shape, as it is sent. */
@@ -122,15 +123,17 @@ function signature(text, what) {
   return shaped(text, isKey, `${what}: 1 to 64 of A-Za-z0-9-+/;.$_(); for other text pass a hash`);
 }
 
-/** A job as put-into and put-batch send it, from its priority on: pieces. */
-export function record({ body, priority = 1024, delay = 0, ttr = 60, key, at, root, tries }) {
+/** A job behind `head`, as put-into and put-batch send it: latin1, or bytes if it is long. */
+export function record(head, body, { priority = 1024, delay = 0, ttr = 60, key, at, root, tries }) {
   const data = encode(body);
   let line = `${whole(priority, 'priority')} ${whole(delay, 'delay')} ${whole(ttr, 'ttr')} ${data.length}`;
   if (key != null) line += ` key=${signature(key, 'key')}`;
   if (at != null) line += ` at=${unix(at)}`;
   if (root != null) line += ` root=${signature(root[0], 'root')}:${unix(root[1])}`;
   if (tries != null) line += ` tries=${whole(tries, 'tries')}`;
-  return [Buffer.from(`${line}\r\n`), data, Buffer.from('\r\n')];
+  return data.length > 4096
+    ? Buffer.concat([Buffer.from(`${head}${line}\r\n`), data, Buffer.from('\r\n')])
+    : `${head}${line}\r\n${data.latin1Slice()}\r\n`;
 }
 
 /** The settings of a tube as they are sent; read_only comes last. */
@@ -176,7 +179,8 @@ export function malformed(answer, what = "the server's answer is outside the pro
  */
 export function words(line, good, refusals) {
   const found = line.split(' ');
-  const least = Object.hasOwn(good, found[0]) ? good[found[0]] : 0;
+  let least = 0;
+  for (const word in good) if (word === found[0]) least = good[word];
   if (least && found.length >= least) return found;
   if (least || refusals === null) malformed(line);
   const Kind = refusals.includes(found[0])
