@@ -266,15 +266,18 @@ export class Client {
    * Calls `body` with the lock, and gives it back: as not ok if `body` rejects. What it rejects with is never
    * replaced by an error of the release; without it a loss is `Lost`.
    */
-  withLock<T>(
-    name: Text, options: LockOptions | undefined, body: (lock: Lock) => T | PromiseLike<T>,
-  ): Promise<T>;
+  withLock<T>(name: Text, options: LockOptions | undefined, body: (lock: Lock) => T | PromiseLike<T>): Promise<T>;
   withUnits<T>(
-    name: Text, count: number, limit: number, options: CallOptions | undefined,
+    name: Text,
+    count: number,
+    limit: number,
+    options: CallOptions | undefined,
     body: (units: Units) => T | PromiseLike<T>,
   ): Promise<T>;
   withMember<T>(
-    target: Text, options: MemberOptions | undefined, body: (member: Member) => T | PromiseLike<T>,
+    target: Text,
+    options: MemberOptions | undefined,
+    body: (member: Member) => T | PromiseLike<T>,
   ): Promise<T>;
 
   /** Closes idle connections. Holds and jobs keep theirs until they end; later calls are `Usage`. */
@@ -302,7 +305,9 @@ export interface WorkerOptions {
 export class Worker {
   /** Throws `Usage`. */
   constructor(
-    client: Client, tubes: Text | Iterable<Text>, handler: (job: Job, signal: AbortSignal) => unknown,
+    client: Client,
+    tubes: Text | Iterable<Text>,
+    handler: (job: Job, signal: AbortSignal) => unknown,
     options?: WorkerOptions,
   );
   /**
@@ -329,9 +334,16 @@ export function serversFor(name: Text, servers: Iterable<string>): string[];
 
 /** The base of all errors of this library. */
 export class CounterError extends Error {
-  constructor(message: string, fields?: {
-    server?: string; target?: Text; answer?: Text; reason?: string; sent?: boolean;
-  });
+  constructor(
+    message: string,
+    fields?: {
+      server?: string;
+      target?: Text;
+      answer?: Text;
+      reason?: string;
+      sent?: boolean;
+    },
+  );
   /** The class's name, as `name`. */
   readonly code: string;
   /** As configured. */

@@ -46,8 +46,12 @@ export class Core {
   _tell(kind, server, target = null, { since, result = null, error = null } = {}) {
     if (!this._onEvent) return;
     const event = {
-      kind, server, name: target === null ? null : quote(target), seconds: since === undefined ? null : now() - since,
-      result: result ?? (error && error.name.toLowerCase()), error,
+      kind,
+      server,
+      name: target === null ? null : quote(target),
+      seconds: since === undefined ? null : now() - since,
+      result: result ?? (error && error.name.toLowerCase()),
+      error,
     };
     try {
       this._onEvent(event);
@@ -64,7 +68,10 @@ export class Core {
       this._points.set(proto, points);
     }
     if (points.length === 1) return points;
-    const texts = serversFor(target, points.map((point) => point.text));
+    const texts = serversFor(
+      target,
+      points.map((point) => point.text),
+    );
     const ordered = texts.map((text) => points.find((point) => point.text === text));
     const isDown = (point) => now() < point.downUntil;
     return ordered.sort((a, b) => isDown(a) - isDown(b));
@@ -255,7 +262,12 @@ export class Core {
 
   /** A request for jobs that never waits. */
   _plain(target, request, good, parse, refusals, { body, ...how }) {
-    return this._once('jobs', target, async (link) => parse(await this._jobs(link, request, good, refusals, { body })), how);
+    return this._once(
+      'jobs',
+      target,
+      async (link) => parse(await this._jobs(link, request, good, refusals, { body })),
+      how,
+    );
   }
 
   /** A request of the binary protocol. Gives status 0 or a known one, and the body. */

@@ -211,11 +211,16 @@ export class Task {
       try {
         if (bound && own.fault) throw new Lost('its connection has ended').at(server, tube);
         const how = { timeout: within, again, silent: again, own };
-        const [link, words] = await client._run('jobs', tube, (on, told, tried) => {
-          if (on === own && own.fault) throw own.fault;
-          earlier = tried;
-          return ask(on, within ? Math.min(told, client._io) : client._io);
-        }, how);
+        const [link, words] = await client._run(
+          'jobs',
+          tube,
+          (on, told, tried) => {
+            if (on === own && own.fault) throw own.fault;
+            earlier = tried;
+            return ask(on, within ? Math.min(told, client._io) : client._io);
+          },
+          how,
+        );
         if (link !== own) client._give(link);
         if (words[0] === 'NOT_FOUND') {
           const what = 'it is reserved no more, or the first request has done it already';
@@ -266,10 +271,16 @@ export class Task {
 
   /** Its priority stays: that is asked for first. */
   bury() {
-    return this.end('bury', async (link, io) => {
-      const words = await this.client._jobs(link, `stats-job ${this.id}\r\n`, { OK: 2, NOT_FOUND: 1 }, [], { io });
-      return words[0] === 'OK' ? this.plain('bury', wire.entry(words.at(-1), 'pri'), { BURIED: 1 })(link, io) : words;
-    }, { bound: true });
+    return this.end(
+      'bury',
+      async (link, io) => {
+        const words = await this.client._jobs(link, `stats-job ${this.id}\r\n`, { OK: 2, NOT_FOUND: 1 }, [], { io });
+        return words[0] === 'OK'
+          ? this.plain('bury', wire.entry(words.at(-1), 'pri'), { BURIED: 1 })(link, io)
+          : words;
+      },
+      { bound: true },
+    );
   }
 
   renew(within) {
@@ -279,15 +290,18 @@ export class Task {
   /** Renews it, and gives its ttr, from a second answer, which comes also behind a refusal. */
   renewFirst(within) {
     const first = this.plain('renew', `${this.token}\r\nstats-job ${this.id}`, { TOUCHED: 1 });
-    return this.request(async (link, io) => {
-      const stats = () => this.client._answer(link, { OK: 2, NOT_FOUND: 1 }, [], { io });
-      const words = await first(link, io).catch(async (error) => {
-        if (error instanceof Refused && !link.partial) await stats();
-        throw error;
-      });
-      const more = await stats();
-      return more[0] === 'OK' && words[0] === 'TOUCHED' ? wire.entry(more.at(-1), 'ttr') : ['NOT_FOUND'];
-    }, { again: true, within });
+    return this.request(
+      async (link, io) => {
+        const stats = () => this.client._answer(link, { OK: 2, NOT_FOUND: 1 }, [], { io });
+        const words = await first(link, io).catch(async (error) => {
+          if (error instanceof Refused && !link.partial) await stats();
+          throw error;
+        });
+        const more = await stats();
+        return more[0] === 'OK' && words[0] === 'TOUCHED' ? wire.entry(more.at(-1), 'ttr') : ['NOT_FOUND'];
+      },
+      { again: true, within },
+    );
   }
 }
 

@@ -82,15 +82,23 @@ export class Link {
 
   async _attempt(where, deadline) {
     const { context, tls_name: name = this.point.address.host } = this._options;
-    const socket = context ? tls.connect({
-      ...where, secureContext: context, rejectUnauthorized: true, servername: net.isIP(name) ? '' : name,
-      checkServerIdentity: (_, cert) => tls.checkServerIdentity(name, cert),
-    }) : net.connect(where);
+    const socket = context
+      ? tls.connect({
+          ...where,
+          secureContext: context,
+          rejectUnauthorized: true,
+          servername: net.isIP(name) ? '' : name,
+          checkServerIdentity: (_, cert) => tls.checkServerIdentity(name, cert),
+        })
+      : net.connect(where);
     let ready = false;
     const fail = (error) => this._socket === socket && this.fail(Fault.of(error));
     this._socket = socket;
     socket.on('data', (chunk) => this._read(chunk));
-    socket.on('end', fail).on('error', fail).on('close', () => fail());
+    socket
+      .on('end', fail)
+      .on('error', fail)
+      .on('close', () => fail());
     socket.once(context ? 'secureConnect' : 'connect', () => {
       ready = true;
       this._wake?.();
@@ -159,12 +167,15 @@ export class Link {
   _arm() {
     clearTimeout(this._timer);
     this._fires = this._deadline;
-    this._timer = setTimeout(() => {
-      this._timer = null;
-      if (!this._wake) return;
-      if (now() >= this._deadline) this.fail(new Fault('no answer came in time', { late: true }));
-      else this._arm();
-    }, ms(this._fires - now())).unref();
+    this._timer = setTimeout(
+      () => {
+        this._timer = null;
+        if (!this._wake) return;
+        if (now() >= this._deadline) this.fail(new Fault('no answer came in time', { late: true }));
+        else this._arm();
+      },
+      ms(this._fires - now()),
+    ).unref();
   }
 
   _push(data, done) {

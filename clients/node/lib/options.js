@@ -9,7 +9,12 @@ import { quote } from './text.js';
 const PORTS = { text: 7531, binary: 11215, jobs: 11300 };
 const SHAPE = 'counter://HOST[:PORT][,HOST...][?OPTION=VALUE[&...]]';
 const NUMBERS = {
-  connect_timeout: 1, io_timeout: 10, down_seconds: 10, idle: 8, idle_seconds: 60, max_body: 64 << 20,
+  connect_timeout: 1,
+  io_timeout: 10,
+  down_seconds: 10,
+  idle: 8,
+  idle_seconds: 60,
+  max_body: 64 << 20,
 };
 
 /** The bytes of a text: UTF-8. */
@@ -75,7 +80,11 @@ export class Options {
       values.set(key, decoded(value));
     }
     for (const [key, value] of Object.entries(given)) {
-      if (value != null) values.set(key.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`), value);
+      if (value != null)
+        values.set(
+          key.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`),
+          value,
+        );
     }
     const take = (key, otherwise) => {
       const value = values.get(key) ?? otherwise;

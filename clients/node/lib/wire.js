@@ -25,10 +25,17 @@ const isReason = shape('[ !#-\\[\\]-~]{0,200}');
 const isAscii = shape('[\\0-\\x7f]*');
 const isTime = shape('[0-9]{1,12}(?:\\.[0-9]{1,3})?');
 
-const kinds = (words) => new Map(Object.entries(words).flatMap(([kind, list]) => list.map((word) => [word, errors[kind]])));
-const REFUSED = kinds({ // by some verbs
-  Busy: ['TIMEOUT'], QueueFull: ['QUEUE_FULL', 'TUBE_FULL'], TooMany: ['LOCK_HELD'], NotFound: ['NOT_FOUND'],
-  ReadOnly: ['READ_ONLY'], TooBig: ['JOB_TOO_BIG'], Draining: ['DRAINING'],
+const kinds = (words) =>
+  new Map(Object.entries(words).flatMap(([kind, list]) => list.map((word) => [word, errors[kind]])));
+const REFUSED = kinds({
+  // by some verbs
+  Busy: ['TIMEOUT'],
+  QueueFull: ['QUEUE_FULL', 'TUBE_FULL'],
+  TooMany: ['LOCK_HELD'],
+  NotFound: ['NOT_FOUND'],
+  ReadOnly: ['READ_ONLY'],
+  TooBig: ['JOB_TOO_BIG'],
+  Draining: ['DRAINING'],
 });
 const ANY_VERB = kinds({
   Usage: ['ERROR BAD_SYNTAX', 'ERROR LINE_TOO_LONG', 'BAD_FORMAT'],
@@ -107,7 +114,8 @@ export function take(target, { count = 1, name: member, attrs = {}, purpose = 'u
     }
     options += ` with=${key}=${data}`;
   }
-  if (!['use', 'clean', 'check'].includes(purpose)) throw new Usage('purpose: use, clean, check are allowed', { target });
+  if (!['use', 'clean', 'check'].includes(purpose))
+    throw new Usage('purpose: use, clean, check are allowed', { target });
   if (purpose !== 'use') options += ` for=${purpose}`;
   if (by != null) options += ` by=${shaped(by, /^[^ \r\n\0]{1,128}$/, 'by: a word of 1 to 128 bytes')}`;
   return { pools, group, count: Math.ceil(count), head: `TAKE ${sent} `, tail: `${options}\n` };
@@ -170,7 +178,10 @@ export function binary(opcode, numbers, sent) {
 // ---- what a server says
 
 export function malformed(answer, what = "the server's answer is outside the protocol") {
-  throw new Malformed(what, { answer: typeof answer === 'string' ? Buffer.from(answer, 'latin1') : answer, sent: true });
+  throw new Malformed(what, {
+    answer: typeof answer === 'string' ? Buffer.from(answer, 'latin1') : answer,
+    sent: true,
+  });
 }
 
 /**
@@ -223,10 +234,12 @@ export function binaryError(code, body) {
 export function dictionary(body) {
   const lines = body.toString().split('\n');
   if (lines[0] !== '---' || lines.at(-1)) malformed(body);
-  return new Map(lines.slice(1, -1).map((line) => {
-    const [, key, digits, value] = /^"?([^:]*?)"?: (?:([0-9]+)|"?(.*?)"?)$/.exec(line) ?? malformed(body);
-    return [key, digits ? number(digits) : value];
-  }));
+  return new Map(
+    lines.slice(1, -1).map((line) => {
+      const [, key, digits, value] = /^"?([^:]*?)"?: (?:([0-9]+)|"?(.*?)"?)$/.exec(line) ?? malformed(body);
+      return [key, digits ? number(digits) : value];
+    }),
+  );
 }
 
 /** A number of a dictionary. */
@@ -257,7 +270,9 @@ export function taken(found) {
   return {
     name: text[2],
     value: text[4] === '-' ? null : text[4],
-    attrs: Object.fromEntries(attrs.map((word) => [word.slice(0, word.indexOf('=')), word.slice(word.indexOf('=') + 1)])),
+    attrs: Object.fromEntries(
+      attrs.map((word) => [word.slice(0, word.indexOf('=')), word.slice(word.indexOf('=') + 1)]),
+    ),
     fence: big(found[3], 0n),
   };
 }

@@ -143,7 +143,14 @@ export class Worker {
   }
 
   async #work(task, shift) {
-    const one = { task, job: new Job(task), over: false, heard: false, news: new Pause(), abort: new AbortController() };
+    const one = {
+      task,
+      job: new Job(task),
+      over: false,
+      heard: false,
+      news: new Pause(),
+      abort: new AbortController(),
+    };
     shift.runs.add(one);
     const ended = this.#handle(one);
     await this.#renewals(one);
@@ -190,7 +197,7 @@ export class Worker {
   async #renewals(one) {
     const { task } = one;
     let [ends, wait, delay, ttr] = [0, RENEW_AFTER, 0, 0];
-    while (!await this.#pause(one, wait)) {
+    while (!(await this.#pause(one, wait))) {
       const sent = now();
       ends ||= sent + this.#client._io;
       if (sent >= ends) {

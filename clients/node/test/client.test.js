@@ -37,13 +37,18 @@ async function fake(answer) {
 /** A program that uses the library. */
 function program(code) {
   const text = `import { Client } from '${LIBRARY}'; const client = new Client(); ${code}`;
-  const child = spawn(process.execPath, ['--input-type=module', '-e', text], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, ['--input-type=module', '-e', text], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   after(() => child.kill());
   return child;
 }
 
 test('idle connections keep no process alive', async () => {
-  const [status] = await once(program("await client.usage('k'); await client.withLock('idle', {}, () => {});"), 'exit');
+  const [status] = await once(
+    program("await client.usage('k'); await client.withLock('idle', {}, () => {});"),
+    'exit',
+  );
   assert.equal(status, 0);
 });
 
@@ -187,11 +192,16 @@ test('a handler may forget its job, which stays its own', { skip: !globalThis.gc
 
 test('after grace the signal of a handler aborts, and its job goes back', async () => {
   await client.put('late', 'x');
-  const worker = new Worker(client, 'late', async (job, signal) => {
-    worker.stop();
-    await once(signal, 'abort');
-    assert.ok(job.lost && signal.reason instanceof Lost);
-  }, { grace: 0.1 });
+  const worker = new Worker(
+    client,
+    'late',
+    async (job, signal) => {
+      worker.stop();
+      await once(signal, 'abort');
+      assert.ok(job.lost && signal.reason instanceof Lost);
+    },
+    { grace: 0.1 },
+  );
   assert.equal(await worker.run(), 1);
   const [job] = await client.claim('late', { timeout: 0 });
   assert.equal(job.tries, 2);
