@@ -26,7 +26,7 @@ export interface Options {
   maxBody?: number;
   /** TLS 1.2 or later on every port used; chain and name are always checked (false). */
   tls?: boolean | 0 | 1 | '0' | '1';
-  /** Files in PEM: who is trusted (else the system's), the client's certificate, and its key. */
+  /** Files in PEM: the trusted certificates (else those of Node.js), the client's own, and its key. */
   tlsCa?: string;
   tlsCert?: string;
   tlsKey?: string;
@@ -361,7 +361,7 @@ export class CounterError extends Error {
 export class Usage extends CounterError {}
 /** The server said no; nothing has changed. */
 export class Refused extends CounterError {}
-/** Not to be had within the timeout. */
+/** Not free within the timeout. */
 export class Busy extends Refused {}
 /** Too many wait, or the tube has as many jobs as it may have. */
 export class QueueFull extends Refused {}

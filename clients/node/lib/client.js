@@ -55,16 +55,12 @@ export class Client extends Core {
 
   async usage(name, { signal } = {}) {
     const request = wire.binary(wire.GET, [], wire.name(name));
-    return this._once(
-      'binary',
-      name,
-      async (link) => {
-        const [code, body] = await this._binary(link, wire.GET, request, [0x01]);
-        if (!code && body.length !== 4) wire.malformed(body);
-        return code ? 0 : body.readUInt32BE();
-      },
-      { signal },
-    );
+    const ask = async (link) => {
+      const [code, body] = await this._binary(link, wire.GET, request, [0x01]);
+      if (!code && body.length !== 4) wire.malformed(body);
+      return code ? 0 : body.readUInt32BE();
+    };
+    return this._once('binary', name, ask, { signal });
   }
 
   async member(target, { timeout = 10, signal, ...wanted } = {}) {
@@ -161,9 +157,8 @@ export class Client extends Core {
     const most = wire.whole(limit, 'limit', 1, 1000);
     const ask = async (link, told) => {
       const wait = Math.ceil(told);
-      const words = await this._jobs(link, `ready ${wait} ${most} ${rest}\r\n`, { OK: 2, TIMED_OUT: 1 }, [], {
-        wait,
-      });
+      const request = `ready ${wait} ${most} ${rest}\r\n`;
+      const words = await this._jobs(link, request, { OK: 2, TIMED_OUT: 1 }, [], { wait });
       const found = words[0] === 'OK' ? wire.dictionary(words.at(-1)) : new Map();
       const isGood = found.size <= most && [...found.values()].every((count) => typeof count === 'number');
       return isGood ? found : wire.malformed(words.at(-1));

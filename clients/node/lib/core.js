@@ -1,5 +1,6 @@
 /** Servers, idle connections, one request, and what is tried again. */
 
+import { setMaxListeners } from 'node:events';
 import { CounterError, Draining, Refused, Unanswered, Unreachable, Usage } from './errors.js';
 import { Fault, Link, now, Point } from './link.js';
 import { Options, serversFor } from './options.js';
@@ -68,11 +69,8 @@ export class Core {
       this._points.set(proto, points);
     }
     if (points.length === 1) return points;
-    const texts = serversFor(
-      target,
-      points.map((point) => point.text),
-    );
-    const ordered = texts.map((text) => points.find((point) => point.text === text));
+    const texts = points.map((point) => point.text);
+    const ordered = serversFor(target, texts).map((text) => points[texts.indexOf(text)]);
     const isDown = (point) => now() < point.downUntil;
     return ordered.sort((a, b) => isDown(a) - isDown(b));
   }
@@ -154,7 +152,10 @@ export class Core {
     let failed = null;
     let attempt = 0;
     const cancel = () => link?.fail(new Fault('cancelled'));
-    signal?.addEventListener('abort', cancel);
+    if (signal) {
+      setMaxListeners(0, signal); // any number of calls may have one signal
+      signal.addEventListener('abort', cancel);
+    }
     try {
       for (;;) {
         const point = points[attempt % points.length];
@@ -262,12 +263,8 @@ export class Core {
 
   /** A request for jobs that never waits. */
   _plain(target, request, good, parse, refusals, { body, ...how }) {
-    return this._once(
-      'jobs',
-      target,
-      async (link) => parse(await this._jobs(link, request, good, refusals, { body })),
-      how,
-    );
+    const ask = async (link) => parse(await this._jobs(link, request, good, refusals, { body }));
+    return this._once('jobs', target, ask, how);
   }
 
   /** A request of the binary protocol. Gives status 0 or a known one, and the body. */

@@ -14,12 +14,7 @@ class Grant {
   abort = null; // made when somebody asks for the signal
 
   constructor(client, link, target, closes, back) {
-    this.client = client;
-    this.link = link;
-    this.target = target;
-    this.closes = closes;
-    this.back = back;
-    this.since = now();
+    Object.assign(this, { client, link, target, closes, back, since: now() });
     if (!link) return;
     link.onLoss = () => this.lose();
     if (link.fault) this.lose();
@@ -195,9 +190,8 @@ export class Task {
 
   /**
    * A request, in its turn, on the connection that reserved the job; if that is gone by token on another one, but
-   * not if it is `bound`. `ask(link, io)` gives the words. `ends`: whatever is said, the
-   * job takes no more calls. `within`: seconds for it all. NOT_FOUND is `Lost`, unless an earlier attempt may have
-   * done it.
+   * not if it is `bound`. `ask(link, io)` gives the words. `ends`: whatever is said, the job takes no more calls.
+   * `within`: seconds for it all. NOT_FOUND is `Lost`, unless an earlier attempt may have done it.
    */
   async request(ask, { again = false, ends = false, bound = false, within }) {
     const { claim, client, server, tube } = this;
@@ -210,17 +204,13 @@ export class Task {
       let well = false;
       try {
         if (bound && own.fault) throw new Lost('its connection has ended').at(server, tube);
+        const tried = (on, told, before) => {
+          if (on === own && own.fault) throw own.fault;
+          earlier = before;
+          return ask(on, within ? Math.min(told, client._io) : client._io);
+        };
         const how = { timeout: within, again, silent: again, own };
-        const [link, words] = await client._run(
-          'jobs',
-          tube,
-          (on, told, tried) => {
-            if (on === own && own.fault) throw own.fault;
-            earlier = tried;
-            return ask(on, within ? Math.min(told, client._io) : client._io);
-          },
-          how,
-        );
+        const [link, words] = await client._run('jobs', tube, tried, how);
         if (link !== own) client._give(link);
         if (words[0] === 'NOT_FOUND') {
           const what = 'it is reserved no more, or the first request has done it already';

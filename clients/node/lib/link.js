@@ -43,9 +43,9 @@ export class Link {
   since = 0; // the last answer was complete then
   size = 0; // bytes to read
   fault = null; // it has ended
-  onLoss = null; // called when it ends while nobody waits
+  onLoss = null; // called when it ends while no call waits
   _chunks = [];
-  _wake = null; // somebody waits: continues it
+  _wake = null; // continues the call that waits
   _turn = Promise.resolve();
 
   constructor(point, options) {
@@ -81,25 +81,17 @@ export class Link {
   }
 
   async _attempt(where, deadline) {
-    const { context, tls_name: name = this.point.address.host } = this._options;
-    const socket = context
-      ? tls.connect({
-          ...where,
-          secureContext: context,
-          rejectUnauthorized: true,
-          servername: net.isIP(name) ? '' : name,
-          checkServerIdentity: (_, cert) => tls.checkServerIdentity(name, cert),
-        })
-      : net.connect(where);
+    const { context: secureContext, tls_name: name = this.point.address.host } = this._options;
+    const checkServerIdentity = (_, cert) => tls.checkServerIdentity(name, cert);
+    const servername = net.isIP(name) ? '' : name;
+    const options = { ...where, secureContext, rejectUnauthorized: true, servername, checkServerIdentity };
+    const socket = secureContext ? tls.connect(options) : net.connect(where);
     let ready = false;
     const fail = (error) => this._socket === socket && this.fail(Fault.of(error));
     this._socket = socket;
     socket.on('data', (chunk) => this._read(chunk));
-    socket
-      .on('end', fail)
-      .on('error', fail)
-      .on('close', () => fail());
-    socket.once(context ? 'secureConnect' : 'connect', () => {
+    for (const event of ['end', 'error', 'close']) socket.on(event, fail);
+    socket.once(secureContext ? 'secureConnect' : 'connect', () => {
       ready = true;
       this._wake?.();
     });
@@ -111,12 +103,16 @@ export class Link {
 
   _read(chunk) {
     if (!this._wake) return this.fail(new Fault('bytes that nobody asked for'));
-    this._chunks.push(chunk);
+    let data = chunk; // small pieces are joined: a byte is many in a list
+    while (data.length < PIECE && this._chunks.at(-1)?.length < 2 * data.length) {
+      data = Buffer.concat([this._chunks.pop(), data]);
+    }
+    this._chunks.push(data);
     this.size += chunk.length;
     return this._wake();
   }
 
-  /** It has ended: closes it, and continues what waits. */
+  /** It has ended: closes it, and continues the call that waits. */
   fail(fault) {
     if (this.fault) return;
     this.fault = fault;
@@ -167,15 +163,12 @@ export class Link {
   _arm() {
     clearTimeout(this._timer);
     this._fires = this._deadline;
-    this._timer = setTimeout(
-      () => {
-        this._timer = null;
-        if (!this._wake) return;
-        if (now() >= this._deadline) this.fail(new Fault('no answer came in time', { late: true }));
-        else this._arm();
-      },
-      ms(this._fires - now()),
-    ).unref();
+    const fire = () => {
+      this._timer = null;
+      if (this._wake && now() >= this._deadline) this.fail(new Fault('no answer came in time', { late: true }));
+      else if (this._wake) this._arm();
+    };
+    this._timer = setTimeout(fire, ms(this._fires - now())).unref();
   }
 
   _push(data, done) {

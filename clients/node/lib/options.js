@@ -8,14 +8,8 @@ import { quote } from './text.js';
 
 const PORTS = { text: 7531, binary: 11215, jobs: 11300 };
 const SHAPE = 'counter://HOST[:PORT][,HOST...][?OPTION=VALUE[&...]]';
-const NUMBERS = {
-  connect_timeout: 1,
-  io_timeout: 10,
-  down_seconds: 10,
-  idle: 8,
-  idle_seconds: 60,
-  max_body: 64 << 20,
-};
+const TIMES = { connect_timeout: 1, io_timeout: 10, down_seconds: 10, idle_seconds: 60 };
+const NUMBERS = { ...TIMES, idle: 8, max_body: 64 << 20 };
 
 /** The bytes of a text: UTF-8. */
 export function encode(text) {
@@ -79,12 +73,9 @@ export class Options {
       }
       values.set(key, decoded(value));
     }
-    for (const [key, value] of Object.entries(given)) {
-      if (value != null)
-        values.set(
-          key.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`),
-          value,
-        );
+    for (const [name, value] of Object.entries(given)) {
+      const key = name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
+      if (value != null) values.set(key, value);
     }
     const take = (key, otherwise) => {
       const value = values.get(key) ?? otherwise;
@@ -101,7 +92,7 @@ export class Options {
     const tls = String(Number(take('tls', 0)));
     if (tls !== '0' && tls !== '1') throw new Usage('tls: 0 and 1 are allowed');
     const [ca, cert, key, name] = ['ca', 'cert', 'key', 'name'].map((word) => take(`tls_${word}`));
-    this.tls_name = name;
+    this.tls_name = name || undefined;
     for (const left of values.keys()) throw new Usage(`there is no option ${quote(left)}`);
     const list = hosts.replace(/\/$/, '');
     this.servers = list ? list.split(',') : [];

@@ -25,35 +25,23 @@ const isReason = shape('[ !#-\\[\\]-~]{0,200}');
 const isAscii = shape('[\\0-\\x7f]*');
 const isTime = shape('[0-9]{1,12}(?:\\.[0-9]{1,3})?');
 
-const kinds = (words) =>
-  new Map(Object.entries(words).flatMap(([kind, list]) => list.map((word) => [word, errors[kind]])));
-const REFUSED = kinds({
-  // by some verbs
-  Busy: ['TIMEOUT'],
-  QueueFull: ['QUEUE_FULL', 'TUBE_FULL'],
-  TooMany: ['LOCK_HELD'],
-  NotFound: ['NOT_FOUND'],
-  ReadOnly: ['READ_ONLY'],
-  TooBig: ['JOB_TOO_BIG'],
-  Draining: ['DRAINING'],
-});
-const ANY_VERB = kinds({
-  Usage: ['ERROR BAD_SYNTAX', 'ERROR LINE_TOO_LONG', 'BAD_FORMAT'],
-  Unsupported: ['ERROR BAD_COMMAND', 'UNKNOWN_COMMAND'],
-  Draining: ['ERROR SHUTTING_DOWN'],
-  Denied: ['ERROR DENIED'],
-  NotFound: ['ERROR NO_POOL', 'ERROR NO_MEMBER'],
-  Wrong: ['ERROR WRONG_KIND', 'ERROR BAD_VALUE'],
-  TooMany: ['ERROR TOO_MANY'],
-  NoMemory: ['ERROR OUT_OF_MEMORY', 'OUT_OF_MEMORY'],
-  EngineAway: ['ERROR ENGINE_AWAY', 'ERROR ENGINE_FULL'],
-  Unanswered: ['ERROR INTERNAL_ERROR', 'INTERNAL_ERROR'],
-});
+/** Words of answers, and the errors that they mean. */
+function kinds(text) {
+  const pairs = text.split(/;\s+/).map((part) => part.split(': '));
+  return new Map(pairs.flatMap(([kind, list]) => list.split(', ').map((word) => [word, errors[kind]])));
+}
+const REFUSED = kinds(`Busy: TIMEOUT; QueueFull: QUEUE_FULL, TUBE_FULL; TooMany: LOCK_HELD; NotFound: NOT_FOUND;
+  ReadOnly: READ_ONLY; TooBig: JOB_TOO_BIG; Draining: DRAINING`); // by some verbs
+const ANY_VERB = kinds(`Usage: ERROR BAD_SYNTAX, ERROR LINE_TOO_LONG, BAD_FORMAT;
+  Unsupported: ERROR BAD_COMMAND, UNKNOWN_COMMAND; Draining: ERROR SHUTTING_DOWN; Denied: ERROR DENIED;
+  NotFound: ERROR NO_POOL, ERROR NO_MEMBER; Wrong: ERROR WRONG_KIND, ERROR BAD_VALUE; TooMany: ERROR TOO_MANY;
+  NoMemory: ERROR OUT_OF_MEMORY, OUT_OF_MEMORY; EngineAway: ERROR ENGINE_AWAY, ERROR ENGINE_FULL;
+  Unanswered: ERROR INTERNAL_ERROR, INTERNAL_ERROR`);
 const STATUSES = { 0x04: errors.Usage, 0x21: errors.Busy, 0x81: errors.Unsupported, 0x82: errors.NoMemory };
 
 // ---- what a caller gives
 
-const latin1 = (text) => (isAscii.test(text) && typeof text === 'string' ? text : encode(text).latin1Slice());
+const latin1 = (text) => (typeof text === 'string' && isAscii.test(text) ? text : encode(text).latin1Slice());
 export const utf8 = (word) => Buffer.from(word, 'latin1').toString();
 
 /** A text of that shape, as it is sent. */
@@ -83,7 +71,10 @@ export function whole(value, what, low = 0, top = 0xffffffff) {
   return typeof value === 'bigint' ? value : Math.ceil(value);
 }
 
-export const jobId = (id) => whole(id, 'id', 1, 2n ** 63n - 1n);
+export function jobId(id) {
+  if (typeof id === 'number' && !Number.isSafeInteger(id)) throw new Usage(`id: ${id} is no whole number`);
+  return whole(id, 'id', 1, 2n ** 63n - 1n);
+}
 
 /** A time to wait as the server is told: cut to milliseconds. */
 export const wait = (told) => (Math.floor(told * 1000 + 1e-6) / 1000).toFixed(3);
@@ -114,8 +105,7 @@ export function take(target, { count = 1, name: member, attrs = {}, purpose = 'u
     }
     options += ` with=${key}=${data}`;
   }
-  if (!['use', 'clean', 'check'].includes(purpose))
-    throw new Usage('purpose: use, clean, check are allowed', { target });
+  if (!/^(use|clean|check)$/.test(purpose)) throw new Usage('purpose: use, clean, check are allowed', { target });
   if (purpose !== 'use') options += ` for=${purpose}`;
   if (by != null) options += ` by=${shaped(by, /^[^ \r\n\0]{1,128}$/, 'by: a word of 1 to 128 bytes')}`;
   return { pools, group, count: Math.ceil(count), head: `TAKE ${sent} `, tail: `${options}\n` };
@@ -178,10 +168,7 @@ export function binary(opcode, numbers, sent) {
 // ---- what a server says
 
 export function malformed(answer, what = "the server's answer is outside the protocol") {
-  throw new Malformed(what, {
-    answer: typeof answer === 'string' ? Buffer.from(answer, 'latin1') : answer,
-    sent: true,
-  });
+  throw new Malformed(what, { answer: Buffer.from(answer, 'latin1'), sent: true });
 }
 
 /**
@@ -266,13 +253,7 @@ export function batch(body, count) {
 /** The member of the words of TAKEN. */
 export function taken(found) {
   const text = found.map(utf8);
-  const attrs = text.slice(5).filter((word) => word.includes('='));
-  return {
-    name: text[2],
-    value: text[4] === '-' ? null : text[4],
-    attrs: Object.fromEntries(
-      attrs.map((word) => [word.slice(0, word.indexOf('=')), word.slice(word.indexOf('=') + 1)]),
-    ),
-    fence: big(found[3], 0n),
-  };
+  const pairs = text.slice(5).map((word) => /^([^=]*)=(.*)$/s.exec(word)?.slice(1));
+  const attrs = Object.fromEntries(pairs.filter(Boolean));
+  return { name: text[2], value: text[4] === '-' ? null : text[4], attrs, fence: big(found[3], 0n) };
 }

@@ -1,6 +1,5 @@
 /** Workers of jobs: places that claim, call a handler, renew meanwhile, and report. See index.d.ts. */
 
-import { setMaxListeners } from 'node:events';
 import { isMainThread } from 'node:worker_threads';
 import { listed } from './client.js';
 import { CounterError, Lost, Unsupported, Usage } from './errors.js';
@@ -55,7 +54,6 @@ class Shift {
   claims = new AbortController();
 
   constructor(grace) {
-    setMaxListeners(0, this.claims.signal);
     this.over = new Promise((resolve) => {
       this.cut = resolve; // no more grace
     });
@@ -72,10 +70,7 @@ export class Worker {
   #client;
   #tubes;
   #handler;
-  #concurrency;
-  #backoff;
-  #tries;
-  #grace;
+  #options;
   #failing = false;
   #shift;
 
@@ -85,11 +80,9 @@ export class Worker {
     this.#tubes = listed(tubes);
     if (!this.#tubes.map(wire.tube).length) throw new Usage('a worker needs 1 tube or more');
     this.#handler = handler;
-    this.#concurrency = wire.whole(concurrency, 'concurrency', 1, 1000);
-    this.#backoff = backoff;
-    this.#tries = wire.whole(tries, 'tries');
-    this.#grace = seconds(grace, 'grace');
-    this.#shift = new Shift(this.#grace);
+    const length = wire.whole(concurrency, 'concurrency', 1, 1000);
+    this.#options = { length, backoff, tries: wire.whole(tries, 'tries'), grace: seconds(grace, 'grace') };
+    this.#shift = new Shift(grace);
   }
 
   async run({ signals = true } = {}) {
@@ -100,7 +93,7 @@ export class Worker {
     const handled = signals && isMainThread ? ['SIGTERM', 'SIGINT'] : [];
     for (const name of handled) process.on(name, told);
     try {
-      const places = Array.from({ length: this.#concurrency }, () => this.#place(shift));
+      const places = Array.from({ length: this.#options.length }, () => this.#place(shift));
       await Promise.race([Promise.all(places), shift.over]);
       const count = await this.#giveUp([...shift.runs].filter((one) => !one.over && !one.task.gone));
       if (shift.faults.length) throw shift.faults[0];
@@ -109,7 +102,7 @@ export class Worker {
       for (const name of handled) process.off(name, told);
       shift.claims.abort();
       shift.grace.wake();
-      this.#shift = new Shift(this.#grace);
+      this.#shift = new Shift(this.#options.grace);
     }
   }
 
@@ -143,14 +136,8 @@ export class Worker {
   }
 
   async #work(task, shift) {
-    const one = {
-      task,
-      job: new Job(task),
-      over: false,
-      heard: false,
-      news: new Pause(),
-      abort: new AbortController(),
-    };
+    const job = new Job(task); // kept: the handler may forget it
+    const one = { task, job, over: false, heard: false, news: new Pause(), abort: new AbortController() };
     shift.runs.add(one);
     const ended = this.#handle(one);
     await this.#renewals(one);
@@ -219,7 +206,7 @@ export class Worker {
   /** Seconds after which a failed job comes back. */
   #delayOf(task) {
     try {
-      return wire.whole(this.#backoff(task.tries), 'backoff');
+      return wire.whole(this.#options.backoff(task.tries), 'backoff');
     } catch (error) {
       this.#client._tell('retry', task.server, task.tube, { error });
       return wire.whole(defaultBackoff(task.tries), 'backoff');
@@ -229,14 +216,14 @@ export class Worker {
   /** Says how the handler ended, unless the job is not ours any more, or goes back since the grace was over. */
   async #report({ task, heard }, { ok, error }) {
     if (heard) return;
+    const { tries } = this.#options;
+    const buries = error instanceof Bury || (tries > 0 && tries <= task.tries);
     try {
       if (task.gone || !task.claim) return;
       if (ok) await task.ack();
       else if (error instanceof Retry) await task.nack(error.delay);
-      else if (!(error instanceof Bury) && !(this.#tries > 0 && this.#tries <= task.tries)) {
-        await task.nack(this.#delayOf(task));
-      } else if (await task.ended()) await task.nack(this.#delayOf(task));
-      else await task.bury();
+      else if (buries && !(await task.ended())) await task.bury();
+      else await task.nack(this.#delayOf(task));
     } catch (refused) {
       if (!(refused instanceof CounterError)) throw refused; // else the hook was told
     } finally {

@@ -9,6 +9,7 @@ import { setTimeout } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { Worker as Thread } from 'node:worker_threads';
 import { Busy, Client, CounterError, Lost, Refused, serversFor, Usage, Worker } from '../index.js';
+import { Link, Point } from '../lib/link.js';
 
 const LIBRARY = new URL('../index.js', import.meta.url).href;
 const events = [];
@@ -206,4 +207,13 @@ test('after grace the signal of a handler aborts, and its job goes back', async 
   const [job] = await client.claim('late', { timeout: 0 });
   assert.equal(job.tries, 2);
   await job.ack();
+});
+
+test('a body that comes byte by byte is kept in few pieces', async () => {
+  const link = new Link(new Point('here', 'jobs', {}), {});
+  const body = link.exactly(300_000, 60);
+  for (let i = 0; i < 300_000; i += 1) link._read(Buffer.from([i % 251]));
+  assert.ok(link._chunks.length < 25);
+  assert.ok((await body).every((byte, i) => byte === i % 251));
+  link.close();
 });
