@@ -35,21 +35,19 @@ func (c *Client) Lock(ctx context.Context, name string, o LockOptions) (*Lock, e
 	if f.err != nil {
 		return nil, f.err
 	}
-	l, done, err := c.acquire(ctx, k, func(t *talk) bool {
-		line := append(append(t.l.out[:0], verb...), sent...)
-		line = append(strconv.AppendInt(append(line, ' '), workers, 10), ' ')
-		line = append(append(strconv.AppendInt(line, queue, 10), ' '), wait(t.told)...)
-		t.l.out = append(line, '\n')
-		t.write(t.l.out)
-		return t.answer(good, "TIMEOUT QUEUE_FULL LOCK_HELD", t.told).at(0) == "DONE"
+	l, done, err := c.acquire(ctx, k, func(l *link) bool {
+		l.out = append(strconv.AppendInt(append(append(append(l.out[:0], verb...), sent...), ' '), workers, 10), ' ')
+		l.out = append(wait(append(strconv.AppendInt(l.out, queue, 10), ' '), l.told), '\n')
+		l.write(l.out, l.told)
+		return l.answer(good, "TIMEOUT QUEUE_FULL LOCK_HELD").at(0) == "DONE"
 	})
 	if err != nil {
 		return nil, err
 	}
 	release := "RELEASE " + sent + "\n"
-	lock := &Lock{Name: name, Done: done, Hold: c.hold(l, name, done, func(t *talk, ok bool) string {
-		t.write(append(t.l.out[:0], release...))
-		return bad(t.answer(answers{"RELEASED": 1, "NOT_LOCKED": 1}, "", 0))
+	lock := &Lock{Name: name, Done: done, Hold: c.hold(l, name, done, func(l *link, ok bool) string {
+		l.write(append(l.out[:0], release...), 0)
+		return bad(l.answer(released, ""))
 	})}
 	lock.in.shared = o.Shared
 	return lock, nil
@@ -64,16 +62,16 @@ func (c *Client) Units(ctx context.Context, name string, count, limit int) (*Uni
 	if f.err != nil {
 		return nil, f.err
 	}
-	l, _, err := c.acquire(ctx, call{proto: "binary", target: name, again: true}, func(t *talk) bool {
-		_, body := t.binary(request(opAcquire, sent, int64(count), int64(limit)), "")
-		t.units(body, int64(count))
+	l, _, err := c.acquire(ctx, call{proto: "binary", target: name, again: true}, func(l *link) bool {
+		_, body := l.binary(request(opAcquire, sent, int64(count), int64(limit)), "")
+		l.units(body, int64(count))
 		return false
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Units{Name: name, Count: count, Hold: c.hold(l, name, false, func(t *talk, ok bool) string {
-		status, body := t.binary(request(opRelease, sent, int64(count)), "\x01\x22")
+	return &Units{Name: name, Count: count, Hold: c.hold(l, name, false, func(l *link, ok bool) string {
+		status, body := l.binary(request(opRelease, sent, int64(count)), "\x01\x22")
 		if status != 0 {
 			return fmt.Sprintf("0x%02x %s", status, body)
 		}
@@ -82,12 +80,12 @@ func (c *Client) Units(ctx context.Context, name string, count, limit int) (*Uni
 }
 
 // units returns the number that a binary answer is; want: it has to be this one.
-func (t *talk) units(body []byte, want int64) (n int64) {
+func (l *link) units(body []byte, want int64) (n int64) {
 	for _, b := range body {
 		n = n<<8 | int64(b)
 	}
 	if len(body) != 4 || want >= 0 && n != want {
-		t.malformed(string(body))
+		l.malformed(string(body))
 	}
 	return n
 }
@@ -99,9 +97,9 @@ func (c *Client) Usage(ctx context.Context, name string) (int, error) {
 	if f.err != nil {
 		return 0, f.err
 	}
-	err := c.once(ctx, call{proto: "binary", target: name, again: true}, func(t *talk) {
-		if status, body := t.binary(request(opGet, sent), "\x01"); status == 0 {
-			n = t.units(body, -1)
+	err := c.once(ctx, call{proto: "binary", target: name, again: true}, func(l *link) {
+		if status, body := l.binary(request(opGet, sent), "\x01"); status == 0 {
+			n = l.units(body, -1)
 		}
 	})
 	return int(n), err
@@ -135,22 +133,22 @@ func (c *Client) Member(ctx context.Context, target string, o MemberOptions) (*M
 		return nil, usage(target, "with several servers, a target is one pool")
 	}
 	m := &Member{}
-	l, _, err := c.acquire(ctx, call{proto: "text", target: pools[0], timeout: timeout, again: true}, func(t *talk) bool {
-		t.write([]byte(head + wait(t.told) + tail))
-		w := t.answer(taken, "TIMEOUT QUEUE_FULL", t.told)
+	l, _, err := c.acquire(ctx, call{proto: "text", target: pools[0], timeout: timeout, again: true}, func(l *link) bool {
+		l.write(append(wait([]byte(head), l.told), tail...), l.told)
+		w := l.answer(taken, "TIMEOUT QUEUE_FULL")
 		m.Pool, m.All = w.at(1), nil
 		known := group
 		for _, pool := range pools {
 			known = known || pool == m.Pool
 		}
-		for t.err == nil {
+		for l.err == nil {
 			if !known || w.at(1) != m.Pool {
-				t.malformed(w.at(1))
+				l.malformed(w.at(1))
 			}
-			if m.All = append(m.All, t.member(w)); len(m.All) == max(o.Count, 1) {
+			if m.All = append(m.All, l.member(w)); len(m.All) == max(o.Count, 1) {
 				break
 			}
-			w = t.more(taken)
+			w = l.more(taken, "-")
 		}
 		return false
 	})
@@ -159,7 +157,7 @@ func (c *Client) Member(ctx context.Context, target string, o MemberOptions) (*M
 	}
 	m.Taken = m.All[0]
 	all := m.All
-	m.Hold = c.hold(l, m.Pool, false, func(t *talk, ok bool) (answer string) {
+	m.Hold = c.hold(l, m.Pool, false, func(l *link, ok bool) (answer string) {
 		end, lines := " ok\n", ""
 		if !ok {
 			end = " fail\n"
@@ -167,9 +165,9 @@ func (c *Client) Member(ctx context.Context, target string, o MemberOptions) (*M
 		for _, one := range all {
 			lines += "RETURN " + strconv.FormatInt(one.Fence, 10) + end
 		}
-		t.write([]byte(lines))
+		l.write([]byte(lines), 0)
 		for range all {
-			if word := bad(t.answer(answers{"RETURNED": 1, "GONE": 1, "NOT_TAKEN": 1}, "", 0)); answer == "" {
+			if word := bad(l.more(returned, "")); answer == "" {
 				answer = word
 			}
 		}
@@ -220,8 +218,8 @@ type Put struct {
 func (c *Client) Put(ctx context.Context, tube string, body []byte, o PutOptions) (put Put, err error) {
 	f := form{target: tube}
 	line := append(append(make([]byte, 0, len(body)+256), "put-into "+f.tube(tube)+" "...), f.record(nil, body, &o)...)
-	err = c.put(ctx, &f, line, o.Key != "", putWords, func(t *talk, w words) {
-		put = t.put(w)
+	err = c.put(ctx, &f, line, o.Key != "", inserted, func(l *link, w words) {
+		put = l.put(w)
 	})
 	if err == nil {
 		result := "inserted"
@@ -245,8 +243,8 @@ func (c *Client) PutMany(ctx context.Context, tube string, jobs []NewJob) (puts 
 	}
 	f.need(len(jobs) >= 1 && len(jobs) <= 1000 && len(records) <= 16<<20, "1 to 1,000 jobs and 16 MiB can be put at once")
 	sent := append([]byte(fmt.Sprintf("put-batch %s %d %d\r\n", f.tube(tube), len(jobs), len(records))), records...)
-	err = c.put(ctx, &f, append(sent, '\r', '\n'), keyed, okAnswer, func(t *talk, w words) {
-		puts = t.batch(w.at(len(w)-1), len(jobs))
+	err = c.put(ctx, &f, append(sent, '\r', '\n'), keyed, okAnswer, func(l *link, w words) {
+		puts = l.batch(w.at(len(w)-1), len(jobs))
 	})
 	if err == nil {
 		c.tellPut(tube, "inserted")
@@ -254,12 +252,12 @@ func (c *Client) PutMany(ctx context.Context, tube string, jobs []NewJob) (puts 
 	return puts, err
 }
 
-func (c *Client) put(ctx context.Context, f *form, sent []byte, keyed bool, good answers, parse func(*talk, words)) error {
+func (c *Client) put(ctx context.Context, f *form, sent []byte, keyed bool, good answers, parse func(*link, words)) error {
 	if f.err != nil {
 		return f.err
 	}
-	return c.once(ctx, call{proto: "jobs", target: f.target, again: keyed, silent: keyed}, func(t *talk) {
-		parse(t, t.jobs(sent, good, putRefusals, 0, true))
+	return c.once(ctx, call{proto: "jobs", target: f.target, again: keyed, silent: keyed}, func(l *link) {
+		parse(l, l.jobs(sent, good, putRefusals, 0, true))
 	})
 }
 
@@ -270,14 +268,14 @@ func (c *Client) tellPut(tube, result string) {
 }
 
 // ask makes a request for jobs that never waits.
-func (c *Client) ask(ctx context.Context, f *form, line string, good answers, refusals string, again, silent bool, parse func(*talk, words)) error {
+func (c *Client) ask(ctx context.Context, f *form, line string, good answers, refusals string, again, silent bool, parse func(*link, words)) error {
 	if f.err != nil {
 		return f.err
 	}
-	return c.once(ctx, call{proto: "jobs", target: f.target, again: again, silent: silent}, func(t *talk) {
-		w := t.jobs([]byte(line), good, refusals, 0, false)
-		if t.err == nil && parse != nil {
-			parse(t, w)
+	return c.once(ctx, call{proto: "jobs", target: f.target, again: again, silent: silent}, func(l *link) {
+		w := l.jobs([]byte(line), good, refusals, 0, false)
+		if l.err == nil && parse != nil {
+			parse(l, w)
 		}
 	})
 }
@@ -291,8 +289,8 @@ func (c *Client) Tube(ctx context.Context, name string, settings map[string]stri
 	if len(settings) > 0 {
 		refusals = ""
 	}
-	err := c.ask(ctx, &f, line, okAnswer, refusals, len(settings) == 0, false, func(t *talk, w words) {
-		t.entries(w.at(len(w)-1), func(key string, value any) { all[key] = value })
+	err := c.ask(ctx, &f, line, okAnswer, refusals, len(settings) == 0, false, func(l *link, w words) {
+		l.entries(w.at(len(w)-1), func(key string, value any) { all[key] = value })
 	})
 	return all, err
 }
@@ -325,17 +323,17 @@ func (c *Client) Ready(ctx context.Context, pattern string, o ReadyOptions) (all
 	if f.err != nil {
 		return nil, f.err
 	}
-	err = c.once(ctx, k, func(t *talk) {
-		wait := t.whole()
+	err = c.once(ctx, k, func(l *link) {
+		wait := l.whole()
 		line := fmt.Sprintf("ready %d %d %s", wait/time.Second, limit, rest)
-		w := t.jobs([]byte(line), answers{"OK": 2, "TIMED_OUT": 1}, "", wait, false)
+		w := l.jobs([]byte(line), answers{"OK": 2, "TIMED_OUT": 1}, "", wait, false)
 		if all = nil; w.at(0) != "OK" {
 			return
 		}
-		t.entries(w.at(len(w)-1), func(key string, value any) {
+		l.entries(w.at(len(w)-1), func(key string, value any) {
 			n, ok := value.(int64)
 			if all = append(all, TubeReady{key, n}); !ok || len(all) > limit {
-				t.malformed(key)
+				l.malformed(key)
 			}
 		})
 	})
@@ -343,10 +341,10 @@ func (c *Client) Ready(ctx context.Context, pattern string, o ReadyOptions) (all
 }
 
 // whole returns the time that is left in whole seconds, rounded up, or down at a deadline of ctx.
-func (t *talk) whole() time.Duration {
-	wait := (t.told + time.Second - 1).Truncate(time.Second)
-	if due, ok := t.ctx.Deadline(); ok && time.Until(due)-margin < wait {
-		wait = t.told.Truncate(time.Second)
+func (l *link) whole() time.Duration {
+	wait := (l.told + time.Second - 1).Truncate(time.Second)
+	if due, ok := l.ctx.Deadline(); ok && time.Until(due)-margin < wait {
+		wait = l.told.Truncate(time.Second)
 	}
 	return wait
 }
@@ -368,16 +366,16 @@ func (c *Client) ListJobs(ctx context.Context, tube, state string, each func(Job
 		var page []JobView
 		var following int64
 		line := fmt.Sprintf("%s %d 100\r\n", head, after)
-		err := c.ask(ctx, &f, line, answers{"LISTED": 3}, "NOT_FOUND", true, false, func(t *talk, w words) {
-			count := t.number(w.at(1), 0, 100)
-			following, page = t.number(w.at(2), 0, math.MaxInt64), nil
-			for ; count > 0 && t.err == nil; count-- {
-				w := t.more(found)
-				body := t.body(w.at(2), c.options.maxBody)
-				page = append(page, JobView{t.number(w.at(1), 1, math.MaxInt64), w.at(3), int(t.number(w.at(4), 0, math.MaxInt)), body})
+		err := c.ask(ctx, &f, line, answers{"LISTED": 3}, "NOT_FOUND", true, false, func(l *link, w words) {
+			count := l.number(w.at(1), 0, 100)
+			following, page = l.number(w.at(2), 0, math.MaxInt64), nil
+			for ; count > 0 && l.err == nil; count-- {
+				w := l.more(found, "-")
+				body := l.body(w.at(2), c.options.maxBody)
+				page = append(page, JobView{l.number(w.at(1), 1, math.MaxInt64), w.at(3), int(l.number(w.at(4), 0, math.MaxInt)), body})
 			}
 			if following != 0 && following <= after {
-				t.malformed(w.at(2))
+				l.malformed(w.at(2))
 			}
 		})
 		for i := 0; err == nil && i < len(page); i++ {
@@ -394,8 +392,8 @@ func (c *Client) ListJobs(ctx context.Context, tube, state string, each func(Job
 func (c *Client) Clear(ctx context.Context, tube, state string) (n int64, err error) {
 	f := form{target: tube}
 	line := "clear " + f.tube(tube) + " " + f.state(state) + "\r\n"
-	err = c.ask(ctx, &f, line, answers{"CLEARED": 2}, "NOT_FOUND READ_ONLY", false, false, func(t *talk, w words) {
-		n = t.number(w.at(1), 0, math.MaxInt64)
+	err = c.ask(ctx, &f, line, answers{"CLEARED": 2}, "NOT_FOUND READ_ONLY", false, false, func(l *link, w words) {
+		n = l.number(w.at(1), 0, math.MaxInt64)
 	})
 	return n, err
 }

@@ -242,7 +242,7 @@ type call struct {
 }
 
 // run asks a server, and others where that may be. It returns the connection, which is the caller's.
-func (c *Client) run(ctx context.Context, points []*point, k call, ask func(*talk)) (*link, error) {
+func (c *Client) run(ctx context.Context, points []*point, k call, ask func(*link)) (*link, error) {
 	timeout, bound := k.timeout, time.Duration(-1)
 	until := time.Now().Add(timeout)
 	if due, ok := ctx.Deadline(); ok {
@@ -265,46 +265,44 @@ func (c *Client) run(ctx context.Context, points []*point, k call, ask func(*tal
 	var failed *Error
 	l := k.own
 	for attempt := 0; ; {
-		at := points[attempt%len(points)]
+		at, told := points[attempt%len(points)], timeout
 		if l == nil {
 			l = c.take(at)
 		}
-		idle := l != nil
-		t := talk{c: c, ctx: ctx, io: c.options.io, told: timeout, tried: failed != nil && failed.is(ErrUnanswered)}
-		if attempt > 0 {
-			t.told = left()
-		}
-		if l == nil {
+		idle, err := l != nil, error(nil)
+		if !idle {
 			within := c.options.connectTimeout
 			if k.within && left() < within {
 				within = left()
 			}
-			l, t.err = c.connect(ctx, at, within)
-			t.told = left()
+			l, err = c.connect(ctx, at, within)
 		}
-		if k.within && t.told < t.io {
-			t.io = t.told
+		if !idle || attempt > 0 {
+			told = left()
 		}
-		if t.l = l; l != nil {
-			l.socket.sent.Store(false)
-			ask(&t)
-			t.end()
-			if t.err == nil && l.pos < len(l.buf) {
-				t.err = malformed(string(l.buf[l.pos:]), "the server sent more than the answer")
+		tried := failed != nil && failed.is(ErrUnanswered)
+		if err == nil {
+			l.start(ctx, told)
+			if l.tried = tried; k.within && told < l.io {
+				l.io = told
+			}
+			ask(l)
+			if err = l.finish(); err == nil && l.pos < len(l.buf) {
+				err = malformed(string(l.buf[l.pos:]), "the server sent more than the answer")
 			}
 		}
-		if t.err == nil {
+		if err == nil {
 			c.setDown(at, nil)
 			return l, nil
 		}
-		e := failure(t.err, l != nil && l.socket.sent.Load())
+		e := failure(err, l != nil && l.socket.sent.Load())
 		if l != nil && (e == nil || !e.is(ErrRefused)) {
 			c.drop(l)
 		} else if l != nil && l != k.own {
 			c.give(l)
 		}
 		if l = nil; e == nil {
-			return nil, t.err
+			return nil, err
 		}
 		e.place(at.text, k.target)
 		if idle && e.is(ErrUnreachable) {
@@ -317,7 +315,7 @@ func (c *Client) run(ctx context.Context, points []*point, k call, ask func(*tal
 		}
 		unanswered := e.is(ErrUnanswered)
 		if !e.is(ErrUnreachable) && !e.is(ErrDraining) && !(unanswered && k.again && (e.ended || k.silent)) {
-			if k.silent && t.tried && e.is(ErrRefused) {
+			if k.silent && tried && e.is(ErrRefused) {
 				failed.Answer = e.Answer // the first request may have been done
 				return nil, failed
 			}
@@ -338,7 +336,7 @@ func (c *Client) run(ctx context.Context, points []*point, k call, ask func(*tal
 }
 
 // once is run, for what needs the connection no longer.
-func (c *Client) once(ctx context.Context, k call, ask func(*talk)) error {
+func (c *Client) once(ctx context.Context, k call, ask func(*link)) error {
 	points, err := c.order(k.proto, k.target)
 	if err != nil {
 		return err
@@ -351,13 +349,13 @@ func (c *Client) once(ctx context.Context, k call, ask func(*talk)) error {
 }
 
 // acquire is run, for holds. It tells how the wait ended. Done: the work was done by another.
-func (c *Client) acquire(ctx context.Context, k call, ask func(*talk) bool) (l *link, done bool, err error) {
+func (c *Client) acquire(ctx context.Context, k call, ask func(*link) bool) (l *link, done bool, err error) {
 	points, err := c.order(k.proto, k.target)
 	if err != nil {
 		return nil, false, err
 	}
 	start, result := time.Now(), "locked"
-	l, err = c.run(ctx, points, k, func(t *talk) { done = ask(t) })
+	l, err = c.run(ctx, points, k, func(l *link) { done = ask(l) })
 	if done {
 		result = "done"
 	}

@@ -16,8 +16,8 @@ import (
 
 const (
 	piece = 64 << 10             // bytes that have io_timeout to be sent or to come
-	small = 4 << 10              // bytes of a request that no connection blocks on
-	brief = 5 * time.Millisecond // a caller waits for so long by itself; then a goroutine watches for it
+	small = 4 << 10              // bytes of a request that never block
+	brief = 5 * time.Millisecond // a caller waits for so long by itself; then a goroutine watches
 )
 
 var (
@@ -28,6 +28,7 @@ var (
 // A socket knows whether the system has taken a byte.
 type socket struct {
 	net.Conn
+	raw  syscall.RawConn
 	sent atomic.Bool
 }
 
@@ -39,8 +40,10 @@ func (s *socket) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// A link is one connection. Its owner reads and writes; while it rests, a goroutine reads it, whose news are that it ends.
+// A link is one connection. Its owner has one conversation at a time on it, whose first error ends it: later steps do
+// nothing. While it rests, a goroutine reads it, whose only news are that it ends.
 type link struct {
+	c                *Client
 	at               *point
 	socket           *socket
 	conn             net.Conn // the socket, or TLS above it
@@ -51,6 +54,14 @@ type link struct {
 	since            time.Time // idle since then
 	turn             sync.Mutex
 	ended            chan struct{} // it ended while it rested
+
+	// Of a conversation.
+	ctx        context.Context
+	io, told   time.Duration // for a step; what is left of the timeout
+	tried      bool          // an earlier attempt may have been heard
+	begin      time.Time     // the first byte of the answer comes by then
+	err        error
+	stop, over chan struct{} // of the goroutine that watches ctx
 
 	mu      sync.Mutex
 	open    bool
@@ -67,28 +78,26 @@ func (c *Client) dial(ctx context.Context, at *point, within time.Duration) (*li
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	due, _ := ctx.Deadline()
-	hosts := []string{at.host}
+	hosts := []net.IPAddr{{}}
+	err := error(nil)
 	if at.network == "tcp" {
-		found, err := net.DefaultResolver.LookupIPAddr(ctx, at.host)
-		if err != nil {
+		if hosts, err = net.DefaultResolver.LookupIPAddr(ctx, at.host); err != nil {
 			return nil, err
-		}
-		hosts = hosts[:0]
-		for _, one := range found {
-			hosts = append(hosts, one.String())
 		}
 	}
 	dialer := net.Dialer{KeepAlive: -1, Control: tune}
-	err := error(&net.DNSError{Err: "the name has no address", Name: at.host})
 	for i, host := range hosts {
+		address, conn := at.host, net.Conn(nil)
+		if at.network == "tcp" {
+			address = net.JoinHostPort(host.String(), at.port)
+		}
 		share, cancel := context.WithTimeout(ctx, time.Until(due)/time.Duration(len(hosts)-i))
-		var raw net.Conn
-		raw, err = dialer.DialContext(share, at.network, at.address(host))
-		cancel()
-		if err != nil {
+		conn, err = dialer.DialContext(share, at.network, address)
+		if cancel(); err != nil {
 			continue
 		}
-		l := &link{at: at, socket: &socket{Conn: raw}, open: true, ended: make(chan struct{})}
+		l := &link{c: c, at: at, socket: &socket{Conn: conn}, open: true, ended: make(chan struct{})}
+		l.socket.raw, _ = conn.(syscall.Conn).SyscallConn()
 		l.conn = l.socket
 		if config := c.options.config; config != nil {
 			if config.ServerName == "" {
@@ -97,7 +106,7 @@ func (c *Client) dial(ctx context.Context, at *point, within time.Duration) (*li
 			}
 			secure := tls.Client(l.socket, config)
 			if err = secure.HandshakeContext(ctx); err != nil {
-				raw.Close()
+				conn.Close()
 				continue
 			}
 			l.conn = secure
@@ -124,7 +133,7 @@ func (l *link) fresh() bool {
 	if l.pos < len(l.buf) {
 		return false
 	}
-	quiet := isQuiet(l.socket.Conn.(syscall.Conn))
+	quiet := isQuiet(l.socket.raw)
 	if quiet && l.conn == l.socket {
 		return true
 	}
@@ -145,161 +154,152 @@ func (l *link) rest(onEnd func()) {
 	if l.resting = l.open; l.armed || !l.open {
 		return
 	}
-	l.armed = true
-	if l.timer == nil {
-		l.timer = time.AfterFunc(brief, l.watch)
+	if l.armed = true; l.timer == nil {
+		l.timer = time.AfterFunc(brief, func() {
+			l.mu.Lock()
+			if l.armed = false; l.resting && l.reader == nil {
+				l.listen()
+			}
+			l.mu.Unlock()
+		})
 	} else {
 		l.timer.Reset(brief)
 	}
 }
 
-func (l *link) watch() {
-	l.mu.Lock()
-	l.armed = false
-	if !l.resting || l.reader != nil {
-		l.mu.Unlock()
-		return
-	}
-	gone := l.listen()
-	l.mu.Unlock()
-	l.read(gone)
-}
-
-// listen is called with mu held; read has to follow.
+// listen starts, with mu held, to wait for what comes: the end of a connection that rests, or an answer to what is not sent
+// to its end yet.
 func (l *link) listen() chan struct{} {
 	l.conn.SetReadDeadline(time.Time{})
-	l.reader = make(chan struct{})
-	return l.reader
-}
-
-// read waits for what comes: the end of a connection that rests, or an answer to what is not sent to its end yet.
-func (l *link) read(gone chan struct{}) {
-	var b [512]byte
-	n, err := l.conn.Read(b[:])
-	l.mu.Lock()
-	l.buf = append(l.buf, b[:n]...)
-	l.reader = nil
-	var tell func()
-	if n > 0 || !isLate(err) {
-		if l.resting {
-			tell = l.onEnd
+	gone := make(chan struct{})
+	l.reader = gone
+	go func() {
+		var b [512]byte
+		n, err := l.conn.Read(b[:])
+		l.mu.Lock()
+		l.buf = append(l.buf, b[:n]...)
+		var tell func()
+		if l.reader = nil; n == 0 && isLate(err) {
+		} else if l.resting {
+			l.resting, tell = false, l.onEnd
 			l.once.Do(func() { close(l.ended) })
-			l.resting = false
 		} else {
 			l.conn.SetWriteDeadline(past)
 		}
-	}
-	l.mu.Unlock()
-	close(gone)
-	if tell != nil {
-		tell()
-	}
+		l.mu.Unlock()
+		if close(gone); tell != nil {
+			tell()
+		}
+	}()
+	return gone
 }
 
-// wake ends a rest: the caller reads again. It returns whether it may be used.
+// hush ends the reading of that goroutine.
+func (l *link) hush(gone chan struct{}) {
+	l.conn.SetReadDeadline(past)
+	<-gone
+	l.due = past
+}
+
+// wake ends a rest: the caller reads again. It returns false when the connection was met at its end.
 func (l *link) wake() bool {
 	l.mu.Lock()
 	l.resting = false
 	gone, open := l.reader, l.open
 	l.mu.Unlock()
 	if gone != nil {
-		l.conn.SetReadDeadline(past)
-		<-gone
+		l.hush(gone)
 	}
-	l.due = past
-	return open && l.fresh()
+	select {
+	case <-l.ended:
+		return false
+	default:
+		return open && (gone == nil || l.fresh())
+	}
 }
 
-// A talk is a request and its answer on a connection. Its first error ends it: later steps do nothing.
-type talk struct {
-	c          *Client
-	l          *link
-	ctx        context.Context
-	told       time.Duration // what is left of the timeout
-	tried      bool          // an earlier attempt may have been heard
-	io         time.Duration
-	sentAt     time.Time
-	err        error
-	stop, over chan struct{} // of the goroutine that watches ctx
+// start begins a conversation.
+func (l *link) start(ctx context.Context, told time.Duration) {
+	l.ctx, l.told, l.tried, l.err, l.io = ctx, told, false, nil, l.c.options.io
+	l.socket.sent.Store(false)
 }
 
-func (t *talk) fail(err error) {
-	if t.err == nil {
-		t.err = err
+func (l *link) fail(err error) {
+	if l.err == nil {
+		l.err = err
 	}
 }
 
 // attend starts what wakes the caller when ctx is done.
-func (t *talk) attend() {
-	if t.stop != nil || t.ctx.Done() == nil {
-		return
-	}
-	t.stop, t.over = make(chan struct{}), make(chan struct{})
+func (l *link) attend() {
+	ctx, stop, over := l.ctx, make(chan struct{}), make(chan struct{})
+	l.stop, l.over = stop, over
 	go func() {
-		defer close(t.over)
+		defer close(over)
 		select {
-		case <-t.ctx.Done():
-			t.l.conn.SetDeadline(past)
-		case <-t.stop:
+		case <-ctx.Done():
+			l.conn.SetDeadline(past)
+		case <-stop:
 		}
 	}()
 }
 
-// end ends the goroutine of attend.
-func (t *talk) end() {
-	if t.stop != nil {
-		close(t.stop)
-		<-t.over
-		t.stop, t.l.due = nil, past
+// finish ends the conversation.
+func (l *link) finish() error {
+	if l.stop != nil {
+		close(l.stop)
+		<-l.over
+		l.stop, l.due = nil, past
 	}
+	return l.err
 }
 
-// write sends a request: io_timeout for each 64 KiB. Of a long one an answer that comes meanwhile ends the sending.
-func (t *talk) write(data []byte) {
-	l := t.l
+// write sends a request whose answer begins so long after io_timeout at most. A long one has io_timeout for each 64 KiB, and
+// an answer that comes meanwhile ends the sending.
+func (l *link) write(data []byte, wait time.Duration) {
+	if l.err != nil {
+		return
+	}
 	var gone chan struct{}
-	if t.err == nil && len(data) > small {
-		t.attend()
+	if len(data) > small {
+		if l.stop == nil && l.ctx.Done() != nil {
+			l.attend()
+		}
 		l.mu.Lock()
 		gone = l.listen()
 		l.mu.Unlock()
-		go l.read(gone)
 	}
-	for len(data) > 0 && t.err == nil {
-		l.due = time.Now().Add(t.c.options.io)
+	for len(data) > 0 && l.err == nil {
 		next := data
 		if gone == nil {
+			l.due = time.Now().Add(wait + l.io)
 			l.conn.SetDeadline(l.due)
 		} else {
-			if len(data) > piece {
-				next = data[:piece]
-			}
-			l.conn.SetWriteDeadline(l.due)
-			if l.isHeard() || t.ctx.Err() != nil {
+			next = data[:min(len(data), piece)]
+			l.conn.SetWriteDeadline(time.Now().Add(l.io))
+			if l.isHeard() || l.ctx.Err() != nil {
 				break
 			}
 		}
 		n, err := l.conn.Write(next)
 		data = data[n:]
-		if err != nil && !(gone != nil && l.isHeard()) {
-			if isLate(err) {
-				err = errLate
-			} else if l.socket.sent.Load() {
+		if isLate(err) && !(gone != nil && l.isHeard()) {
+			l.fail(errLate)
+		} else if err != nil && !isLate(err) {
+			if l.socket.sent.Load() {
 				break // the server may have said why
 			}
-			t.fail(err)
+			l.fail(err)
 		}
 	}
-	if gone != nil {
-		l.conn.SetReadDeadline(past)
-		<-gone
-		l.due = past
+	if l.begin = l.due; gone != nil {
+		l.hush(gone)
+		l.begin = time.Now().Add(wait + l.io)
 	}
-	if err := t.ctx.Err(); err != nil && t.stop != nil {
-		t.err = err
+	if err := l.ctx.Err(); err != nil && l.stop != nil {
+		l.err = err
 	}
 	l.partial = l.partial || len(data) > 0
-	t.sentAt = time.Now()
 }
 
 // isHeard says that something has come while a long request was sent.
@@ -310,83 +310,78 @@ func (l *link) isHeard() bool {
 }
 
 // read reads into b what comes by the deadline.
-func (t *talk) read(b []byte, deadline time.Time) int {
-	for t.err == nil {
+func (l *link) read(b []byte, deadline time.Time) int {
+	for l.err == nil {
 		due := deadline
-		if t.stop == nil && t.ctx.Done() != nil {
-			if soon := time.Now().Add(brief); soon.Before(due) {
-				due = soon
-			}
+		if l.ctx.Done() != nil && l.stop == nil && time.Until(due) > brief {
+			due = time.Now().Add(brief)
 		}
-		if due != t.l.due {
-			t.l.due = due
-			t.l.conn.SetReadDeadline(due)
+		if due != l.due {
+			l.due = due
+			l.conn.SetReadDeadline(due)
 		}
-		if t.stop != nil && t.ctx.Err() != nil {
-			t.fail(t.ctx.Err())
-			return 0
+		if l.stop != nil && l.ctx.Err() != nil {
+			l.fail(l.ctx.Err())
+			break
 		}
-		n, err := t.l.conn.Read(b)
-		switch {
-		case n > 0:
+		n, err := l.conn.Read(b)
+		if n > 0 {
 			return n
-		case err != nil && !isLate(err):
-			t.fail(err)
-		case err != nil && t.ctx.Err() != nil:
-			t.fail(t.ctx.Err())
-		case err != nil && due == deadline:
-			t.fail(errLate)
-		case err != nil:
-			t.attend()
+		}
+		switch {
+		case err == nil:
+		case !isLate(err):
+			l.fail(err)
+		case l.ctx.Err() != nil:
+			l.fail(l.ctx.Err())
+		case due == deadline:
+			l.fail(errLate)
+		default:
+			l.attend()
 		}
 	}
 	return 0
 }
 
-// line returns a line without its end: its first byte by begin, the rest io_timeout later. It is valid until the next read.
-func (t *talk) line(begin time.Time) []byte {
-	l, limit, end := t.l, 16384, []byte("\n")
+// line returns a line without its end: the rest comes by io_timeout after its first byte. It is valid until the next read.
+func (l *link) line() []byte {
+	limit, end := 16384, []byte("\n")
 	if l.at.proto == "jobs" {
 		limit, end = 1024, []byte("\r\n")
 	}
-	at, deadline := -1, begin
-	for t.err == nil {
+	for deadline := l.begin; l.err == nil; {
 		came := l.buf[l.pos:]
-		if at = bytes.Index(came, end); at >= 0 || len(came) > limit+len(end) {
-			if at < 0 || at > limit {
-				t.fail(malformed(string(came[:min(len(came), 200)]), "the server's line is too long"))
-				break
-			}
+		if at := bytes.Index(came, end); at > limit || at < 0 && len(came) > limit+len(end) {
+			l.fail(malformed(string(came), "the server's line is too long"))
+		} else if at >= 0 {
 			l.pos += at + len(end)
 			return came[:at]
 		}
-		if len(came) > 0 && deadline == begin {
-			deadline = time.Now().Add(t.io)
+		if len(came) > 0 && deadline == l.begin {
+			deadline = time.Now().Add(l.io)
 		}
-		l.buf, l.pos = append(l.buf[:0], came...), 0
-		if len(l.buf) == cap(l.buf) {
+		if l.buf, l.pos = append(l.buf[:0], came...), 0; len(l.buf) == cap(l.buf) {
 			l.buf = append(make([]byte, 0, max(512, 2*cap(l.buf))), l.buf...)
 		}
-		n := t.read(l.buf[len(l.buf):cap(l.buf)], deadline)
+		n := l.read(l.buf[len(l.buf):cap(l.buf)], deadline)
 		l.buf = l.buf[:len(l.buf)+n]
 	}
 	return nil
 }
 
-// exactly returns so many bytes; io_timeout begins anew with each 64 KiB. What has come is all that is allocated, and as much again.
-func (t *talk) exactly(size int) []byte {
-	l := t.l
+// exactly returns so many bytes; io_timeout begins anew with each 64 KiB. Room grows with what has come, by doubling.
+func (l *link) exactly(size int) []byte {
 	have := min(len(l.buf)-l.pos, size)
 	data := append([]byte(nil), l.buf[l.pos:l.pos+have]...)
 	l.pos += have
-	for mark, deadline := 0, (time.Time{}); t.err == nil && len(data) < size; {
+	for mark, deadline := 0, l.begin; l.err == nil && len(data) < size; {
 		if len(data) >= mark {
-			mark, deadline = len(data)+piece, time.Now().Add(t.io)
+			mark, deadline = len(data)+piece, time.Now().Add(l.io)
 		}
 		if len(data) == cap(data) {
 			data = append(make([]byte, 0, min(size, max(512, 2*len(data)))), data...)
 		}
-		n := t.read(data[len(data):min(cap(data), size)], deadline)
+		n := l.read(data[len(data):min(cap(data), size)], deadline)
 		data = data[:len(data)+n]
 	}
 	return data
@@ -399,24 +394,16 @@ func min(a, b int) int {
 	return b
 }
 
-func max(a, b int) int {
-	if a > b {
-		return a
-	}
-	return b
-}
+func max(a, b int) int { return -min(-a, -b) }
 
 // failure returns the error of a connection as one of ours; nil: it is that of ctx.
 func failure(err error, sent bool) *Error {
 	var e *Error
-	if errors.As(err, &e) {
+	if errors.As(err, &e) || err == context.Canceled || err == context.DeadlineExceeded {
 		return e
 	}
-	if err == context.Canceled || err == context.DeadlineExceeded {
-		return nil
-	}
 	e = &Error{Kind: ErrUnreachable, Message: "the connection ended before an answer came", Sent: sent, ended: err != errLate}
-	if err == errLate {
+	if !e.ended {
 		e.Message = "no answer came in time"
 	} else if err != io.EOF {
 		e.Reason = quote(err.Error())

@@ -50,7 +50,7 @@ type held struct {
 	target string
 	since  time.Time
 	shared bool
-	back   func(t *talk, ok bool) string // gives it back, and returns the first answer that is not as it should be
+	back   func(l *link, ok bool) string // gives it back, and returns the first answer that is not as it should be
 
 	mu         sync.Mutex
 	over, gone bool
@@ -58,7 +58,7 @@ type held struct {
 }
 
 // hold makes one of a connection; with done it gives the connection back, and holds nothing.
-func (c *Client) hold(l *link, target string, done bool, back func(*talk, bool) string) *Hold {
+func (c *Client) hold(l *link, target string, done bool, back func(*link, bool) string) *Hold {
 	h := &Hold{l.at.text, &held{c: c, l: l, target: target, since: time.Now(), back: back, over: done}}
 	if done {
 		c.give(l)
@@ -161,13 +161,12 @@ func (h *Hold) end(ok bool) error {
 	runtime.SetFinalizer(h, nil)
 	c, l, keep := d.c, d.l, ok || !d.shared
 	var err *Error
-	l.socket.sent.Store(false)
 	if intact := l.wake(); gone || !intact {
 		err = lost("")
 	} else if keep {
-		t := talk{c: c, l: l, ctx: context.Background(), io: c.options.io}
-		if answer := d.back(&t, ok); t.err != nil {
-			err = failure(t.err, l.socket.sent.Load())
+		l.start(context.Background(), 0)
+		if answer := d.back(l, ok); l.err != nil {
+			err = failure(l.err, l.socket.sent.Load())
 			if err.ended || err.is(ErrUnreachable) {
 				reason := err.Reason
 				err = lost("")

@@ -67,21 +67,21 @@ func (c *Client) reserve(ctx context.Context, tubes []string, o ClaimOptions, ag
 		return nil, err
 	}
 	var jobs []*Job
-	l, err := c.run(ctx, points, k, func(t *talk) {
-		wait := t.whole()
+	l, err := c.run(ctx, points, k, func(l *link) {
+		wait := l.whole()
 		line := fmt.Sprintf("claim %d %d %s", count, wait/time.Second, rest)
-		w := t.jobs([]byte(line), answers{"CLAIMED": 2, "TIMED_OUT": 1}, "READ_ONLY", wait, false)
+		w := l.jobs([]byte(line), claimed, "READ_ONLY", wait, false)
 		jobs = nil
 		if w.at(0) != "CLAIMED" {
 			return
 		}
-		for n := t.number(w.at(1), 1, count); n > 0 && t.err == nil; n-- {
-			w = t.more(reserved)
-			if t.err == nil && !known[w.at(4)] {
-				t.fail(malformed(w.at(4), "the server sent a job of another tube"))
+		for n := l.number(w.at(1), 1, count); n > 0 && l.err == nil; n-- {
+			w = l.more(reserved, "-")
+			if l.err == nil && !known[w.at(4)] {
+				l.fail(malformed(w.at(4), "the server sent a job of another tube"))
 			}
-			jobs = append(jobs, &Job{ID: t.number(w.at(1), 1, math.MaxInt64), Token: t.number(w.at(3), 1, math.MaxInt64), Tube: w.at(4),
-				Tries: int(t.number(w.at(5), 1, math.MaxInt)), Body: t.body(w.at(2), c.options.maxBody), Server: t.l.at.text})
+			jobs = append(jobs, &Job{ID: l.number(w.at(1), 1, math.MaxInt64), Token: l.number(w.at(3), 1, math.MaxInt64), Tube: w.at(4),
+				Tries: int(l.number(w.at(5), 1, math.MaxInt)), Body: l.body(w.at(2), c.options.maxBody), Server: l.at.text})
 		}
 	})
 	if err != nil {
@@ -148,11 +148,11 @@ func (j *Job) ask(d deed) (word string, number int64, err error) {
 		c.mu.Unlock()
 		k := call{proto: "jobs", target: j.Tube, timeout: d.within, again: d.again, silent: d.again, own: own.l, within: d.within > 0}
 		var l *link
-		l, err = c.run(context.Background(), points, k, func(t *talk) {
-			if earlier = t.tried; t.l == own.l && !intact {
-				t.fail(io.EOF)
+		l, err = c.run(context.Background(), points, k, func(l *link) {
+			if earlier = l.tried; l == own.l && !intact {
+				l.fail(io.EOF)
 			}
-			word, number = d.say(t, j.ID)
+			word, number = d.say(l, j.ID)
 		})
 		if err == nil {
 			if l != own.l {
@@ -196,25 +196,18 @@ func (j *Job) leave(well bool) {
 }
 
 // say has the conversation of a deed.
-func (d *deed) say(t *talk, id int64) (word string, number int64) {
-	good, behind := answers{"NOT_FOUND": 1}, answers{"OK": 2, "NOT_FOUND": 1}
-	for key, least := range d.good {
-		good[key] = least
-	}
-	w := t.jobs([]byte(d.line), good, "", 0, false)
+func (d *deed) say(l *link, id int64) (word string, number int64) {
+	w := l.jobs([]byte(d.line), d.good, "", 0, false)
 	word = w.at(0)
-	if d.stats != "" && !d.bury && (t.err == nil || isRefused(t.err) && !t.l.partial) {
-		refusal := t.err
-		t.err, t.sentAt = nil, time.Now()
-		w = t.answer(behind, "", 0)
-		if refusal != nil {
-			t.err = refusal
+	if refusal := l.err; d.stats != "" && !d.bury && (refusal == nil || isRefused(refusal) && !l.partial) {
+		l.err = nil
+		if w = l.more(stats, ""); refusal != nil {
+			l.err = refusal
 		}
 	}
-	if t.err == nil && d.stats != "" && w.at(0) == "OK" {
-		number = t.entry(w.at(len(w)-1), d.stats)
-		if d.bury && t.err == nil {
-			w = t.jobs([]byte(fmt.Sprintf("bury %d %d\r\n", id, number)), answers{"BURIED": 1, "NOT_FOUND": 1}, "", 0, false)
+	if l.err == nil && d.stats != "" && w.at(0) == "OK" {
+		if number = l.entry(w.at(len(w)-1), d.stats); d.bury && l.err == nil {
+			w = l.jobs([]byte(fmt.Sprintf("bury %d %d\r\n", id, number)), buried, "", 0, false)
 			word = w.at(0)
 		}
 	}
@@ -243,7 +236,7 @@ func (j *Job) end(kind string, d deed) (string, error) {
 
 // Ack: the job is done. It is tried once more by its token. Errors: ErrLost, ErrFailed, ErrUsage.
 func (j *Job) Ack() error {
-	_, err := j.end("ack", deed{line: fmt.Sprintf("ack %d %d\r\n", j.ID, j.Token), good: answers{"DELETED": 1}, again: true})
+	_, err := j.end("ack", deed{line: fmt.Sprintf("ack %d %d\r\n", j.ID, j.Token), good: acked, again: true})
 	return err
 }
 
@@ -254,13 +247,13 @@ func (j *Job) Nack(delay time.Duration) (buried bool, err error) {
 	if f.err != nil {
 		return false, f.err
 	}
-	word, err := j.end("nack", deed{line: line, good: answers{"RELEASED": 1, "BURIED": 1}})
+	word, err := j.end("nack", deed{line: line, good: nacked})
 	return word == "BURIED", err
 }
 
 // Bury puts it aside, until somebody kicks it. Errors: ErrLost, also when its connection has ended; ErrFailed, ErrUsage.
 func (j *Job) Bury() error {
-	_, err := j.end("bury", deed{line: fmt.Sprintf("stats-job %d\r\n", j.ID), good: okAnswer, stats: "pri", bury: true})
+	_, err := j.end("bury", deed{line: fmt.Sprintf("stats-job %d\r\n", j.ID), good: stats, stats: "pri", bury: true})
 	return err
 }
 
@@ -270,10 +263,10 @@ func (j *Job) Renew() error {
 	return err
 }
 
-// renew has so long at most. With stats it returns the job's ttr.
-func (j *Job) renew(within time.Duration, stats bool) (time.Duration, error) {
-	d := deed{line: fmt.Sprintf("renew %d %d\r\n", j.ID, j.Token), good: answers{"TOUCHED": 1}, again: true, within: within}
-	if stats {
+// renew has so long at most; the first one returns the ttr of the job.
+func (j *Job) renew(within time.Duration, first bool) (time.Duration, error) {
+	d := deed{line: fmt.Sprintf("renew %d %d\r\n", j.ID, j.Token), good: renewed, again: true, within: within}
+	if first {
 		d.line += fmt.Sprintf("stats-job %d\r\n", j.ID)
 		d.stats = "ttr"
 	}

@@ -14,29 +14,22 @@ func tune(network, _ string, raw syscall.RawConn) (err error) {
 		{syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, 5}, {syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT, 3},
 		{syscall.IPPROTO_TCP, tcpUserTimeout, 25000},
 	}
-	control := raw.Control(func(fd uintptr) {
-		for _, option := range options {
+	_ = raw.Control(func(fd uintptr) {
+		for _, o := range options {
 			if err == nil {
-				err = syscall.SetsockoptInt(int(fd), option[0], option[1], option[2])
+				err = syscall.SetsockoptInt(int(fd), o[0], o[1], o[2])
 			}
 		}
 	})
-	if err == nil {
-		err = control
-	}
 	return err
 }
 
 // isQuiet says that there is nothing to read, and no end. It never waits.
-func isQuiet(conn syscall.Conn) (quiet bool) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return false
-	}
-	err = raw.Control(func(fd uintptr) {
+func isQuiet(raw syscall.RawConn) (quiet bool) {
+	_ = raw.Control(func(fd uintptr) {
 		var b [1]byte
 		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		quiet = err == syscall.EAGAIN
 	})
-	return quiet && err == nil
+	return quiet
 }

@@ -7,4 +7,4 @@ import "syscall"
 func tune(string, string, syscall.RawConn) error { return nil }
 
 // isQuiet does not know: who asks reads for a moment.
-func isQuiet(syscall.Conn) bool { return false }
+func isQuiet(syscall.RawConn) bool { return false }

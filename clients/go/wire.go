@@ -35,7 +35,15 @@ var (
 	found    = answers{"FOUND": 5}
 	taken    = answers{"TAKEN": 5}
 	reserved = answers{"RESERVED": 6}
-	putWords = answers{"INSERTED": 2, "DUPLICATE": 2}
+	claimed  = answers{"CLAIMED": 2, "TIMED_OUT": 1}
+	inserted = answers{"INSERTED": 2, "DUPLICATE": 2}
+	released = answers{"RELEASED": 1, "NOT_LOCKED": 1}
+	returned = answers{"RETURNED": 1, "GONE": 1, "NOT_TAKEN": 1}
+	acked    = answers{"DELETED": 1, "NOT_FOUND": 1}
+	nacked   = answers{"RELEASED": 1, "BURIED": 1, "NOT_FOUND": 1}
+	buried   = answers{"BURIED": 1, "NOT_FOUND": 1}
+	renewed  = answers{"TOUCHED": 1, "NOT_FOUND": 1}
+	stats    = answers{"OK": 2, "NOT_FOUND": 1}
 )
 
 const putRefusals = "JOB_TOO_BIG DRAINING READ_ONLY TUBE_FULL"
@@ -133,10 +141,9 @@ func isText(text string, low, top int, without string) bool {
 	return len(text) >= low && len(text) <= top && !strings.ContainsAny(text, without+" \r\n\x00")
 }
 
-// wait returns a time to wait as the server is told: cut to milliseconds.
-func wait(told time.Duration) string {
-	ms := told.Milliseconds()
-	return fmt.Sprintf("%d.%03d", ms/1000, ms%1000)
+// wait appends a time to wait as the server is told: cut to milliseconds.
+func wait(line []byte, told time.Duration) []byte {
+	return strconv.AppendFloat(line, told.Truncate(time.Millisecond).Seconds(), 'f', 3, 64)
 }
 
 // take returns the pools of a TAKE, and what is before and behind the time in its line.
@@ -253,15 +260,15 @@ func request(opcode byte, name string, numbers ...int64) []byte {
 }
 
 // malformed ends the talk: the server sent what its protocol does not have.
-func (t *talk) malformed(answer string) {
-	t.fail(malformed(answer, "the server's answer is outside the protocol"))
+func (l *link) malformed(answer string) {
+	l.fail(malformed(answer, "the server's answer is outside the protocol"))
 }
 
 // number returns a number of an answer, checked.
-func (t *talk) number(word string, low, top int64) int64 {
+func (l *link) number(word string, low, top int64) int64 {
 	n, err := strconv.ParseUint(word, 10, 63)
 	if err != nil || int64(n) < low || int64(n) > top || len(word) > 19 {
-		t.fail(malformed(word, "the server sent a number out of its bounds"))
+		l.fail(malformed(word, "the server sent a number out of its bounds"))
 		return 0
 	}
 	return int64(n)
@@ -279,7 +286,7 @@ func (w words) at(i int) string {
 
 // words returns those of an answer. Its first is one of good; else this is the error that the line means, if it is one of
 // refusals or of those of any verb. "-": the server can't refuse any more.
-func (t *talk) words(line string, good answers, refusals string) words {
+func (l *link) words(line string, good answers, refusals string) words {
 	split := strings.Split(line, " ")
 	least, ok := good[split[0]]
 	if ok && len(split) >= least {
@@ -292,40 +299,40 @@ func (t *talk) words(line string, good answers, refusals string) words {
 	if cause = anyVerb[key]; strings.Contains(" "+refusals+" ", " "+split[0]+" ") {
 		cause = refused[split[0]]
 	}
-	if t.err != nil || ok || refusals == "-" || cause == nil {
-		t.malformed(line)
+	if l.err != nil || ok || refusals == "-" || cause == nil {
+		l.malformed(line)
 		return nil
 	}
-	t.fail(&Error{Kind: cause, Message: "the server refused it", Answer: quote(line), Sent: true})
+	l.fail(&Error{Kind: cause, Message: "the server refused it", Answer: quote(line), Sent: true})
 	return nil
 }
 
-// answer reads one that begins so long after io_timeout at most, and the body of an OK as its last word.
-func (t *talk) answer(good answers, refusals string, wait time.Duration) words {
-	line := t.line(t.sentAt.Add(wait + t.io))
-	if t.err != nil {
+// answer reads one, and the body of an OK as its last word.
+func (l *link) answer(good answers, refusals string) words {
+	line := l.line()
+	if l.err != nil {
 		return nil
 	}
-	w := t.words(string(line), good, refusals)
+	w := l.words(string(line), good, refusals)
 	if w.at(0) == "OK" {
-		w = append(w, string(t.body(w[1], maxOK)))
+		w = append(w, string(l.body(w[1], maxOK)))
 	}
 	return w
 }
 
 // more reads a further line of an answer.
-func (t *talk) more(good answers) words {
-	t.sentAt = time.Now()
-	return t.answer(good, "-", 0)
+func (l *link) more(good answers, refusals string) words {
+	l.begin = time.Now().Add(l.io)
+	return l.answer(good, refusals)
 }
 
-func (t *talk) body(size string, top int) []byte {
-	n := int(t.number(size, 0, int64(top)))
-	data := t.exactly(n + 2)
-	if t.err == nil && !bytes.HasSuffix(data, []byte("\r\n")) {
-		t.malformed(string(data[n:]))
+func (l *link) body(size string, top int) []byte {
+	n := int(l.number(size, 0, int64(top)))
+	data := l.exactly(n + 2)
+	if l.err == nil && !bytes.HasSuffix(data, []byte("\r\n")) {
+		l.malformed(string(data[n:]))
 	}
-	if t.err != nil {
+	if l.err != nil {
 		return nil
 	}
 	return data[:n:n]
@@ -333,117 +340,119 @@ func (t *talk) body(size string, top int) []byte {
 
 // jobs asks in the protocol for jobs. A new connection asks `tube default` first, and before a body waits for the answer: a
 // plain beanstalkd would take the body for commands.
-func (t *talk) jobs(request []byte, good answers, refusals string, wait time.Duration, hasBody bool) words {
-	if l := t.l; !l.checked {
-		first := []byte("tube default\r\n")
-		if !hasBody {
-			first = append(first, request...)
-		}
-		t.write(first)
-		partial := l.partial
-		l.socket.sent.Store(!hasBody && l.socket.sent.Load())
-		l.partial = true // a refusal leaves an answer to come
-		if t.answer(okAnswer, "", 0); t.err != nil {
-			return nil
-		}
-		t.sentAt = time.Now()
-		if l.checked, l.partial = true, partial; hasBody {
-			t.write(request)
-		}
-	} else {
-		t.write(request)
+func (l *link) jobs(request []byte, good answers, refusals string, wait time.Duration, hasBody bool) words {
+	if l.checked {
+		l.write(request, wait)
+		return l.answer(good, refusals)
 	}
-	return t.answer(good, refusals, wait)
+	first := []byte("tube default\r\n")
+	if !hasBody {
+		first = append(first, request...)
+	}
+	l.write(first, 0)
+	if hasBody {
+		l.socket.sent.Store(false)
+	}
+	partial := l.partial
+	l.partial = true // a refusal leaves an answer to come
+	if l.answer(okAnswer, ""); l.err != nil {
+		return nil
+	}
+	l.checked, l.partial, l.begin = true, partial, time.Now().Add(wait+l.io)
+	if hasBody {
+		l.write(request, wait)
+	}
+	return l.answer(good, refusals)
 }
 
 // binary asks in the binary protocol. It returns status 0 or a known one, and the body.
-func (t *talk) binary(request []byte, known string) (status byte, body []byte) {
-	t.write(request)
-	header := t.exactly(12)
-	if t.err != nil {
+func (l *link) binary(request []byte, known string) (status byte, body []byte) {
+	l.write(request, 0)
+	header := l.exactly(12)
+	if l.err != nil {
 		return 0, nil
 	}
 	length := binary.BigEndian.Uint32(header[4:])
 	if header[0] != 0x91 || header[1] != request[1] || string(header[8:]) != opaque || length > maxBinary {
-		t.malformed(string(header))
+		l.malformed(string(header))
 		return 0, nil
 	}
-	status, body = header[2], t.exactly(int(length))
-	if t.err == nil && status != 0 && !strings.Contains(known, string(rune(status))) {
+	status, body = header[2], l.exactly(int(length))
+	if l.err == nil && status != 0 && !strings.Contains(known, string(rune(status))) {
 		if cause := statuses[status]; cause != nil {
-			t.fail(&Error{Kind: cause, Message: "the server refused it", Answer: quote(fmt.Sprintf("0x%02x %s", status, body)), Sent: true})
+			l.fail(&Error{Kind: cause, Message: "the server refused it", Answer: quote(fmt.Sprintf("0x%02x %s", status, body)), Sent: true})
 		} else {
-			t.fail(malformed(string(body), fmt.Sprintf("the server answered the unknown status 0x%02x", status)))
+			l.fail(malformed(string(body), fmt.Sprintf("the server answered the unknown status 0x%02x", status)))
 		}
 	}
 	return status, body
 }
 
 // entries calls each with what the text of tube, ready and stats-job has: numbers as int64, else text.
-func (t *talk) entries(body string, each func(key string, value any)) {
-	if t.err != nil {
+func (l *link) entries(body string, each func(key string, value any)) {
+	if l.err != nil {
 		return
 	}
 	lines := strings.Split(body, "\n")
 	if lines[0] != "---" || lines[len(lines)-1] != "" {
-		t.malformed(body)
+		l.malformed(body)
 		return
 	}
 	for _, line := range lines[1 : len(lines)-1] {
 		key, text, ok := strings.Cut(line, ": ")
 		if !ok {
-			t.malformed(line)
+			l.malformed(line)
 			return
 		}
 		value := any(strings.Trim(text, `"`))
 		if isWord(text, len(text), "0123456789") {
-			value = t.number(text, 0, math.MaxInt64)
+			value = l.number(text, 0, math.MaxInt64)
 		}
 		each(strings.Trim(key, `"`), value)
 	}
 }
 
 // entry returns a number of such a text.
-func (t *talk) entry(body, key string) int64 {
+func (l *link) entry(body, key string) int64 {
 	number, ok := int64(0), false
-	t.entries(body, func(k string, value any) {
+	l.entries(body, func(k string, value any) {
 		if k == key {
 			number, ok = value.(int64)
 		}
 	})
 	if !ok {
-		t.malformed(body)
+		l.malformed(body)
 	}
 	return number
 }
 
-func (t *talk) put(w words) Put {
+func (l *link) put(w words) Put {
 	duplicate, low := w.at(0) == "DUPLICATE", int64(1)
 	if duplicate {
 		low = 0
 	}
-	return Put{t.number(w.at(1), low, math.MaxInt64), duplicate}
+	return Put{l.number(w.at(1), low, math.MaxInt64), duplicate}
 }
 
 // batch returns the list that answers put-batch.
-func (t *talk) batch(body string, count int) (puts []Put) {
+func (l *link) batch(body string, count int) (puts []Put) {
 	lines := strings.Split(body, "\n")
-	if t.err == nil && (lines[0] != "---" || lines[len(lines)-1] != "" || len(lines) != count+2) {
-		t.malformed(body)
+	if l.err == nil && (lines[0] != "---" || lines[len(lines)-1] != "" || len(lines) != count+2) {
+		l.malformed(body)
 	}
-	for i := 1; t.err == nil && i <= count; i++ {
+	for i := 1; l.err == nil && i <= count; i++ {
 		if !strings.HasPrefix(lines[i], "- ") {
-			t.malformed(lines[i])
+			l.malformed(lines[i])
 			break
 		}
-		puts = append(puts, t.put(t.words(lines[i][2:], putWords, "")))
+		puts = append(puts, l.put(l.words(lines[i][2:], inserted, "")))
 	}
 	return puts
 }
 
 // member returns that of the words of TAKEN.
-func (t *talk) member(w words) Taken {
-	m := Taken{Name: w.at(2), Value: w.at(4), Attrs: map[string]string{}, Fence: t.number(w.at(3), 0, math.MaxInt64)}
+func (l *link) member(w words) Taken {
+	m := Taken{Name: w.at(2), Value: w.at(4), Attrs: map[string]string{}, Fence: l.number(w.at(3), 0, math.MaxInt64)}
 	if m.Value == "-" {
 		m.Value = ""
 	}
