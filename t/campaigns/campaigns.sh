@@ -109,7 +109,8 @@ torture_cluster() {
     tortured cluster "$@"
 }
 torture_clients() {
-    need "${build_packages[@]}" python3 php-cli
+    need "${build_packages[@]}" python3 php-cli golang-go
+    command -v node >/dev/null || need nodejs
     build
     COUNTERD=$PWD/build/counterd exec /usr/bin/python3 -B t/campaigns/clients/clients.py "$@"
 }

@@ -1,9 +1,9 @@
 """
-./dev torture clients: workers of two languages and asyncio run 20,000 jobs of a daemon with a store,
+./dev torture clients: workers of four languages and asyncio run 20,000 jobs of a daemon with a store,
 while one thing after another goes wrong.
 
-Producers in Python and PHP put jobs, a third of them with keys, some in batches, into tubes with leases
-and without. Four workers of each language run them. Meanwhile, by the seed, the daemon is killed and
+Producers in Python, PHP, JavaScript and Go put jobs, half of them with keys, some in batches, into tubes with
+leases and without. Four workers of each language run them. Meanwhile, by the seed, the daemon is killed and
 started again, or upgraded in place; connections are reset, half-closed, stalled, and cut amid a request
 or an answer; workers are killed, and stopped for longer than a ttr.
 
@@ -37,9 +37,11 @@ import proxy
 import servers
 import wire
 
-PYTHON, PHP = "/usr/bin/python3", "php"
-PYTHON_LIBRARY = os.environ.get("COUNTERD_PYTHON") or os.path.join(TOP, "clients", "python")
-PHP_LIBRARY = os.environ.get("COUNTERD_PHP") or os.path.join(TOP, "clients", "php")
+LIBRARIES = {
+    name: os.environ.get("COUNTERD_" + name.upper()) or os.path.join(TOP, "clients", name)
+    for name in ("python", "php", "node", "go")
+}
+BUILD = os.environ.get("TOP_BUILDDIR") or os.path.join(TOP, "build")
 TUBES, LEASES = ["plain", "steady", "lease", "hold"], {"lease", "hold"}
 TTR = 5  # s, of all jobs; 3 in the short form
 IO_TIMEOUT = 2
@@ -47,20 +49,49 @@ PUTS = 15  # jobs a second, for each worker
 FAULTS = 0.25  # a second, for each worker
 DAEMON_FAULTS = 0.05  # kills a second, and as many upgrades
 STOP = (1.2, 1.6)  # ttr that a worker is stopped or cut off
-KINDS = {
-    "python": [PYTHON, "-B", os.path.join(HERE, "work.py"), "sync"],
-    "asyncio": [PYTHON, "-B", os.path.join(HERE, "work.py"), "aio"],
-    "php": [PHP, os.path.join(HERE, "work.php"), "work"],
-}
-PRODUCERS = {
-    "python": [PYTHON, "-B", os.path.join(HERE, "work.py"), "produce"],
-    "php": [PHP, os.path.join(HERE, "work.php"), "produce"],
-}
-PLACES = {"python": 3, "asyncio": 3, "php": 1}
 
 
 class Found(AssertionError):
     """Something is wrong."""
+
+
+WORK_PY = ["/usr/bin/python3", "-B", os.path.join(HERE, "work.py")]
+GO = "GO"  # stands for the program that `go_program` makes
+KINDS = {
+    "python": [*WORK_PY, "sync"],
+    "asyncio": [*WORK_PY, "aio"],
+    "php": ["php", os.path.join(HERE, "work.php"), "work"],
+    "node": ["node", os.path.join(HERE, "work.mjs"), "work"],
+    "go": [GO, "work"],
+}
+PRODUCERS = {
+    "python": [*WORK_PY, "produce"],
+    "php": ["php", os.path.join(HERE, "work.php"), "produce"],
+    "node": ["node", os.path.join(HERE, "work.mjs"), "produce"],
+    "go": [GO, "produce"],
+}
+PLACES = {"python": 3, "asyncio": 3, "php": 1, "node": 3, "go": 3}
+
+
+def installed():
+    """The kinds whose language is on this machine."""
+    return [kind for kind, command in KINDS.items() if shutil.which("go" if command[0] == GO else command[0])]
+
+
+def go_program(library, folder):
+    """Builds work.go with a library, in a folder. Returns the program's path."""
+    os.makedirs(folder, exist_ok=True)
+    shutil.copy(os.path.join(HERE, "work.go"), folder)
+    module = "example.org/counterd/clients/go"
+    with open(os.path.join(folder, "go.mod"), "w") as f:
+        f.write("module work\n\ngo 1.19\n\nrequire %s v0.0.0\n\nreplace %s => %s\n" % (module, module, library))
+    env = dict(os.environ, GOFLAGS="", GO111MODULE="on", GOPROXY="off")
+    if not os.environ.get("HOME"):
+        env.setdefault("GOCACHE", os.path.join(BUILD, "go-cache"))
+    made = subprocess.run(["go", "build", "-o", "work", "."], cwd=folder, env=env, capture_output=True, text=True)
+    if made.returncode:
+        raise Found("go build: " + made.stderr[-2000:])
+    return os.path.join(folder, "work")
 
 
 class Peer:
@@ -123,11 +154,18 @@ class Stillness(threading.Thread):
 
 
 class Storm:
-    def __init__(self, folder, seed, jobs, workers, python, php, kinds, deadline, ttr):
+    def __init__(self, folder, seed, jobs, workers, libraries, kinds, deadline, ttr):
         self.folder, self.seed, self.workers, self.deadline, self.ttr = folder, seed, workers, deadline, ttr
         self.rng = random.Random(seed)
-        self.env = dict(os.environ, PYTHONPATH=python, COUNTERD_PHP=php, PYTHONDONTWRITEBYTECODE="1")
+        self.env = dict(os.environ, PYTHONPATH=libraries["python"], PYTHONDONTWRITEBYTECODE="1")
+        self.env.update(COUNTERD_PHP=libraries["php"], COUNTERD_NODE=libraries["node"])
         self.env.pop("COUNTER_URL", None)
+        programs = {}
+        if "go" in kinds:
+            as_usual = libraries["go"] == LIBRARIES["go"]
+            programs[GO] = go_program(
+                libraries["go"], os.path.join(BUILD if as_usual else folder, "t", "campaigns", "clients", "go")
+            )
         self.kinds = kinds
         self.program = os.path.join(folder, "counterd")
         shutil.copy(servers.COUNTERD, self.program)
@@ -135,11 +173,11 @@ class Storm:
         self.daemon = None
         self.plans = {}
         worker_slots = [(kind, "%s-%d" % (kind, n)) for kind in kinds for n in range(workers)]
-        producer_slots = [(kind, "puts-" + kind) for kind in ("python", "php") if kind in kinds or kind == "python"]
+        producer_slots = [(kind, "puts-" + kind) for kind in PRODUCERS if kind in kinds or kind == "python"]
         self.proxy = proxy.Proxy([slot for _, slot in worker_slots + producer_slots], random.Random(seed + 1))
         batches = self.jobs(jobs)
         self.peers = [
-            Peer(self, slot, KINDS[kind], {"tubes": TUBES, "concurrency": PLACES[kind], "ttr": ttr})
+            Peer(self, slot, [programs.get(word, word) for word in KINDS[kind]], {"tubes": TUBES, "concurrency": PLACES[kind], "ttr": ttr})
             for kind, slot in worker_slots
         ]
         self.producers = []
@@ -149,7 +187,8 @@ class Storm:
             path = os.path.join(folder, slot + ".json")
             with open(path, "w") as f:
                 json.dump(settings, f)
-            self.producers.append(Peer(self, slot, PRODUCERS[kind], {"file": path}))
+            command = [programs.get(word, word) for word in PRODUCERS[kind]]
+            self.producers.append(Peer(self, slot, command, {"file": path}))
         self.stillness = Stillness(self.proxy)
 
     def jobs(self, count):
@@ -360,13 +399,10 @@ def listed(counter):
     return ", ".join("%s %d" % pair for pair in sorted(counter.items())) or "nothing"
 
 
-def storm(seed, jobs, workers, python=None, php=None, kinds=("python", "asyncio", "php"), deadline=900, ttr=TTR):
+def storm(seed, jobs, workers, libraries=None, kinds=tuple(KINDS), deadline=900, ttr=TTR):
     """One storm. Returns lines to print, and what is wrong."""
     with tempfile.TemporaryDirectory(prefix="clients-") as folder:
-        return Storm(
-            folder, seed, jobs, workers,
-            python or PYTHON_LIBRARY, php or PHP_LIBRARY, kinds, deadline, ttr,
-        ).run()  # fmt: skip
+        return Storm(folder, seed, jobs, workers, libraries or LIBRARIES, kinds, deadline, ttr).run()
 
 
 def main():

@@ -47,10 +47,10 @@ JOBS = 700
 
 
 def planted(folder, bug):
-    """Copies of both libraries, one with the bug. Returns the paths; None if it does not apply."""
+    """A copy of a library with the bug. Returns the paths of all; None if it does not apply."""
     name, kind, path, old, new, _ = bug
-    paths = {"python": clients.PYTHON_LIBRARY, "php": clients.PHP_LIBRARY}
-    library = "php" if kind == "php" else "python"
+    paths = dict(clients.LIBRARIES)
+    library = "python" if kind == "asyncio" else kind
     copy = os.path.join(folder, name)
     shutil.copytree(paths[library], copy, ignore=shutil.ignore_patterns("__pycache__"))
     paths[library] = copy
@@ -66,7 +66,7 @@ def planted(folder, bug):
 def found_by(paths, kind, seed):
     """What one storm says."""
     try:
-        return clients.storm(seed, JOBS, 4, paths["python"], paths["php"], [kind], deadline=120)[1]
+        return clients.storm(seed, JOBS, 4, paths, [kind], deadline=120)[1]
     except (clients.Found, clients.wire.Timeout) as e:
         return [str(e)]
 
