@@ -1,6 +1,6 @@
 """
-./dev bench clients: what a call of the client libraries for Python and PHP costs the program that makes
-it, beside a bare socket with the same bytes and beside other clients. Writes bench/CLIENTS.md.
+./dev bench clients: what a call of the client libraries costs the program that makes it, beside a bare socket
+with the same bytes, beside other clients, and with TLS. Writes bench/CLIENTS.md.
 
 Each subject is a process that stays. A round has each make so many calls, one subject after the other,
 every second round in reverse order. Ratios are taken within a round.
@@ -15,6 +15,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -22,36 +23,67 @@ TOP = os.path.normpath(os.path.join(HERE, "..", ".."))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(TOP, "t", "system"))
 
+import certificates
 import servers
 import wire
 
+BUILD = os.environ.get("TOP_BUILDDIR") or os.path.join(TOP, "build")
+OUT = os.path.join(BUILD, "bench", "clients")
+LIBRARIES = {
+    name: os.environ.get("COUNTERD_" + name.upper()) or os.path.join(TOP, "clients", name)
+    for name in ("python", "php", "node", "go")
+}
+C, GO = [os.path.join(BUILD, "bench", "clients", "calls")], [os.path.join(OUT, "go", "calls")]
 PYTHON, PHP = ["/usr/bin/python3", "-B", os.path.join(HERE, "calls.py")], ["php", os.path.join(HERE, "calls.php")]
+NODE = ["node", os.path.join(HERE, "calls.mjs")]
+ALL, JOBS = ("lock", "put", "claim"), ("put", "claim")
+LIBRARY = ("c", "go", "sync", "aio", "node", "php")  # these are also measured with TLS
 SUBJECTS = {  # command, calls, what it is
-    "bare": (PYTHON, ("lock", "put", "claim"), "Python, bare socket"),
-    "sync": (PYTHON, ("lock", "put", "claim"), "Python, `counterd`"),
+    "bare-c": (C, ALL, "C, bare `send` and `recv`"),
+    "c": (C, ALL, "C, `libcounter`"),
+    "bare-go": (GO, ALL, "Go, bare `Write` and `Read`"),
+    "go": (GO, ALL, "Go, `counterd`"),
+    "bare": (PYTHON, ALL, "Python, bare socket"),
+    "sync": (PYTHON, ALL, "Python, `counterd`"),
     "redis": (PYTHON, ("lock",), "Python, redis-py with a semaphore in Lua"),
-    "bare-aio": (PYTHON, ("lock", "put", "claim"), "asyncio, bare streams"),
-    "aio": (PYTHON, ("lock", "put", "claim"), "asyncio, `counterd.aio`"),
+    "bare-aio": (PYTHON, ALL, "asyncio, bare streams"),
+    "aio": (PYTHON, ALL, "asyncio, `counterd.aio`"),
     "redis-aio": (PYTHON, ("lock",), "asyncio, redis-py with a semaphore in Lua"),
-    "bare-php": (PHP, ("lock", "put", "claim"), "PHP, bare stream"),
-    "php": (PHP, ("lock", "put", "claim"), "PHP, `Counterd`"),
-    "pheanstalk": (PHP, ("put", "claim"), "PHP, pheanstalk"),
+    "bare-node": (NODE, ALL, "Node, bare `net` socket"),
+    "node": (NODE, ALL, "Node, `counterd`"),
+    "ioredis": (NODE, ("lock",), "Node, ioredis with a semaphore in Lua"),
+    "jackd": (NODE, JOBS, "Node, jackd"),
+    "bare-php": (PHP, ALL, "PHP, bare stream"),
+    "php": (PHP, ALL, "PHP, `Counterd`"),
+    "pheanstalk": (PHP, JOBS, "PHP, pheanstalk"),
+}
+SUBJECTS = {
+    name + end: (command, calls, title + (end and ", TLS"))
+    for name, (command, calls, title) in SUBJECTS.items()
+    for end in ("", "-tls")
+    if not end or name in LIBRARY
 }
 CALLS = {"lock": "lock and release", "put": "put of 100 bytes", "claim": "claim and ack"}
-GOALS = [  # subject, beside, at most
+GOALS = [  # subject, beside, at most (None: no goal)
+    ("c", "bare-c", 1.15),
+    ("go", "bare-go", 1.15),
     ("sync", "bare", 1.3),
     ("sync", "redis", 1.1),
     ("aio", "bare-aio", 1.3),
     ("aio", "redis-aio", 1.1),
+    ("node", "bare-node", 1.3),
+    ("node", "ioredis", 1.1),
+    ("node", "jackd", 1.1),
     ("php", "bare-php", 1.3),
     ("php", "pheanstalk", 1.1),
+    *((name + "-tls", name, None) for name in LIBRARY),
 ]
 
 
 class Subject:
     def __init__(self, name, arguments, env):
-        self.name, (command, self.calls, self.title) = name, SUBJECTS[name]
-        self.child = subprocess.Popen(command + [name] + arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.name, (command, self.calls, _) = name, SUBJECTS[name]
+        self.child = subprocess.Popen(command + [name.removesuffix("-tls")] + arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                       env=env, text=True, preexec_fn=lambda: on_core(0))  # fmt: skip
         self.answer()
 
@@ -82,6 +114,25 @@ def on_core(number):
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) > 1:
         os.sched_setaffinity(0, {cores[number]})
+
+
+def make_programs(subjects):
+    """Builds the Go program, and installs what npm has, below the build folder."""
+    if any(SUBJECTS[name][0] is GO for name in subjects):
+        folder, module = os.path.dirname(GO[0]), "example.org/counterd/clients/go"
+        os.makedirs(folder, exist_ok=True)
+        shutil.copy(os.path.join(HERE, "calls.go"), folder)
+        with open(os.path.join(folder, "go.mod"), "w") as f:
+            f.write("module calls\n\ngo 1.19\n\nrequire %s v0.0.0\n\n" % module)
+            f.write("replace %s => %s\n" % (module, LIBRARIES["go"]))
+        env = dict(os.environ, GOFLAGS="", GO111MODULE="on", GOPROXY="off")
+        subprocess.run(["go", "build", "-o", "calls", "."], cwd=folder, env=env, check=True)
+    if {"ioredis", "jackd"}.intersection(subjects):
+        os.makedirs(OUT, exist_ok=True)
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(os.path.join(HERE, name), OUT)
+        subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"], cwd=OUT, check=True,
+                       stdin=subprocess.DEVNULL)  # fmt: skip
 
 
 def fill(daemon, tube, count):
@@ -136,8 +187,9 @@ def report(results, rounds, count, loads):
         "calls, in microseconds a call: medians and quartiles of %d rounds of %d calls each. A lock with its release, and"
         % (rounds, count),
         "a claim with its ack, are two requests. The daemon keeps jobs in memory, all traffic is loopback, and the",
-        "calls and the servers have a processor each. The bare socket sends the same bytes, has a time limit of",
-        "10 s, and compares the answers; it checks no connection before use and knows no errors.",
+        "calls and the servers have a processor each. The bare sockets send the same bytes, have a time limit of",
+        "10 s, and compare the answers; they check no connection before use and know no errors. With TLS the same calls",
+        "go over connections that stay.",
         "",
     ]
     for call, title in CALLS.items():
@@ -157,12 +209,13 @@ def report(results, rounds, count, loads):
             if (call, subject) not in results or (call, other) not in results:
                 continue
             both = [ratios(results, call, subject, other, which) for which in (0, 1)]
-            met = ["yes" if statistics.median(values) <= goal else "no" for values in both]
+            met = ["yes" if goal is None or statistics.median(values) <= goal else "no" for values in both]
             missed += met != ["yes", "yes"]
             said = met[0] if met[0] == met[1] else "time: %s; processor: %s" % tuple(met)
-            cells = [re.sub(r"[\d.]+", lambda m: m[0], "%.2f (%.2f to %.2f)" % ordered(values)) for values in both]
-            lines.append("| %s | %s | %s | %.1f | %s | %s | %s |" % (
-                title, SUBJECTS[subject][2], SUBJECTS[other][2], goal, cells[0], cells[1], said))  # fmt: skip
+            cells = ["%.2f (%.2f to %.2f)" % ordered(values) for values in both]
+            ends = ("–", *cells, "") if goal is None else ("%.4g" % goal, *cells, said)
+            lines.append("| %s | %s | %s | %s | %s | %s | %s |" % (
+                title, SUBJECTS[subject][2], SUBJECTS[other][2], *ends))  # fmt: skip
     lines += ["", "## The machine", "", machine(loads), ""]
     return "\n".join(lines), missed
 
@@ -175,13 +228,17 @@ def ordered(values):
 def machine(loads):
     with open("/proc/cpuinfo") as f:
         model = re.search(r"model name\s*: (.*)", f.read())
-    versions = []
+    versions = ["Python " + platform.python_version()]
+    for name, command in (("Node", ["node", "--version"]), ("", ["go", "version"])):
+        said = subprocess.run(command, capture_output=True, text=True)
+        versions.append((name + " " + said.stdout.strip().removeprefix("v").removeprefix("go version ")).strip())
     for name in ("redis-server", "python3-redis", "php-cli", "php-pda-pheanstalk"):
         said = subprocess.run(["dpkg-query", "-W", "-f=${Version}", name], capture_output=True, text=True)
         versions.append("%s %s" % (name, said.stdout or "?"))
-    return "%s, %d processors; Linux %s; Python %s; %s. Load average before and after: %.1f, %.1f." % (
-        model.group(1) if model else "?", os.cpu_count(), platform.release(), platform.python_version(),
-        ", ".join(versions), *loads)  # fmt: skip
+    with open(os.path.join(HERE, "package.json")) as f:
+        versions += ["%s %s" % pair for pair in json.load(f)["dependencies"].items()]
+    return "%s, %d processors; Linux %s; %s. Load average before and after: %.1f, %.1f." % (
+        model.group(1) if model else "?", os.cpu_count(), platform.release(), ", ".join(versions), *loads)  # fmt: skip
 
 
 def main():
@@ -194,17 +251,26 @@ def main():
     options = parser.parse_args()
     env = dict(os.environ)
     env.pop("COUNTER_URL", None)
-    env["PYTHONPATH"] = env.get("COUNTERD_PYTHON") or os.path.join(TOP, "clients", "python")
-    env.setdefault("COUNTERD_PHP", os.path.join(TOP, "clients", "php"))
+    env.update(PYTHONPATH=LIBRARIES["python"], COUNTERD_PHP=LIBRARIES["php"], COUNTERD_NODE=LIBRARIES["node"])
+    env["BENCH_MODULES"] = os.path.join(OUT, "node_modules")
+    make_programs(options.only)
     loads, subjects, redis, daemon = [os.getloadavg()[0]], [], None, None
+    folder = tempfile.mkdtemp(prefix="bench-tls-")
     try:
-        daemon = servers.Counterd("counter.threads=1", "jobs.enable=true", "jobs.port=0", preexec=lambda: on_core(1))
+        authority = certificates.Authority(folder)
+        cert, key = authority.issue("server")
+        daemon = servers.Counterd("counter.threads=1", "jobs.enable=true", "jobs.port=0",
+                                  "poolcounter.tls_port=%d" % servers.free_port(),
+                                  "jobs.tls_port=%d" % servers.free_port(), "tls.cert=" + cert, "tls.key=" + key,
+                                  preexec=lambda: on_core(1))  # fmt: skip
         port = servers.free_port()
         redis = servers.Process([shutil.which("redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--save", "",
                                  "--appendonly", "no"], preexec=lambda: on_core(1))  # fmt: skip
         servers.wait_listening(redis, ("127.0.0.1", port))
-        ports = [str(daemon.text[1]), str(daemon.jobs[1]), str(port)]
-        subjects = [Subject(name, ports, env) for name in options.only]
+        plain = [str(daemon.text[1]), str(daemon.jobs[1]), str(port)]
+        secure = [str(daemon.text_tls[1]), str(daemon.jobs_tls[1]), str(port), authority.cert]
+        for name in options.only:
+            subjects.append(Subject(name, secure if name.endswith("-tls") else plain, env))
         begin = time.monotonic()
         results = measure(daemon, subjects, options.calls, options.rounds, options.count)
         loads.append(os.getloadavg()[0])
@@ -215,6 +281,7 @@ def main():
         for server in (redis, daemon):
             if server:
                 server.kill()
+        shutil.rmtree(folder)
     if options.out == "-":
         print(text)
     else:

@@ -1,7 +1,7 @@
 <?php
 
 /**
- * The same as calls.py, in PHP: `calls.php SUBJECT TEXT_PORT JOBS_PORT`. SUBJECT: php (the library),
+ * The same as calls.py, in PHP: `calls.php SUBJECT TEXT_PORT JOBS_PORT REDIS_PORT [CA]`. SUBJECT: php (the library),
  * bare-php (streams with the same bytes), pheanstalk.
  */
 
@@ -37,7 +37,9 @@ function connected(string $port)
 switch ($name) {
     case 'php':
         require getenv('COUNTERD_PHP') . '/autoload.php';
-        $client = new Counterd\Client("counter://127.0.0.1:$text?jobs=$jobs");
+        $client = new Counterd\Client(
+            "counter://127.0.0.1:$text?jobs=$jobs" . (isset($argv[5]) ? "&tls=1&tls_ca=$argv[5]" : '')
+        );
         $calls = [
             'lock' => fn() => $client->lock('bench')->release(),
             'put' => fn($tube) => $client->put($tube, $body),

@@ -1,6 +1,6 @@
 """
-Makes calls of one client library, and measures them: `calls.py SUBJECT TEXT_PORT JOBS_PORT REDIS_PORT`.
-Reads `CALL COUNT TUBE` lines, makes so many calls, and prints seconds and processor time as JSON.
+Makes calls of one client library, and measures them: `calls.py SUBJECT TEXT_PORT JOBS_PORT REDIS_PORT [CA]`.
+With CA, which vouches for the server, the ports speak TLS. Reads `CALL COUNT TUBE` lines, makes so many calls, and prints seconds and processor time as JSON.
 SUBJECT: sync, aio (the library), bare, bare-aio (sockets with the same bytes), redis, redis-aio (a
 semaphore in Lua).
 """
@@ -21,6 +21,11 @@ RELEASE = "return redis.call('decr', KEYS[1])"
 HOST = "127.0.0.1"
 
 
+def url(text, jobs):
+    secure = "&tls=1&tls_ca=" + sys.argv[5] if len(sys.argv) > 5 else ""
+    return "counter://%s:%d?jobs=%d%s" % (HOST, text, jobs, secure)
+
+
 def require(is_so):
     if not is_so:
         raise AssertionError("a wrong answer")
@@ -38,7 +43,7 @@ class Sync:
     def __init__(self, text, jobs, _):
         import counterd
 
-        self.client = counterd.Client("counter://%s:%d?jobs=%d" % (HOST, text, jobs))
+        self.client = counterd.Client(url(text, jobs))
 
     def lock(self, count, _):
         client = self.client
@@ -123,7 +128,7 @@ class Aio(Loop):
     async def begin(self, text, jobs, _):
         from counterd import aio
 
-        self.client = aio.Client("counter://%s:%d?jobs=%d" % (HOST, text, jobs))
+        self.client = aio.Client(url(text, jobs))
 
     async def lock(self, count, _):
         client = self.client

@@ -109,8 +109,7 @@ torture_cluster() {
     tortured cluster "$@"
 }
 torture_clients() {
-    need "${build_packages[@]}" python3 php-cli golang-go
-    command -v node >/dev/null || need nodejs
+    need "${build_packages[@]}" python3 php-cli golang-go "${node_packages[@]}"
     build
     COUNTERD=$PWD/build/counterd exec /usr/bin/python3 -B t/campaigns/clients/clients.py "$@"
 }
