@@ -41,6 +41,23 @@ BUGS = [
     ("php-loss-untold", "php", "src/Job.php",
      "$this->isLost = !$isAgain;", "",
      "the handler of a lost job is told by the clock only"),
+    ("node-put-again", "node", "lib/client.js",
+     "const keyed = options.key != null;", "const keyed = true;", "a put without a key is sent again"),
+    ("node-ack-first", "node", "lib/worker.js",
+     "      await this.#handler(one.job, one.abort.signal);\n",
+     "      await one.task.ack();\n      await this.#handler(one.job, one.abort.signal);\n",
+     "a job is acked before its handler runs"),
+    ("node-loss-untold", "node", "lib/worker.js",
+     "    if (task.gone) this.#tell(one, 'the job is lost');\n", "", "the signal of a lost job does not abort"),
+    ("node-clock-ignored", "node", "lib/worker.js",
+     "      if (sent >= ends) {\n", "      ends = Math.max(ends, sent + 1);\n      if (!sent) {\n",
+     "a job stays good after its ttr, while no server answers"),
+    ("node-no-renewals", "node", "lib/worker.js",
+     "    await this.#renewals(one);\n", "", "long jobs are not renewed"),
+    ("node-end-is-loss", "node", "lib/holds.js",
+     "if (link === own && own.fault) throw own.fault;",
+     "if (link === own && own.fault) throw new Lost('its connection has ended');",
+     "a job is lost with its connection, also in tubes with leases"),
 ]  # fmt: skip
 SEEDS = 4
 JOBS = 700
