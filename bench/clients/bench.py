@@ -125,7 +125,8 @@ def make_programs(subjects):
         with open(os.path.join(folder, "go.mod"), "w") as f:
             f.write("module calls\n\ngo 1.19\n\nrequire %s v0.0.0\n\n" % module)
             f.write("replace %s => %s\n" % (module, LIBRARIES["go"]))
-        env = dict(os.environ, GOFLAGS="", GO111MODULE="on", GOPROXY="off")
+        env = dict(os.environ, GOFLAGS="", GO111MODULE="on", GOPROXY="off", GOWORK="off")
+        env["GOCACHE"] = os.path.join(BUILD, "go-cache")
         subprocess.run(["go", "build", "-o", "calls", "."], cwd=folder, env=env, check=True)
     if {"ioredis", "jackd"}.intersection(subjects):
         os.makedirs(OUT, exist_ok=True)

@@ -104,7 +104,8 @@ final class Agent
                 unset($args['args']['name'], $args['args']['target']);
                 $body = function (Hold $hold) use ($args, $as): void {
                     $this->kept[$as] = $hold;
-                    $how = $args['body'] === 'wait' ? $this->waited('inside', $as) : $args['body'];
+                    $waits = in_array($args['body'], ['wait', 'stay'], true);
+                    $how = $waits ? $this->waited('inside', $as) : $args['body'];
                     $how === 'ok' ?: throw new Boom();
                 };
                 $on->{'with' . ucfirst($args['call'])}($name, ...$args['args'], body: $body);

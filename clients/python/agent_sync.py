@@ -45,7 +45,7 @@ def scope(client: counterd.Client, handle: str, call: str, args: dict[str, Any],
     with getattr(client, call)(**args) as kept[handle]:
         if body == "fail":
             raise Boom
-        if body == "wait":
+        if body in ("wait", "stay"):
             say(event="inside", of=handle)
             end_of(handle)
 
