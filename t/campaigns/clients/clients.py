@@ -57,6 +57,7 @@ class Found(AssertionError):
 
 WORK_PY = ["/usr/bin/python3", "-B", os.path.join(HERE, "work.py")]
 GO = "GO"  # stands for the program that `go_program` makes
+GO_FLAGS = []  # the campaign has the race detector in it; the short form would wait for that
 KINDS = {
     "python": [*WORK_PY, "sync"],
     "asyncio": [*WORK_PY, "aio"],
@@ -85,10 +86,9 @@ def go_program(library, folder):
     module = "example.org/counterd/clients/go"
     with open(os.path.join(folder, "go.mod"), "w") as f:
         f.write("module work\n\ngo 1.19\n\nrequire %s v0.0.0\n\nreplace %s => %s\n" % (module, module, library))
-    env = dict(os.environ, GOFLAGS="", GO111MODULE="on", GOPROXY="off")
-    if not os.environ.get("HOME"):
-        env.setdefault("GOCACHE", os.path.join(BUILD, "go-cache"))
-    made = subprocess.run(["go", "build", "-o", "work", "."], cwd=folder, env=env, capture_output=True, text=True)
+    env = dict(os.environ, GOFLAGS="", GO111MODULE="on", GOPROXY="off", GOWORK="off")
+    env["GOCACHE"] = os.path.join(BUILD, "go-cache")
+    made = subprocess.run(["go", "build", *GO_FLAGS, "-o", "work", "."], cwd=folder, env=env, capture_output=True, text=True)
     if made.returncode:
         raise Found("go build: " + made.stderr[-2000:])
     return os.path.join(folder, "work")
@@ -158,7 +158,7 @@ class Storm:
         self.folder, self.seed, self.workers, self.deadline, self.ttr = folder, seed, workers, deadline, ttr
         self.rng = random.Random(seed)
         self.env = dict(os.environ, PYTHONPATH=libraries["python"], PYTHONDONTWRITEBYTECODE="1")
-        self.env.update(COUNTERD_PHP=libraries["php"], COUNTERD_NODE=libraries["node"])
+        self.env.update(COUNTERD_PHP=libraries["php"], COUNTERD_NODE=libraries["node"], GORACE="halt_on_error=1")
         self.env.pop("COUNTER_URL", None)
         programs = {}
         if "go" in kinds:
@@ -415,6 +415,7 @@ def main():
     parser.add_argument("--planted", nargs="*", metavar="BUG", help="find the bugs of planted/, or these of them")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # ends what it has started
+    GO_FLAGS.append("-race")
     if options.planted is not None:
         import planted
 
