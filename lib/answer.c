@@ -57,6 +57,14 @@ int answer_malformed(struct counter_error *error, struct bytes what, const char 
     return COUNTER_MALFORMED;
 }
 
+struct bytes answer_word(struct bytes *rest, char end)
+{
+    const uint8_t *found = rest->len > 0 ? memchr(rest->data, end, rest->len) : NULL;
+    struct bytes word = bytes_at(rest->data, found ? (size_t)(found - rest->data) : rest->len);
+    (void)bytes_take(rest, word.len + (found ? 1 : 0));
+    return word;
+}
+
 /* Does the line begin with this word, or these words? */
 static bool says(struct bytes line, const char *text)
 {
@@ -70,19 +78,11 @@ int answer_split(struct bytes line, const struct good *good, unsigned refusals,
     while (good->word && !says(line, good->word))
         good++;
     if (good->word) {
-        struct bytes rest = line;
-        for (unsigned i = 0; i < ANSWER_WORDS; i++) {
-            const uint8_t *space = rest.len > 0 ? memchr(rest.data, ' ', rest.len) : NULL;
-            size_t len = space ? (size_t)(space - rest.data) : rest.len;
-            answer_r->words[i] = bytes_at(rest.data, len);
-            if (i + 1 >= good->least && !space)
-                return COUNTER_OK;
-            if (!space)
-                break;
-            rest = bytes_at(space + 1, rest.len - len - 1);
-            if (i + 1 == ANSWER_WORDS)
-                return COUNTER_OK;
-        }
+        unsigned count = 0;
+        for (struct bytes rest = line; rest.len > 0 && count < ANSWER_WORDS; count++)
+            answer_r->words[count] = answer_word(&rest, ' ');
+        if (count >= good->least)
+            return COUNTER_OK;
     } else if (refusals != 0) {
         for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
             if ((refused[i].by & refusals) && says(line, refused[i].text))

@@ -35,6 +35,9 @@ struct answer {
     uint8_t code;      /* of the binary protocol */
 };
 
+/* Takes what stands before `end`, and that byte; without it, all. */
+struct bytes answer_word(struct bytes *rest, char end);
+
 /*
  * Splits a line into words. Returns COUNTER_OK when its first is one of `good` (up to a NULL) and
  * none is missing. Else *error is what the line means: one of `refusals` (0: nothing can be refused

@@ -149,33 +149,25 @@ counter_op *counter_usage(counter_client *client, struct counter_bytes name)
 
 /* ---- Members -------------------------------------------------------------------------------- */
 
-static struct bytes take_word(struct bytes *rest, uint8_t end)
-{
-    const uint8_t *found = rest->len > 0 ? memchr(rest->data, end, rest->len) : NULL;
-    struct bytes word = bytes_at(rest->data, found ? (size_t)(found - rest->data) : rest->len);
-    (void)bytes_take(rest, word.len + (found ? 1 : 0));
-    return word;
-}
-
 /* Reads a line of TAKEN, which was checked. Returns the place behind its attributes. */
 static struct counter_pair *read_member(struct bytes line, struct counter_member *member,
                                         struct counter_pair *pair)
 {
-    (void)take_word(&line, ' ');
-    struct bytes pool = take_word(&line, ' '), name = take_word(&line, ' ');
+    (void)answer_word(&line, ' ');
+    struct bytes pool = answer_word(&line, ' '), name = answer_word(&line, ' ');
     *member = (struct counter_member){.size = sizeof(*member),
                                       .pool = {pool.data, pool.len},
                                       .name = {name.data, name.len},
                                       .attrs = pair};
-    (void)answer_number(take_word(&line, ' '), 0, ANSWER_NUMBER_MAX, &member->fence);
-    struct bytes value = take_word(&line, ' ');
+    (void)answer_number(answer_word(&line, ' '), 0, ANSWER_NUMBER_MAX, &member->fence);
+    struct bytes value = answer_word(&line, ' ');
     if (!bytes_equal(value, bytes_of("-")))
         member->value = counter_bytes_at(value.data, value.len);
     while (line.len > 0) {
-        struct bytes word = take_word(&line, ' ');
+        struct bytes word = answer_word(&line, ' ');
         if (!memchr(word.data, '=', word.len))
             continue;
-        struct bytes key = take_word(&word, '=');
+        struct bytes key = answer_word(&word, '=');
         *pair++ = (struct counter_pair){{key.data, key.len}, {word.data, word.len}};
         member->attr_count++;
     }
@@ -202,7 +194,7 @@ static int grant_members(struct counter_op *op)
     memcpy(texts, lines.data, lines.len);
     lines.data = texts;
     for (; hold->member_count < op->count; hold->member_count++)
-        pair = read_member(take_word(&lines, '\n'), &hold->members[hold->member_count], pair);
+        pair = read_member(answer_word(&lines, '\n'), &hold->members[hold->member_count], pair);
     return COUNTER_OK;
 }
 
@@ -214,10 +206,10 @@ static int take_member(struct counter_op *op, const struct answer *answer)
     struct bytes asked = bytes_at(op->text.data + op->target_len + strlen("TAKE "), op->asked_len);
     bool is_known = asked.data[0] == '@';
     while (!is_known && asked.len > 0)
-        is_known = bytes_equal(take_word(&asked, ','), words[1]);
-    (void)take_word(&first, ' ');
+        is_known = bytes_equal(answer_word(&asked, ','), words[1]);
+    (void)answer_word(&first, ' ');
     if (op->taken > 1)
-        is_known = bytes_equal(take_word(&first, ' '), words[1]);
+        is_known = bytes_equal(answer_word(&first, ' '), words[1]);
     if (!is_known || !answer_number(words[3], 0, ANSWER_NUMBER_MAX, &fence))
         return op_malformed(op, answer->line);
     text_add(&op->found, answer->line.data, answer->line.len);
@@ -253,7 +245,7 @@ static bool fill_take(struct pool_request *request, struct bytes target,
     else if (target.len == 0 || target.data[target.len - 1] == ',')
         return false;
     while (request->group.len == 0 && target.len > 0 && request->target_count < POOLS_TARGETS_MAX)
-        request->targets[request->target_count++] = take_word(&target, ',');
+        request->targets[request->target_count++] = answer_word(&target, ',');
     if ((args->name.data && args->name.len == 0) || (args->by.data && args->by.len == 0) ||
         purpose == ARRAY_SIZE(purposes) || args->attr_count > POOLS_WITH_MAX ||
         (request->group.len == 0 && target.len > 0))
@@ -271,7 +263,7 @@ counter_op *counter_member(counter_client *client, struct counter_bytes target,
 {
     struct bytes whole = args_bytes(target), rest = whole;
     bool is_group = rest.len > 0 && rest.data[0] == '@' && bytes_take(&rest, 1);
-    struct bytes pool = is_group ? rest : take_word(&rest, ',');
+    struct bytes pool = is_group ? rest : answer_word(&rest, ',');
     struct pool_request request = {0};
     uint8_t line[POOLS_REQUEST_ROOM];
     struct counter_member_args all = COUNTER_MEMBER_ARGS;

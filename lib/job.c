@@ -102,16 +102,11 @@ counter_job *counter_take_job(counter_op *op)
 static bool is_claimed(const struct counter_op *op, struct bytes tube)
 {
     struct bytes rest =
-        bytes_at(op->text.data + op->time_at, op->text_len - op->time_at - strlen("\r\n"));
-    while (rest.len > 0) {
-        (void)bytes_take(&rest, 1);
-        const uint8_t *space = rest.len > 0 ? memchr(rest.data, ' ', rest.len) : NULL;
-        size_t len = space ? (size_t)(space - rest.data) : rest.len;
-        if (bytes_equal(bytes_at(rest.data, len), tube))
-            return true;
-        (void)bytes_take(&rest, len);
-    }
-    return false;
+        bytes_at(op->text.data + op->time_at + 1, op->text_len - op->time_at - strlen(" \r\n"));
+    bool found = false;
+    while (!found && rest.len > 0)
+        found = bytes_equal(answer_word(&rest, ' '), tube);
+    return found;
 }
 
 static int take_job(struct counter_op *op, const struct answer *answer)

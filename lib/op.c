@@ -167,6 +167,13 @@ void op_end(struct counter_op *op, int status)
     job_end_turn(op);
 }
 
+/* The server may have acted on the attempt. */
+static bool has_sent(const struct counter_op *op)
+{
+    bool is_question = op->is_hello && (op->flags & OP_BODY); /* the request comes behind it */
+    return op->wire && link_has_sent(op->wire->link) && !is_question;
+}
+
 /* The connection of the attempt: to be used again after a refusal, else closed. */
 static void leave_wire(struct counter_op *op, bool is_good)
 {
@@ -189,9 +196,11 @@ static bool fail_attempt(struct counter_op *op)
     struct counter_error *now = &op->client->error;
     struct point *point = op->point;
     bool is_refused = counter_is_refused(now->status) && now->answer[0];
-    if (now->status != COUNTER_NO_MEMORY || is_refused)
-        failure_place(now, point ? point->server : op->server, op_target(op));
     bool was_cut = op->was_cut, was_unanswered = op->error.status == COUNTER_UNANSWERED;
+    if (now->status == COUNTER_NO_MEMORY && !is_refused)
+        now->sent = was_unanswered || has_sent(op);
+    else
+        failure_place(now, point ? point->server : op->server, op_target(op));
     leave_wire(op, is_refused);
     forget_results(op);
     op->state = OP_PICKS;
@@ -236,10 +245,10 @@ static int link_failed(struct counter_op *op)
     bool is_late = link_is_late(link);
     if (why->status == COUNTER_MALFORMED || why->status == COUNTER_NO_MEMORY) {
         *now = *why;
-        now->sent = why->status == COUNTER_MALFORMED;
+        now->sent = true;
         return now->status;
     }
-    bool sent = link_has_sent(link) && !(op->is_hello && (op->flags & OP_BODY));
+    bool sent = has_sent(op);
     failure_set(now, sent ? COUNTER_UNANSWERED : COUNTER_UNREACHABLE, "%s%s%s",
                 is_late ? "no answer came in time" : "the connection ended before an answer came",
                 why->reason[0] ? ": " : "", why->reason);
