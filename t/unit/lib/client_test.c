@@ -152,7 +152,7 @@ TEST(arguments_of_other_sizes_mean_what_they_have)
     given.args.size = offsetof(struct counter_lock_args, queue); /* nor a queue, nor a timeout */
     counter_hold_free(peer_hold(&peer, counter_lock(client, counter_str("k"), &given.args)));
     ck_assert_ptr_nonnull(strstr(peer.heard, "ACQ4ME k 2 102 "));
-    given.args.size = sizeof(given); /* what is behind is of a later version; 0 means nothing */
+    given.args.size = sizeof(given); /* a later version has more */
     counter_hold_free(peer_hold(&peer, counter_lock(client, counter_str("k"), &given.args)));
     ck_assert_ptr_nonnull(strstr(peer.heard, "ACQ4ANY k 2 7 "));
     given.args.size = 1;
