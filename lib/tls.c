@@ -20,7 +20,8 @@ struct tls {
 
 /* ---- OpenSSL's errors -------------------------------------------------------------------- */
 
-#define ERRORS_MAX 16 /* that OpenSSL keeps */
+#define ERRORS_MAX 16                    /* that OpenSSL keeps */
+#define CALL_MAX   (INT64_C(256) * 1024) /* bytes that one call reads, and a little more */
 
 /* The errors of others. OpenSSL's calls clear the queue or look at it, so it must be empty then. */
 struct errors {
@@ -89,9 +90,10 @@ struct tls_side {
     SSL *ssl;
     int fd;
     const char *name;
-    bool is_at_end;  /* of what comes */
-    bool is_up;      /* hands were shaken */
-    bool has_failed; /* OpenSSL must not be called any more */
+    ssize_t may_read; /* bytes in this call: OpenSSL would go on while a server floods it */
+    bool is_at_end;   /* of what comes */
+    bool is_up;       /* hands were shaken */
+    bool has_failed;  /* OpenSSL must not be called any more */
     struct fault fault;
 };
 
@@ -125,7 +127,11 @@ static int socket_write(BIO *bio, const char *data, int len)
 static int socket_read(BIO *bio, char *to, int room)
 {
     struct tls_side *side = BIO_get_data(bio);
-    ssize_t n = recv(side->fd, to, (size_t)room, 0);
+    ssize_t n = -1;
+    errno = EAGAIN;
+    if (side->may_read > 0)
+        n = recv(side->fd, to, (size_t)room, 0);
+    side->may_read -= n > 0 ? n : 0;
     side->is_at_end |= n == 0;
     return passed(bio, n, wait_to_read);
 }
@@ -251,7 +257,14 @@ struct tls_side *tls_begin(struct tls *tls, int fd, const char *name)
     return NULL;
 }
 
-/* What a call waits for, if it is not done. */
+/* Before each call of OpenSSL that reads. */
+static void enter(struct tls_side *side, struct errors *others)
+{
+    put_aside(others);
+    side->may_read = CALL_MAX;
+}
+
+/* After it: what it waits for, if it is not done. */
 static ssize_t leave(struct tls_side *side, const struct errors *others, bool done, size_t n)
 {
     ssize_t result = TLS_IS_AT_ITS_END;
@@ -272,7 +285,7 @@ static ssize_t leave(struct tls_side *side, const struct errors *others, bool do
 int tls_shake(struct tls_side *side)
 {
     struct errors others;
-    put_aside(&others);
+    enter(side, &others);
     side->is_up = SSL_do_handshake(side->ssl) == 1;
     return (int)leave(side, &others, side->is_up, 1);
 }
@@ -281,7 +294,7 @@ ssize_t tls_send(struct tls_side *side, const void *data, size_t len)
 {
     size_t n = 0;
     struct errors others;
-    put_aside(&others);
+    enter(side, &others);
     bool done = SSL_write_ex(side->ssl, data, len, &n) == 1;
     return leave(side, &others, done, n);
 }
@@ -290,7 +303,7 @@ ssize_t tls_receive(struct tls_side *side, void *to, size_t room)
 {
     size_t n = 0;
     struct errors others;
-    put_aside(&others);
+    enter(side, &others);
     bool done = SSL_read_ex(side->ssl, to, room, &n) == 1;
     return leave(side, &others, done, n);
 }
@@ -305,7 +318,7 @@ ssize_t tls_peek(struct tls_side *side)
     char byte;
     size_t n = 0;
     struct errors others;
-    put_aside(&others);
+    enter(side, &others);
     bool done = SSL_peek_ex(side->ssl, &byte, sizeof byte, &n) == 1;
     return leave(side, &others, done, n);
 }

@@ -38,6 +38,8 @@ enum {
     TLS_IS_AT_ITS_END = -3   /* it ended, or failed */
 };
 
+/* Each of these reads within bounds, however much there is to read. */
+
 /* Shakes hands; 1: done. */
 int tls_shake(struct tls_side *side);
 

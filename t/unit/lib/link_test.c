@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -390,6 +391,21 @@ TEST(a_server_that_cannot_be_reached_is_named)
 }
 END_TEST
 
+TEST(a_machine_without_sockets_is_no_fault_of_the_server)
+{
+    make(COUNTER_TEXT, "");
+    struct rlimit all, few;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
+    few = (struct rlimit){.rlim_cur = 3, .rlim_max = all.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    ck_assert_int_eq(counter_link_step(at), COUNTER_UNREACHABLE);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
+    ck_assert(link_is_our_fault(at));
+    ck_assert_str_eq(counter_link_error(at)->reason, "Too many open files");
+    finish();
+}
+END_TEST
+
 TEST(a_full_queue_of_a_unix_socket_is_waited_for)
 {
     counter_link *others[8];
@@ -592,6 +608,7 @@ static const struct unit_test tests[] = {
     UNIT(what_came_whole_before_the_end_can_be_taken),
     UNIT(a_refusal_is_heard_although_the_rest_cannot_be_sent),
     UNIT(a_server_that_cannot_be_reached_is_named),
+    UNIT(a_machine_without_sockets_is_no_fault_of_the_server),
     UNIT(a_full_queue_of_a_unix_socket_is_waited_for),
     UNIT(a_queue_that_stays_full_is_unreachable),
     UNIT(a_link_that_is_finished_ends_with_the_server),
