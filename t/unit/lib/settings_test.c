@@ -129,7 +129,7 @@ TEST(options_have_defaults_and_values)
     ck_assert_int_eq(settings->down_ns, 10 * NS_PER_S);
     ck_assert_int_eq(settings->idle_ns, 60 * NS_PER_S);
     ck_assert_uint_eq(settings->idle, 8);
-    ck_assert_uint_eq(settings->max_body, 64 * 1024 * 1024);
+    ck_assert_uint_eq(settings->max_body, 67108864);
     settings_drop(settings);
     settings = must_read("counter://h/?connect_timeout=0&io_timeout=0.25&down_seconds=1000000&"
                          "idle_seconds=1.5&idle=0&max_body=4294967296&tls_name=&tls_ca=/nowhere");
@@ -292,7 +292,8 @@ TEST(texts_are_quoted_escaped_and_cut)
     ck_assert_str_eq(to, "a\\x1b\\x0a\\xff\xc3\xa9 \\");
     memset(text, 'x', sizeof(text));
     ck_assert_uint_eq(failure_quote(to, sizeof(to), bytes_at(text, sizeof(text))), 200);
-    memcpy(text + 199, "\xc3\xa9", 2); /* is not cut in its middle */
+    text[199] = '\xc3'; /* a character is not cut */
+    text[200] = '\xa9';
     ck_assert_uint_eq(failure_quote(to, sizeof(to), bytes_at(text, sizeof(text))), 199);
     text[197] = '\x1b';
     ck_assert_uint_eq(failure_quote(to, sizeof(to), bytes_at(text, sizeof(text))), 197);
