@@ -53,7 +53,7 @@ struct counter_link {
     size_t sent;       /* bytes of it that the system has */
     int64_t send_by;   /* deadline of the next bytes of it */
     size_t send_mark;  /* so many must be sent before it is set anew */
-    int send_error;    /* no more can be sent; what has come is read still */
+    int send_error;    /* no more can be sent, but reading goes on */
     int64_t finish_by; /* of FINISHING */
 
     uint8_t *in;

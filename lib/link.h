@@ -64,7 +64,7 @@ bool link_has_unread(const counter_link *link);
  */
 bool link_is_idle(const counter_link *link);
 
-/* It is idle still, and nothing is to be read from the socket above TLS. Never waits. */
+/* It is idle still, and the socket has nothing for us above TLS. Never waits. */
 bool link_is_fresh(counter_link *link);
 
 /* In the child of a fork: closes our copies of all sockets of these settings without a goodbye. The
