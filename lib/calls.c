@@ -12,8 +12,7 @@
 /* Adds a number to the results. */
 static int add_number(struct counter_op *op, uint64_t number)
 {
-    struct item *item = op_add_item(op); /* the first one needs no memory */
-    item->number = number;
+    op_add_row(op)->number = number; /* the first one needs no memory */
     return COUNTER_OK;
 }
 
@@ -295,27 +294,25 @@ counter_op *counter_member(counter_client *client, struct counter_bytes target,
 /* The entries of a dictionary. Those of `ready` are numbers, no more than asked for. */
 static int take_dictionary(struct counter_op *op, const struct answer *answer)
 {
-    struct bytes rest = answer->body;
     struct entry entry;
     if (op->count > 0 && bytes_equal(answer->words[0], bytes_of("TIMED_OUT")))
         return COUNTER_OK;
-    text_add(&op->found, rest.data, rest.len);
+    text_add(&op->found, answer->body.data, answer->body.len);
     if (op->found.failed)
         return op_no_memory(op);
+    struct bytes rest = text_bytes(&op->found);
     if (!answer_start(&rest))
         return op_malformed(op, answer->body);
     while (answer_entry(&rest, &entry)) {
-        if (!entry.key.data || (op->count > 0 && (!entry.is_number || op->item_count == op->count)))
+        if (!entry.key.data || (op->count > 0 && (!entry.is_number || op->row_count == op->count)))
             return op_malformed(op, answer->body);
-        struct item *item = op_add_item(op);
-        if (!item)
+        struct counter_row *row = op_add_row(op);
+        if (!row)
             return op_no_memory(op);
-        item->key = (size_t)(entry.key.data - answer->body.data);
-        item->key_len = entry.key.len;
-        item->value = (size_t)(entry.value.data - answer->body.data);
-        item->value_len = entry.value.len;
-        item->number = entry.is_number ? entry.number : 0;
-        item->is_number = entry.is_number;
+        *row = (struct counter_row){.key = {entry.key.data, entry.key.len},
+                                    .value = {entry.value.data, entry.value.len},
+                                    .number = entry.is_number ? entry.number : 0,
+                                    .is_number = entry.is_number};
     }
     return rest.len == 0 ? COUNTER_OK : op_malformed(op, rest);
 }
@@ -432,21 +429,23 @@ static int take_listed(struct counter_op *op, const struct answer *answer)
         if (!answer_number(words[1], 1, ANSWER_NUMBER_MAX, &id) ||
             !answer_number(words[4], 0, UINT32_MAX, &tries))
             return op_malformed(op, answer->line);
-        struct item *item = op_add_item(op);
-        if (!item)
+        struct counter_row *row = op_add_row(op);
+        text_add(&op->found, answer->body.data, answer->body.len);
+        if (!row || op->found.failed)
             return op_no_memory(op);
-        *item = (struct item){.id = id,
-                              .tries = (uint32_t)tries,
-                              .value = op->found.len,
-                              .value_len = answer->body.len,
-                              .state = "unknown"};
+        row->id = id;
+        row->tries = (uint32_t)tries;
+        row->value.len = answer->body.len;
+        row->state = "unknown";
         for (enum bs_state state = BS_STATE_NONE + 1; state < BS_STATE_COUNT; state++) {
             if (bytes_equal(bs_state_word(state), words[3]))
-                item->state = (const char *)bs_state_word(state).data;
+                row->state = (const char *)bs_state_word(state).data;
         }
-        text_add(&op->found, answer->body.data, answer->body.len);
-        if (op->found.failed)
-            return op_no_memory(op);
+    }
+    const char *body = text_str(&op->found); /* it is where it stays once all have come */
+    for (size_t i = 0; op->taken > op->announced && i < op->row_count; i++) {
+        op->rows[i].value.data = body;
+        body += op->rows[i].value.len;
     }
     return op->taken <= op->announced ? COUNTER_AGAIN : COUNTER_OK;
 }

@@ -282,10 +282,8 @@ static int take_job_answer(struct counter_op *op, const struct answer *answer)
                    ? op_no_memory(op)
                    : COUNTER_AGAIN;
     }
-    if (op->call == &nack_call) {
-        struct item *item = op_add_item(op);
-        item->number = bytes_equal(answer->words[0], bytes_of("BURIED"));
-    }
+    if (op->call == &nack_call) /* the first row needs no memory */
+        op_add_row(op)->number = bytes_equal(answer->words[0], bytes_of("BURIED"));
     return COUNTER_OK;
 }
 

@@ -24,8 +24,8 @@ struct counter_op *op_new(struct counter_client *client, const struct call *call
     op->flags = call->flags;
     op->forks = client->forks;
     op->error.size = sizeof(op->error);
-    op->items = &op->one;
-    op->item_room = 1;
+    op->rows = &op->one;
+    op->row_room = 1;
     op->jobs_end = &op->jobs;
     text_add(&op->text, target.data, target.len);
     op->target_len = op->text.len;
@@ -76,48 +76,35 @@ bool op_seconds(struct counter_op *op, double seconds, int64_t *ns_r)
 
 /* ---- Results -------------------------------------------------------------------------------- */
 
-struct item *op_add_item(struct counter_op *op)
+struct counter_row *op_add_row(struct counter_op *op)
 {
-    if (op->item_count == op->item_room) {
-        size_t room = op->item_room * 2;
-        struct item *old = op->items == &op->one ? NULL : op->items;
-        struct item *items = realloc(old, room * sizeof(*items));
-        if (!items)
+    if (op->row_count == op->row_room) {
+        struct counter_row *old = op->rows == &op->one ? NULL : op->rows;
+        struct counter_row *rows = realloc(old, 2 * op->row_room * sizeof(*rows));
+        if (!rows)
             return NULL;
         if (!old)
-            items[0] = op->one;
-        op->items = items;
-        op->item_room = room;
+            rows[0] = op->one;
+        op->rows = rows;
+        op->row_room *= 2;
     }
-    struct item *item = &op->items[op->item_count++];
-    *item = (struct item){0};
-    return item;
+    struct counter_row *row = &op->rows[op->row_count++];
+    *row = (struct counter_row){0};
+    return row;
 }
 
 const struct counter_row *counter_next_row(counter_op *op)
 {
-    if (op->state != OP_ENDED || op->status != COUNTER_OK || op->item_next == op->item_count)
-        return NULL;
-    const struct item *item = &op->items[op->item_next++];
-    const char *texts = text_str(&op->found);
-    op->row = (struct counter_row){
-        .key = {texts + item->key, item->key_len},
-        .value = {texts + item->value, item->value_len},
-        .number = item->number,
-        .is_number = item->is_number,
-        .id = item->id,
-        .is_duplicate = item->is_duplicate,
-        .tries = item->tries,
-        .state = item->state,
-    };
-    return &op->row;
+    bool has_more =
+        op->state == OP_ENDED && op->status == COUNTER_OK && op->row_next < op->row_count;
+    return has_more ? &op->rows[op->row_next++] : NULL;
 }
 
 /* Forgets what a failed attempt, or the page before, has brought. */
 static void forget_results(struct counter_op *op)
 {
     op->keep = NULL;
-    op->item_count = op->item_next = op->taken = op->awaited = 0;
+    op->row_count = op->row_next = op->taken = op->awaited = 0;
     op->following = 0;
     text_clear(&op->found);
     if (op->flags & OP_ACQUIRES) {
@@ -162,7 +149,7 @@ void op_end(struct counter_op *op, int status)
                     op->status);
     else if ((op->flags & OP_PUTS) && op->status == COUNTER_OK)
         client_tell(op->client, "put", server, &target, 0,
-                    op->items[0].is_duplicate && op->item_count == 1 ? "duplicate" : "inserted",
+                    op->rows[0].is_duplicate && op->row_count == 1 ? "duplicate" : "inserted",
                     COUNTER_OK);
     job_end_turn(op);
 }
@@ -625,7 +612,7 @@ static struct counter_op *first_of(const struct counter_op *op)
 
 static int step(struct counter_op *op, bool may_wait)
 {
-    if (op->state == OP_ENDED && op->status == COUNTER_OK && op->item_next == op->item_count &&
+    if (op->state == OP_ENDED && op->status == COUNTER_OK && op->row_next == op->row_count &&
         op->following != 0) { /* the next page of a list */
         op->after = op->following;
         op->attempt = 0;
@@ -656,7 +643,9 @@ int counter_fd(const counter_op *op)
 short counter_events(const counter_op *op)
 {
     const struct counter_op *first = first_of(op);
-    return first->wire ? counter_link_events(first->wire->link) : 0;
+    if (!first->wire)
+        return 0;
+    return counter_link_events(first->wire->link);
 }
 
 uint64_t counter_fd_serial(const counter_op *op)
@@ -696,8 +685,8 @@ void counter_op_free(counter_op *op)
     job_end_turn(op);
     counter_hold_free(op->hold);
     job_drop(op);
-    if (op->items != &op->one)
-        free(op->items);
+    if (op->rows != &op->one)
+        free(op->rows);
     text_free(&op->found);
     text_free(&op->text);
     free(op->order);

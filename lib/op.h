@@ -47,15 +47,6 @@ struct call {
         __VA_ARGS__                                                                                \
     }
 
-/* A row of results. Texts are places in op->found. */
-struct item {
-    size_t key, key_len, value, value_len;
-    const char *state;
-    uint64_t number, id;
-    uint32_t tries;
-    bool is_number, is_duplicate;
-};
-
 enum op_state { OP_BEGINS, OP_PICKS, OP_CONNECTS, OP_SAYS, OP_SENDS, OP_HEARS, OP_ENDED };
 
 struct counter_op {
@@ -100,9 +91,8 @@ struct counter_op {
     /* what came of it */
     struct wire **keep; /* where the connection goes; NULL: it is given back */
     struct text found;  /* texts of rows, or lines */
-    struct item *items, one;
-    size_t item_count, item_room, item_next;
-    struct counter_row row;
+    struct counter_row *rows, one;
+    size_t row_count, row_room, row_next;
     size_t count;              /* as asked for */
     uint64_t announced;        /* jobs of this answer */
     size_t asked_len;          /* member: of the target as the caller said it, in the request */
@@ -137,7 +127,7 @@ void op_end(struct counter_op *op, int status);
 bool op_fail(struct counter_op *op, int status, const char *reason);
 
 /* Adds a row. NULL: no memory. */
-struct item *op_add_item(struct counter_op *op);
+struct counter_row *op_add_row(struct counter_op *op);
 
 /* An answer that is outside the protocol, or no memory for it, as `take` returns it. */
 int op_malformed(struct counter_op *op, struct bytes what);

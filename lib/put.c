@@ -12,11 +12,11 @@ static int add_put(struct counter_op *op, const struct answer *answer)
     uint64_t id;
     if (!answer_number(answer->words[1], is_duplicate ? 0 : 1, ANSWER_NUMBER_MAX, &id))
         return op_malformed(op, answer->line);
-    struct item *item = op_add_item(op);
-    if (!item)
+    struct counter_row *row = op_add_row(op);
+    if (!row)
         return op_no_memory(op);
-    item->id = id;
-    item->is_duplicate = is_duplicate;
+    row->id = id;
+    row->is_duplicate = is_duplicate;
     return COUNTER_OK;
 }
 
@@ -33,7 +33,7 @@ static int take_batch(struct counter_op *op, const struct answer *answer)
         if (status == COUNTER_OK)
             status = add_put(op, &put);
     }
-    if (status == COUNTER_OK && (rest.len > 0 || op->item_count != op->count))
+    if (status == COUNTER_OK && (rest.len > 0 || op->row_count != op->count))
         return op_malformed(op, answer->body);
     return status;
 }
