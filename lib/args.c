@@ -1,14 +1,18 @@
 /* args.c - see args.h. */
 #include "lib/args.h"
 
-void *args_take(void *args, size_t room, const void *from)
+bool args_take(struct counter_op *op, void *all, size_t room, const void *args)
 {
-    size_t size = 0;
-    if (from)
-        memcpy(&size, from, sizeof(size));
-    if (size > 0)
-        memcpy(args, from, size < room ? size : room);
-    return args;
+    size_t size = sizeof(size);
+    if (args)
+        memcpy(&size, args, sizeof(size));
+    if (size < sizeof(size)) {
+        op_usage(op, "the size of the arguments is not set: initialise them with their macro");
+        return false;
+    }
+    if (args)
+        memcpy(all, args, size < room ? size : room);
+    return true;
 }
 
 bool args_is_tube(struct counter_op *op, struct counter_bytes tube)
@@ -54,7 +58,8 @@ static bool read_unix(double seconds, int64_t *ms_r, bool *is_whole_r)
 bool args_put(struct counter_op *op, const struct counter_put_args *args, struct args_put *put_r)
 {
     struct counter_put_args all = COUNTER_PUT_ARGS;
-    args = ARGS_TAKE(all, args);
+    if (!ARGS_TAKE(op, all, args))
+        return false;
     *put_r = (struct args_put){.priority = args->priority,
                                .options = {.key = args_bytes(args->key),
                                            .root = args_bytes(args->root),

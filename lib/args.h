@@ -8,10 +8,11 @@
 #include "lib/op.h"
 #include "proto/beanstalk.h"
 
-/* Takes what the caller's struct `from` has, as much as its `size` says; the rest of `args` keeps
-   its defaults, and all if `from` is NULL. Returns &args. */
-#define ARGS_TAKE(args, from) args_take(&(args), sizeof(args), from)
-void *args_take(void *args, size_t room, const void *from);
+/* Takes what the caller's struct `args` has, as much as its `size` says; the rest of `all` keeps
+   its defaults, and all of it if `args` is NULL. `args` is then that. */
+#define ARGS_TAKE(op, all, args)                                                                   \
+    (args_take(op, &(all), sizeof(all), args) && ((args) = &(all), true))
+bool args_take(struct counter_op *op, void *all, size_t room, const void *args);
 
 bool args_is_tube(struct counter_op *op, struct counter_bytes tube);
 

@@ -51,13 +51,13 @@ counter_op *counter_lock(counter_client *client, struct counter_bytes name,
                          const struct counter_lock_args *args)
 {
     struct counter_lock_args all = COUNTER_LOCK_ARGS;
-    args = ARGS_TAKE(all, args);
-    struct counter_op *op = op_new(client, args->shared ? &shared_lock_call : &lock_call, name);
-    if (!op || !op_seconds(op, args->timeout, &op->timeout_ns))
+    struct counter_op *op = op_new(client, &lock_call, name);
+    if (!op || !ARGS_TAKE(op, all, args) || !op_seconds(op, args->timeout, &op->timeout_ns))
         return op;
     uint64_t queue = args->queue > 0 ? args->queue : (uint64_t)args->workers + 100;
     if (args->workers < 1 || queue > UINT32_MAX)
         return op_usage(op, "workers and queue: 1 to 4,294,967,295 are allowed");
+    op->call = args->shared ? &shared_lock_call : &lock_call;
     text_add(&op->text, args->shared ? "ACQ4ANY " : "ACQ4ME ", args->shared ? 8 : 7);
     if (!hold_add_name(&op->text, name))
         return bad_name(op);
@@ -127,10 +127,9 @@ counter_op *counter_units(counter_client *client, struct counter_bytes name,
                           const struct counter_units_args *args)
 {
     struct counter_units_args all = COUNTER_UNITS_ARGS;
-    args = ARGS_TAKE(all, args);
     struct counter_op *op = op_new(client, &units_call, name);
-    if (!op)
-        return NULL;
+    if (!op || !ARGS_TAKE(op, all, args))
+        return op;
     if (args->count < 1 || args->count > args->limit)
         return op_usage(op, "count: 1 to the limit is allowed");
     op->count = args->count;
@@ -266,9 +265,8 @@ counter_op *counter_member(counter_client *client, struct counter_bytes target,
     struct pool_request request = {0};
     uint8_t line[POOLS_REQUEST_ROOM];
     struct counter_member_args all = COUNTER_MEMBER_ARGS;
-    args = ARGS_TAKE(all, args);
     struct counter_op *op = op_new(client, &member_call, counter_bytes_at(pool.data, pool.len));
-    if (!op || !op_seconds(op, args->timeout, &op->timeout_ns))
+    if (!op || !ARGS_TAKE(op, all, args) || !op_seconds(op, args->timeout, &op->timeout_ns))
         return op;
     size_t len =
         fill_take(&request, whole, args) ? pool_compose_request(&request, line, sizeof(line)) : 0;
@@ -381,9 +379,8 @@ counter_op *counter_ready(counter_client *client, struct counter_bytes pattern,
                           const struct counter_ready_args *args)
 {
     struct counter_ready_args all = COUNTER_READY_ARGS;
-    args = ARGS_TAKE(all, args);
     struct counter_op *op = op_new(client, &ready_call, pattern);
-    if (!op || !op_seconds(op, args->timeout, &op->timeout_ns))
+    if (!op || !ARGS_TAKE(op, all, args) || !op_seconds(op, args->timeout, &op->timeout_ns))
         return op;
     struct bytes name = args_bytes(pattern);
     bool is_prefix = name.len > 0 && name.data[name.len - 1] == '*';

@@ -12,8 +12,9 @@
  * and all that came from it belong to one thread at a time; two clients share nothing.
  *
  * Times are seconds, with fractions, from 0 to 1,000,000. Structs that begin with `size` may grow
- * in later versions: initialise them with their macro. No pointer argument may be NULL unless it is
- * said. Every function that takes an object to free accepts NULL.
+ * in later versions: initialise them with their macro (else a call ends as COUNTER_USAGE). No
+ * pointer argument may be NULL unless it is said. Every function that takes an object to free
+ * accepts NULL.
  */
 #ifndef COUNTER_H
 #define COUNTER_H

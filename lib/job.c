@@ -172,10 +172,9 @@ counter_op *counter_claim(counter_client *client, const struct counter_bytes *tu
                           const struct counter_claim_args *args)
 {
     struct counter_claim_args all = COUNTER_CLAIM_ARGS;
-    args = ARGS_TAKE(all, args);
     struct counter_op *op =
         op_new(client, &claim_call, count > 0 ? tubes[0] : counter_bytes_at("", 0));
-    if (!op || !op_seconds(op, args->timeout, &op->timeout_ns))
+    if (!op || !ARGS_TAKE(op, all, args) || !op_seconds(op, args->timeout, &op->timeout_ns))
         return op;
     if (args->count < 1 || args->count > 1000)
         return op_usage(op, "count: 1 to 1,000 jobs can be claimed at once");
