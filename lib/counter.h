@@ -59,9 +59,9 @@ enum counter_status {
     COUNTER_OK = 0,
     COUNTER_AGAIN = 1, /* not yet: wait for what the operation says, and step again */
     COUNTER_USAGE = 2, /* the call is wrong, or its client is closed */
-    COUNTER_LOST = 3,  /* what was held is not held any more */
+    COUNTER_LOST = 3,  /* the hold or job is not yours any more */
     /* Refused: the server said no; nothing has changed. */
-    COUNTER_BUSY = 10,   /* not to be had within the timeout */
+    COUNTER_BUSY = 10,   /* not free within the timeout */
     COUNTER_QUEUE_FULL,  /* of a lock, a pool, a tube */
     COUNTER_NOT_FOUND,   /* no such pool, member, tube or job */
     COUNTER_WRONG,       /* the kind of a pool, a value */

@@ -9,7 +9,7 @@
 /* ---- Claims and turns ----------------------------------------------------------------------- */
 
 /* Ends a claim whose last job and operation have ended. */
-static void settle(struct claim *claim)
+static void close_if_over(struct claim *claim)
 {
     if (claim->jobs > 0 || claim->first)
         return;
@@ -50,7 +50,7 @@ void job_end_turn(struct counter_op *op)
     *at = op->next;
     op->claim = NULL;
     op->own = NULL;
-    settle(claim);
+    close_if_over(claim);
 }
 
 void job_drop(struct counter_op *op)
@@ -71,7 +71,7 @@ void counter_job_free(counter_job *job)
     struct claim *claim = job->claim;
     if (claim) {
         leave(job, false);
-        settle(claim);
+        close_if_over(claim);
     }
     let_go(job);
 }
