@@ -157,8 +157,10 @@ enum status open_jobs(struct client *client, const struct protocol *protocol,
     struct bs_request request = kind_request();
     struct answer answer;
     enum status status = client_open(client, protocol, &invocation->loop, &invocation->options);
-    if (status == STATUS_OK)
-        status = ask_jobs_wait(client, &request, &answer);
+    if (status == STATUS_OK) {
+        ask_jobs(client, &request, (struct bytes){0}, 0, NULL, NULL);
+        status = client_hear(client, client->options->io_timeout_ns, &answer);
+    }
     *is_plain_r = status == STATUS_OK && answer_is_plain(&answer);
     return status;
 }

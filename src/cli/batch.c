@@ -193,7 +193,7 @@ static enum status ask(struct batch *batch, const struct batch_command *command,
                        const struct ctr_request *request)
 {
     struct answer reply;
-    enum status status = ask_binary_wait(&batch->client, request, &reply);
+    enum status status = ask_binary(&batch->client, request, &reply);
     if (status == STATUS_OK)
         say_answer(batch, command->word, request, &reply);
     return status;
@@ -281,8 +281,6 @@ static bool on_notice(void *owner, const struct answer *answer)
 {
     const struct client *client = owner;
     (void)answer;
-    if (client->count > 0)
-        return false;
     complain("%s: the server sent an answer without a request", client->where);
     loop_end(client->loop, STATUS_PROTOCOL);
     return true;
@@ -300,8 +298,10 @@ static enum status wait_input(struct batch *batch)
     struct watch input = {.on_ready = on_input, .owner = batch->loop};
     watch_set(batch->loop, &input, STDIN_FILENO, POLLIN);
     batch->client.on_end = client_lost;
+    batch->client.on_notice = on_notice;
     enum status status = client_wait(&batch->client);
     batch->client.on_end = NULL;
+    batch->client.on_notice = NULL;
     watch_clear(batch->loop, &input);
     return status;
 }
@@ -325,7 +325,6 @@ int do_batch(struct invocation *invocation)
     struct batch batch = {.options = &invocation->options, .loop = &invocation->loop};
     enum status status =
         client_open(&batch.client, &protocol_binary, batch.loop, &invocation->options);
-    batch.client.on_notice = on_notice;
     batch.client.owner = &batch.client;
     if (status == STATUS_OK)
         status = execute_input(&batch);

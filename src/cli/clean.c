@@ -347,46 +347,34 @@ static void on_signal(void *owner, const struct signalfd_siginfo *taken)
         end_all(owner, STATUS_SIGNAL + number);
 }
 
-/* Takes a line of SHOW: keeps the names of dirty members. */
-static bool take_row(void *owner, const struct answer *answer)
-{
-    struct clean *clean = owner;
-    const struct pool_member_reply *member = &answer->pool.member;
-    switch (answer->pool.reply) {
-    case POOL_REPLY_MEMBER:
-        if (bytes_equal(member->state, bytes_of("dirty"))) {
-            text_add(&clean->names, member->name.data, member->name.len);
-            text_add(&clean->names, "", 1);
-            clean->dirty++;
-        }
-        return false;
-    case POOL_REPLY_POOL:
-    case POOL_REPLY_WAITER:
-        return false;
-    case POOL_REPLY_END:
-        loop_end(&clean->invocation->loop, STATUS_OK);
-        return true;
-    default: {
-        struct text what = {0};
-        text_addf(&what, "pool %s", clean->invocation->arguments[0]);
-        loop_end(&clean->invocation->loop,
-                 (int)answer_refused(&clean->jobs[0].client, text_str(&what), answer));
-        text_free(&what);
-        return true;
-    }
-    }
-}
-
 /* Step: finds the members that are dirty now. Returns the exit status. */
-static int list_dirty(struct clean *clean)
+static enum status list_dirty(struct clean *clean)
 {
     struct invocation *invocation = clean->invocation;
     struct client *client = &clean->jobs[0].client;
     struct pool_request show = {.verb = POOL_VERB_POOL_SHOW, .pool = clean->take.targets[0]};
-    int status = (int)client_open(client, &protocol_text, &invocation->loop, &invocation->options);
-    if (status == STATUS_OK) {
-        ask_pool(client, &show, invocation->options.io_timeout_ns, take_row, clean);
-        status = (int)client_wait(client);
+    struct answer answer;
+    enum status status =
+        client_open(client, &protocol_text, &invocation->loop, &invocation->options);
+    if (status == STATUS_OK)
+        ask_pool(client, &show, 0, NULL, NULL);
+    while (status == STATUS_OK) {
+        status = client_hear(client, invocation->options.io_timeout_ns, &answer);
+        enum pool_reply reply = answer.pool.reply;
+        if (status != STATUS_OK || reply == POOL_REPLY_END)
+            break;
+        const struct pool_member_reply *member = &answer.pool.member;
+        if (reply == POOL_REPLY_MEMBER && bytes_equal(member->state, bytes_of("dirty"))) {
+            text_add(&clean->names, member->name.data, member->name.len);
+            text_add(&clean->names, "", 1);
+            clean->dirty++;
+        } else if (reply != POOL_REPLY_MEMBER && reply != POOL_REPLY_POOL &&
+                   reply != POOL_REPLY_WAITER) {
+            struct text what = {0};
+            text_addf(&what, "pool %s", invocation->arguments[0]);
+            status = answer_refused(client, text_str(&what), &answer);
+            text_free(&what);
+        }
     }
     client_close(client);
     return status;
@@ -445,7 +433,7 @@ int do_clean(struct invocation *invocation)
         if (status == STATUS_OK)
             status = reaper_watch(&invocation->loop);
         if (status == STATUS_OK && invocation->options.once) {
-            status = list_dirty(&clean);
+            status = (int)list_dirty(&clean);
             if (clean.dirty < clean.count)
                 clean.count = clean.dirty;
         }

@@ -18,7 +18,8 @@ const struct protocol protocol_text = {COUNTER_TEXT, "text protocol", PORT_TEXT,
                                          CLIENT_BODY_MAX, UINT64_C(1) << 30},
                       protocol_jobs = {COUNTER_JOBS, "protocol of job queues", PORT_JOBS,
                                        CLIENT_BODY_MAX, BS_COUNT_MAX + 1}, /* of list-jobs */
-    protocol_tubes = {COUNTER_JOBS, "protocol of job queues", PORT_JOBS, 4 * CLIENT_BODY_MAX, 1};
+    protocol_tubes = {COUNTER_JOBS, "protocol of job queues", PORT_JOBS, 4 * CLIENT_BODY_MAX,
+                      BS_COUNT_MAX + 1};
 
 /* ---- the end ----------------------------------------------------------------------------- */
 
@@ -127,21 +128,13 @@ static void on_due(void *owner)
 static void take_part(struct client *client, const struct answer *answer)
 {
     struct ask *first = client->asks;
-    bool is_last = true;
-    if (++first->parts > client->protocol->parts_max) {
-        fail(client, STATUS_PROTOCOL, "its answer does not end");
-        return;
-    }
-    if (first->on_answer) {
-        is_last = first->on_answer(first->owner, answer);
-    } else {
-        *client->heard = *answer;
-        loop_end(client->loop, STATUS_OK);
-    }
+    bool is_last = first->on_answer(first->owner, answer);
     if (client->count == 0) /* a callback has closed the client */
         return;
-    if (is_last)
+    if (is_last) {
         memmove(client->asks, client->asks + 1, --client->count * sizeof *client->asks);
+        client->parts = 0;
+    }
     first = client->asks; /* a callback may have moved them */
     if (!is_last && first->timeout_ns == SECONDS_NONE)
         first->timeout_ns = client->options->io_timeout_ns;
@@ -162,8 +155,8 @@ static bool read_message(const struct client *client, const struct counter_messa
     case COUNTER_BINARY: /* the body is behind the header */
         return ctr_parse_reply(message->line.data, message->line.len + message->body.len,
                                &answer->binary, &used) == CTR_OK &&
-               (client->count == 0 || (answer->binary.opcode == client->asks[0].opcode &&
-                                       memcmp(answer->binary.opaque, opaque, sizeof opaque) == 0));
+               (!client->heard || (answer->binary.opcode == client->opcode &&
+                                   memcmp(answer->binary.opaque, opaque, sizeof opaque) == 0));
     default:
         if (answer->line.len > 0 && answer->line.data[answer->line.len - 1] == '\r')
             answer->line.len--;
@@ -183,15 +176,22 @@ static void take(struct client *client, const struct counter_message *message)
     struct answer answer = {.protocol = client->protocol,
                             .line = bytes_at(message->line.data, message->line.len),
                             .body = bytes_at(message->body.data, message->body.len)};
-    if (client->count == 0 && !client->on_notice)
+    if (client->count == 0 && !client->heard && !client->on_notice)
         return;
     if (!read_message(client, message, &answer)) {
         char why[100];
         snprintf(why, sizeof why, "the answer is not of the %s (is this the right port?)",
                  client->protocol->name);
         fail(client, STATUS_PROTOCOL, why);
-    } else if (!(client->on_notice && client->on_notice(client->owner, &answer)) &&
-               client->count > 0) {
+    } else if (client->on_notice && client->on_notice(client->owner, &answer)) {
+        return;
+    } else if (++client->parts > client->protocol->parts_max) {
+        fail(client, STATUS_PROTOCOL, "its answer does not end");
+    } else if (client->heard) {
+        *client->heard = answer;
+        client->heard = NULL;
+        loop_end(client->loop, STATUS_OK);
+    } else if (client->count > 0) {
         take_part(client, &answer);
     }
 }
@@ -343,10 +343,15 @@ enum status client_wait(struct client *client)
     return (enum status)status;
 }
 
-enum status client_hear(struct client *client, struct answer *answer_r)
+enum status client_hear(struct client *client, int64_t timeout_ns, struct answer *answer_r)
 {
     client->heard = answer_r;
-    return client_wait(client);
+    if (timeout_ns != SECONDS_NONE)
+        timer_set(client->loop, &client->due, clock_mono_ns() + timeout_ns);
+    enum status status = client_wait(client);
+    client->heard = NULL;
+    timer_clear(client->loop, &client->due);
+    return status;
 }
 
 /* An on_end callback for a caller that waits for the end. */
@@ -371,28 +376,26 @@ void client_finish(struct client *client)
     client_close(client);
 }
 
-/* Takes all lines, because BYE may overtake the answer of a wait. */
-static bool await_bye(void *owner, const struct answer *answer)
+/* Drops all other lines, because BYE may overtake the answer of a wait. */
+static bool is_no_bye(void *owner, const struct answer *answer)
 {
-    const struct client *client = owner;
-    if (answer->pool.reply == POOL_REPLY_BYE)
-        loop_end(client->loop, STATUS_OK);
-    return true;
+    (void)owner;
+    return answer->pool.reply != POOL_REPLY_BYE;
 }
 
 bool client_quit(struct client *client)
 {
     struct pool_request quit = {.verb = POOL_VERB_QUIT};
+    struct answer bye;
     bool is_said = false;
     if (client->state == CLIENT_UP) {
         signals_handle(NULL, NULL); /* another one ends this wait */
         client->count = 0;          /* nobody waits for their answers */
         client->owner = client;
-        client->on_notice = await_bye;
+        client->on_notice = is_no_bye;
         client->on_end = finished;
-        /* Its time limit is all that we need; await_bye takes the answer. */
-        ask_pool(client, &quit, NS_PER_S, NULL, NULL);
-        is_said = loop_run(client->loop) == STATUS_OK;
+        ask_pool(client, &quit, 0, NULL, NULL);
+        is_said = client_hear(client, NS_PER_S, &bye) == STATUS_OK;
     }
     client_close(client);
     return is_said;
@@ -406,17 +409,23 @@ static void say(struct client *client, const void *data, size_t len)
         out_of_memory();
 }
 
-static void ask(struct client *client, struct ask ask, const void *request, size_t len)
+static void ask(struct client *client, const void *request, size_t len, int64_t timeout_ns,
+                answer_handler *on_answer, void *owner)
 {
     CHECK(client->state == CLIENT_UP && len > 0);
-    if (client->count == client->room) {
+    if (on_answer && client->count == client->room) {
         client->room = client->room ? 2 * client->room : 4;
         client->asks = reallocarray(client->asks, client->room, sizeof *client->asks);
         if (!client->asks)
             out_of_memory();
     }
-    ask.due_ns = clock_mono_ns() + ask.timeout_ns;
-    client->asks[client->count++] = ask;
+    if (on_answer)
+        client->asks[client->count++] = (struct ask){.on_answer = on_answer,
+                                                     .owner = owner,
+                                                     .timeout_ns = timeout_ns,
+                                                     .due_ns = clock_mono_ns() + timeout_ns};
+    else
+        client->parts = 0;
     time_first(client);
     say(client, request, len);
     await(client);
@@ -425,30 +434,27 @@ static void ask(struct client *client, struct ask ask, const void *request, size
 void ask_text(struct client *client, const struct pc_request *request, int64_t timeout_ns,
               answer_handler *on_answer, void *owner)
 {
-    /* 256 bytes are enough for verb, numbers and blanks. */
-    uint8_t line[PC_KEY_MAX + 256];
-    ask(client, (struct ask){.on_answer = on_answer, .owner = owner, .timeout_ns = timeout_ns},
-        line, pc_compose_request(request, line, sizeof line));
+    uint8_t line[PC_KEY_MAX + 256]; /* enough for verb, numbers and blanks, too */
+    size_t len = pc_compose_request(request, line, sizeof line);
+    ask(client, line, len, timeout_ns, on_answer, owner);
 }
 
 void ask_pool(struct client *client, const struct pool_request *request, int64_t timeout_ns,
               answer_handler *on_answer, void *owner)
 {
     uint8_t line[POOLS_REQUEST_ROOM];
-    ask(client, (struct ask){.on_answer = on_answer, .owner = owner, .timeout_ns = timeout_ns},
-        line, pool_compose_request(request, line, sizeof line));
+    size_t len = pool_compose_request(request, line, sizeof line);
+    ask(client, line, len, timeout_ns, on_answer, owner);
 }
 
-void ask_binary(struct client *client, const struct ctr_request *request, answer_handler *on_answer,
-                void *owner)
+enum status ask_binary(struct client *client, const struct ctr_request *request,
+                       struct answer *answer_r)
 {
     static uint8_t message[CTR_HEADER + CTR_BODY_MAX];
-    ask(client,
-        (struct ask){.on_answer = on_answer,
-                     .owner = owner,
-                     .timeout_ns = client->options->io_timeout_ns,
-                     .opcode = request->opcode},
-        message, ctr_compose_request(request, message, sizeof message));
+    client->opcode = request->opcode;
+    size_t len = ctr_compose_request(request, message, sizeof message);
+    ask(client, message, len, 0, NULL, NULL);
+    return client_hear(client, client->options->io_timeout_ns, answer_r);
 }
 
 void ask_jobs(struct client *client, struct bs_request *request, struct bytes body,
@@ -458,24 +464,9 @@ void ask_jobs(struct client *client, struct bs_request *request, struct bytes bo
     bool has_body = request->verb == BS_VERB_PUT || request->verb == BS_VERB_PUT_INTO;
     CHECK(body.len <= CLIENT_BODY_MAX && (has_body || body.len == 0));
     request->body_len = (uint32_t)body.len;
-    ask(client, (struct ask){.on_answer = on_answer, .owner = owner, .timeout_ns = timeout_ns},
-        line, bs_compose_request(request, line, sizeof line));
+    ask(client, line, bs_compose_request(request, line, sizeof line), timeout_ns, on_answer, owner);
     if (has_body) {
         say(client, body.data, body.len);
         say(client, "\r\n", 2);
     }
-}
-
-enum status ask_binary_wait(struct client *client, const struct ctr_request *request,
-                            struct answer *answer_r)
-{
-    ask_binary(client, request, NULL, NULL);
-    return client_hear(client, answer_r);
-}
-
-enum status ask_jobs_wait(struct client *client, struct bs_request *request,
-                          struct answer *answer_r)
-{
-    ask_jobs(client, request, (struct bytes){0}, client->options->io_timeout_ns, NULL, NULL);
-    return client_hear(client, answer_r);
 }

@@ -56,14 +56,12 @@ typedef bool answer_handler(void *owner, const struct answer *answer);
 
 /* An unanswered request. */
 struct ask {
-    answer_handler *on_answer; /* NULL: client_hear takes the answer */
+    answer_handler *on_answer;
     void *owner;
     /* The limit for each part of the answer, from when the request is the oldest; SECONDS_NONE: its
        first part is waited for without limit, the others as long as options->io_timeout_ns. */
     int64_t timeout_ns;
     int64_t due_ns; /* private to client.c: the deadline */
-    uint64_t parts; /* private to client.c: of the answer, so far */
-    uint8_t opcode; /* of the binary protocol */
 };
 
 /* Zero-initialised: closed. */
@@ -92,7 +90,9 @@ struct client {
     struct timer due;      /* of the lookup, then of the oldest request */
     struct ask *asks;      /* oldest first */
     size_t count, room;
-    struct answer *heard; /* where client_hear wants the answer */
+    struct answer *heard; /* where client_hear wants a part of an answer; NULL: it does not */
+    uint64_t parts;       /* of this answer, so far */
+    uint8_t opcode;       /* of the binary protocol: of the last request */
     bool was_up;
 };
 
@@ -136,30 +136,30 @@ bool client_quit(struct client *client);
    the error printed; a signal is not printed. */
 enum status client_wait(struct client *client) MUST_USE;
 
-/* Step: waits for the one part of the answer to the last request, which has no handler. Returns as
-   client_wait does. */
-enum status client_hear(struct client *client, struct answer *answer_r) MUST_USE;
+/* Step: waits for the next part of the answers to requests without a handler, at most `timeout_ns`
+   (SECONDS_NONE: without limit). Returns as client_wait does. */
+enum status client_hear(struct client *client, int64_t timeout_ns,
+                        struct answer *answer_r) MUST_USE;
 
 /*
  * Send a request, which must be valid; the connection must be up. Answers come in the order of the
  * requests, except that of a TAKE that waits: it comes when the wait is over, behind the answers of
  * later requests. So while a TAKE waits, send nothing but QUIT; use several connections for several
- * waits. ask_jobs sends the body of a put, too, and sets request->body_len; for other verbs `body`
- * is empty. ask_binary waits for each reply as long as the options say.
+ * waits. Without a handler (NULL) client_hear takes the answers, and has the limit of time.
+ *
+ * ask_jobs sends the body of a put, too, and sets request->body_len; for other verbs `body` is
+ * empty.
  */
 void ask_text(struct client *client, const struct pc_request *request, int64_t timeout_ns,
               answer_handler *on_answer, void *owner);
 void ask_pool(struct client *client, const struct pool_request *request, int64_t timeout_ns,
               answer_handler *on_answer, void *owner);
-void ask_binary(struct client *client, const struct ctr_request *request, answer_handler *on_answer,
-                void *owner);
 void ask_jobs(struct client *client, struct bs_request *request, struct bytes body,
               int64_t timeout_ns, answer_handler *on_answer, void *owner);
 
-/* Step: asks, and hears the one part of the answer. Returns as client_wait does. */
-enum status ask_binary_wait(struct client *client, const struct ctr_request *request,
-                            struct answer *answer_r) MUST_USE;
-enum status ask_jobs_wait(struct client *client, struct bs_request *request,
-                          struct answer *answer_r) MUST_USE;
+/* Step: asks, and hears the first part of the answer in the time of the options. Returns as
+   client_wait does. */
+enum status ask_binary(struct client *client, const struct ctr_request *request,
+                       struct answer *answer_r) MUST_USE;
 
 #endif

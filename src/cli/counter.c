@@ -54,7 +54,7 @@ int do_noop(struct invocation *invocation)
         client_open(&client, &protocol_binary, &invocation->loop, &invocation->options);
     int64_t asked_ns = clock_mono_ns();
     if (status == STATUS_OK)
-        status = ask_binary_wait(&client, &request, &reply);
+        status = ask_binary(&client, &request, &reply);
     double seconds = (double)(clock_mono_ns() - asked_ns) / (double)NS_PER_S;
     char text[NUMBER_TEXT];
     if (status == STATUS_OK && reply.binary.status != CTR_STATUS_SUCCESS) {
@@ -124,7 +124,7 @@ static int ask_and_print(struct invocation *invocation, struct ctr_request *requ
         request->name = text_bytes(&name);
         status = client_open(&client, &protocol_binary, &invocation->loop, &invocation->options);
         if (status == STATUS_OK)
-            status = ask_binary_wait(&client, request, &reply);
+            status = ask_binary(&client, request, &reply);
         if (status == STATUS_OK)
             status = print(invocation, &client, &name, &reply);
         client_close(&client);
@@ -160,7 +160,7 @@ static int give_back(const struct holding *holding)
     struct ctr_request request = {
         .opcode = CTR_RELEASE, .units = holding->units, .name = text_bytes(holding->name)};
     struct answer reply;
-    enum status status = ask_binary_wait(holding->client, &request, &reply);
+    enum status status = ask_binary(holding->client, &request, &reply);
     if (status == STATUS_OK && reply.binary.status != CTR_STATUS_SUCCESS)
         (void)answer_refused(holding->client, "the units were not held to their end", &reply);
     return status > STATUS_SIGNAL ? (int)status : STATUS_OK;
@@ -266,7 +266,7 @@ static int acquire(struct holding *holding, uint32_t maximum)
     enum status status = client_open(&client, &protocol_binary, &holding->invocation->loop,
                                      &holding->invocation->options);
     if (status == STATUS_OK)
-        status = ask_binary_wait(&client, &request, &reply);
+        status = ask_binary(&client, &request, &reply);
     int exit_status = status == STATUS_OK ? acquired(holding, &reply) : (int)status;
     client_close(&client);
     holding->client = NULL;

@@ -190,7 +190,7 @@ static enum status ask_total(struct dump *dump)
     struct ctr_request request = {.opcode = CTR_STATS};
     struct answer reply;
     struct bytes name, value;
-    enum status status = ask_binary_wait(&dump->client, &request, &reply);
+    enum status status = ask_binary(&dump->client, &request, &reply);
     if (status != STATUS_OK || reply.binary.status != CTR_STATUS_SUCCESS)
         return status;
     while (ctr_reply_stat(&reply.binary.body, &name, &value)) {
@@ -225,27 +225,21 @@ static enum status take_entry(struct dump *dump, const struct answer *reply, boo
     return STATUS_OK;
 }
 
-static bool take_reply(void *owner, const struct answer *answer)
-{
-    struct dump *dump = owner;
-    bool is_over = false;
-    enum status status = take_entry(dump, answer, &is_over);
-    is_over |= status != STATUS_OK;
-    if (dump->has_bar)
-        draw_bar(dump);
-    if (is_over)
-        loop_end(dump->client.loop, (int)status);
-    return is_over;
-}
-
 static enum status take_all(struct dump *dump)
 {
     struct ctr_request request = {.opcode = CTR_DUMP};
+    struct answer answer;
+    bool is_over = false;
     dump->has_bar = has_bar(dump);
     enum status status = dump->has_bar ? ask_total(dump) : STATUS_OK;
-    if (status == STATUS_OK) {
-        ask_binary(&dump->client, &request, take_reply, dump);
-        status = client_wait(&dump->client);
+    if (status == STATUS_OK)
+        status = ask_binary(&dump->client, &request, &answer);
+    while (status == STATUS_OK && !is_over) {
+        status = take_entry(dump, &answer, &is_over);
+        if (dump->has_bar)
+            draw_bar(dump);
+        if (status == STATUS_OK && !is_over)
+            status = client_hear(&dump->client, dump->options->io_timeout_ns, &answer);
     }
     clear_bar(dump);
     return status;

@@ -43,7 +43,6 @@ struct listed {
 
 /* A job on its way to the server. */
 struct import {
-    struct work *work;
     size_t line;
     uint32_t pri;
     bool is_buried;
@@ -59,13 +58,12 @@ struct work {
     enum bs_state state;
     struct columns columns;
     struct progress progress;
-    size_t asked, answered; /* requests of a page */
-    size_t done;            /* tubes or jobs */
-    size_t unreadable;      /* jobs that were left out */
-    size_t limit;           /* of rows */
+    size_t done;       /* tubes or jobs */
+    size_t unreadable; /* jobs that were left out */
+    size_t limit;      /* of rows */
     /* a page of list-jobs */
     struct listed page[PAGE];
-    size_t listed, expected, bytes; /* bytes: of bodies */
+    size_t listed, bytes; /* bytes: of bodies */
     uint64_t after, next;
     unsigned empty; /* pages without a job, in a row */
     /* import */
@@ -77,38 +75,46 @@ struct work {
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-/* Prints that the server has refused a request, and ends the step. Returns true. */
-static bool refused(struct work *work, const char *what, const struct answer *answer)
+/* Prints that the server has refused a request. Returns the exit status. */
+static enum status refused(struct work *work, const char *what, const struct answer *answer)
 {
     progress_end(&work->progress);
-    enum status status = answer_refused(&work->client, what, answer);
-    loop_end(work->client.loop, (int)status);
-    return true;
+    return answer_refused(&work->client, what, answer);
 }
 
-static void ask(struct work *work, struct bs_request request, struct bytes body,
-                answer_handler *on_answer, void *owner)
+static void ask(struct work *work, struct bs_request request, struct bytes body)
 {
-    work->asked++;
-    ask_jobs(&work->client, &request, body, work->invocation->options.io_timeout_ns, on_answer,
-             owner);
+    ask_jobs(&work->client, &request, body, 0, NULL, NULL);
 }
 
-/* A request of a page was answered; ends the step behind the last. Returns true. */
-static bool answered(struct work *work)
+static enum status hear(struct work *work, struct answer *answer_r)
 {
-    if (++work->answered == work->asked)
-        loop_end(work->client.loop, STATUS_OK);
-    return true;
+    return client_hear(&work->client, work->invocation->options.io_timeout_ns, answer_r);
 }
 
-/* Waits until all requests are answered. */
-static enum status await_answers(struct work *work)
+/* Step: hears an answer, which must be `wanted`; of a job to import, or of the verb (NULL). */
+static enum status hear_of(struct work *work, const struct import *import, enum bs_answer wanted,
+                           struct answer *answer_r)
 {
-    enum status status = STATUS_OK;
-    while (status == STATUS_OK && work->answered < work->asked)
-        status = client_wait(&work->client);
+    struct text what = {0};
+    enum status status = hear(work, answer_r);
+    if (status != STATUS_OK || answer_r->jobs.answer == wanted)
+        return status;
+    text_addf(&what, "jobs %s", work->count > 0 ? work->words[0] : "tubes");
+    if (import)
+        text_addf(&what, ": %s, line %zu (the %zu before it are stored)", work->from, import->line,
+                  work->done);
+    status = refused(work, text_str(&what), answer_r);
+    text_free(&what);
     return status;
+}
+
+/* Step: the same with the request. */
+static enum status demand(struct work *work, struct bs_request request, enum bs_answer wanted,
+                          struct answer *answer_r)
+{
+    ask(work, request, (struct bytes){0});
+    return hear_of(work, NULL, wanted, answer_r);
 }
 
 /* Says that the server has not got what the verb needs. */
@@ -157,18 +163,17 @@ static void add_tube(struct work *work, struct bytes about)
     text_free(&name);
 }
 
-static bool on_tube(void *owner, const struct answer *answer)
+static enum status show_tube(struct work *work, const struct answer *answer)
 {
-    struct work *work = owner;
-    if (answer->jobs.answer == BS_ANSWER_OK) {
-        if (work->invocation->options.json)
-            json_line(job_line_dictionary(answer->body), stdout);
-        else
-            add_tube(work, answer->body);
-    } else if (answer->jobs.answer != BS_ANSWER_NOT_FOUND) { /* it may have gone meanwhile */
+    if (answer->jobs.answer == BS_ANSWER_NOT_FOUND) /* it has gone meanwhile */
+        return STATUS_OK;
+    if (answer->jobs.answer != BS_ANSWER_OK)
         return refused(work, "jobs tubes", answer);
-    }
-    return answered(work);
+    if (work->invocation->options.json)
+        json_line(job_line_dictionary(answer->body), stdout);
+    else
+        add_tube(work, answer->body);
+    return STATUS_OK;
 }
 
 static enum status do_tubes(struct work *work)
@@ -176,25 +181,29 @@ static enum status do_tubes(struct work *work)
     struct answer answer;
     struct text names = {0};
     struct bs_entry entry;
-    struct bs_request list = {.verb = BS_VERB_LIST_TUBES};
-    enum status status = ask_jobs_wait(&work->client, &list, &answer);
-    if (status == STATUS_OK && answer.jobs.answer != BS_ANSWER_OK)
-        status = answer_refused(&work->client, "jobs tubes", &answer);
+    size_t asked = 0;
+    enum status status =
+        demand(work, (struct bs_request){.verb = BS_VERB_LIST_TUBES}, BS_ANSWER_OK, &answer);
     if (status == STATUS_OK)
         text_add(&names, answer.body.data, answer.body.len);
     struct bytes left = text_bytes(&names);
-    while (status == STATUS_OK && work->done < work->limit && bs_next_entry(&left, &entry)) {
-        struct bs_request request = {.verb = work->is_plain ? BS_VERB_STATS_TUBE : BS_VERB_TUBE,
-                                     .tube = entry.value};
-        if (!bs_is_tube_name(entry.value))
-            continue;
-        ask(work, request, (struct bytes){0}, on_tube, work);
-        work->done++;
-        if (work->asked - work->answered == PAGE)
-            status = await_answers(work);
-    }
-    if (status == STATUS_OK)
-        status = await_answers(work);
+    do {
+        for (asked = 0; asked < PAGE && work->done < work->limit && bs_next_entry(&left, &entry);) {
+            if (!bs_is_tube_name(entry.value))
+                continue;
+            ask(work,
+                (struct bs_request){.verb = work->is_plain ? BS_VERB_STATS_TUBE : BS_VERB_TUBE,
+                                    .tube = entry.value},
+                (struct bytes){0});
+            asked++;
+            work->done++;
+        }
+        for (size_t i = 0; status == STATUS_OK && i < asked; i++) {
+            status = hear(work, &answer);
+            if (status == STATUS_OK)
+                status = show_tube(work, &answer);
+        }
+    } while (status == STATUS_OK && asked > 0);
     columns_print(&work->columns, "", stdout);
     text_free(&names);
     return status;
@@ -207,58 +216,51 @@ static bool is_next_job(const struct work *work, const struct answer *answer)
 {
     const struct bs_reply *reply = &answer->jobs;
     return (reply->answer == BS_ANSWER_LISTED_JOB || reply->answer == BS_ANSWER_UNREADABLE_JOB) &&
-           work->listed < work->expected && reply->id > work->after &&
-           answer->body.len <= PAGE_BYTES_MAX - work->bytes;
+           reply->id > work->after && answer->body.len <= PAGE_BYTES_MAX - work->bytes;
 }
 
-/* True for a page whose jobs have gone before their bodies were read, or for the end. */
-static bool is_empty_page(struct work *work, uint64_t next)
+static void take_job(struct work *work, const struct answer *answer)
 {
-    return next == 0 || (next > work->after && work->empty++ < EMPTY_PAGES_MAX);
+    struct listed *job = &work->page[work->listed++];
+    work->after = job->id = answer->jobs.id;
+    work->bytes += answer->body.len;
+    work->empty = 0;
+    job->unreadable = answer->jobs.answer == BS_ANSWER_UNREADABLE_JOB;
+    job->try = answer->jobs.try;
+    job->state = answer->jobs.state;
+    text_free(&job->body); /* the next page may have its bytes elsewhere */
+    text_add(&job->body, answer->body.data, answer->body.len);
 }
 
-static bool on_listed(void *owner, const struct answer *answer)
-{
-    struct work *work = owner;
-    const struct bs_reply *reply = &answer->jobs;
-    if (reply->answer == BS_ANSWER_LISTED && work->expected == 0 && reply->count <= PAGE &&
-        (reply->count > 0 || is_empty_page(work, reply->next))) {
-        work->expected = (size_t)reply->count;
-        work->next = reply->next;
-    } else if (is_next_job(work, answer)) {
-        struct listed *job = &work->page[work->listed++];
-        work->after = reply->id;
-        work->bytes += answer->body.len;
-        work->empty = 0;
-        job->unreadable = reply->answer == BS_ANSWER_UNREADABLE_JOB;
-        job->id = reply->id;
-        job->try = reply->try;
-        job->state = reply->state;
-        text_free(&job->body); /* the next page may have its bytes elsewhere */
-        text_add(&job->body, answer->body.data, answer->body.len);
-    } else {
-        return refused(work, work->words[0], answer);
-    }
-    if (work->listed < work->expected)
-        return false;
-    /* The last jobs of the page may have gone before their bodies were read. */
-    if (work->next > 0 && work->next < work->after)
-        return refused(work, work->words[0], answer);
-    work->after = work->next;
-    return answered(work);
-}
-
-/* Step: takes the jobs behind those of the last page. */
+/* Step: takes the jobs behind those of the last page. Jobs may go before their bodies are read. */
 static enum status list_page(struct work *work)
 {
+    struct answer answer;
     struct bs_request request = {.verb = BS_VERB_LIST_JOBS,
                                  .tube = work->tube,
                                  .state = work->state,
                                  .id = work->after,
                                  .count = PAGE};
-    work->listed = work->expected = work->bytes = 0;
-    ask(work, request, (struct bytes){0}, on_listed, work);
-    return await_answers(work);
+    enum status status = demand(work, request, BS_ANSWER_LISTED, &answer);
+    if (status != STATUS_OK)
+        return status;
+    size_t expected = (size_t)answer.jobs.count;
+    work->next = answer.jobs.next;
+    work->listed = work->bytes = 0;
+    bool good = expected <= PAGE && (expected > 0 || work->next == 0 ||
+                                     (work->next > work->after && work->empty++ < EMPTY_PAGES_MAX));
+    while (good && work->listed < expected) {
+        status = hear(work, &answer);
+        if (status != STATUS_OK)
+            return status;
+        good = is_next_job(work, &answer);
+        if (good)
+            take_job(work, &answer);
+    }
+    if (!good || (work->next > 0 && work->next < work->after))
+        return refused(work, work->words[0], &answer);
+    work->after = work->next;
+    return STATUS_OK;
 }
 
 static void json_put_word(json_t *object, const char *key, struct bytes word)
@@ -311,32 +313,30 @@ static enum status do_list(struct work *work)
     return status;
 }
 
-/* Takes what the server says about a job of the page, in their order, and prints the job. */
-static bool on_exported(void *owner, const struct answer *answer)
+/* Step: hears what the server says about a job of the page, and prints the job. */
+static enum status export_job(struct work *work, const struct listed *job)
 {
-    struct work *work = owner;
-    while (work->page[work->expected].unreadable)
-        work->expected++;
-    const struct listed *job = &work->page[work->expected++];
-    if (answer->jobs.answer == BS_ANSWER_NOT_FOUND) /* done meanwhile */
-        return answered(work);
-    if (answer->jobs.answer != BS_ANSWER_OK)
-        return refused(work, "jobs export", answer);
+    struct answer answer;
+    enum status status = hear(work, &answer);
+    if (status != STATUS_OK || answer.jobs.answer == BS_ANSWER_NOT_FOUND) /* done meanwhile */
+        return status;
+    if (answer.jobs.answer != BS_ANSWER_OK)
+        return refused(work, "jobs export", &answer);
     uint64_t delay =
-        job->state == BS_STATE_DELAYED ? dictionary_number(answer->body, "time-left") : 0;
+        job->state == BS_STATE_DELAYED ? dictionary_number(answer.body, "time-left") : 0;
     json_t *object = json_new();
     json_put_word(object, "tube", work->tube);
     json_put(object, "id", json_integer((json_int_t)job->id));
     json_put_word(object, "state", bs_state_word(job->state));
-    json_put(object, "pri", json_integer((json_int_t)dictionary_number(answer->body, "pri")));
+    json_put(object, "pri", json_integer((json_int_t)dictionary_number(answer.body, "pri")));
     json_put(object, "delay", json_integer((json_int_t)delay));
-    json_put(object, "ttr", json_integer((json_int_t)dictionary_number(answer->body, "ttr")));
+    json_put(object, "ttr", json_integer((json_int_t)dictionary_number(answer.body, "ttr")));
     json_put(object, "try", json_integer((json_int_t)job->try));
     job_line_set_body(object, text_bytes(&job->body));
     json_line(object, stdout);
     work->done++;
     progress_show(&work->progress, "%zu jobs exported", work->done);
-    return answered(work);
+    return STATUS_OK;
 }
 
 /* Says that a job is not in the export. */
@@ -356,16 +356,16 @@ static enum status do_export(struct work *work)
         return needs_counterd(work, "export");
     do {
         status = list_page(work);
-        work->expected = 0;
         for (size_t i = 0; status == STATUS_OK && i < work->listed; i++) {
             if (work->page[i].unreadable)
                 leave_out(work, &work->page[i]);
             else
                 ask(work, (struct bs_request){.verb = BS_VERB_STATS_JOB, .id = work->page[i].id},
-                    (struct bytes){0}, on_exported, work);
+                    (struct bytes){0});
         }
-        if (status == STATUS_OK)
-            status = await_answers(work);
+        for (size_t i = 0; status == STATUS_OK && i < work->listed; i++)
+            if (!work->page[i].unreadable)
+                status = export_job(work, &work->page[i]);
         if (status == STATUS_OK)
             status = (enum status)print_end(STATUS_OK);
     } while (status == STATUS_OK && work->next > 0);
@@ -375,58 +375,38 @@ static enum status do_export(struct work *work)
 
 /* ---- import ------------------------------------------------------------------------------ */
 
-static bool import_refused(const struct import *import, const struct answer *answer)
+/* Step: awaits the answers to all that was sent, and buries what is to be buried. */
+static enum status await_answers(struct work *work)
 {
-    struct work *work = import->work;
-    struct text what = {0};
-    text_addf(&what, "jobs import: %s, line %zu (the %zu before it are stored)", work->from,
-              import->line, work->done);
-    refused(work, text_str(&what), answer);
-    text_free(&what);
-    return true;
-}
-
-static bool on_reserved(void *owner, const struct answer *answer)
-{
-    struct import *import = owner;
-    if (answer->jobs.answer == BS_ANSWER_RESERVED)
-        return answered(import->work);
-    return import_refused(import, answer);
-}
-
-static bool on_buried(void *owner, const struct answer *answer)
-{
-    struct import *import = owner;
-    struct work *work = import->work;
-    if (answer->jobs.answer != BS_ANSWER_BURIED)
-        return import_refused(import, answer);
-    return answered(work);
-}
-
-static bool on_imported(void *owner, const struct answer *answer)
-{
-    struct import *import = owner;
-    struct work *work = import->work;
-    uint64_t id = answer->jobs.id;
-    if (answer->jobs.answer != BS_ANSWER_INSERTED)
-        return import_refused(import, answer);
-    work->done++;
-    progress_show(&work->progress, "%zu jobs imported", work->done);
-    if (import->is_buried) {
-        struct bs_request bury = {.verb = BS_VERB_BURY, .id = id, .pri = import->pri};
-        ask(work, (struct bs_request){.verb = BS_VERB_RESERVE_JOB, .id = id}, (struct bytes){0},
-            on_reserved, import);
-        ask(work, bury, (struct bytes){0}, on_buried, import);
+    struct answer answer;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && i < work->importing; i++) {
+        const struct import *import = &work->imports[i];
+        if (work->is_plain)
+            status = hear_of(work, import, BS_ANSWER_USING, &answer);
+        if (status == STATUS_OK)
+            status = hear_of(work, import, BS_ANSWER_INSERTED, &answer);
+        if (status != STATUS_OK)
+            return status;
+        work->done++;
+        progress_show(&work->progress, "%zu jobs imported", work->done);
+        if (!import->is_buried)
+            continue;
+        ask(work, (struct bs_request){.verb = BS_VERB_RESERVE_JOB, .id = answer.jobs.id},
+            (struct bytes){0});
+        ask(work,
+            (struct bs_request){.verb = BS_VERB_BURY, .id = answer.jobs.id, .pri = import->pri},
+            (struct bytes){0});
     }
-    return answered(work);
-}
-
-static bool on_use(void *owner, const struct answer *answer)
-{
-    struct work *work = owner;
-    if (answer->jobs.answer != BS_ANSWER_USING)
-        return refused(work, "jobs: use", answer);
-    return answered(work);
+    for (size_t i = 0; status == STATUS_OK && i < work->importing; i++) {
+        if (!work->imports[i].is_buried)
+            continue;
+        status = hear_of(work, &work->imports[i], BS_ANSWER_RESERVED, &answer);
+        if (status == STATUS_OK)
+            status = hear_of(work, &work->imports[i], BS_ANSWER_BURIED, &answer);
+    }
+    work->importing = 0;
+    return status;
 }
 
 /* Sends a job. A buried one has a long delay until it is buried, so that nobody takes it. */
@@ -434,18 +414,16 @@ static void send_job(struct work *work, const struct job_line *job)
 {
     struct import *import = &work->imports[work->importing++];
     struct bytes tube = text_bytes(&job->tube);
-    *import = (struct import){
-        .work = work, .line = work->line, .pri = job->pri, .is_buried = job->is_buried};
+    *import = (struct import){.line = work->line, .pri = job->pri, .is_buried = job->is_buried};
     struct bs_request put = {.verb = work->is_plain ? BS_VERB_PUT : BS_VERB_PUT_INTO,
                              .pri = job->pri,
                              .delay_s = job->is_buried ? UINT32_MAX : job->delay_s,
                              .ttr_s = job->ttr_s};
     if (work->is_plain)
-        ask(work, (struct bs_request){.verb = BS_VERB_USE, .tube = tube}, (struct bytes){0}, on_use,
-            work);
+        ask(work, (struct bs_request){.verb = BS_VERB_USE, .tube = tube}, (struct bytes){0});
     else
         put.tube = tube;
-    ask(work, put, text_bytes(&job->body), on_imported, import);
+    ask(work, put, text_bytes(&job->body));
 }
 
 /* Imports a line. `*bytes` counts what was sent since the last wait. */
@@ -464,7 +442,7 @@ static enum status import_line(struct work *work, struct bytes line, size_t *byt
         *bytes += job.body.len;
         if (work->importing == PAGE || *bytes >= BATCH_BYTES) {
             status = await_answers(work);
-            *bytes = work->importing = 0;
+            *bytes = 0;
         }
     } else if ((status = await_answers(work)) == STATUS_OK) {
         progress_end(&work->progress);
@@ -546,10 +524,8 @@ static enum status do_peek(struct work *work)
         complain("jobs peek: ID is not the number of a job");
         return STATUS_USAGE;
     }
-    struct bs_request peek = {.verb = BS_VERB_PEEK, .id = id};
-    enum status status = ask_jobs_wait(&work->client, &peek, &answer);
-    if (status == STATUS_OK && answer.jobs.answer != BS_ANSWER_FOUND)
-        status = answer_refused(&work->client, "jobs peek", &answer);
+    enum status status =
+        demand(work, (struct bs_request){.verb = BS_VERB_PEEK, .id = id}, BS_ANSWER_FOUND, &answer);
     if (status != STATUS_OK)
         return status;
     if (!work->invocation->options.json) {
@@ -557,10 +533,8 @@ static enum status do_peek(struct work *work)
         return STATUS_OK;
     }
     text_add(&body, answer.body.data, answer.body.len);
-    struct bs_request stats = {.verb = BS_VERB_STATS_JOB, .id = id};
-    status = ask_jobs_wait(&work->client, &stats, &answer);
-    if (status == STATUS_OK && answer.jobs.answer != BS_ANSWER_OK)
-        status = answer_refused(&work->client, "jobs peek", &answer);
+    status = demand(work, (struct bs_request){.verb = BS_VERB_STATS_JOB, .id = id}, BS_ANSWER_OK,
+                    &answer);
     if (status == STATUS_OK) {
         json_t *object = job_line_dictionary(answer.body);
         job_line_set_body(object, text_bytes(&body));
@@ -579,13 +553,9 @@ static enum status do_kick(struct work *work)
         complain("jobs kick: N is not a whole number from 1 to %u", UINT32_MAX);
         return STATUS_USAGE;
     }
-    enum status status = ask_jobs_wait(&work->client, &use, &answer);
-    if (status == STATUS_OK && answer.jobs.answer != BS_ANSWER_USING)
-        return answer_refused(&work->client, "jobs kick", &answer);
+    enum status status = demand(work, use, BS_ANSWER_USING, &answer);
     if (status == STATUS_OK)
-        status = ask_jobs_wait(&work->client, &kick, &answer);
-    if (status == STATUS_OK && answer.jobs.answer != BS_ANSWER_KICKED)
-        return answer_refused(&work->client, "jobs kick", &answer);
+        status = demand(work, kick, BS_ANSWER_KICKED, &answer);
     if (status == STATUS_OK)
         print_number(work, "kicked", answer.jobs.count);
     return status;
@@ -597,9 +567,7 @@ static enum status do_clear(struct work *work)
     struct bs_request request = {.verb = BS_VERB_CLEAR, .tube = work->tube, .state = work->state};
     if (work->is_plain)
         return needs_counterd(work, "clear");
-    enum status status = ask_jobs_wait(&work->client, &request, &answer);
-    if (status == STATUS_OK && answer.jobs.answer != BS_ANSWER_CLEARED)
-        return answer_refused(&work->client, "jobs clear", &answer);
+    enum status status = demand(work, request, BS_ANSWER_CLEARED, &answer);
     if (status == STATUS_OK)
         print_number(work, "cleared", answer.jobs.count);
     return status;

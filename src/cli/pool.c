@@ -284,26 +284,25 @@ static enum status refused(const struct work *work, const struct answer *answer)
     return status;
 }
 
-/* Takes a line of the answer. */
-static bool take_line(void *owner, const struct answer *answer)
+/* Step: hears the answer: OK, or rows and END. */
+static enum status hear(struct work *work, bool has_rows)
 {
-    struct work *work = owner;
-    bool has_rows =
-        work->request.verb == POOL_VERB_POOL_LIST || work->request.verb == POOL_VERB_POOL_SHOW;
-    enum status status = STATUS_OK;
-    if (has_rows && answer->pool.reply == POOL_REPLY_POOL)
-        take_pool(work, &answer->pool.pool);
-    else if (has_rows && answer->pool.reply == POOL_REPLY_MEMBER)
-        take_member(work, &answer->pool.member);
-    else if (has_rows && answer->pool.reply == POOL_REPLY_WAITER)
-        take_waiter(work, &answer->pool.waiter);
-    else if (answer->pool.reply != (has_rows ? POOL_REPLY_END : POOL_REPLY_OK))
-        status = refused(work, answer);
-    bool is_last = status != STATUS_OK || !has_rows || answer->pool.reply == POOL_REPLY_END;
-    /* After the OK of WATCH come its events. */
-    if (is_last && (status != STATUS_OK || work->request.verb != POOL_VERB_WATCH))
-        loop_end(work->client.loop, (int)status);
-    return is_last;
+    struct answer answer;
+    do {
+        enum status status =
+            client_hear(&work->client, work->invocation->options.io_timeout_ns, &answer);
+        if (status != STATUS_OK)
+            return status;
+        if (has_rows && answer.pool.reply == POOL_REPLY_POOL)
+            take_pool(work, &answer.pool.pool);
+        else if (has_rows && answer.pool.reply == POOL_REPLY_MEMBER)
+            take_member(work, &answer.pool.member);
+        else if (has_rows && answer.pool.reply == POOL_REPLY_WAITER)
+            take_waiter(work, &answer.pool.waiter);
+        else if (answer.pool.reply != (has_rows ? POOL_REPLY_END : POOL_REPLY_OK))
+            return refused(work, &answer);
+    } while (has_rows && answer.pool.reply != POOL_REPLY_END);
+    return STATUS_OK;
 }
 
 static void print_ok(const struct invocation *invocation)
@@ -487,9 +486,11 @@ static int work_on(struct work *work)
         work->client.on_notice = take_event;
         work->client.owner = work;
     }
-    ask_pool(&work->client, &work->request, invocation->options.io_timeout_ns, take_line, work);
-    status = (int)client_wait(&work->client);
     bool has_rows = verb == POOL_VERB_POOL_LIST || verb == POOL_VERB_POOL_SHOW;
+    ask_pool(&work->client, &work->request, 0, NULL, NULL);
+    status = (int)hear(work, has_rows);
+    if (status == STATUS_OK && verb == POOL_VERB_WATCH) /* its events come behind */
+        status = (int)client_wait(&work->client);
     if (status == STATUS_OK && has_rows && !invocation->options.json)
         print_rows(work);
     else if (status == STATUS_OK && !has_rows && verb != POOL_VERB_WATCH)

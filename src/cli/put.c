@@ -219,7 +219,8 @@ static enum status meet_server(struct put *put)
     struct bs_request use = {.verb = BS_VERB_USE, .tube = put->request.tube};
     put->request.verb = BS_VERB_PUT;
     put->request.tube = (struct bytes){0};
-    status = ask_jobs_wait(client, &use, &answer);
+    ask_jobs(client, &use, (struct bytes){0}, 0, NULL, NULL);
+    status = client_hear(client, options->io_timeout_ns, &answer);
     if (status == STATUS_OK && answer.jobs.answer != BS_ANSWER_USING)
         status = answer_refused(client, "put: use", &answer);
     return status;

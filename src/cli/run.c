@@ -105,9 +105,9 @@ static enum status wait_for_lock(struct client *client, const struct options *op
         .maxqueue = options->queue,
         .timeout_ns = forever ? PC_TIMEOUT_MAX_NS : options->timeout_ns,
     };
-    ask_text(client, &request,
-             forever ? SECONDS_NONE : options->timeout_ns + options->io_timeout_ns, NULL, NULL);
-    return client_hear(client, answer_r);
+    ask_text(client, &request, 0, NULL, NULL);
+    return client_hear(
+        client, forever ? SECONDS_NONE : options->timeout_ns + options->io_timeout_ns, answer_r);
 }
 
 /* Gives the lock back as finished work. A lost connection gets a message, no more; a signal ends
@@ -116,8 +116,8 @@ static int release(struct client *client, const struct text *key)
 {
     struct pc_request request = {.verb = PC_RELEASE, .key = text_bytes(key)};
     struct answer answer;
-    ask_text(client, &request, client->options->io_timeout_ns, NULL, NULL);
-    enum status status = client_hear(client, &answer);
+    ask_text(client, &request, 0, NULL, NULL);
+    enum status status = client_hear(client, client->options->io_timeout_ns, &answer);
     if (status == STATUS_OK && answer.text != PC_REPLY_RELEASED)
         complain("%s: the lock was lost before its release: %.*s", client->where,
                  (int)answer.line.len, (const char *)answer.line.data);

@@ -26,8 +26,7 @@ struct run {
     struct pool_request take; /* points into `by` and into the command line */
     bool fails_on[EXITS];     /* by exit status */
     struct taken taken;
-    size_t answered; /* members whose RETURN was answered */
-    bool is_gone;    /* a member had been taken away */
+    bool is_gone; /* a member had been taken away */
 };
 
 /* ---- the command line -------------------------------------------------------------------- */
@@ -186,41 +185,42 @@ static int take(struct run *run)
 
 /* ---- RETURN ------------------------------------------------------------------------------ */
 
-/* Takes the answer to one RETURN, in the order of the members. */
-static bool take_return(void *owner, const struct answer *answer)
+/* Says that a member was not returned. */
+static void not_returned(struct run *run, const struct pool_taken_reply *member,
+                         const struct answer *answer)
 {
-    struct run *run = owner;
-    const struct pool_taken_reply *member = &run->taken.at[run->answered++].member;
-    if (answer->pool.reply != POOL_REPLY_RETURNED) {
-        struct text what = {0};
-        text_add_name(&what, member->pool);
-        text_addf(&what, "/");
-        text_add_name(&what, member->member);
-        if (answer->pool.reply == POOL_REPLY_GONE)
-            complain("%s was taken away while %s ran: by an operator, by hold_max of the pool, or "
-                     "because it ended; others may have used it meanwhile",
-                     text_str(&what), run->invocation->execute[0]);
-        else
-            (void)answer_refused(&run->client, text_str(&what), answer);
-        run->is_gone = true;
-        text_free(&what);
-    }
-    if (run->answered == run->taken.count)
-        loop_end(run->client.loop, STATUS_OK);
-    return true;
+    struct text what = {0};
+    text_add_name(&what, member->pool);
+    text_addf(&what, "/");
+    text_add_name(&what, member->member);
+    if (answer->pool.reply == POOL_REPLY_GONE)
+        complain("%s was taken away while %s ran: by an operator, by hold_max of the pool, or "
+                 "because it ended; others may have used it meanwhile",
+                 text_str(&what), run->invocation->execute[0]);
+    else
+        (void)answer_refused(&run->client, text_str(&what), answer);
+    run->is_gone = true;
+    text_free(&what);
 }
 
-/* Gives the members back. Returns as client_wait does. */
+/* Gives the members back. Returns as client_hear does. */
 static enum status give_back(struct run *run, bool failed)
 {
+    enum status status = STATUS_OK;
     for (size_t i = 0; i < run->taken.count; i++) {
         struct pool_request request = {.verb = POOL_VERB_RETURN,
                                        .has_fence = true,
                                        .fence = run->taken.at[i].member.fence,
                                        .failed = failed};
-        ask_pool(&run->client, &request, run->client.options->io_timeout_ns, take_return, run);
+        ask_pool(&run->client, &request, 0, NULL, NULL);
     }
-    return client_wait(&run->client);
+    for (size_t i = 0; i < run->taken.count && status == STATUS_OK; i++) {
+        struct answer answer;
+        status = client_hear(&run->client, run->client.options->io_timeout_ns, &answer);
+        if (status == STATUS_OK && answer.pool.reply != POOL_REPLY_RETURNED)
+            not_returned(run, &run->taken.at[i].member, &answer);
+    }
+    return status;
 }
 
 /* ---- the command ------------------------------------------------------------------------- */

@@ -13,28 +13,27 @@
 /* How many bytes of a wrong address a message shows. */
 #define SHOWN_MAX 100
 
-/* Sets host or path. */
+/* The longest path of a unix socket. */
+#define PATH_MOST (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
+
+/* Sets host or path. A host has no byte that means something in a URL. */
 static bool set_place(struct server *server, const char *place, size_t len, struct text *reason)
 {
-    size_t skipped = server->is_unix && place[0] == '@' ? 1 : 0;
-    size_t most = server->is_unix ? sizeof(((struct sockaddr_un *)0)->sun_path) - 1 + skipped
-                                  : SERVER_PLACE_MAX;
-    if (len == skipped)
-        text_addf(reason, "no %s is named; write HOST[:PORT], [V6]:PORT, unix:PATH or unix:@NAME",
-                  server->is_unix ? "path" : "host");
+    static const char form[] = "write HOST[:PORT], [V6]:PORT, unix:PATH or unix:@NAME";
+    const char *what = server->is_unix ? "path" : "host";
+    size_t most = server->is_unix ? PATH_MOST : SERVER_PLACE_MAX, good = 0;
+    while (good < len &&
+           (server->is_unix || ((uint8_t)place[good] > ' ' && !strchr("/?#,@[]\x7f", place[good]))))
+        good++;
+    if (len == 0 || (server->is_unix && len == 1 && place[0] == '@'))
+        text_addf(reason, "no %s is named; %s", what, form);
     else if (len > most)
-        text_addf(reason, "the %s is longer than %zu bytes: %.*s...",
-                  server->is_unix ? "path" : "host", most - skipped, SHOWN_MAX, place);
-    for (size_t i = 0; !server->is_unix && reason->len == 0 && i < len; i++)
-        if ((uint8_t)place[i] <= ' ' || place[i] == 0x7f || place[i] == '/')
-            text_addf(reason,
-                      "byte 0x%02x can't be part of a host; write HOST[:PORT], [V6]:PORT or "
-                      "unix:PATH",
-                      (uint8_t)place[i]);
-    if (reason->len > 0)
-        return false;
-    memcpy(server->place, place, len); /* the rest is 0 */
-    return true;
+        text_addf(reason, "the %s is longer than %zu bytes: %.*s...", what, most, SHOWN_MAX, place);
+    else if (good < len)
+        text_addf(reason, "byte 0x%02x can't be part of a host; %s", (uint8_t)place[good], form);
+    else
+        memcpy(server->place, place, len); /* the rest is 0 */
+    return reason->len == 0;
 }
 
 bool server_parse(const char *text, struct server *server_r, struct text *reason)
@@ -107,6 +106,12 @@ static void add_parameter(struct text *url, const char *name, const char *value)
     text_add_percent(url, bytes_of(value));
 }
 
+/* A timeout in seconds, at most libcounter's longest. */
+static double seconds(int64_t ns)
+{
+    return ns < 1000000 * NS_PER_S ? (double)ns / (double)NS_PER_S : 1e6;
+}
+
 void server_add_url(struct text *url, const struct server *server, uint16_t port,
                     const struct options *options)
 {
@@ -115,8 +120,7 @@ void server_add_url(struct text *url, const struct server *server, uint16_t port
     snprintf(number, sizeof number, "%u", server->port ? server->port : port);
     text_addf(url, "counter://%s?connect_timeout=%.9f&io_timeout=%.9f",
               server->is_unix ? "" : server_text(server, port, place),
-              (double)options->connect_timeout_ns / (double)NS_PER_S,
-              (double)options->io_timeout_ns / (double)NS_PER_S);
+              seconds(options->connect_timeout_ns), seconds(options->io_timeout_ns));
     server_text(server, port, place);
     add_parameter(url, "text", server->is_unix ? place : NULL);
     add_parameter(url, "binary", other);

@@ -19,7 +19,6 @@
 
 struct stats {
     struct client client;
-    size_t lines; /* lines of the text protocol */
     json_t *json; /* NULL: print rows */
     struct columns columns;
 };
@@ -49,7 +48,7 @@ static enum status ask_binary_stats(struct stats *stats)
 {
     struct ctr_request request = {.opcode = CTR_STATS};
     struct answer reply;
-    enum status status = ask_binary_wait(&stats->client, &request, &reply);
+    enum status status = ask_binary(&stats->client, &request, &reply);
     if (status == STATUS_OK && reply.binary.status != CTR_STATUS_SUCCESS)
         status = answer_refused(&stats->client, "stats", &reply);
     if (status == STATUS_OK) {
@@ -66,32 +65,26 @@ static enum status ask_binary_stats(struct stats *stats)
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-/* Takes one line of the answer; an empty line ends it. */
-static bool take_line(void *owner, const struct answer *answer)
-{
-    struct stats *stats = owner;
-    struct bytes line = answer->line;
-    struct loop *loop = stats->client.loop;
-    const uint8_t *colon = memmem(line.data, line.len, ": ", 2);
-    if (line.len == 0) {
-        loop_end(loop, STATUS_OK);
-    } else if (colon && ++stats->lines <= LINES_MAX) {
-        size_t len = (size_t)(colon - line.data);
-        add(stats, bytes_at(line.data, len), bytes_at(colon + 2, line.len - len - 2));
-        return false;
-    } else {
-        complain("%s: the answer is not one to STATS FULL of the text protocol",
-                 stats->client.where);
-        loop_end(loop, STATUS_PROTOCOL);
-    }
-    return true;
-}
-
 static enum status ask_text_stats(struct stats *stats)
 {
     struct pc_request request = {.verb = PC_STATS, .subject = bytes_of("FULL")};
-    ask_text(&stats->client, &request, stats->client.options->io_timeout_ns, take_line, stats);
-    return client_wait(&stats->client);
+    struct answer answer;
+    ask_text(&stats->client, &request, 0, NULL, NULL);
+    for (size_t lines = 0;; lines++) {
+        enum status status =
+            client_hear(&stats->client, stats->client.options->io_timeout_ns, &answer);
+        struct bytes line = answer.line;
+        if (status != STATUS_OK || line.len == 0) /* an empty line is the last */
+            return status;
+        const uint8_t *colon = memmem(line.data, line.len, ": ", 2);
+        if (!colon || lines >= LINES_MAX) {
+            complain("%s: the answer is not one to STATS FULL of the text protocol",
+                     stats->client.where);
+            return STATUS_PROTOCOL;
+        }
+        size_t len = (size_t)(colon - line.data);
+        add(stats, bytes_at(line.data, len), bytes_at(colon + 2, line.len - len - 2));
+    }
 }
 
 /* ---- both -------------------------------------------------------------------------------- */

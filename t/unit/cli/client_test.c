@@ -357,7 +357,7 @@ TEST(work_in_steps)
     struct options options = begin(&server, &loop, "LOCKED\n");
     ck_assert_int_eq(client_open(&client, &protocol_text, &loop, &options), STATUS_OK);
     ask_text(&client, &request, SECONDS_NONE, NULL, NULL);
-    ck_assert_int_eq(client_hear(&client, &answer), STATUS_OK);
+    ck_assert_int_eq(client_hear(&client, SECONDS_NONE, &answer), STATUS_OK);
     ck_assert_int_eq(answer.text, PC_REPLY_LOCKED);
     ck_assert_uint_eq(answer.line.len, 6);
     ck_assert_mem_eq(answer.line.data, "LOCKED", 6);
@@ -444,7 +444,7 @@ TEST(replies_of_the_binary_protocol)
     struct ctr_request request = {.opcode = CTR_NOOP};
     struct options options = begin(&server, &loop, "x is no magic");
     ck_assert_int_eq(client_open(&client, &protocol_binary, &loop, &options), STATUS_OK);
-    ck_assert_int_eq(ask_binary_wait(&client, &request, &reply), STATUS_PROTOCOL);
+    ck_assert_int_eq(ask_binary(&client, &request, &reply), STATUS_PROTOCOL);
     client_close(&client);
     end(&server);
 }

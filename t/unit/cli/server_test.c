@@ -75,6 +75,8 @@ TEST(what_is_wrong_is_said)
     assert_bad("a b", "0x20");
     assert_bad("http://host", "port");
     assert_bad("host/path", "0x2f");
+    assert_bad("host?tls=0", "0x3f");
+    assert_bad("host,other", "0x2c");
     char text[400] = "unix:";
     memset(text + 5, 'a', 108);
     assert_bad(text, "longer");
@@ -115,10 +117,13 @@ TEST(urls)
     static const struct {
         const char *given, *url;
     } cases[] = {
-        {"::1", "counter://[::1]:7531?connect_timeout=5.000000000&io_timeout=0.250000000&binary=7531&jobs=7531"},
+        {"::1",
+         "counter://"
+         "[::1]:7531?connect_timeout=5.000000000&io_timeout=0.250000000&binary=7531&jobs=7531"},
         {"h:1", "counter://h:1?connect_timeout=5.000000000&io_timeout=0.250000000&binary=1&jobs=1"},
-        {"unix:/a&b", "counter://?connect_timeout=5.000000000&io_timeout=0.250000000&text=unix%3A%2Fa%26b"
-                      "&binary=unix%3A%2Fa%26b&jobs=unix%3A%2Fa%26b"},
+        {"unix:/a&b",
+         "counter://?connect_timeout=5.000000000&io_timeout=0.250000000&text=unix%3A%2Fa%26b"
+         "&binary=unix%3A%2Fa%26b&jobs=unix%3A%2Fa%26b"},
     };
     struct options options;
     options_init(&options);
