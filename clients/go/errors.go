@@ -22,7 +22,7 @@ var (
 	ErrUsage   error = &kind{"Usage", nil}   // the call is wrong, or the client is closed
 	ErrRefused error = &kind{"Refused", nil} // the server said no, and nothing has changed
 	ErrFailed  error = &kind{"Failed", nil}  // no answer that can be believed
-	ErrLost    error = &kind{"Lost", nil}    // what was held is not held any more
+	ErrLost    error = &kind{"Lost", nil}    // the hold or the job is not the caller's any more
 
 	// These are ErrRefused, too.
 	ErrBusy       error = &kind{"Busy", ErrRefused}       // not free within the timeout

@@ -6,5 +6,5 @@ import "syscall"
 
 func tune(string, string, syscall.RawConn) error { return nil }
 
-// isQuiet does not know: who asks reads for a moment.
+// isQuiet does not know, so its caller reads for a moment.
 func isQuiet(syscall.RawConn) bool { return false }

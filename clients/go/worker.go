@@ -18,10 +18,10 @@ const (
 	lastWords  = time.Second            // a handler has so long to end, once it is told to
 )
 
-// ErrBury is what a handler returns for a job that is to be put aside, until somebody kicks it.
+// ErrBury is what a handler returns for a job to put aside, until somebody kicks it.
 var ErrBury = errors.New("bury the job")
 
-// A Retry is what a handler returns, as &Retry{Delay: d}, for a job that is to come back after so long.
+// A Retry is what a handler returns, as &Retry{Delay: d}, for a job that comes back after so long.
 type Retry struct{ Delay time.Duration }
 
 func (r *Retry) Error() string { return fmt.Sprintf("run the job again after %v", r.Delay) }

@@ -1,0 +1,478 @@
+package counterd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what has to come; the machine may stand still for seconds.
+const patience = 30 * time.Second
+
+// eventually waits until it is so.
+func eventually(t *testing.T, what string, isSo func() bool) {
+	t.Helper()
+	for until := time.Now().Add(patience); !isSo(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("it did not come to this: " + what)
+		}
+	}
+}
+
+// fake serves each connection with serve, and returns a client of it.
+func fake(t *testing.T, o *Options, serve func(conn net.Conn, lines *bufio.Reader)) *Client {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				serve(conn, bufio.NewReader(conn))
+			}()
+		}
+	}()
+	address := listener.Addr().String()
+	_, port, _ := net.SplitHostPort(address)
+	c, err := Open("counter://"+address+"?jobs="+port+"&binary="+port, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// answering answers each line: TOLD is what its first word gets.
+func answering(told map[string]string) func(net.Conn, *bufio.Reader) {
+	return func(conn net.Conn, lines *bufio.Reader) {
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			word, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if _, err := io.WriteString(conn, told[word]); err != nil {
+				return
+			}
+		}
+	}
+}
+
+var locks = map[string]string{"ACQ4ME": "LOCKED\n", "RELEASE": "RELEASED\n"}
+
+// daemon is a client of the daemon that the environment names.
+func daemon(t *testing.T, o *Options) *Client {
+	t.Helper()
+	if os.Getenv("COUNTER_URL") == "" {
+		t.Skip("COUNTER_URL names no daemon")
+	}
+	c, err := Open("", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestAShortDeadlineStillAsksOnce(t *testing.T) {
+	asked := make(chan string, 1000)
+	c := fake(t, nil, func(conn net.Conn, lines *bufio.Reader) {
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			asked <- line
+			io.WriteString(conn, "TIMEOUT\n")
+		}
+	})
+	for until := time.Now().Add(patience); time.Now().Before(until); {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		_, err := c.Lock(ctx, "k", LockOptions{Timeout: time.Minute})
+		cancel()
+		if !errors.Is(err, ErrBusy) && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		select {
+		case line := <-asked:
+			if line != "ACQ4ME k 1 101 0.000\n" {
+				t.Fatalf("the server was asked %q", line)
+			}
+			return
+		default:
+		}
+	}
+	t.Fatal("the server was never asked")
+}
+
+func TestErrorsHaveKinds(t *testing.T) {
+	err := error(&Error{Kind: ErrBusy, Message: "m", Server: "s", Answer: quote("a\n\x00\xff\u200bé")})
+	if !errors.Is(err, ErrBusy) || !errors.Is(err, ErrRefused) || errors.Is(err, ErrFailed) {
+		t.Error("ErrBusy is ErrRefused, and not ErrFailed")
+	}
+	if want := `counterd: Busy: m; server: s; answer: a\n\x00\xff\u200bé`; err.Error() != want {
+		t.Errorf("%s, not %s", err, want)
+	}
+	if long := quote(strings.Repeat("é\x01", 200)); len(long) > 200 || strings.HasSuffix(long, `\`) {
+		t.Errorf("%q is not cut well", long)
+	}
+}
+
+func TestContextOfAHold(t *testing.T) {
+	type key struct{}
+	cut := make(chan struct{})
+	c := fake(t, nil, func(conn net.Conn, lines *bufio.Reader) {
+		go func() {
+			<-cut
+			conn.Close()
+		}()
+		answering(locks)(conn, lines)
+	})
+	parent, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, 7))
+	defer cancel()
+	lock, err := c.Lock(parent, "a", LockOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	released := lock.Context(parent)
+	if released.Err() != nil || released.Value(key{}) != 7 {
+		t.Error("the context of a hold is done, or has not what its parent has")
+	}
+	if err := lock.Release(); err != nil || released.Err() != context.Canceled || lock.Err() != nil {
+		t.Errorf("after the release: %v, %v, %v", err, released.Err(), lock.Err())
+	}
+	if lock.Context(parent).Err() == nil {
+		t.Error("after the release a new context is not done")
+	}
+	if lock, err = c.Lock(parent, "b", LockOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	held := lock.Context(parent)
+	close(cut)
+	select {
+	case <-held.Done():
+	case <-time.After(patience):
+		t.Fatal("a loss did not end the context")
+	}
+	if err := lock.Err(); !errors.Is(err, ErrLost) || lock.Context(parent).Err() == nil {
+		t.Errorf("after the loss: %v", err)
+	}
+	if err := lock.Release(); !errors.Is(err, ErrLost) {
+		t.Errorf("the release of a lost one: %v", err)
+	}
+	if parent.Err() != nil {
+		t.Error("the parent is done")
+	}
+}
+
+func TestCancelEndsALongPut(t *testing.T) {
+	arrived, over := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(over) })
+	c := fake(t, &Options{IOTimeout: time.Hour}, func(conn net.Conn, lines *bufio.Reader) {
+		lines.ReadString('\n')
+		io.WriteString(conn, "OK 4\r\n---\n\r\n")
+		lines.ReadString('\n')
+		close(arrived)
+		<-over
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		<-arrived
+		time.Sleep(50 * time.Millisecond)
+		cancel()
+	}()
+	done := make(chan error)
+	go func() {
+		_, err := c.Put(ctx, "t", make([]byte, 64<<20), PutOptions{})
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != context.Canceled {
+			t.Fatal(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it goes on")
+	}
+}
+
+func TestAHookMayPanic(t *testing.T) {
+	var mu sync.Mutex
+	kinds := ""
+	c := fake(t, &Options{OnEvent: func(e Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		kinds += e.Kind + " "
+		panic(e)
+	}}, answering(locks))
+	lock, err := c.Lock(context.Background(), "k", LockOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if kinds != "connect wait held " {
+		t.Error(kinds)
+	}
+}
+
+func TestAForgottenHoldClosesItsConnection(t *testing.T) {
+	ended := make(chan struct{})
+	c := fake(t, nil, func(conn net.Conn, lines *bufio.Reader) {
+		answering(locks)(conn, lines)
+		close(ended)
+	})
+	ctx := func() context.Context {
+		lock, err := c.Lock(context.Background(), "k", LockOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(4 * brief) // a goroutine reads it
+		return lock.Context(context.Background())
+	}()
+	eventually(t, "the connection is closed, and the context done", func() bool {
+		runtime.GC()
+		select {
+		case <-ended:
+			return ctx.Err() != nil
+		default:
+			return false
+		}
+	})
+}
+
+func TestNoGoroutineIsLeft(t *testing.T) {
+	before := runtime.NumGoroutine()
+	conns := make(chan net.Conn, 100)
+	c := fake(t, nil, func(conn net.Conn, lines *bufio.Reader) {
+		conns <- conn
+		answering(locks)(conn, lines)
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var held []*Lock
+	for i := 0; i < 20; i++ {
+		lock, err := c.Lock(ctx, fmt.Sprint(i), LockOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock.Context(ctx)
+		held = append(held, lock)
+	}
+	time.Sleep(4 * brief)
+	for i, lock := range held {
+		if i%2 == 0 {
+			(<-conns).Close()
+		} else if err := lock.Release(); err != nil && !errors.Is(err, ErrLost) {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	c.Close()
+	for _, lock := range held {
+		lock.Release()
+	}
+	eventually(t, "as many goroutines as before", func() bool {
+		return runtime.NumGoroutine() <= before+1 // that of the listener
+	})
+}
+
+func TestACloseDoesNotKeepWhatComesBack(t *testing.T) {
+	gone := make(chan struct{})
+	c := fake(t, nil, func(conn net.Conn, lines *bufio.Reader) {
+		answering(locks)(conn, lines)
+		close(gone)
+	})
+	lock, err := c.Lock(context.Background(), "k", LockOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-gone:
+	case <-time.After(patience):
+		t.Fatal("the connection is open")
+	}
+	if _, err := c.Lock(context.Background(), "k", LockOptions{}); !errors.Is(err, ErrUsage) {
+		t.Error(err)
+	}
+}
+
+func TestManyGoroutinesShareAClient(t *testing.T) {
+	c := daemon(t, &Options{Idle: 2, OnEvent: func(Event) {}})
+	ctx, cancel := context.WithTimeout(context.Background(), 10*patience)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := 0; i < 16; i++ {
+		all.Add(1)
+		go func(i int) {
+			defer all.Done()
+			own := fmt.Sprint("go-test-", i)
+			for n := 0; n < 20; n++ {
+				lock, err := c.Lock(ctx, "go-test", LockOptions{Workers: 3, Timeout: patience})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				short, stop := context.WithTimeout(ctx, time.Duration(n)*time.Millisecond)
+				if busy, err := c.Lock(short, own, LockOptions{}); err == nil {
+					time.Sleep(time.Duration(n%3) * brief)
+					busy.Release()
+				}
+				stop()
+				if err := lock.Release(); err != nil {
+					t.Error(err)
+				}
+				if _, err = c.Put(ctx, own, []byte("x"), PutOptions{}); err != nil {
+					t.Error(err)
+				}
+				jobs, err := c.Claim(ctx, []string{own}, ClaimOptions{})
+				if err != nil || len(jobs) != 1 {
+					t.Errorf("%d jobs, %v", len(jobs), err)
+					return
+				}
+				if err := jobs[0].Ack(); err != nil {
+					t.Error(err)
+				}
+			}
+		}(i)
+	}
+	all.Wait()
+}
+
+func TestAWorkerCarriesValuesAndEndsWithItsContext(t *testing.T) {
+	type key struct{}
+	c := daemon(t, nil)
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "v"))
+	defer cancel()
+	if _, err := c.Put(ctx, "go-test-worker", nil, PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w := &Worker{Client: c, Tubes: []string{"go-test-worker"}, NoSignals: true, Concurrency: 3}
+	w.Handler = func(own context.Context, job *Job) error {
+		cancel()
+		time.Sleep(50 * time.Millisecond)
+		if own.Value(key{}) != "v" || own.Err() != nil {
+			t.Error("the end of the worker's context ended that of a handler, or it has other values")
+		}
+		return nil
+	}
+	if err := w.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	found, err := c.Tube(context.Background(), "go-test-worker", map[string]string{"order": "fifo"})
+	if err != nil || found["current-jobs-reserved"] != int64(0) || found["current-jobs-ready"] != int64(0) {
+		t.Errorf("%v, %v", found, err)
+	}
+	w.Stop()
+	if err := w.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestARunOfARetryIsWrapped(t *testing.T) {
+	c := daemon(t, nil)
+	ctx := context.Background()
+	if _, err := c.Put(ctx, "go-test-retry", nil, PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	w := &Worker{Client: c, Tubes: []string{"go-test-retry"}, NoSignals: true}
+	w.Handler = func(_ context.Context, job *Job) error {
+		if runs++; runs == 1 {
+			return fmt.Errorf("not yet: %w", &Retry{})
+		}
+		w.Stop()
+		return fmt.Errorf("never: %w", ErrBury)
+	}
+	if err := w.Run(ctx); err != nil || runs != 2 {
+		t.Fatal(err, runs)
+	}
+	buried := 0
+	err := c.ListJobs(ctx, "go-test-retry", "buried", func(JobView) error {
+		buried++
+		return io.EOF
+	})
+	if err != io.EOF || buried != 1 {
+		t.Error(err, buried)
+	}
+	if _, err := c.Clear(ctx, "go-test-retry", "all"); err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzAnswers gives all calls answers that are the fuzzer's: each ends, with an error of ours or without.
+func FuzzAnswers(f *testing.F) {
+	for _, seed := range []string{"LOCKED\n", "TAKEN p m 7 - a=b\n", "OK 4\r\n---\n\r\nCLAIMED 1\r\nRESERVED 7 1 99 t 1\r\nx\r\n",
+		"OK 4\r\n---\n\r\nOK 19\r\n---\n- INSERTED 7\n\r\n", "\x91\x02\x00\x00\x00\x00\x00\x04ctrd\x00\x00\x00\x01", "ERROR", "\r\n", " "} {
+		f.Add([]byte(seed))
+	}
+	calls := []func(*Client, context.Context) error{
+		func(c *Client, ctx context.Context) error { _, err := c.Lock(ctx, "k", LockOptions{}); return err },
+		func(c *Client, ctx context.Context) error { _, err := c.Units(ctx, "k", 1, 1); return err },
+		func(c *Client, ctx context.Context) error { _, err := c.Member(ctx, "p", MemberOptions{}); return err },
+		func(c *Client, ctx context.Context) error { _, err := c.Put(ctx, "t", nil, PutOptions{}); return err },
+		func(c *Client, ctx context.Context) error {
+			_, err := c.PutMany(ctx, "t", make([]NewJob, 1))
+			return err
+		},
+		func(c *Client, ctx context.Context) error {
+			_, err := c.Claim(ctx, []string{"t"}, ClaimOptions{Count: 2})
+			return err
+		},
+		func(c *Client, ctx context.Context) error { _, err := c.Tube(ctx, "t", nil); return err },
+		func(c *Client, ctx context.Context) error { _, err := c.Ready(ctx, "*", ReadyOptions{}); return err },
+		func(c *Client, ctx context.Context) error {
+			return c.ListJobs(ctx, "t", "all", func(JobView) error { return nil })
+		},
+	}
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		c := fake(t, &Options{MaxBody: 1000, IOTimeout: time.Second}, func(conn net.Conn, lines *bufio.Reader) {
+			lines.ReadByte()
+			conn.Write(answer)
+			conn.(*net.TCPConn).CloseWrite()
+			io.Copy(io.Discard, lines)
+		})
+		defer c.Close()
+		for _, call := range calls {
+			var e *Error
+			if err := call(c, context.Background()); err != nil && !errors.As(err, &e) {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestServersFor(t *testing.T) {
+	for name, want := range map[string]string{"k": "abc", "page 1": "bac", "é": "cab"} {
+		got := strings.Join(ServersFor(name, []string{"a:7531", "b:7531", "c:7531"}), "")
+		if regexp.MustCompile(":7531").ReplaceAllString(got, "") != want {
+			t.Errorf("%s has %s, not %s", name, got, want)
+		}
+	}
+}
