@@ -20,10 +20,11 @@ type Job struct {
 	Body      []byte
 	Server    string // as configured
 
-	claim *claim
-	gone  atomic.Bool // it is reserved no more
-	heard atomic.Bool // the caller knows
-	over  atomic.Bool // it was given back
+	claim   *claim
+	gone    atomic.Bool // it is reserved no more
+	heard   atomic.Bool // the caller knows
+	over    atomic.Bool // it was given back
+	overdue atomic.Bool // the grace of its worker was over before its handler had ended
 }
 
 // A claim is the connection of the jobs of one call. It is theirs until the last of them has ended.

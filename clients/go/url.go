@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"math"
-	"net"
 	"net/url"
 	"os"
 	"sort"
@@ -67,118 +66,95 @@ func (o *Options) given() map[string]string {
 	seconds := func(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'g', -1, 64) }
 	all := map[string]string{"text": o.Text, "binary": o.Binary, "jobs": o.Jobs, "tls_ca": o.TLSCA, "tls_cert": o.TLSCert,
 		"tls_key": o.TLSKey, "tls_name": o.TLSName, "connect_timeout": seconds(o.ConnectTimeout), "io_timeout": seconds(o.IOTimeout),
-		"down_seconds": seconds(o.DownTime), "idle_seconds": seconds(o.IdleTime), "max_body": strconv.FormatInt(o.MaxBody, 10)}
+		"down_seconds": seconds(o.DownTime), "idle_seconds": seconds(o.IdleTime), "max_body": strconv.FormatInt(o.MaxBody, 10),
+		"idle": strconv.Itoa(o.Idle)}
 	for key, value := range all {
 		if value == "" || value == "0" {
 			delete(all, key)
 		}
 	}
+	if o.Idle == -1 {
+		all["idle"] = "0"
+	}
 	if o.TLS {
 		all["tls"] = "1"
-	}
-	if o.Idle > 0 || o.Idle < -1 {
-		all["idle"] = strconv.Itoa(o.Idle)
-	} else if o.Idle == -1 {
-		all["idle"] = "0"
 	}
 	return all
 }
 
 // parse checks a URL and the options that win over it.
 func parse(text string, given map[string]string) (*options, error) {
+	f, o, values := form{}, &options{ports: map[string]string{}}, map[string]string{}
 	hosts, query, _ := strings.Cut(strings.TrimPrefix(text, "counter://"), "?")
-	if !strings.HasPrefix(text, "counter://") || strings.Contains(text, "#") {
-		return nil, usage("", "%q: a URL is counter://HOST[:PORT][,HOST...][?OPTION=VALUE[&...]]", text)
-	}
-	values := map[string]string{}
-	for _, part := range strings.Split(query, "&") {
+	f.need(strings.HasPrefix(text, "counter://") && !strings.Contains(text, "#"),
+		"%q: a URL is counter://HOST[:PORT][,HOST...][?OPTION=VALUE[&...]]", text)
+	for query != "" {
+		var part string
+		part, query, _ = strings.Cut(query, "&")
 		key, value, ok := strings.Cut(part, "=")
 		decoded, err := url.PathUnescape(value)
-		if _, twice := values[key]; query != "" && (!ok || twice || err != nil) {
-			return nil, usage("", "%q: %q stands there twice, without a value, or with a wrong one", text, key)
-		} else if query != "" {
-			values[key] = decoded
-		}
+		_, twice := values[key]
+		f.need(ok && err == nil && decoded != "" && !twice, "%q: %q stands there twice, without a value, or with a wrong one", text, key)
+		values[key] = decoded
 	}
 	for key, value := range given {
 		values[key] = value
 	}
-	take := func(key, or string) string {
-		value, ok := values[key]
-		if delete(values, key); ok {
-			return value
-		}
-		return or
+	take := func(key string) string {
+		value := values[key]
+		delete(values, key)
+		return value
 	}
-	var wrong error
-	number := func(key string, or, top float64) float64 {
-		value := take(key, strconv.FormatFloat(or, 'f', -1, 64))
-		n, err := strconv.ParseFloat(value, 64)
-		if err != nil || !(n >= 0 && n <= top) {
-			wrong = usage("", "%s: numbers from 0 to %.0f are allowed, not %q", key, top, value)
+	number := func(key string, n, top float64) float64 {
+		var err error
+		if value, ok := values[key]; ok {
+			n, err = strconv.ParseFloat(take(key), 64)
+			f.need(err == nil && n >= 0 && n <= top, "%s: numbers from 0 to %.0f are allowed, not %q", key, top, value)
 		}
 		return n
 	}
-	seconds := func(key string, or float64) time.Duration {
-		return time.Duration(number(key, or, longest.Seconds()) * float64(time.Second))
+	seconds := func(key string, n float64) time.Duration {
+		return time.Duration(number(key, n, longest.Seconds()) * float64(time.Second))
 	}
-	o := &options{ports: map[string]string{}}
 	o.connectTimeout, o.io = seconds("connect_timeout", 1), seconds("io_timeout", 10)
 	o.down, o.idleTime = seconds("down_seconds", 10), seconds("idle_seconds", 60)
 	o.idle, o.maxBody = int(number("idle", 8, 1e6)), int(number("max_body", 64<<20, math.Min(1<<40, math.MaxInt-2)))
+	isTLS := number("tls", 0, 1)
+	f.need(isTLS == 0 || isTLS == 1, "tls: 0 and 1 are allowed")
+	ca, cert, key, name := take("tls_ca"), take("tls_cert"), take("tls_key"), take("tls_name")
+	if isTLS == 1 && f.err == nil {
+		f.err = o.secure(ca, cert, key, name)
+	}
 	for proto := range defaultPorts {
-		if value := take(proto, ""); value != "" {
+		if value := take(proto); value != "" {
 			o.ports[proto] = value
+			o.checkPort(&f, proto, value)
 		}
 	}
-	isTLS := take("tls", "0")
-	ca, cert, key, name := take("tls_ca", ""), take("tls_cert", ""), take("tls_key", ""), take("tls_name", "")
-	if isTLS != "0" && isTLS != "1" {
-		wrong = usage("", "tls: 0 and 1 are allowed, not %q", isTLS)
-	}
 	for key := range values {
-		wrong = usage("", "there is no option %q", key)
+		f.need(false, "there is no option %q", key)
 	}
 	if hosts = strings.TrimSuffix(hosts, "/"); hosts != "" {
 		o.servers = strings.Split(hosts, ",")
 	}
-	if len(o.servers)+len(o.ports) == 0 {
-		wrong = usage("", "%q names no server", text)
-	}
 	for _, server := range o.servers {
-		if _, _, err := hostAndPort(server); err != nil {
-			wrong = err
-		}
+		f.hostAndPort(server)
 	}
-	if wrong == nil && isTLS == "1" {
-		wrong = o.secure(ca, cert, key, name)
-	}
-	for proto, value := range o.ports {
-		if wrong == nil {
-			wrong = o.checkPort(proto, value)
-		}
-	}
-	return o, wrong
+	f.need(len(o.servers)+len(o.ports) > 0, "%q names no server", text)
+	return o, f.err
 }
 
-func (o *options) checkPort(proto, value string) error {
+func (o *options) checkPort(f *form, proto, value string) {
 	if strings.HasPrefix(value, "unix:") {
-		if o.config != nil || len(value) == 5 || strings.Contains(value, "\x00") {
-			return usage("", "%s=%q: unix:PATH without tls is allowed", proto, value)
-		}
-		return nil
+		f.need(o.config == nil && len(value) > 5 && !strings.Contains(value, "\x00"), "%s=%q: unix:PATH without tls is allowed", proto, value)
+	} else if proto == "text" {
+		f.need(false, "text=%q: only unix:PATH stands there; ports stand in the URL", value)
+	} else if proto == "jobs" && strings.Contains(value, ":") {
+		_, port := f.hostAndPort(value)
+		f.need(port != "", "jobs=%q: HOST:PORT, a port, or unix:PATH", value)
+	} else {
+		f.need(isPort(value), "%q is no port: 1 to 65535 are", value)
 	}
-	if proto == "text" {
-		return usage("", "text=%q: only unix:PATH stands there; ports stand in the URL", value)
-	}
-	if proto == "jobs" && strings.Contains(value, ":") {
-		_, port, err := hostAndPort(value)
-		if err == nil && port == "" {
-			err = usage("", "jobs=%q: HOST:PORT, a port, or unix:PATH", value)
-		}
-		return err
-	}
-	return portNumber(value)
 }
 
 // secure reads what TLS connections are made with.
@@ -208,68 +184,50 @@ func (o *options) secure(ca, cert, key, name string) error {
 }
 
 // hostAndPort splits HOST[:PORT], where HOST may be an IPv6 address in brackets.
-func hostAndPort(text string) (host, port string, err error) {
+func (f *form) hostAndPort(text string) (host, port string) {
 	host = text
 	if i := strings.LastIndexByte(text, ':'); i >= 0 && !strings.HasSuffix(text, "]") {
 		host, port = text[:i], text[i+1:]
-		err = portNumber(port)
+		f.need(isPort(port), "%q is no port: 1 to 65535 are", port)
 	}
 	if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
 		host = host[1 : len(host)-1]
-	} else if strings.Contains(host, ":") {
-		err = usage("", "%q: an IPv6 address stands in brackets", text)
+	} else {
+		f.need(!strings.Contains(host, ":"), "%q: an IPv6 address stands in brackets", text)
 	}
-	if host == "" || strings.ContainsAny(host, "@/?#[]") || strings.IndexFunc(host, func(r rune) bool { return r <= ' ' || r == 127 }) >= 0 {
-		err = usage("", "%q is no HOST or HOST:PORT", text)
-	}
-	return host, port, err
+	f.need(host != "" && !strings.ContainsAny(host, "@/?#[]\x7f") && strings.IndexFunc(host, func(r rune) bool { return r <= ' ' }) < 0,
+		"%q is no HOST or HOST:PORT", text)
+	return host, port
 }
 
-func portNumber(text string) error {
-	if n, err := strconv.ParseUint(text, 10, 16); err != nil || n == 0 {
-		return usage("", "%q is no port: 1 to 65535 are", text)
-	}
-	return nil
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
 }
 
 // points returns the servers of a protocol.
-func (o *options) points(proto string) ([]*point, error) {
-	own := o.ports[proto]
-	if own != "" && portNumber(own) != nil {
-		if len(o.servers) > 1 && proto != "jobs" {
-			return nil, usage("", "%s=%s: one address for several servers", proto, own)
-		}
+func (o *options) points(proto string) (found []*point, err error) {
+	f, own := form{}, o.ports[proto]
+	if own != "" && !isPort(own) {
+		f.need(len(o.servers) < 2 || proto == "jobs", "%s=%s: one address for several servers", proto, own)
 		at := &point{text: own, proto: proto, network: "tcp"}
 		if path := strings.TrimPrefix(own, "unix:"); path != own {
 			at.network, at.host = "unix", path
 		} else {
-			at.host, at.port, _ = hostAndPort(own)
+			at.host, at.port = f.hostAndPort(own)
 		}
-		return []*point{at}, nil
+		return []*point{at}, f.err
 	}
-	if len(o.servers) == 0 || (proto == "jobs" && len(o.servers) > 1) {
-		return nil, usage("", "the URL has to name one address for this call: %s=", proto)
-	}
-	var found []*point
+	f.need(len(o.servers) == 1 || len(o.servers) > 1 && proto != "jobs", "the URL has to name one address for this call: %s=", proto)
 	for _, text := range o.servers {
-		host, port, _ := hostAndPort(text)
+		host, port := f.hostAndPort(text)
 		if proto != "text" {
 			port = own
 		}
-		if port == "" && o.config != nil {
-			return nil, usage("", "with tls, the URL has to name the port for this call (%s)", proto)
-		}
-		if port == "" {
+		if f.need(port != "" || o.config == nil, "with tls, the URL has to name the port for this call (%s)", proto); port == "" {
 			port = defaultPorts[proto]
 		}
 		found = append(found, &point{text: text, proto: proto, network: "tcp", host: host, port: port})
 	}
-	return found, nil
-}
-
-func (p *point) address(host string) string {
-	if p.network == "unix" {
-		return host
-	}
-	return net.JoinHostPort(host, p.port)
+	return found, f.err
 }

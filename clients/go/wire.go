@@ -166,14 +166,9 @@ func (f *form) take(o MemberOptions) (pools []string, head, tail string) {
 		f.need(isText(o.Name, 1, 255, "") && !group && len(pools) == 1, "a member has 1 to 255 bytes without space, and one pool")
 		tail += " member=" + o.Name
 	}
-	keys := make([]string, 0, len(o.Attrs))
-	for key := range o.Attrs {
-		keys = append(keys, key)
-	}
-	sort.Strings(keys)
-	for _, key := range keys {
+	for _, key := range sorted(o.Attrs) {
 		f.need(isWord(key, 32, "abcdefghijklmnopqrstuvwxyz0123456789_") && key[0] >= 'a' && key != "value" && key != "state" && key != "note" &&
-			isText(o.Attrs[key], 0, 128, "") && len(keys) <= 8, "attrs has up to 8 words; %q is none, or its value", key)
+			isText(o.Attrs[key], 0, 128, "") && len(o.Attrs) <= 8, "attrs has up to 8 words; %q is none, or its value", key)
 		tail += " with=" + key + "=" + o.Attrs[key]
 	}
 	switch o.Purpose {
@@ -221,16 +216,18 @@ func (f *form) record(to []byte, body []byte, o *PutOptions) []byte {
 	return append(to, '\r', '\n')
 }
 
-// settings returns the settings of a tube as they are sent; read_only comes last.
-func (f *form) settings(values map[string]string) (sent string) {
-	keys := make([]string, 0, len(values))
+// sorted returns the keys; read_only comes last.
+func sorted(values map[string]string) (keys []string) {
 	for key := range values {
 		keys = append(keys, key)
 	}
-	sort.Slice(keys, func(i, j int) bool {
-		return keys[j] == "read_only" && keys[i] != "read_only" || keys[i] != "read_only" && keys[i] < keys[j]
-	})
-	for _, key := range keys {
+	sort.Slice(keys, func(i, j int) bool { return keys[i] != "read_only" && (keys[j] == "read_only" || keys[i] < keys[j]) })
+	return keys
+}
+
+// settings returns the settings of a tube as they are sent; read_only comes last.
+func (f *form) settings(values map[string]string) (sent string) {
+	for _, key := range sorted(values) {
 		value := values[key]
 		ok := isWord(value, 1024, nameBytes[:62]+"_.-")
 		if key == "read_only" {

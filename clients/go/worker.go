@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand"
 	"os"
 	"os/signal"
@@ -48,23 +49,22 @@ type Worker struct {
 	NoSignals   bool                          // else TERM and INT stop it, and a second one ends the grace
 	OnEvent     func(Event)                   // nil: that of the client
 
-	mu   sync.Mutex
-	stop chan struct{} // of the next run, or of this one
-	done bool          // it is closed
+	mu      sync.Mutex
+	cancel  func() // stops this run
+	stopped bool   // this run, or the next one
 }
 
 // A work is a run of a worker.
 type work struct {
 	*Worker
 	c     *Client
-	ctx   context.Context
-	stop  chan struct{}
+	stop  context.Context // done: no more claims
 	grace time.Duration
 
 	mu      sync.Mutex
-	runs    map[*Job]func(error)
-	overdue map[*Job]bool // grace was over before their handlers had ended
+	runs    map[*Job]func(error) // what ends the contexts of the handlers that run
 	failing bool
+	gaveUp  bool // jobs that come now go back
 	fault   error
 }
 
@@ -73,12 +73,8 @@ type work struct {
 func (w *Worker) Stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stop == nil {
-		w.stop = make(chan struct{})
-	}
-	if !w.done {
-		w.done = true
-		close(w.stop)
+	if w.stopped = true; w.cancel != nil {
+		w.cancel()
 	}
 }
 
@@ -86,32 +82,30 @@ func (w *Worker) Stop() {
 // second signal. It returns nil; a *CutOff if handlers had not ended by then; or what no claim can do without: ErrUsage,
 // ErrUnsupported.
 func (w *Worker) Run(ctx context.Context) error {
-	r := &work{Worker: w, c: w.Client, ctx: ctx, runs: map[*Job]func(error){}, overdue: map[*Job]bool{}, grace: w.Grace}
 	f := form{}
 	for _, tube := range w.Tubes {
 		f.tube(tube)
 	}
 	places := f.count(w.Concurrency, "concurrency", 1, 1000)
-	f.count(w.Tries, "tries", 0, 1<<32-1)
+	f.count(w.Tries, "tries", 0, math.MaxUint32)
 	f.need(w.Grace >= 0 && w.Grace <= longest, "grace: up to 1,000,000 s is allowed, not %v", w.Grace)
 	f.need(len(w.Tubes) > 0 && w.Client != nil && w.Handler != nil, "a worker needs a client, 1 tube or more, and a handler")
 	if f.err != nil {
 		return f.err
 	}
+	stop, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &work{Worker: w, c: w.Client, stop: stop, runs: map[*Job]func(error){}, grace: w.Grace}
 	if w.OnEvent != nil {
 		r.c = &Client{w.Client.state, w.OnEvent}
 	}
 	if r.grace == 0 {
 		r.grace = 30 * time.Second
 	}
-	if ctx.Err() != nil {
-		w.Stop()
-	}
 	w.mu.Lock()
-	if w.stop == nil {
-		w.stop = make(chan struct{})
+	if w.cancel = cancel; w.stopped {
+		cancel()
 	}
-	r.stop = w.stop
 	w.mu.Unlock()
 	signals := make(chan os.Signal, 2)
 	if !w.NoSignals {
@@ -120,8 +114,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	var all sync.WaitGroup
 	over := make(chan struct{})
-	for ; places > 0; places-- {
-		all.Add(1)
+	for all.Add(int(places)); places > 0; places-- {
 		go r.place(&all)
 	}
 	go func() {
@@ -130,7 +123,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}()
 	cut := r.wait(over, signals)
 	w.mu.Lock()
-	w.stop, w.done = nil, false
+	w.cancel, w.stopped = nil, false
 	w.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,21 +135,17 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // wait waits for the end of all places, or of the grace. It returns how many jobs went back.
 func (r *work) wait(over chan struct{}, signals chan os.Signal) int {
-	stop, done := r.stop, r.ctx.Done()
 	var late <-chan time.Time
-	for {
+	for stopped := r.stop.Done(); ; {
 		select {
 		case <-over:
 			return 0
 		case <-late:
 			return r.giveUp()
-		case <-done:
-			done = nil
-			r.Stop()
-		case <-stop:
-			stop, late = nil, time.After(r.grace)
+		case <-stopped:
+			stopped, late = nil, time.After(r.grace)
 		case <-signals:
-			if r.isStopped() {
+			if r.stop.Err() != nil {
 				return r.giveUp()
 			}
 			r.Stop()
@@ -168,10 +157,11 @@ func (r *work) wait(over chan struct{}, signals chan os.Signal) int {
 func (r *work) giveUp() (count int) {
 	var late []*Job
 	r.mu.Lock()
+	r.gaveUp = true
 	for job, cancel := range r.runs {
 		if !job.gone.Swap(true) {
 			late = append(late, job)
-			r.overdue[job] = true
+			job.overdue.Store(true)
 			cancel(ErrLost)
 		}
 	}
@@ -187,20 +177,11 @@ func (r *work) giveUp() (count int) {
 	return count
 }
 
-func (r *work) isStopped() bool {
-	select {
-	case <-r.stop:
-		return true
-	default:
-		return false
-	}
-}
-
 // place claims jobs and works, until the worker stops.
 func (r *work) place(all *sync.WaitGroup) {
 	defer all.Done()
 	var delay time.Duration
-	for !r.isStopped() {
+	for r.stop.Err() == nil {
 		jobs, err := r.c.reserve(context.Background(), r.Tubes, ClaimOptions{Timeout: claimTime}, false)
 		r.mu.Lock()
 		first := err != nil && !r.failing // once for all places
@@ -226,7 +207,7 @@ func (r *work) place(all *sync.WaitGroup) {
 		delay = backoff(delay)
 		select {
 		case <-time.After(jittered(delay)):
-		case <-r.stop:
+		case <-r.stop.Done():
 		}
 	}
 }
@@ -254,10 +235,16 @@ func (carried) Err() error                  { return nil }
 
 // work calls the handler, renews the job meanwhile, and reports how it ended.
 func (r *work) work(job *Job) {
-	ctx, cancel := withCause(carried{r.ctx})
+	ctx, cancel := withCause(carried{r.stop})
 	r.mu.Lock()
+	gaveUp := r.gaveUp
 	r.runs[job] = cancel
 	r.mu.Unlock()
+	defer cancel(context.Canceled)
+	if gaveUp {
+		job.Nack(0)
+		return
+	}
 	var err error
 	done := make(chan struct{})
 	go func() {
@@ -269,7 +256,6 @@ func (r *work) work(job *Job) {
 	}
 	<-done
 	r.report(job, err)
-	cancel(context.Canceled)
 	r.mu.Lock()
 	delete(r.runs, job)
 	r.mu.Unlock()
@@ -338,9 +324,7 @@ func (r *work) delay(job *Job) time.Duration {
 // report says how the handler ended, unless the job is not ours any more. One that was told to end may still end well by
 // itself; else giveUp gives its job back.
 func (r *work) report(job *Job, err error) {
-	r.mu.Lock()
-	overdue := r.overdue[job]
-	r.mu.Unlock()
+	overdue := job.overdue.Load()
 	if overdue && (err != nil || job.heard.Load()) {
 		return
 	}
