@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import re
+import select
 import shutil
 import statistics
 import subprocess
@@ -37,6 +38,7 @@ C, GO = [os.path.join(BUILD, "bench", "clients", "calls")], [os.path.join(OUT, "
 PYTHON, PHP = ["/usr/bin/python3", "-B", os.path.join(HERE, "calls.py")], ["php", os.path.join(HERE, "calls.php")]
 NODE = ["node", os.path.join(HERE, "calls.mjs")]
 ALL, JOBS = ("lock", "put", "claim"), ("put", "claim")
+SILENT = 300  # s that a subject may take for a round
 LIBRARY = ("c", "go", "sync", "aio", "node", "php")  # these are also measured with TLS
 SUBJECTS = {  # command, calls, what it is
     "bare-c": (C, ALL, "C, bare `send` and `recv`"),
@@ -88,6 +90,8 @@ class Subject:
         self.answer()
 
     def answer(self):
+        if not select.select([self.child.stdout], [], [], SILENT)[0]:
+            raise SystemExit("bench clients: %s does not end its calls" % self.name)
         line = self.child.stdout.readline()
         if not line:
             raise SystemExit("bench clients: %s ended with %s" % (self.name, self.child.wait()))

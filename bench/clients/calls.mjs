@@ -28,20 +28,19 @@ async function connected(port) {
   const socket = net.connect({ host: HOST, port: Number(port), noDelay: true });
   await new Promise((resolve, reject) => socket.once('connect', resolve).once('error', reject));
   let come = '';
-  let answered = null;
-  let failed = null;
-  socket.setTimeout(10000, () => socket.destroy(new Error('no answer')));
+  let pending = null; // the request that has no answer yet
+  socket.setTimeout(10000, () => pending && socket.destroy(new Error('no answer')));
   socket.setEncoding('latin1');
-  socket.on('error', (e) => failed?.(e));
+  socket.on('error', (e) => pending?.reject(e));
   socket.on('data', (data) => {
     come += data;
     if (!come.endsWith('\n')) return;
-    const whole = come;
-    come = '';
-    answered(whole);
+    const [{ resolve }, whole] = [pending, come];
+    [pending, come] = [null, ''];
+    resolve(whole);
   });
   return (data) => new Promise((resolve, reject) => {
-    [answered, failed] = [resolve, reject];
+    pending = { resolve, reject };
     socket.write(data);
   });
 }
