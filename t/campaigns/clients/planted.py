@@ -74,7 +74,7 @@ BUGS = [
     ("go-end-is-loss", "go", "job.go",
      "if d.bury && !intact {", "if !intact {", "a job is lost with its connection, also in tubes with leases"),
     ("go-race", "go", "worker.go",
-     "\tr.mu.Lock()\n\tr.runs[job] = cancel\n\tr.mu.Unlock()\n", "\tr.runs[job] = cancel\n",
+     "\tr.runs[job] = cancel\n\tr.mu.Unlock()\n", "\tr.mu.Unlock()\n\tr.runs[job] = cancel\n",
      "two goroutines write to one map"),
 ]  # fmt: skip
 SEEDS = 4
