@@ -30,7 +30,7 @@
 
 #define TURNS     500
 #define PIECE_MAX ((size_t)512 << 10)
-#define HELLO     "OK 19\r\n---\nname: \"default\"\n\r\n"
+#define HELLO     "OK 20\r\n---\nname: \"default\"\n\r\n"
 
 /* ---- time and memory --------------------------------------------------------------------- */
 
