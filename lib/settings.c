@@ -128,19 +128,22 @@ static int take_seconds(const char *name, const char *value, int64_t *ns_r,
 static int take_times(struct settings *settings, const struct values *values,
                       struct counter_error *error)
 {
+    const struct {
+        const char *name, *value;
+        int64_t *ns, usual_s;
+    } times[] = {
+        {"connect_timeout", values->connect_timeout, &settings->connect_ns, 1},
+        {"io_timeout", values->io_timeout, &settings->io_ns, 10},
+        {"down_seconds", values->down_seconds, &settings->down_ns, 10},
+        {"idle_seconds", values->idle_seconds, &settings->idle_ns, 60},
+    };
     uint64_t idle = 8;
-    settings->connect_ns = 1 * NS_PER_S;
-    settings->io_ns = settings->down_ns = 10 * NS_PER_S;
-    settings->idle_ns = 60 * NS_PER_S;
+    int status = COUNTER_OK;
+    for (size_t i = 0; i < ARRAY_SIZE(times) && status == COUNTER_OK; i++) {
+        *times[i].ns = times[i].usual_s * NS_PER_S;
+        status = take_seconds(times[i].name, times[i].value, times[i].ns, error);
+    }
     settings->max_body = UINT64_C(64) << 20;
-    int status =
-        take_seconds("connect_timeout", values->connect_timeout, &settings->connect_ns, error);
-    if (status == COUNTER_OK)
-        status = take_seconds("io_timeout", values->io_timeout, &settings->io_ns, error);
-    if (status == COUNTER_OK)
-        status = take_seconds("down_seconds", values->down_seconds, &settings->down_ns, error);
-    if (status == COUNTER_OK)
-        status = take_seconds("idle_seconds", values->idle_seconds, &settings->idle_ns, error);
     if (status == COUNTER_OK)
         status = take_number("idle", values->idle, IDLE_MAX, &idle, error);
     if (status == COUNTER_OK)
@@ -394,6 +397,10 @@ size_t settings_servers(const struct settings *settings, enum counter_protocol p
                         struct counter_error *error)
 {
     size_t at = place_of(protocol);
+    if (at > COUNTER_JOBS) {
+        failure_set(error, COUNTER_USAGE, "there is no protocol number %zu", at);
+        return 0;
+    }
     const char *name = protocol_names[at];
     const struct own_address *own = &settings->own[at];
     if (own->path_len > 0 || own->host) {

@@ -168,6 +168,8 @@ TEST(servers_have_a_place_for_each_protocol)
     settings = must_read("counter://?text=unix:/t%25.sock&jobs=unix:@name");
     check_where(settings, COUNTER_TEXT, 0, "unix:/t%.sock", "unix:/t%.sock");
     check_where(settings, COUNTER_JOBS, 0, "unix:@name", "unix:@name");
+    ck_assert_uint_eq(settings_servers(settings, (enum counter_protocol)7, &error), 0);
+    ck_assert_int_eq(error.status, COUNTER_USAGE);
     ck_assert_uint_eq(settings_servers(settings, COUNTER_BINARY, &error), 0);
     ck_assert_int_eq(error.status, COUNTER_USAGE);
     settings_drop(settings);
