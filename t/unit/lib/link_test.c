@@ -7,7 +7,6 @@
 #include "t/unit/unit.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <openssl/err.h>
 #include <poll.h>
 #include <stdio.h>
@@ -451,6 +450,60 @@ TEST(a_queue_that_stays_full_is_unreachable)
 }
 END_TEST
 
+static int listen_at(uint32_t address, in_port_t *port)
+{
+    struct sockaddr_in in = {
+        .sin_family = AF_INET, .sin_port = *port, .sin_addr = {htonl(address)}};
+    socklen_t len = sizeof(in);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert(bind(fd, (struct sockaddr *)&in, len) == 0 && listen(fd, 0) == 0 &&
+              getsockname(fd, (struct sockaddr *)&in, &len) == 0);
+    *port = in.sin_port;
+    return fd;
+}
+
+TEST(each_address_of_a_host_has_its_share_of_the_time)
+{
+    char url[128];
+    in_port_t port = 0;
+    int stuck = listen_at(INADDR_LOOPBACK, &port), fillers[8];
+    struct counter_error error = COUNTER_ERROR;
+    struct sockaddr_storage at_both[2];
+    listener = listen_at(INADDR_LOOPBACK + 1, &port);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK + i)}};
+        memcpy(&at_both[i], &in, sizeof(in));
+        in.sin_port = port;
+        for (size_t k = 0; i == 0 && k < 8; k++) {
+            fillers[k] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+            (void)connect(fillers[k], (struct sockaddr *)&in, sizeof(in));
+        }
+    }
+    snprintf(url, sizeof(url), "counter://name.invalid:%u?connect_timeout=0.4", ntohs(port));
+    settings = settings_read(url, &error);
+    ck_assert_ptr_nonnull(settings);
+    at = link_open(settings, COUNTER_TEXT, 0);
+    ck_assert_int_eq(counter_link_step(at), COUNTER_UNREACHABLE);
+    ck_assert_ptr_nonnull(strstr(counter_link_error(at)->reason, "counter_resolve"));
+    counter_link_free(at);
+    ck_assert_int_eq(settings_set_addresses(settings, 0, at_both, 2), COUNTER_OK);
+    at = link_open(settings, COUNTER_TEXT, 0);
+    int64_t from = clock_mono_ns();
+    ck_assert_int_eq(counter_link_step(at), COUNTER_AGAIN);
+    uint64_t serial = counter_link_fd_serial(at);
+    int status;
+    while ((status = step()) == COUNTER_AGAIN)
+        ;
+    ck_assert(clock_mono_ns() - from >= 199 * NS_PER_MS);
+    ck_assert_msg(status == COUNTER_OK || link_is_late(at), "%s", counter_link_error(at)->reason);
+    ck_assert_uint_ne(counter_link_fd_serial(at), serial);
+    server = stuck;
+    for (size_t k = 0; k < 8; k++)
+        close(fillers[k]);
+    finish();
+}
+END_TEST
+
 TEST(a_link_that_is_finished_ends_with_the_server)
 {
     start(COUNTER_TEXT, "");
@@ -611,6 +664,7 @@ static const struct unit_test tests[] = {
     UNIT(a_machine_without_sockets_is_no_fault_of_the_server),
     UNIT(a_full_queue_of_a_unix_socket_is_waited_for),
     UNIT(a_queue_that_stays_full_is_unreachable),
+    UNIT(each_address_of_a_host_has_its_share_of_the_time),
     UNIT(a_link_that_is_finished_ends_with_the_server),
     UNIT(links_of_a_parent_are_lost),
     UNIT(an_answer_that_does_not_begin_is_late),
