@@ -46,8 +46,8 @@ struct bytes answer_word(struct bytes *rest, char end);
 int answer_split(struct bytes line, const struct good *good, unsigned refusals,
                  struct answer *answer_r, struct counter_error *error);
 
-/* Whether a line that was split announces a body. False with *error filled: one that is too long.
- *size_r: without the line end behind it; SIZE_MAX: none. */
+/* Finds the length of the body that a line announces, without the line end behind it; SIZE_MAX:
+   none. Returns false, with *error filled, when it is too long. */
 bool answer_body(const struct answer *answer, uint64_t max_body, size_t *size_r,
                  struct counter_error *error);
 

@@ -208,7 +208,8 @@ static int take_member(struct counter_op *op, const struct answer *answer)
     (void)answer_word(&first, ' ');
     if (op->taken > 1)
         is_known = bytes_equal(answer_word(&first, ' '), words[1]);
-    if (!is_known || !answer_number(words[3], 0, ANSWER_NUMBER_MAX, &fence))
+    if (!is_known || words[2].len == 0 || words[4].len == 0 ||
+        !answer_number(words[3], 0, ANSWER_NUMBER_MAX, &fence))
         return op_malformed(op, answer->line);
     text_add(&op->found, answer->line.data, answer->line.len);
     text_add(&op->found, "\n", 1);

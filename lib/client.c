@@ -115,24 +115,26 @@ struct point *client_points(struct counter_client *client, enum counter_protocol
     return points;
 }
 
-int client_order(const struct point *points, size_t count, struct bytes name, int64_t now_ns,
-                 size_t *order)
+size_t *client_order(const struct point *points, size_t count, struct bytes name, int64_t now_ns)
 {
-    const char **texts = malloc(2 * count * sizeof(*texts));
-    if (!texts)
-        return COUNTER_NO_MEMORY;
-    size_t *all = (size_t *)(void *)(texts + count), n = 0;
-    for (size_t i = 0; i < count; i++)
+    size_t n = 0, *all = calloc(2 * count, sizeof(*all));
+    const char **texts = calloc(count, sizeof(*texts));
+    for (size_t i = 0; texts && i < count; i++)
         texts[i] = points[i].server;
-    int status = counter_servers_for(counter_bytes_at(name.data, name.len), texts, count, all);
-    for (int down = 0; status == COUNTER_OK && down <= 1; down++) {
-        for (size_t i = 0; i < count; i++) {
-            if ((now_ns < points[all[i]].down_until_ns) == down)
-                order[n++] = all[i];
-        }
+    if (!all || !texts ||
+        counter_servers_for(counter_bytes_at(name.data, name.len), texts, count, all + count) !=
+            COUNTER_OK) {
+        free(all);
+        all = NULL;
     }
     free(texts);
-    return status;
+    for (int down = 0; all && down <= 1; down++) {
+        for (size_t i = count; i < 2 * count; i++) {
+            if ((now_ns < points[all[i]].down_until_ns) == down)
+                all[n++] = all[i];
+        }
+    }
+    return all;
 }
 
 void point_set_down(struct point *point)

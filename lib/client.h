@@ -66,10 +66,9 @@ void client_drop(struct counter_client *client);
 struct point *client_points(struct counter_client *client, enum counter_protocol protocol,
                             size_t *count_r);
 
-/* Writes the order in which the points are asked for a name to `order`; those that are down come
-   last. Returns COUNTER_OK or COUNTER_NO_MEMORY. */
-int client_order(const struct point *points, size_t count, struct bytes name, int64_t now_ns,
-                 size_t *order);
+/* The order in which the points are asked for a name, which the caller frees; those that are down
+   come last. NULL: no memory. */
+size_t *client_order(const struct point *points, size_t count, struct bytes name, int64_t now_ns);
 
 /* Notes that the server can't be used for a while, because of client->error; or can be again. */
 void point_set_down(struct point *point);

@@ -199,28 +199,33 @@ counter_op *counter_claim(counter_client *client, const struct counter_bytes *tu
 
 static const struct call ack_call, nack_call, bury_call, renew_call;
 
-static struct counter_op *job_op(struct counter_job *job, const struct call *call)
+/* The request of a call for a job, which stands in the turns of its claim. `delay`: of a nack. */
+static struct counter_op *job_op(struct counter_job *job, const struct call *call, double delay)
 {
+    uint32_t seconds;
     if (!job)
         return NULL;
-    struct counter_op *op =
-        op_new(job->claim->client, call, counter_bytes_at(job->view.tube.data, job->view.tube.len));
+    const struct counter_job_view *view = &job->view;
+    struct counter_op *op = op_new(job->claim->client, call, view->tube);
     if (!op && (call->flags & OP_ENDS_JOB))
         counter_job_free(job);
     if (!op)
         return NULL;
     op->job = job;
     job->refs += call->flags & OP_ENDS_JOB ? 0 : 1;
-    op->server = job->view.server;
-    return op;
-}
-
-/* The request is composed: the operation stands in the turns of its claim. */
-static struct counter_op *queue(struct counter_op *op)
-{
+    op->server = view->server;
+    if (!args_round_up(op, delay, "delay: 0 to 4,294,967,295 s are allowed", &seconds))
+        return op;
+    text_addf(&op->text, "%s %llu", call == &bury_call ? "stats-job" : call->name,
+              (unsigned long long)view->id);
+    if (call != &bury_call)
+        text_addf(&op->text, " %llu", (unsigned long long)view->token);
+    if (call == &nack_call)
+        text_addf(&op->text, " %u", seconds);
+    text_add(&op->text, "\r\n", 2);
     if (op_ready(op)->state == OP_ENDED)
         return op;
-    op->claim = op->job->claim;
+    op->claim = job->claim;
     op->own = &op->claim->wire;
     struct counter_op **at = &op->claim->first;
     while (*at)
@@ -301,61 +306,35 @@ static void job_ended(struct counter_op *op)
         client_tell(op->client, "job", server, &tube, 0, "lost", COUNTER_OK);
     }
     if ((op->flags & OP_ENDS_JOB) && op->status != COUNTER_LOST && op->status != COUNTER_USAGE)
-        client_tell(op->client, "job", server, &tube, 0,
-                    op->call == &ack_call    ? "ack"
-                    : op->call == &nack_call ? "nack"
-                                             : "bury",
-                    op->status);
+        client_tell(op->client, "job", server, &tube, 0, op->call->name, op->status);
 }
 
-#define JOB_CALL(more_flags, ...)                                                                  \
-    {                                                                                              \
-        .protocol = COUNTER_JOBS, .flags = OP_LIVES_ON | (more_flags), .refusals = SAYS_ANY,       \
-        .good = {__VA_ARGS__, {"NOT_FOUND", 1}}, .begin = job_begin, .take = take_job_answer,      \
-        .ended = job_ended                                                                         \
-    }
+#define JOB_CALL(word, has, ...)                                                                   \
+    CALL(JOBS, OP_LIVES_ON | (has), SAYS_ANY, take_job_answer, .name = (word),                     \
+         .good = {__VA_ARGS__, {"NOT_FOUND", 1}}, .begin = job_begin, .ended = job_ended)
 
-static const struct call ack_call = JOB_CALL(OP_AGAIN | OP_SILENT | OP_ENDS_JOB, {"DELETED", 1});
-static const struct call nack_call = JOB_CALL(OP_ENDS_JOB, {"RELEASED", 1}, {"BURIED", 1});
-static const struct call bury_call = JOB_CALL(OP_ENDS_JOB | OP_OWN_ONLY, {"OK", 2});
-static const struct call renew_call = JOB_CALL(OP_AGAIN | OP_SILENT, {"TOUCHED", 1});
+static const struct call ack_call =
+    JOB_CALL("ack", OP_AGAIN | OP_SILENT | OP_ENDS_JOB, {"DELETED", 1});
+static const struct call nack_call = JOB_CALL("nack", OP_ENDS_JOB, {"RELEASED", 1}, {"BURIED", 1});
+static const struct call bury_call = JOB_CALL("bury", OP_ENDS_JOB | OP_OWN_ONLY, {"OK", 2});
+static const struct call renew_call = JOB_CALL("renew", OP_AGAIN | OP_SILENT, {"TOUCHED", 1});
 
 counter_op *counter_ack(counter_job *job)
 {
-    struct counter_op *op = job_op(job, &ack_call);
-    if (!op)
-        return NULL;
-    text_addf(&op->text, "ack %llu %llu\r\n", (unsigned long long)job->view.id,
-              (unsigned long long)job->view.token);
-    return queue(op);
+    return job_op(job, &ack_call, 0);
 }
 
 counter_op *counter_nack(counter_job *job, double delay)
 {
-    struct counter_op *op = job_op(job, &nack_call);
-    uint32_t seconds;
-    if (!op || !args_round_up(op, delay, "delay: 0 to 4,294,967,295 s are allowed", &seconds))
-        return op;
-    text_addf(&op->text, "nack %llu %llu %u\r\n", (unsigned long long)job->view.id,
-              (unsigned long long)job->view.token, seconds);
-    return queue(op);
+    return job_op(job, &nack_call, delay);
 }
 
 counter_op *counter_bury(counter_job *job)
 {
-    struct counter_op *op = job_op(job, &bury_call);
-    if (!op)
-        return NULL;
-    text_addf(&op->text, "stats-job %llu\r\n", (unsigned long long)job->view.id);
-    return queue(op);
+    return job_op(job, &bury_call, 0);
 }
 
 counter_op *counter_renew(counter_job *job)
 {
-    struct counter_op *op = job_op(job, &renew_call);
-    if (!op)
-        return NULL;
-    text_addf(&op->text, "renew %llu %llu\r\n", (unsigned long long)job->view.id,
-              (unsigned long long)job->view.token);
-    return queue(op);
+    return job_op(job, &renew_call, 0);
 }

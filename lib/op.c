@@ -257,23 +257,17 @@ static bool begin(struct counter_op *op)
     op->state = OP_PICKS;
     if (op->flags & OP_OWN_ONLY)
         return true;
-    int status = COUNTER_OK;
     op->points = client_points(client, op->call->protocol, &op->point_count);
-    if (!op->points) {
-        status = client->error.status;
-    } else if (op->point_count > 1) {
-        op->order = op->order ? op->order : calloc(op->point_count, sizeof(*op->order));
-        status = op->order ? client_order(op->points, op->point_count, op_target(op), op->begun_ns,
-                                          op->order)
-                           : COUNTER_NO_MEMORY;
-        if (status != COUNTER_OK)
-            failure_no_memory(&client->error);
+    if (op->points && op->point_count > 1) {
+        free(op->order);
+        op->order = client_order(op->points, op->point_count, op_target(op), op->begun_ns);
+        if (!op->order)
+            op_no_memory(op);
     }
-    if (status != COUNTER_OK) {
+    if (!op->points || (op->point_count > 1 && !op->order)) {
         op->error = client->error;
-        if (status != COUNTER_NO_MEMORY)
-            failure_place(&op->error, NULL, op_target(op));
-        op_end(op, status);
+        failure_place(&op->error, NULL, op_target(op));
+        op_end(op, op->error.status);
     }
     return true;
 }
@@ -382,30 +376,24 @@ static void expect(struct counter_op *op, bool is_first)
     link_expect(op->wire->link, clock_mono_ns() + wait_ns + op->client->settings->io_ns);
 }
 
-static int say_request(struct counter_op *op)
+/* Adds bytes to what is sent. False: no memory. */
+static bool put(struct counter_op *op, const void *data, size_t len)
 {
-    counter_link *link = op->wire->link;
-    size_t from = op->target_len;
-    int status = COUNTER_OK;
-    if (op->time_at > 0) {
-        char time[32];
-        int64_t ms = op->told_ns / NS_PER_MS;
-        int len = op->flags & OP_TELLS_S
-                      ? snprintf(time, sizeof(time), "%lld", (long long)whole_seconds(op->told_ns))
-                      : snprintf(time, sizeof(time), "%lld.%03d", (long long)(ms / 1000),
-                                 (int)(ms % 1000));
-        status = counter_link_say(link, op->text.data + from, op->time_at - from);
-        if (status == COUNTER_OK)
-            status = counter_link_say(link, time, (size_t)len);
-        from = op->time_at;
-    }
-    if (status == COUNTER_OK)
-        status = counter_link_say(link, op->text.data + from, op->text_len - from);
-    if (status == COUNTER_OK && op->has_body)
-        status = counter_link_say(link, op->body.data, op->body.len);
-    if (status == COUNTER_OK && op->has_body)
-        status = counter_link_say(link, "\r\n", 2);
-    return status;
+    return counter_link_say(op->wire->link, data, len) == COUNTER_OK;
+}
+
+static bool put_request(struct counter_op *op)
+{
+    char time[32] = "";
+    long long ms = op->told_ns / NS_PER_MS;
+    size_t from = op->target_len, time_at = op->time_at > 0 ? op->time_at : from;
+    if (op->flags & OP_TELLS_S)
+        (void)snprintf(time, sizeof(time), "%lld", (long long)whole_seconds(op->told_ns));
+    else if (op->flags & OP_TELLS_MS)
+        (void)snprintf(time, sizeof(time), "%lld.%03d", ms / 1000, (int)(ms % 1000));
+    return put(op, op->text.data + from, time_at - from) && put(op, time, strlen(time)) &&
+           put(op, op->text.data + time_at, op->text_len - time_at) &&
+           (!op->has_body || (put(op, op->body.data, op->body.len) && put(op, "\r\n", 2)));
 }
 
 static bool say(struct counter_op *op)
@@ -417,15 +405,11 @@ static bool say(struct counter_op *op)
     op->awaited = 0;
     op->good = op->is_hello ? hello_good : op->call->good;
     op->refusals = op->is_hello ? SAYS_ANY : op->call->refusals;
-    int status = op->is_hello ? counter_link_say(wire->link, "tube default\r\n", 14) : COUNTER_OK;
-    if (status == COUNTER_OK && !(op->is_hello && (op->flags & OP_BODY)))
-        status = say_request(op);
     op->state = OP_SENDS;
-    if (status == COUNTER_OK)
+    if ((!op->is_hello || put(op, "tube default\r\n", 14)) &&
+        ((op->is_hello && (op->flags & OP_BODY)) || put_request(op)))
         return true;
-    link_failed(op);
-    if (status == COUNTER_NO_MEMORY)
-        op_no_memory(op);
+    op_no_memory(op);
     return fail_attempt(op);
 }
 

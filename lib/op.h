@@ -32,6 +32,7 @@ struct call {
     unsigned refusals; /* SAYS_... */
     struct good good[4];
     uint8_t known[2]; /* binary: statuses that are no errors */
+    const char *name; /* of what gives a job back */
     /* Takes an answer. COUNTER_OK: it was the last one. COUNTER_AGAIN: another one comes. Else the
        attempt has failed as client->error says. */
     int (*take)(struct counter_op *op, const struct answer *answer);
@@ -73,7 +74,7 @@ struct counter_op {
     int64_t begun_ns, connect_ns, told_ns;
     struct point *points, *point; /* all of the protocol; that of the attempt */
     size_t point_count, attempt;
-    size_t *order;      /* of the points; NULL: there is one */
+    size_t *order;      /* of the points; NULL: by number */
     struct wire *wire;  /* under way; may be *own */
     struct wire **own;  /* the connection to try first, which stays its owner's; NULL: none */
     const char *server; /* of `own` */
