@@ -345,10 +345,19 @@ enum status client_wait(struct client *client)
 
 enum status client_hear(struct client *client, int64_t timeout_ns, struct answer *answer_r)
 {
+    struct counter_message message = COUNTER_MESSAGE;
+    enum status status = STATUS_OK;
     client->heard = answer_r;
-    if (timeout_ns != SECONDS_NONE)
-        timer_set(client->loop, &client->due, clock_mono_ns() + timeout_ns);
-    enum status status = client_wait(client);
+    while (client->heard && client->state == CLIENT_UP && /* what has come needs no loop */
+           counter_link_next(client->link, &message) == COUNTER_OK)
+        take(client, &message);
+    if (client->heard && client->state == CLIENT_CLOSED) {
+        status = STATUS_PROTOCOL; /* take has said why */
+    } else if (client->heard) {
+        if (timeout_ns != SECONDS_NONE)
+            timer_set(client->loop, &client->due, clock_mono_ns() + timeout_ns);
+        status = client_wait(client);
+    }
     client->heard = NULL;
     timer_clear(client->loop, &client->due);
     return status;
