@@ -348,7 +348,8 @@ enum status client_hear(struct client *client, int64_t timeout_ns, struct answer
     struct counter_message message = COUNTER_MESSAGE;
     enum status status = STATUS_OK;
     client->heard = answer_r;
-    while (client->heard && client->state == CLIENT_UP && /* what has come needs no loop */
+    /* Without callbacks, what has come needs no loop. */
+    while (client->heard && client->state == CLIENT_UP && !client->on_notice && !client->on_end &&
            counter_link_next(client->link, &message) == COUNTER_OK)
         take(client, &message);
     if (client->heard && client->state == CLIENT_CLOSED) {

@@ -1,7 +1,7 @@
 /*
  * loop.h - the event loop of counterctl: waits for descriptors and timers, and runs callbacks.
  *
- * Connections (link.h), commands (child.h), signals (signals.h) and HTTP (http.h) all consist of
+ * Connections (client.h), commands (child.h), signals (signals.h) and HTTP (http.h) all consist of
  * watches and timers, so one thread can wait for any number of them.
  *
  * Callers write their work in one of two ways. With callbacks: start everything, call loop_run

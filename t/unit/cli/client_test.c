@@ -367,6 +367,36 @@ TEST(work_in_steps)
 }
 END_TEST
 
+/* Parts of answers are heard one by one; notices between them are called back. */
+TEST(answers_are_heard_in_steps)
+{
+    static const char *const lines[] = {"a", "b", "c"};
+    for (size_t slice = 1; slice <= 16; slice += 15) {
+        struct loop loop = {0};
+        struct peer server;
+        struct heard heard = {0};
+        struct answer answer;
+        struct pc_request request = {.verb = PC_STATS};
+        struct options options = begin(&server, &loop, "a\nWANT p\nb\nc\n");
+        server.closes = true;
+        server.slice = slice;
+        ck_assert_int_eq(client_open(&heard.client, &protocol_text, &loop, &options), STATUS_OK);
+        heard.client.owner = &heard;
+        heard.client.on_notice = hear_notice;
+        ask_text(&heard.client, &request, 0, NULL, NULL);
+        for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+            ck_assert_int_eq(client_hear(&heard.client, 1000 * NS_PER_S, &answer), STATUS_OK);
+            ck_assert(bytes_equal(answer.line, bytes_of(lines[i])));
+        }
+        ck_assert_str_eq(heard.text, "[WANT p] ");
+        ck_assert_int_eq(client_hear(&heard.client, SECONDS_NONE, &answer), STATUS_UNAVAILABLE);
+        ck_assert_str_eq(heard.client.reason, "the server closed the connection");
+        client_close(&heard.client);
+        end(&server);
+    }
+}
+END_TEST
+
 /* Records the exit statuses of refusals. */
 struct refused {
     struct client client;
@@ -594,6 +624,7 @@ static const struct unit_test tests[] = {
     UNIT(each_answer_has_its_time),
     UNIT(it_can_be_begun_again),
     UNIT(work_in_steps),
+    UNIT(answers_are_heard_in_steps),
     UNIT(refusals_of_pools),
     UNIT(quit_ends_what_waits),
     UNIT(replies_of_the_binary_protocol),
