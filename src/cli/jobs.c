@@ -375,7 +375,7 @@ static enum status do_export(struct work *work)
 
 /* ---- import ------------------------------------------------------------------------------ */
 
-/* Step: awaits the answers to all that was sent, and buries what is to be buried. */
+/* Step: awaits the answers to all that was sent, and buries the jobs that must be. */
 static enum status await_answers(struct work *work)
 {
     struct answer answer;
