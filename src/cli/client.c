@@ -8,7 +8,6 @@
 #include "cli/print.h"
 #include "cli/signals.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -289,8 +288,8 @@ static void on_ready(void *owner, short revents)
         proceed(client);
         return;
     }
-    watch_clear(client->loop, &client->watch); /* the lookup is over */
-    close(client->looking);
+    watch_clear(client->loop, &client->watch);
+    lookup_take(client->looking); /* it is over */
     client->looking = -1;
     connect_to(client);
 }

@@ -3,7 +3,6 @@
  */
 #include "cli/lookup.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -49,6 +48,12 @@ int lookup_start(counter_client *client)
     free(lookup);
     close(ends[0]);
     close(ends[1]);
-    errno = error;
     return -1;
+}
+
+void lookup_take(int fd)
+{
+    char byte;
+    (void)!read(fd, &byte, 1); /* behind all that the thread did */
+    close(fd);
 }

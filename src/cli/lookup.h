@@ -11,11 +11,14 @@
 #include "lib/counter.h"
 
 /*
- * Starts counter_resolve for the client, which is the thread's then. Returns a descriptor; when it
- * becomes readable the lookup is over, and the client is the caller's again, who closes the
- * descriptor. A caller that closes it earlier leaves the client to the thread, which frees it.
- * Returns -1 without memory, descriptor or thread (see errno): the client stays the caller's.
+ * Starts counter_resolve for the client, which is the thread's then. Returns a descriptor that
+ * becomes readable when the lookup is over; take the client back then with lookup_take. A caller
+ * that closes the descriptor earlier leaves the client to the thread, which frees it. Returns -1
+ * without memory, descriptor or thread: the client stays the caller's.
  */
 int lookup_start(counter_client *client) MUST_USE;
+
+/* Closes a readable descriptor; the client is the caller's again. */
+void lookup_take(int fd);
 
 #endif
