@@ -55,7 +55,7 @@ export class Core {
       error,
     };
     try {
-      this._onEvent(event);
+      this._onEvent(event)?.catch?.(() => {});
     } catch {
       // a hook must not change what a call does
     }
@@ -103,6 +103,7 @@ export class Core {
     if (this._state.closed || !link.fresh) return this._drop(link);
     const { idle } = link.point;
     link.onLoss = null;
+    link.since = now();
     link.hold(false);
     idle.push(link);
     while (idle.length > this._options.idle || (idle.length && now() - idle[0].since > this._options.idle_seconds)) {

@@ -40,7 +40,7 @@ export class Link {
   sent = false; // the system has taken a byte; each attempt clears it
   partial = false; // a request was not sent to its end, since an answer came before
   checked = false; // the server knows our verbs for jobs
-  since = 0; // the last answer was complete then
+  since = 0; // the last answer was complete, or it was given back
   size = 0; // bytes to read
   fault = null; // it has ended
   onLoss = null; // called when it ends while no call waits
@@ -165,10 +165,12 @@ export class Link {
     this._fires = this._deadline;
     const fire = () => {
       this._timer = null;
-      if (this._wake && now() >= this._deadline) this.fail(new Fault('no answer came in time', { late: true }));
-      else if (this._wake) this._arm();
+      if (!this._wake || this.fault) return;
+      if (now() >= this._deadline) this.fail(new Fault('no answer came in time', { late: true }));
+      else this._arm();
     };
-    this._timer = setTimeout(fire, ms(this._fires - now())).unref();
+    // a loop that was blocked runs timers before it reads what came in time
+    this._timer = setTimeout(setImmediate, ms(this._fires - now()), fire).unref();
   }
 
   _push(data, done) {

@@ -31,7 +31,10 @@ async function fake(answer) {
   });
   Object.assign(server, { sockets: [], ends: 0 });
   await once(server.listen(0, '127.0.0.1'), 'listening');
-  after(() => server.close());
+  after(() => {
+    server.close();
+    for (const socket of server.sockets) socket.destroy();
+  });
   return [server, `counter://127.0.0.1:${server.address().port}`];
 }
 
@@ -216,4 +219,20 @@ test('a body that comes byte by byte is kept in few pieces', async () => {
   assert.ok(link._chunks.length < 25);
   assert.ok((await body).every((byte, i) => byte === i % 251));
   link.close();
+});
+
+test('an answer that came in time counts, though the loop was blocked past its deadline', async () => {
+  const quick = new Client(undefined, { ioTimeout: 1, connectTimeout: 1 });
+  for (const delay of [0, 1, 1]) {
+    const lock = quick.lock('blocked', { timeout: 0 });
+    await setTimeout(delay); // it connects, it is asked
+    const end = Date.now() + 1500;
+    while (Date.now() < end);
+    await (await lock).release();
+  }
+});
+
+test('a hook that rejects is harmless', async () => {
+  const hooked = new Client(undefined, { onEvent: async () => Promise.reject(new Error('of the hook')) });
+  await hooked.withLock('hooked', {}, () => setTimeout(10));
 });
