@@ -179,7 +179,7 @@ export function words(line, good, refusals) {
   const found = line.split(' ');
   let least = 0;
   for (const word in good) if (word === found[0]) least = good[word];
-  if (least && found.length >= least) return found;
+  if (least && found.length >= least && found.slice(0, least).every(Boolean)) return found;
   if (least || refusals === null) malformed(line);
   const Kind = refusals.includes(found[0])
     ? REFUSED.get(found[0])
