@@ -35,20 +35,20 @@ func (c *Client) Lock(ctx context.Context, name string, o LockOptions) (*Lock, e
 	if f.err != nil {
 		return nil, f.err
 	}
-	l, done, err := c.acquire(ctx, k, func(l *link) bool {
+	l, err := c.acquire(ctx, k, func(l *link) {
 		l.out = append(strconv.AppendInt(append(append(append(l.out[:0], verb...), sent...), ' '), workers, 10), ' ')
 		l.out = append(wait(append(strconv.AppendInt(l.out, queue, 10), ' '), l.told), '\n')
 		l.write(l.out, l.told)
-		return l.answer(good, "TIMEOUT QUEUE_FULL LOCK_HELD").at(0) == "DONE"
+		l.done = l.answer(good, "TIMEOUT QUEUE_FULL LOCK_HELD").at(0) == "DONE"
 	})
 	if err != nil {
 		return nil, err
 	}
-	release := "RELEASE " + sent + "\n"
-	lock := &Lock{Name: name, Done: done, Hold: c.hold(l, name, done, func(l *link, ok bool) string {
-		l.write(append(l.out[:0], release...), 0)
+	lock := &Lock{Name: name, Done: l.done}
+	lock.Hold = c.hold(l, name, func(l *link, ok bool) string {
+		l.write(append(append(append(l.out[:0], "RELEASE "...), sent...), '\n'), 0)
 		return bad(l.answer(released, ""))
-	})}
+	})
 	lock.in.shared = o.Shared
 	return lock, nil
 }
@@ -62,15 +62,14 @@ func (c *Client) Units(ctx context.Context, name string, count, limit int) (*Uni
 	if f.err != nil {
 		return nil, f.err
 	}
-	l, _, err := c.acquire(ctx, call{proto: "binary", target: name, again: true}, func(l *link) bool {
+	l, err := c.acquire(ctx, call{proto: "binary", target: name, again: true}, func(l *link) {
 		_, body := l.binary(request(opAcquire, sent, int64(count), int64(limit)), "")
 		l.units(body, int64(count))
-		return false
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Units{Name: name, Count: count, Hold: c.hold(l, name, false, func(l *link, ok bool) string {
+	return &Units{Name: name, Count: count, Hold: c.hold(l, name, func(l *link, ok bool) string {
 		status, body := l.binary(request(opRelease, sent, int64(count)), "\x01\x22")
 		if status != 0 {
 			return fmt.Sprintf("0x%02x %s", status, body)
@@ -133,16 +132,12 @@ func (c *Client) Member(ctx context.Context, target string, o MemberOptions) (*M
 		return nil, usage(target, "with several servers, a target is one pool")
 	}
 	m := &Member{}
-	l, _, err := c.acquire(ctx, call{proto: "text", target: pools[0], timeout: timeout, again: true}, func(l *link) bool {
+	l, err := c.acquire(ctx, call{proto: "text", target: pools[0], timeout: timeout, again: true}, func(l *link) {
 		l.write(append(wait([]byte(head), l.told), tail...), l.told)
 		w := l.answer(taken, "TIMEOUT QUEUE_FULL")
 		m.Pool, m.All = w.at(1), nil
-		known := group
-		for _, pool := range pools {
-			known = known || pool == m.Pool
-		}
 		for l.err == nil {
-			if !known || w.at(1) != m.Pool {
+			if w.at(1) != m.Pool || !group && !contains(pools, m.Pool) {
 				l.malformed(w.at(1))
 			}
 			if m.All = append(m.All, l.member(w)); len(m.All) == max(o.Count, 1) {
@@ -150,14 +145,13 @@ func (c *Client) Member(ctx context.Context, target string, o MemberOptions) (*M
 			}
 			w = l.more(taken, "-")
 		}
-		return false
 	})
 	if err != nil {
 		return nil, err
 	}
 	m.Taken = m.All[0]
 	all := m.All
-	m.Hold = c.hold(l, m.Pool, false, func(l *link, ok bool) (answer string) {
+	m.Hold = c.hold(l, m.Pool, func(l *link, ok bool) (answer string) {
 		end, lines := " ok\n", ""
 		if !ok {
 			end = " fail\n"
@@ -217,8 +211,8 @@ type Put struct {
 // ErrQueueFull, ErrNoMemory, ErrFailed, ErrUsage.
 func (c *Client) Put(ctx context.Context, tube string, body []byte, o PutOptions) (put Put, err error) {
 	f := form{target: tube}
-	line := append(append(make([]byte, 0, len(body)+256), "put-into "+f.tube(tube)+" "...), f.record(nil, body, &o)...)
-	err = c.put(ctx, &f, line, o.Key != "", inserted, func(l *link, w words) {
+	line := append(append(append(make([]byte, 0, len(body)+300), "put-into "...), f.tube(tube)...), ' ')
+	err = c.put(ctx, &f, f.record(line, body, &o), o.Key != "", inserted, func(l *link, w words) {
 		put = l.put(w)
 	})
 	if err == nil {

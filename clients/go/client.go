@@ -348,21 +348,22 @@ func (c *Client) once(ctx context.Context, k call, ask func(*link)) error {
 	return err
 }
 
-// acquire is run, for holds. It tells how the wait ended. Done: the work was done by another.
-func (c *Client) acquire(ctx context.Context, k call, ask func(*link) bool) (l *link, done bool, err error) {
+// acquire is run, for holds. It tells how the wait ended.
+func (c *Client) acquire(ctx context.Context, k call, ask func(*link)) (*link, error) {
 	points, err := c.order(k.proto, k.target)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	start, result := time.Now(), "locked"
-	l, err = c.run(ctx, points, k, func(l *link) { done = ask(l) })
-	if done {
-		result = "done"
-	}
+	start := time.Now()
+	l, err := c.run(ctx, points, k, ask)
 	if err == nil {
+		result := "locked"
+		if l.done {
+			result = "done"
+		}
 		c.tell("wait", l.at.text, k.target, start, result, nil)
 	} else if e := (*Error)(nil); errors.As(err, &e) {
 		c.tell("wait", e.Server, k.target, start, "", e)
 	}
-	return l, done, err
+	return l, err
 }

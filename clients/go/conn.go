@@ -28,8 +28,11 @@ var (
 // A socket knows whether the system has taken a byte.
 type socket struct {
 	net.Conn
-	raw  syscall.RawConn
-	sent atomic.Bool
+	sent  atomic.Bool
+	raw   syscall.RawConn
+	look  func(fd uintptr) // for isQuiet
+	quiet bool
+	one   [1]byte
 }
 
 func (s *socket) Write(data []byte) (int, error) {
@@ -59,6 +62,7 @@ type link struct {
 	ctx        context.Context
 	io, told   time.Duration // for a step; what is left of the timeout
 	tried      bool          // an earlier attempt may have been heard
+	done       bool          // of a shared lock: the work was done by another
 	begin      time.Time     // the first byte of the answer comes by then
 	err        error
 	stop, over chan struct{} // of the goroutine that watches ctx
@@ -69,7 +73,7 @@ type link struct {
 	reader  chan struct{} // the end of the goroutine that reads; nil: there is none
 	timer   *time.Timer   // starts it
 	armed   bool
-	onEnd   func()
+	holder  *held     // is told of the end
 	once    sync.Once // closes ended
 }
 
@@ -133,7 +137,7 @@ func (l *link) fresh() bool {
 	if l.pos < len(l.buf) {
 		return false
 	}
-	quiet := isQuiet(l.socket.raw)
+	quiet := l.socket.isQuiet()
 	if quiet && l.conn == l.socket {
 		return true
 	}
@@ -141,16 +145,15 @@ func (l *link) fresh() bool {
 		l.due = time.Now().Add(time.Millisecond)
 	}
 	l.conn.SetReadDeadline(l.due)
-	var b [1]byte
-	n, err := l.conn.Read(b[:])
+	n, err := l.conn.Read(l.socket.one[:])
 	return n == 0 && isLate(err)
 }
 
-// rest leaves the connection alone: after a moment a goroutine reads it, and calls onEnd when something comes.
-func (l *link) rest(onEnd func()) {
+// rest leaves the connection alone: after a moment a goroutine reads it, and tells the holder, if there is one, when something comes.
+func (l *link) rest(holder *held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.onEnd = onEnd
+	l.holder = holder
 	if l.resting = l.open; l.armed || !l.open {
 		return
 	}
@@ -178,17 +181,17 @@ func (l *link) listen() chan struct{} {
 		n, err := l.conn.Read(b[:])
 		l.mu.Lock()
 		l.buf = append(l.buf, b[:n]...)
-		var tell func()
+		var holder *held
 		if l.reader = nil; n == 0 && isLate(err) {
 		} else if l.resting {
-			l.resting, tell = false, l.onEnd
+			l.resting, holder = false, l.holder
 			l.once.Do(func() { close(l.ended) })
 		} else {
 			l.conn.SetWriteDeadline(past)
 		}
 		l.mu.Unlock()
-		if close(gone); tell != nil {
-			tell()
+		if close(gone); holder != nil {
+			holder.lose(nil)
 		}
 	}()
 	return gone
@@ -220,7 +223,7 @@ func (l *link) wake() bool {
 
 // start begins a conversation.
 func (l *link) start(ctx context.Context, told time.Duration) {
-	l.ctx, l.told, l.tried, l.err, l.io = ctx, told, false, nil, l.c.options.io
+	l.ctx, l.told, l.tried, l.done, l.err, l.io = ctx, told, false, false, nil, l.c.options.io
 	l.socket.sent.Store(false)
 }
 

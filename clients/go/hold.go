@@ -57,15 +57,14 @@ type held struct {
 	cancels    []func(error)
 }
 
-// hold makes one of a connection; with done it gives the connection back, and holds nothing.
-func (c *Client) hold(l *link, target string, done bool, back func(*link, bool) string) *Hold {
-	h := &Hold{l.at.text, &held{c: c, l: l, target: target, since: time.Now(), back: back, over: done}}
-	if done {
+// hold makes one of a connection; one that is done holds nothing, and gives the connection back.
+func (c *Client) hold(l *link, target string, back func(*link, bool) string) *Hold {
+	h := &Hold{l.at.text, &held{c: c, l: l, target: target, since: time.Now(), back: back, over: l.done}}
+	if l.done {
 		c.give(l)
 		return h
 	}
-	in := h.in
-	l.rest(func() { in.lose(nil) })
+	l.rest(h.in)
 	runtime.SetFinalizer(h, func(h *Hold) { h.in.forget() })
 	return h
 }

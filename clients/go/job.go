@@ -50,10 +50,9 @@ func (c *Client) Claim(ctx context.Context, tubes []string, o ClaimOptions) ([]*
 
 func (c *Client) reserve(ctx context.Context, tubes []string, o ClaimOptions, again bool) ([]*Job, error) {
 	f := form{}
-	known := map[string]bool{}
 	for _, tube := range tubes {
 		f.target = tube
-		known[f.tube(tube)] = true
+		f.tube(tube)
 	}
 	count := f.count(o.Count, "count", 1, 1000)
 	rest := strings.Join(tubes, " ") + "\r\n"
@@ -78,7 +77,7 @@ func (c *Client) reserve(ctx context.Context, tubes []string, o ClaimOptions, ag
 		}
 		for n := l.number(w.at(1), 1, count); n > 0 && l.err == nil; n-- {
 			w = l.more(reserved, "-")
-			if l.err == nil && !known[w.at(4)] {
+			if l.err == nil && !contains(tubes, w.at(4)) {
 				l.fail(malformed(w.at(4), "the server sent a job of another tube"))
 			}
 			jobs = append(jobs, &Job{ID: l.number(w.at(1), 1, math.MaxInt64), Token: l.number(w.at(3), 1, math.MaxInt64), Tube: w.at(4),

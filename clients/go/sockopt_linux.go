@@ -25,11 +25,12 @@ func tune(network, _ string, raw syscall.RawConn) (err error) {
 }
 
 // isQuiet says that there is nothing to read, and no end. It never waits.
-func isQuiet(raw syscall.RawConn) (quiet bool) {
-	_ = raw.Control(func(fd uintptr) {
-		var b [1]byte
-		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		quiet = err == syscall.EAGAIN
-	})
-	return quiet
+func (s *socket) isQuiet() bool {
+	if s.look == nil {
+		s.look = func(fd uintptr) {
+			_, _, err := syscall.Recvfrom(int(fd), s.one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+			s.quiet = err == syscall.EAGAIN
+		}
+	}
+	return s.raw.Control(s.look) == nil && s.quiet
 }

@@ -7,4 +7,4 @@ import "syscall"
 func tune(string, string, syscall.RawConn) error { return nil }
 
 // isQuiet does not know, so its caller reads for a moment.
-func isQuiet(syscall.RawConn) bool { return false }
+func (s *socket) isQuiet() bool { return false }

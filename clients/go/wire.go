@@ -95,13 +95,17 @@ func (f *form) count(value int, what string, or, top int64) int64 {
 	if n == 0 {
 		n = or
 	}
-	f.need(n >= 0 && n <= top && (n > 0 || or == 0), "%s: 1 to %d is allowed, not %d", what, top, n)
+	if n < 0 || n > top || n == 0 && or != 0 { // asked here, since what need is given costs
+		f.need(false, "%s: 1 to %d is allowed, not %d", what, top, n)
+	}
 	return n
 }
 
 // timeout checks a time to wait; 0 stands for or.
 func (f *form) timeout(value, or time.Duration, noWait bool) time.Duration {
-	f.need(value >= 0 && value <= longest, "timeout: up to 1,000,000 s is allowed, not %v", value)
+	if value < 0 || value > longest {
+		f.need(false, "timeout: up to 1,000,000 s is allowed, not %v", value)
+	}
 	if noWait {
 		return 0
 	} else if value == 0 {
@@ -113,7 +117,9 @@ func (f *form) timeout(value, or time.Duration, noWait bool) time.Duration {
 // whole returns seconds, rounded up.
 func (f *form) whole(value time.Duration, what string) int64 {
 	n := int64((value + time.Second - 1) / time.Second)
-	f.need(value >= 0 && n <= math.MaxUint32, "%s: 0 to 4,294,967,295 s is allowed, not %v", what, value)
+	if value < 0 || n > math.MaxUint32 {
+		f.need(false, "%s: 0 to 4,294,967,295 s is allowed, not %v", what, value)
+	}
 	return n
 }
 
@@ -136,6 +142,15 @@ func isWord(text string, top int, bytes string) bool {
 	return text != "" && len(text) <= top && strings.Trim(text, bytes) == ""
 }
 
+func contains(list []string, text string) bool {
+	for _, one := range list {
+		if one == text {
+			return true
+		}
+	}
+	return false
+}
+
 // isText says that a text has low to top bytes, and none of these.
 func isText(text string, low, top int, without string) bool {
 	return len(text) >= low && len(text) <= top && !strings.ContainsAny(text, without+" \r\n\x00")
@@ -143,7 +158,12 @@ func isText(text string, low, top int, without string) bool {
 
 // wait appends a time to wait as the server is told: cut to milliseconds.
 func wait(line []byte, told time.Duration) []byte {
-	return strconv.AppendFloat(line, told.Truncate(time.Millisecond).Seconds(), 'f', 3, 64)
+	ms := told.Milliseconds()
+	line = strconv.AppendInt(line, ms/1000, 10)
+	point := len(line)
+	line = strconv.AppendInt(line, 1000+ms%1000, 10)
+	line[point] = '.'
+	return line
 }
 
 // take returns the pools of a TAKE, and what is before and behind the time in its line.
