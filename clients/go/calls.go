@@ -57,7 +57,7 @@ func (c *Client) Lock(ctx context.Context, name string, o LockOptions) (*Lock, e
 // ErrUsage.
 func (c *Client) Units(ctx context.Context, name string, count, limit int) (*Units, error) {
 	f := form{target: name}
-	f.need(count > 0 && count <= limit && limit <= math.MaxUint32, "%d units of %d: 1 to 4,294,967,295 are allowed, and no more than the limit", count, limit)
+	f.need(count > 0 && count <= limit && int64(limit) <= math.MaxUint32, "%d units of %d: 1 to 4,294,967,295 are allowed, and no more than the limit", count, limit)
 	sent := f.name(name)
 	if f.err != nil {
 		return nil, f.err

@@ -476,3 +476,23 @@ func TestServersFor(t *testing.T) {
 		}
 	}
 }
+
+func TestAHandlerThatEndsItsGoroutineHasFailed(t *testing.T) {
+	c := daemon(t, nil)
+	ctx := context.Background()
+	if _, err := c.Put(ctx, "go-test-exit", nil, PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w := &Worker{Client: c, Tubes: []string{"go-test-exit"}, NoSignals: true, Tries: 1}
+	w.Handler = func(context.Context, *Job) error {
+		w.Stop()
+		runtime.Goexit()
+		return nil
+	}
+	if err := w.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Clear(ctx, "go-test-exit", "buried"); err != nil || n != 1 {
+		t.Error(n, err)
+	}
+}
