@@ -9,6 +9,7 @@ EXTRA_DIST += \
 	clients/go/cause.go \
 	clients/go/cause_go119.go \
 	clients/go/client.go \
+	clients/go/client_test.go \
 	clients/go/conn.go \
 	clients/go/doc.go \
 	clients/go/errors.go \
@@ -53,6 +54,7 @@ EXTRA_DIST += \
 	clients/node/lib/wire.js \
 	clients/node/lib/worker.js \
 	clients/node/package.json \
+	clients/node/test/client.test.js \
 	clients/php/README.md \
 	clients/php/agent.php \
 	clients/php/autoload.php \
