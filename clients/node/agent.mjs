@@ -11,10 +11,9 @@ const running = new Map(); // an AbortController for each call
 // The arguments that have a place of their own; the others are options.
 // prettier-ignore
 const PLACES = {
-  lock: ['name'], units: ['name', 'count', 'limit'], usage: ['name'], member: ['target'],
-  put: ['tube', 'body'], putMany: ['tube', 'jobs'], claim: ['tubes'], tube: ['name', 'settings'],
-  ready: ['pattern'], listJobs: ['tube', 'state'], clear: ['tube', 'state'], delete: ['id'], kick: ['id'],
-  release: ['ok'], nack: ['delay'],
+  lock: ['name'], units: ['name', 'count', 'limit'], usage: ['name'], member: ['target'], put: ['tube', 'body'],
+  putMany: ['tube', 'jobs'], claim: ['tubes'], tube: ['name', 'settings'], ready: ['pattern'], delete: ['id'],
+  listJobs: ['tube', 'state'], clear: ['tube', 'state'], kick: ['id'], release: ['ok'], nack: ['delay'],
 };
 // prettier-ignore
 const SHOWN = {
@@ -22,9 +21,7 @@ const SHOWN = {
   Member: ['pool', 'name', 'value', 'attrs', 'fence', 'all', 'server'], Job: ['id', 'token', 'tube', 'tries', 'body'],
 };
 
-class Boom extends Error {
-  name = 'Boom';
-}
+class Boom extends Error {}
 
 const input = createInterface({ input: process.stdin });
 const say = (words) => process.stdout.write(`${JSON.stringify(words)}\n`);
@@ -48,12 +45,10 @@ function encoded(value) {
 }
 
 function failed(error, signal) {
-  if (error instanceof counterd.CounterError) {
-    const { code, server, target, answer, reason, sent } = error;
-    return { error: code, server, target, answer, reason, sent };
-  }
-  if (error === signal.reason) return { error: 'Cancelled' };
-  return { error: error instanceof Boom ? 'Boom' : 'other', text: String(error?.stack) };
+  const { code, server, target, answer, reason, sent } = error ?? {};
+  if (error instanceof counterd.CounterError) return { error: code, server, target, answer, reason, sent };
+  const other = error instanceof Boom ? 'Boom' : 'other';
+  return { error: error === signal.reason ? 'Cancelled' : other, text: String(error?.stack) };
 }
 
 /** Waits for `go`, or until a signal aborts. */
@@ -90,24 +85,21 @@ function worker(client, handle, { tubes, signals, backoff, ...options }) {
       say({ event: 'ran', ...words, lost: job.lost });
     }
   };
-  if (backoff !== undefined) options.backoff = () => backoff;
+  options.backoff = backoff === undefined ? undefined : () => backoff;
   kept.set(handle, new counterd.Worker(client, tubes, handler, options));
   return kept.get(handle).run(signals === undefined ? undefined : { signals });
 }
 
 function open(handle, { url, ...given }) {
   const options = Object.fromEntries(Object.entries(given).map(([key, value]) => [camel(key), value]));
-  options.onEvent = ({ kind, server, name, result, error }) =>
-    say({ event: kind, server, name, result, error: error && (error.code ?? error.name) });
+  options.onEvent = ({ kind: event, error, ...words }) =>
+    say({ event, ...words, error: error && (error.code ?? error.constructor.name) });
   kept.set(handle || 'client', new counterd.Client(url, options));
 }
 
 async function drop(handle) {
   for (const key of kept.keys()) if (key === handle || key.startsWith(`${handle}.`)) kept.delete(key);
-  for (let i = 0; i < 3; i++) {
-    await setImmediate();
-    globalThis.gc(); // node --expose-gc
-  }
+  for (let i = 0; i < 3; i++) await setImmediate().then(globalThis.gc); // node --expose-gc
 }
 
 /** A call's arguments that have places, and its options. */

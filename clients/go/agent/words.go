@@ -18,6 +18,9 @@ import (
 type words map[string]any
 
 func text(value any) string {
+	if value == nil {
+		return ""
+	}
 	if bytes, ok := value.(map[string]any); ok {
 		data, _ := hex.DecodeString(bytes["hex"].(string))
 		return string(data)
