@@ -513,7 +513,7 @@ final class Client
     private static function taken(Connection $one, string $answer): Taken
     {
         $words = explode(' ', $answer);
-        if ($words[0] !== 'TAKEN' || count($words) < 5) {
+        if ($words[0] !== 'TAKEN' || count($words) < 5 || in_array('', array_slice($words, 0, 5), true)) {
             throw $one->error(Malformed::class, 'sent something else than a member', '', $answer);
         }
         $attrs = [];
