@@ -40,7 +40,13 @@ import (
 
 func readme(ctx context.Context) error {
 	%s
-	time.AfterFunc(time.Second, worker.Stop)
+	go func() {
+		for jobs, _ := client.Ready(ctx, "mail", counterd.ReadyOptions{}); len(jobs) > 0; {
+			time.Sleep(20 * time.Millisecond)
+			jobs, _ = client.Ready(ctx, "mail", counterd.ReadyOptions{})
+		}
+		worker.Stop()
+	}()
 	%s
 	return nil
 }

@@ -30,6 +30,13 @@ TSC_OPTIONS = (
     "--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--noUnusedLocals", "--target", "es2022",
     "--module", "nodenext", "--lib", "es2022,esnext.disposable", "--types", "node",
 )  # fmt: skip
+STOP = """
+const stop = async () => {
+  while ((await client.ready('mail')).size) await new Promise((wake) => setTimeout(wake, 20));
+  worker.stop();
+};
+stop();
+"""
 pytestmark = pytest.mark.skipif(
     not shutil.which("node") or not shutil.which("npm"), reason="node or npm is not installed"
 )
@@ -161,7 +168,7 @@ def test_readme_runs_where_the_package_is_installed(start, installed):
     address = re.search(r"new Client\('(counter://[^']*)'", code).group(1)
     run("node", "--input-type=module", "-e", "import { Client } from 'counterd'; new Client('%s')" % address)
     code = code.replace("'%s'" % address, "null")
-    code = code.replace("console.log('cut off:'", "setTimeout(() => worker.stop(), 1000);\nconsole.log('cut off:'")
+    code = code.replace("console.log('cut off:'", STOP + "console.log('cut off:'")
     (program / "readme.mjs").write_text(code + "\nawait client.close();\n")
     said = run("node", "readme.mjs", folder=program, COUNTER_URL=url(daemon))
     for words in ("at most 2 are here", "do the work", "3 of 10", "gpu0 /dev/nvidia0", "put now", "cut off: 0"):
