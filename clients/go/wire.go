@@ -306,7 +306,11 @@ func (w words) at(i int) string {
 func (l *link) words(line string, good answers, refusals string) words {
 	split := strings.Split(line, " ")
 	least, ok := good[split[0]]
-	if ok && len(split) >= least {
+	whole := ok && len(split) >= least
+	for i := 0; whole && i < least; i++ {
+		whole = split[i] != ""
+	}
+	if whole {
 		return split
 	}
 	key, cause := split[0], error(nil)
