@@ -306,11 +306,7 @@ func (w words) at(i int) string {
 func (l *link) words(line string, good answers, refusals string) words {
 	split := strings.Split(line, " ")
 	least, ok := good[split[0]]
-	whole := ok && len(split) >= least
-	for i := 0; whole && i < least; i++ {
-		whole = split[i] != ""
-	}
-	if whole {
+	if ok && len(split) >= least && !contains(split[:least], "") {
 		return split
 	}
 	key, cause := split[0], error(nil)
