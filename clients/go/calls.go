@@ -57,7 +57,8 @@ func (c *Client) Lock(ctx context.Context, name string, o LockOptions) (*Lock, e
 // ErrUsage.
 func (c *Client) Units(ctx context.Context, name string, count, limit int) (*Units, error) {
 	f := form{target: name}
-	f.need(count > 0 && count <= limit && int64(limit) <= math.MaxUint32, "%d units of %d: 1 to 4,294,967,295 are allowed, and no more than the limit", count, limit)
+	f.need(count > 0 && count <= limit && int64(limit) <= math.MaxUint32,
+		"%d units of %d: 1 to 4,294,967,295 are allowed, and no more than the limit", count, limit)
 	sent := f.name(name)
 	if f.err != nil {
 		return nil, f.err
@@ -262,7 +263,8 @@ func (c *Client) tellPut(tube, result string) {
 }
 
 // ask makes a request for jobs that never waits.
-func (c *Client) ask(ctx context.Context, f *form, line string, good answers, refusals string, again, silent bool, parse func(*link, words)) error {
+func (c *Client) ask(ctx context.Context, f *form, line string, good answers, refusals string, again, silent bool,
+	parse func(*link, words)) error {
 	if f.err != nil {
 		return f.err
 	}
