@@ -5,6 +5,7 @@
 
 #include "base/utf8.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -114,4 +115,9 @@ void failure_give(struct counter_error *to, const struct counter_error *from)
     size_t size = to->size < sizeof *from ? to->size : sizeof *from;
     if (size > sizeof size)
         memcpy((char *)to + sizeof size, (const char *)from + sizeof size, size - sizeof size);
+}
+
+bool failure_is_ours(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }

@@ -35,6 +35,9 @@ void failure_answer(struct counter_error *error, struct bytes answer);
  */
 size_t failure_quote(char *to, size_t room, struct bytes from);
 
+/* Is that errno a lack of this machine, and no server's fault? */
+bool failure_is_ours(int error);
+
 /* Copies an error to a caller's struct, as much as its `size` says. `to` NULL: does nothing. */
 void failure_give(struct counter_error *to, const struct counter_error *from);
 

@@ -340,7 +340,7 @@ static bool connected(struct counter_link *link, const struct host *host)
 
 static int fail(struct counter_link *link, int error)
 {
-    link->is_our_fault = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+    link->is_our_fault = failure_is_ours(error);
     failure_set(&link->error, COUNTER_UNREACHABLE, "%s", strerrordesc_np(error));
     return error;
 }
@@ -398,8 +398,10 @@ static void connect_next(struct counter_link *link)
     bool goes_on = false;
     if (place.path)
         goes_on = link->address++ == 0 && connect_path(link, place.path);
-    else if (place.host->count == 0)
+    else if (place.host->count == 0) {
+        link->is_our_fault = failure_is_ours(place.host->error);
         failure_set(&link->error, COUNTER_UNREACHABLE, "%s", place.host->fault);
+    }
     while (!goes_on && !place.path && link->address < place.host->count)
         goes_on = connect_host(link, place.host, place.port);
     if (!goes_on)

@@ -196,14 +196,21 @@ static int set_addresses(struct host *host, const struct sockaddr_storage *at, s
     return COUNTER_OK;
 }
 
-/* Asks for the host's addresses; flags are AI_*. Returns a status: COUNTER_UNREACHABLE: none. */
+/* Asks for the host's addresses; flags are AI_*. Returns a status: COUNTER_UNREACHABLE: none. Those
+   that are known stay when it is this machine that can't ask. */
 static int ask_resolver(struct host *host, int flags)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags};
     struct addrinfo *found = NULL;
+    errno = 0; /* what the resolver lacks is told here alone: the fault may be EAI_NONAME */
     int fault = getaddrinfo(host->name, NULL, &hints, &found);
-    if (fault == EAI_MEMORY)
-        return COUNTER_NO_MEMORY;
+    host->error = fault == EAI_MEMORY ? ENOMEM : fault ? errno : 0;
+    bool is_ours = failure_is_ours(host->error);
+    host->fault = fault == EAI_SYSTEM || is_ours ? strerrordesc_np(host->error)
+                  : fault                        ? gai_strerror(fault)
+                                                 : "the name has no address";
+    if (is_ours)
+        return host->error == ENOMEM ? COUNTER_NO_MEMORY : COUNTER_UNREACHABLE;
     struct sockaddr_storage at[ADDRESSES_MAX];
     size_t n = 0;
     for (const struct addrinfo *one = fault ? NULL : found; one && n < ADDRESSES_MAX;
@@ -211,9 +218,6 @@ static int ask_resolver(struct host *host, int flags)
         if (one->ai_addrlen <= sizeof *at)
             memcpy(&at[n++], one->ai_addr, one->ai_addrlen);
     }
-    host->fault = fault == EAI_SYSTEM ? strerrordesc_np(errno)
-                  : fault             ? gai_strerror(fault)
-                                      : "the name has no address";
     if (!fault)
         freeaddrinfo(found);
     int status = set_addresses(host, at, n);

@@ -26,6 +26,7 @@ struct host {
     struct sockaddr_storage *at; /* its addresses, with any port; NULL: not known */
     size_t count;
     const char *fault; /* why it has no addresses, by the resolver; NULL: nobody has asked */
+    int error;         /* errno of that; 0: none */
 };
 
 /* What the parameter text, binary or jobs says. All empty: nothing. */
@@ -95,7 +96,8 @@ const char *settings_where(const struct settings *settings, enum counter_protoco
 /*
  * Looks up the server's host if it is a name whose addresses nobody has given. MAY WAIT. Links that
  * begin after this use what it finds; a name that is not found is what they then fail with. Returns
- * COUNTER_OK, COUNTER_UNREACHABLE, COUNTER_NO_MEMORY (then nothing has changed).
+ * COUNTER_OK, COUNTER_UNREACHABLE, COUNTER_NO_MEMORY. When this machine lacks memory or
+ * descriptors, the known addresses stay.
  */
 int settings_look_up(struct settings *settings, enum counter_protocol protocol, size_t server);
 

@@ -390,18 +390,46 @@ TEST(a_server_that_cannot_be_reached_is_named)
 }
 END_TEST
 
+static void limit_descriptors(rlim_t to)
+{
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = to < limit.rlim_max ? to : limit.rlim_max;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
 TEST(a_machine_without_sockets_is_no_fault_of_the_server)
 {
     make(COUNTER_TEXT, "");
-    struct rlimit all, few;
-    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
-    few = (struct rlimit){.rlim_cur = 3, .rlim_max = all.rlim_max};
-    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    limit_descriptors(3);
     ck_assert_int_eq(counter_link_step(at), COUNTER_UNREACHABLE);
-    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
+    limit_descriptors(RLIM_INFINITY);
     ck_assert(link_is_our_fault(at));
     ck_assert_str_eq(counter_link_error(at)->reason, "Too many open files");
     finish();
+}
+END_TEST
+
+TEST(a_machine_that_cannot_ask_for_addresses_is_no_fault_of_the_server)
+{
+    struct counter_error error = COUNTER_ERROR;
+    settings = settings_read("counter://localhost:1,name.invalid:1", &error);
+    ck_assert_ptr_nonnull(settings);
+    const struct host *host = settings_place(settings, COUNTER_TEXT, 0).host;
+    (void)settings_look_up(settings, COUNTER_TEXT, 0);
+    size_t known = host->count;
+    for (size_t i = 0; i < 2; i++) {
+        at = link_open(settings, COUNTER_TEXT, i);
+        limit_descriptors(3);
+        ck_assert_int_eq(settings_look_up(settings, COUNTER_TEXT, i), COUNTER_UNREACHABLE);
+        ck_assert_int_eq(counter_link_step(at), COUNTER_UNREACHABLE);
+        limit_descriptors(RLIM_INFINITY);
+        ck_assert(link_is_our_fault(at));
+        ck_assert_str_eq(counter_link_error(at)->reason, "Too many open files");
+        counter_link_free(at);
+    }
+    ck_assert_uint_eq(host->count, known);
+    settings_drop(settings);
 }
 END_TEST
 
@@ -662,6 +690,7 @@ static const struct unit_test tests[] = {
     UNIT(a_refusal_is_heard_although_the_rest_cannot_be_sent),
     UNIT(a_server_that_cannot_be_reached_is_named),
     UNIT(a_machine_without_sockets_is_no_fault_of_the_server),
+    UNIT(a_machine_that_cannot_ask_for_addresses_is_no_fault_of_the_server),
     UNIT(a_full_queue_of_a_unix_socket_is_waited_for),
     UNIT(a_queue_that_stays_full_is_unreachable),
     UNIT(each_address_of_a_host_has_its_share_of_the_time),
