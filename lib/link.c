@@ -451,11 +451,14 @@ static void go_on_connecting(struct counter_link *link)
 
 static void go_on_shaking(struct counter_link *link)
 {
-    if (!shake(link))
-        connect_next(link);
-    else if (link->state == SHAKING && clock_mono_ns() >= link->connect_by)
-        end_late(link, "the TLS handshake took too long (connect_timeout; does it speak TLS "
-                       "there?)");
+    if (shake(link)) {
+        if (link->state != SHAKING || clock_mono_ns() < link->address_by)
+            return;
+        link->is_late = true;
+        failure_set(&link->error, COUNTER_UNREACHABLE,
+                    "the TLS handshake took too long (connect_timeout; does it speak TLS there?)");
+    }
+    connect_next(link);
 }
 
 /* ---- steps ------------------------------------------------------------------------------- */
@@ -465,9 +468,8 @@ static int64_t deadline(const struct counter_link *link)
 {
     switch (link->state) {
     case CONNECTING:
-        return link->address_by;
     case SHAKING:
-        return link->connect_by;
+        return link->address_by;
     case FINISHING:
         return link->finish_by;
     case UP: {

@@ -532,6 +532,33 @@ TEST(each_address_of_a_host_has_its_share_of_the_time)
 }
 END_TEST
 
+TEST(an_address_that_says_nothing_in_tls_has_its_share_alone)
+{
+    char url[128];
+    in_port_t port = 0;
+    struct counter_error error = COUNTER_ERROR;
+    struct sockaddr_storage at_both[2];
+    server = listen_at(INADDR_LOOPBACK, &port); /* which accepts nobody: the handshake has begun */
+    listener = listen_at(INADDR_LOOPBACK + 1, &port);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK + i)}};
+        memcpy(&at_both[i], &in, sizeof(in));
+    }
+    snprintf(url, sizeof(url), "counter://localhost:%u?tls=1&connect_timeout=0.4", ntohs(port));
+    settings = settings_read(url, &error);
+    ck_assert_msg(settings, "%s", error.reason);
+    ck_assert_int_eq(settings_set_addresses(settings, 0, at_both, 2), COUNTER_OK);
+    at = link_open(settings, COUNTER_TEXT, 0);
+    int64_t from = clock_mono_ns();
+    ck_assert_int_eq(await_end(), COUNTER_UNREACHABLE);
+    ck_assert(link_is_late(at) && clock_mono_ns() - from >= 399 * NS_PER_MS);
+    ck_assert_ptr_nonnull(strstr(counter_link_error(at)->reason, "TLS handshake"));
+    struct pollfd fd = {.fd = listener, .events = POLLIN};
+    ck_assert_int_eq(poll(&fd, 1, 0), 1); /* the other was asked */
+    finish();
+}
+END_TEST
+
 TEST(a_link_that_is_finished_ends_with_the_server)
 {
     start(COUNTER_TEXT, "");
@@ -694,6 +721,7 @@ static const struct unit_test tests[] = {
     UNIT(a_full_queue_of_a_unix_socket_is_waited_for),
     UNIT(a_queue_that_stays_full_is_unreachable),
     UNIT(each_address_of_a_host_has_its_share_of_the_time),
+    UNIT(an_address_that_says_nothing_in_tls_has_its_share_alone),
     UNIT(a_link_that_is_finished_ends_with_the_server),
     UNIT(links_of_a_parent_are_lost),
     UNIT(an_answer_that_does_not_begin_is_late),
