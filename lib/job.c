@@ -76,9 +76,15 @@ void counter_job_free(counter_job *job)
     let_go(job);
 }
 
+/* Was it granted to the parent process? */
+static bool is_foreign(const struct claim *claim)
+{
+    return claim->forks != claim->client->forks;
+}
+
 const struct counter_job_view *counter_job_view(const counter_job *job)
 {
-    if (job->claim && job->claim->wire && link_is_abandoned(job->claim->wire->link))
+    if (job->claim && is_foreign(job->claim))
         ((struct counter_job *)unconst(job))->view.is_lost = true;
     return &job->view;
 }
@@ -157,6 +163,7 @@ static int take_claim(struct counter_op *op, const struct answer *answer)
     if (!claim)
         return op_no_memory(op);
     claim->client = client_hold(op->client);
+    claim->forks = op->client->forks;
     for (struct counter_job *job = op->jobs; job; job = job->next) {
         job->claim = claim;
         claim->jobs++;
@@ -236,8 +243,7 @@ static struct counter_op *job_op(struct counter_job *job, const struct call *cal
 
 static bool job_begin(struct counter_op *op)
 {
-    const struct wire *wire = op->claim->wire;
-    if (wire && link_is_abandoned(wire->link))
+    if (is_foreign(op->claim))
         return op_fail(op, COUNTER_LOST, "the job is the parent process's");
     return true;
 }

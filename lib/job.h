@@ -11,6 +11,7 @@
 struct claim {
     struct counter_client *client;
     struct wire *wire; /* NULL: it has ended */
+    unsigned forks;    /* the client's, when it was granted */
     size_t jobs;       /* that have not ended */
     bool is_spoiled;   /* one has not ended well: it is reserved on this connection still */
     struct counter_op *first;
