@@ -177,6 +177,12 @@ static void leave_wire(struct counter_op *op, bool is_good)
         wire_drop(wire);
 }
 
+/* It gives back what is held. That goes on at a server that is down for new requests. */
+static bool is_release(const struct counter_op *op)
+{
+    return op->own && op->hold;
+}
+
 /* The attempt has failed as client->error says: ends, or makes another one. Returns true. */
 static bool fail_attempt(struct counter_op *op)
 {
@@ -195,7 +201,7 @@ static bool fail_attempt(struct counter_op *op)
         return true;
     if (point && strstr(now->answer, "SHUTTING_DOWN"))
         point_set_down(point);
-    else if (point && is_refused && point->down_until_ns != 0)
+    else if (point && is_refused && point->down_until_ns != 0 && !is_release(op))
         point_set_up(point);
     bool again = now->status == COUNTER_UNREACHABLE || now->status == COUNTER_DRAINING ||
                  (now->status == COUNTER_UNANSWERED && (op->flags & OP_AGAIN) &&
@@ -510,13 +516,12 @@ static int read_answer(struct counter_op *op, struct answer *answer)
 static bool succeed(struct counter_op *op)
 {
     struct wire *wire = op->wire;
-    bool is_release = op->own && op->hold;
-    if (!is_release && link_has_unread(wire->link)) {
+    if (!is_release(op) && link_has_unread(wire->link)) {
         answer_malformed(&op->client->error, bytes_at(NULL, 0),
                          "the server sent more than the answer");
         return fail_attempt(op);
     }
-    if (op->point->down_until_ns != 0)
+    if (op->point->down_until_ns != 0 && !is_release(op))
         point_set_up(op->point);
     op->wire = NULL;
     if (op->keep)
