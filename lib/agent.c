@@ -536,7 +536,8 @@ static json_t *row_of(const char *verb, const struct counter_row *row)
         return json_pack("{s:I,s:b}", "id", (json_int_t)row->id, "duplicate", row->is_duplicate);
     if (strcmp(verb, "list_jobs") == 0)
         return json_pack("{s:I,s:s,s:I,s:o}", "id", (json_int_t)row->id, "state", row->state,
-                         "tries", (json_int_t)row->tries, "body", as_hex(row->value));
+                         "tries", (json_int_t)row->tries, "body",
+                         row->value.data ? as_hex(row->value) : json_null());
     if (strcmp(verb, "ready") == 0)
         return json_pack("[o,I]", as_text(row->key), (json_int_t)row->number);
     if (strcmp(verb, "nack") == 0)

@@ -413,7 +413,7 @@ static bool list_begin(struct counter_op *op)
 
 static int take_listed(struct counter_op *op, const struct answer *answer)
 {
-    static const struct good found[] = {{"FOUND", 5}, {NULL, 0}};
+    static const struct good found[] = {{"FOUND", 5}, {"UNREADABLE", 4}, {NULL, 0}};
     const struct bytes *words = answer->words;
     if (op->taken == 1) {
         if (!answer_number(words[1], 0, 100, &op->announced) ||
@@ -424,8 +424,9 @@ static int take_listed(struct counter_op *op, const struct answer *answer)
         op->refusals = 0;
     } else {
         uint64_t id, tries;
+        bool has_body = bytes_equal(words[0], bytes_of("FOUND"));
         if (!answer_number(words[1], 1, ANSWER_NUMBER_MAX, &id) ||
-            !answer_number(words[4], 0, UINT32_MAX, &tries))
+            !answer_number(words[3 + has_body], 0, UINT32_MAX, &tries))
             return op_malformed(op, answer->line);
         struct counter_row *row = op_add_row(op);
         text_add(&op->found, answer->body.data, answer->body.len);
@@ -433,16 +434,17 @@ static int take_listed(struct counter_op *op, const struct answer *answer)
             return op_no_memory(op);
         row->id = id;
         row->tries = (uint32_t)tries;
-        row->value.len = answer->body.len;
+        row->value = counter_bytes_at(has_body ? "" : NULL, answer->body.len);
         row->state = "unknown";
         for (enum bs_state state = BS_STATE_NONE + 1; state < BS_STATE_COUNT; state++) {
-            if (bytes_equal(bs_state_word(state), words[3]))
+            if (bytes_equal(bs_state_word(state), words[2 + has_body]))
                 row->state = (const char *)bs_state_word(state).data;
         }
     }
     const char *body = text_str(&op->found); /* it is where it stays once all have come */
     for (size_t i = 0; op->taken > op->announced && i < op->row_count; i++) {
-        op->rows[i].value.data = body;
+        if (op->rows[i].value.data)
+            op->rows[i].value.data = body;
         body += op->rows[i].value.len;
     }
     return op->taken <= op->announced ? COUNTER_AGAIN : COUNTER_OK;

@@ -415,9 +415,9 @@ counter_op *counter_ready(counter_client *client, struct counter_bytes pattern,
                           const struct counter_ready_args *args);
 
 /* Jobs of a tube in a state (ready, delayed, reserved, buried, abandoned, all). Ends as COUNTER_OK
-   with up to 100 rows of `id`, `state`, `tries`, `value` (the body); stepped again once they are
-   taken, it asks for the next ones. At the end it is COUNTER_OK without a row. Errors: NOT_FOUND.
- */
+   with up to 100 rows of `id`, `state`, `tries`, `value` (the body; `data` is NULL when the server
+   can't read it); stepped again once they are taken, it asks for the next ones. At the end it is
+   COUNTER_OK without a row. Errors: NOT_FOUND. */
 counter_op *counter_list_jobs(counter_client *client, struct counter_bytes tube, const char *state);
 
 /* Deletes the tube's jobs in a state. Gives a row with `number`. Errors: NOT_FOUND, READ_ONLY. */

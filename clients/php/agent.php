@@ -188,7 +188,7 @@ final class Agent
         foreach (is_object($value) ? array_keys($shown) : [] as $key) {
             $shown[$key] = match ($key) {
                 'fence', 'token' => (string) $shown[$key],
-                'body' => ['hex' => bin2hex($value->body)],
+                'body' => $value->body === null ? null : ['hex' => bin2hex($value->body)],
                 'attrs' => (object) $shown[$key],
                 default => $shown[$key],
             };

@@ -356,7 +356,7 @@ class JobQueue extends MediaWikiJobQueue
         $views = $this->ask(fn (Client $client) => $client->listJobs($this->tube, $state));
         while ($this->ask(fn () => $views->valid())) { // asks for a page where it needs one
             $view = $views->current();
-            $job = $this->jobOf($view->body, ['id' => $view->id, 'attempts' => $view->tries]);
+            $job = $this->jobOf($view->body ?? '', ['id' => $view->id, 'attempts' => $view->tries]);
             if ($job) {
                 yield $job;
             }

@@ -353,10 +353,11 @@ final class Client
                 }
                 $views = [];
                 while ($count-- > 0) {
-                    $words = Wire::words($one, 'FOUND', null);
-                    [$id, $tries] = [Wire::number($one, $words, 1), Wire::number($one, $words, 4)];
-                    $body = Wire::body($one, $words, 2, $this->connections->options->maxBody);
-                    $views[] = new JobView($id, $words[3], $tries, $body);
+                    $words = Wire::words($one, 'FOUND UNREADABLE', null);
+                    $at = $words[0] === 'FOUND' ? 3 : 2;
+                    [$id, $tries] = [Wire::number($one, $words, 1), Wire::number($one, $words, $at + 1)];
+                    $body = $at === 2 ? null : Wire::body($one, $words, 2, $this->connections->options->maxBody);
+                    $views[] = new JobView($id, $words[$at], $tries, $body);
                 }
                 $after = $next;
                 return $views;

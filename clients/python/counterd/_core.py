@@ -1042,10 +1042,11 @@ class Core(Generic[L, U, M, J]):
             count, following = wire.number(words[1], 0, 100), wire.number(words[2])
             views: list[JobView] = []
             for _ in range(count):
-                found = await self.answer(link, {b"FOUND": 5}, None)
-                body = await self._body(link, found[2], self.options.max_body)
-                id, tries = wire.number(found[1], 1), wire.number(found[4])
-                views.append(JobView(id, found[3].decode("ascii", "replace"), tries, body))
+                found, body = await self.answer(link, {b"FOUND": 5, b"UNREADABLE": 4}, None), None
+                if found[0] == b"FOUND":
+                    body = await self._body(link, found.pop(2), self.options.max_body)
+                id, tries = wire.number(found[1], 1), wire.number(found[3])
+                views.append(JobView(id, found[2].decode("ascii", "replace"), tries, body))
             if following and following <= after:
                 wire.malformed(words[2], "the server's list does not go on")
             return views, following

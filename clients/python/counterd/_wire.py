@@ -83,12 +83,12 @@ class Put(NamedTuple):
 
 
 class JobView(NamedTuple):
-    """A job as `list_jobs` shows it."""
+    """A job as `list_jobs` shows it. `body` is None when the server can't read it."""
 
     id: int
     state: str
     tries: int
-    body: bytes
+    body: bytes | None
 
 
 class Taken(NamedTuple):
