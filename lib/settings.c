@@ -356,10 +356,11 @@ static int read_url(struct settings *settings, struct counter_error *error)
 
 struct settings *settings_read(const char *url, struct counter_error *error)
 {
-    if (!url)
+    if (!url) {
         url = getenv("COUNTER_URL"); /* NOLINT(concurrency-mt-unsafe): as counter_open says */
-    if (!url)
-        url = DEFAULT_URL;
+        if (!url || !*url)
+            url = DEFAULT_URL;
+    }
     struct settings *settings = calloc(1, sizeof *settings);
     if (settings)
         settings->url = strdup(url);

@@ -416,6 +416,13 @@ def test_a_lack_of_descriptors_is_no_fault_of_the_server():
 # --- options
 
 
+def test_an_empty_variable_is_none(monkeypatch):
+    monkeypatch.setenv("COUNTER_URL", "")
+    counterd.Client()
+    with pytest.raises(counterd.Usage):
+        counterd.Client("")
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

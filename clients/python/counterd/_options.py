@@ -102,7 +102,8 @@ class Options:
     """All options of a client, checked."""
 
     def __init__(self, url: str | None, given: dict[str, Any]) -> None:
-        url = os.environ.get("COUNTER_URL", "counter://127.0.0.1") if url is None else url
+        if url is None:
+            url = os.environ.get("COUNTER_URL") or "counter://127.0.0.1"
         scheme, rest = url[:10], url[10:]
         if scheme != "counter://" or "#" in rest:
             raise Usage(f"{url!r}: a URL is counter://HOST[:PORT][,HOST...][?OPTION=VALUE[&...]]")

@@ -145,6 +145,19 @@ TEST(options_have_defaults_and_values)
 }
 END_TEST
 
+TEST(an_empty_variable_is_none)
+{
+    ck_assert_int_eq(setenv("COUNTER_URL", "", 1), 0);
+    struct settings *settings = must_read(NULL);
+    ck_assert_str_eq(settings_server(settings, COUNTER_TEXT, 0), "127.0.0.1");
+    settings_drop(settings);
+    ck_assert_int_eq(setenv("COUNTER_URL", "counter://h", 1), 0);
+    settings = must_read(NULL);
+    ck_assert_str_eq(settings_server(settings, COUNTER_TEXT, 0), "h");
+    settings_drop(settings);
+}
+END_TEST
+
 static void check_where(struct settings *settings, enum counter_protocol protocol, size_t server,
                         const char *text, const char *where)
 {
@@ -327,6 +340,7 @@ static const struct unit_test tests[] = {
     UNIT(urls_that_are_wrong_are_usage),
     UNIT(long_parts_of_urls_are_usage),
     UNIT(options_have_defaults_and_values),
+    UNIT(an_empty_variable_is_none),
     UNIT(servers_have_a_place_for_each_protocol),
     UNIT(servers_that_a_url_does_not_place_are_usage),
     UNIT(addresses_are_known_looked_up_or_given),
