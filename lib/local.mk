@@ -67,6 +67,7 @@ lib_agent_LDADD = libcounter.a $(CLIENT_LIBS)
 # Each function is a name of the manual, too. make install-libcounter installs the library alone.
 functions = $$(sed -n 's/^ *\(counter_[a-z_]*\);$$/\1/p' $(srcdir)/lib/libcounter.map)
 install-libcounter: install-includeHEADERS install-nodist_libcounterDATA install-nodist_pkgconfigDATA install-libcounter-links
+	$(INSTALL_DATA) $(srcdir)/man/libcounter.3 "$(DESTDIR)$(man3dir)"
 install-exec-local: install-libcounter-links
 install-libcounter-links:
 	$(MKDIR_P) "$(DESTDIR)$(libdir)" "$(DESTDIR)$(man3dir)"

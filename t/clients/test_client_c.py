@@ -136,7 +136,7 @@ def test_version_is_that_of_the_server(installed):
 
 def test_uninstall_removes_all(installed, tmp_path):
     shutil.copytree(os.path.join(installed, "usr"), tmp_path / "usr", symlinks=True)
-    targets = ("uninstall-includeHEADERS", "uninstall-nodist_libcounterDATA", "uninstall-nodist_pkgconfigDATA")
+    targets = ("uninstall-man", "uninstall-includeHEADERS", "uninstall-nodist_libcounterDATA", "uninstall-nodist_pkgconfigDATA")
     make = ("make", "-s", "-C", BUILD, *targets, "uninstall-local", "prefix=/usr/local", "DESTDIR=%s" % tmp_path)
     run(*make, MAKEFLAGS="", MFLAGS="")
     left = [os.path.join(folder, name) for folder, _, names in os.walk(tmp_path) for name in names]
@@ -194,6 +194,17 @@ def test_all_examples_are_run():
 
 
 # --- manual and README ---------------------------------------------------------------------------
+
+
+def test_manual_is_installed_under_all_names(installed):
+    folder = os.path.join(installed, "usr/local/share/man/man3")
+    for name in declared() | {"libcounter"}:
+        assert os.path.getsize(os.path.join(folder, name + ".3")) > 0
+
+
+def test_manual_has_closed_quotes():
+    shown = run("mandoc", "-Tascii", os.path.join(TOP, "man", "libcounter.3"))
+    assert '("inserted", "duplicate") or "job" ("ack", "nack", "bury", "lost")' in " ".join(shown.split())
 
 
 def manual():
