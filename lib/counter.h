@@ -12,9 +12,9 @@
  * and all that came from it belong to one thread at a time; two clients share nothing.
  *
  * Times are seconds, with fractions, from 0 to 1,000,000. Structs that begin with `size` may grow
- * in later versions: initialise them with their macro (else a call ends as COUNTER_USAGE). No
- * pointer argument may be NULL unless it is said. Every function that takes an object to free
- * accepts NULL.
+ * in later versions: initialise them with their macro (else a call ends as COUNTER_USAGE), which
+ * has a value for each member, in order, as older C++ wants it. No pointer argument may be NULL
+ * unless it is said. Every function that takes an object to free accepts NULL.
  */
 #ifndef COUNTER_H
 #define COUNTER_H
@@ -105,7 +105,7 @@ struct counter_error {
 };
 #define COUNTER_ERROR                                                                              \
     {                                                                                              \
-        .size = sizeof(struct counter_error)                                                       \
+        sizeof(struct counter_error), COUNTER_OK, false, "", "", "", ""                            \
     }
 
 /* ---- client ------------------------------------------------------------------------------ */
@@ -211,7 +211,7 @@ struct counter_lock_args {
 };
 #define COUNTER_LOCK_ARGS                                                                          \
     {                                                                                              \
-        .size = sizeof(struct counter_lock_args), .workers = 1, .timeout = 10                      \
+        sizeof(struct counter_lock_args), 1, 0, 10, false                                          \
     }
 
 /* Takes a lock. Gives a hold. Errors: BUSY, QUEUE_FULL, DRAINING, ENGINE_AWAY. `args` NULL:
@@ -226,7 +226,7 @@ struct counter_units_args {
 };
 #define COUNTER_UNITS_ARGS                                                                         \
     {                                                                                              \
-        .size = sizeof(struct counter_units_args), .count = 1, .limit = 1                          \
+        sizeof(struct counter_units_args), 1, 1                                                    \
     }
 
 /* Takes units, or fails at once. Gives a hold. Errors: BUSY. */
@@ -255,9 +255,9 @@ struct counter_member_args {
 };
 #define COUNTER_MEMBER_ARGS                                                                        \
     {                                                                                              \
-        .size = sizeof(struct counter_member_args), .timeout = 10, .count = 1, .purpose = {        \
-            "use",                                                                                 \
-            3                                                                                      \
+        sizeof(struct counter_member_args), 10, 1, {NULL, 0}, NULL, 0, {"use", 3},                 \
+        {                                                                                          \
+            NULL, 0                                                                                \
         }                                                                                          \
     }
 
@@ -324,7 +324,7 @@ struct counter_put_args {
 };
 #define COUNTER_PUT_ARGS                                                                           \
     {                                                                                              \
-        .size = sizeof(struct counter_put_args), .priority = 1024, .ttr = 60, .at = -1             \
+        sizeof(struct counter_put_args), 1024, 0, 60, {NULL, 0}, -1, {NULL, 0}, 0, 0               \
     }
 
 /* Puts a job. Gives a row with `id` and `duplicate`. Without a key it is never sent twice. Errors:
@@ -349,7 +349,7 @@ struct counter_claim_args {
 };
 #define COUNTER_CLAIM_ARGS                                                                         \
     {                                                                                              \
-        .size = sizeof(struct counter_claim_args), .count = 1, .timeout = 10                       \
+        sizeof(struct counter_claim_args), 1, 10                                                   \
     }
 
 /* Reserves jobs of tubes, which take turns. Gives jobs; none when none came in time. Errors:
@@ -406,7 +406,7 @@ struct counter_ready_args {
 };
 #define COUNTER_READY_ARGS                                                                         \
     {                                                                                              \
-        .size = sizeof(struct counter_ready_args), .limit = 1000                                   \
+        sizeof(struct counter_ready_args), {NULL, 0}, 1000, 0                                      \
     }
 
 /* Tubes with ready jobs: `pattern` is a name, or a beginning and '*'. Gives rows with `key` and
@@ -460,7 +460,10 @@ struct counter_message {
 };
 #define COUNTER_MESSAGE                                                                            \
     {                                                                                              \
-        .size = sizeof(struct counter_message)                                                     \
+        sizeof(struct counter_message), {NULL, 0},                                                 \
+        {                                                                                          \
+            NULL, 0                                                                                \
+        }                                                                                          \
     }
 
 /* Begins to connect to server number `server` (in the order of the URL; 0 if the protocol has an

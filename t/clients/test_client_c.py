@@ -136,8 +136,9 @@ def test_version_is_that_of_the_server(installed):
 
 def test_uninstall_removes_all(installed, tmp_path):
     shutil.copytree(os.path.join(installed, "usr"), tmp_path / "usr", symlinks=True)
-    targets = ("uninstall-man", "uninstall-includeHEADERS", "uninstall-nodist_libcounterDATA", "uninstall-nodist_pkgconfigDATA")
-    make = ("make", "-s", "-C", BUILD, *targets, "uninstall-local", "prefix=/usr/local", "DESTDIR=%s" % tmp_path)
+    targets = ("includeHEADERS", "nodist_libcounterDATA", "nodist_pkgconfigDATA", "man", "local")
+    targets = ["uninstall-" + target for target in targets]
+    make = ("make", "-s", "-C", BUILD, *targets, "prefix=/usr/local", "DESTDIR=%s" % tmp_path)
     run(*make, MAKEFLAGS="", MFLAGS="")
     left = [os.path.join(folder, name) for folder, _, names in os.walk(tmp_path) for name in names]
     assert not left
@@ -151,6 +152,9 @@ def test_header_is_complete_in_c_and_cpp(installed, tmp_path):
     cpp = shutil.which("g++") or shutil.which("clang++")
     if not cpp:
         pytest.skip("g++ is not installed")
+    macros = re.findall(r"^#define COUNTER_(\w+_ARGS|ERROR|MESSAGE) ", read("lib", "counter.h"), re.M)
+    macros = [name.lower() for name in macros]
+    assert len(macros) == 8
     source = tmp_path / "header.cpp"
     source.write_text(
         "#include <counter.h>\n#include <cstdio>\nint main() {\n"
@@ -158,6 +162,7 @@ def test_header_is_complete_in_c_and_cpp(installed, tmp_path):
         '    counter_op *op = counter_usage(client, counter_str("k"));\n'
         "    std::puts(counter_status_name(COUNTER_BUSY));\n"
         "    counter_op_free(op);\n    counter_close(client);\n}\n"
+        + "".join("counter_%s x%d = COUNTER_%s;\n" % (name, i, name.upper()) for i, name in enumerate(macros))
     )
     strict = [flag for flag in STRICT if flag != "-Wconversion"]
     for standard in ("c++11", "c++17", "c++20"):
