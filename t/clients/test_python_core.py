@@ -6,8 +6,10 @@ import errno
 import gc
 import hashlib
 import os
+import resource
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -411,6 +413,50 @@ def test_a_lack_of_descriptors_is_no_fault_of_the_server():
     with pytest.raises(counterd.Unreachable):
         client.lock("k")
     assert "down" not in [event.kind for event in told]
+
+
+def test_a_name_that_descriptors_lack_for_is_no_fault_of_the_server(monkeypatch):
+    told, kept = [], []
+
+    def unknown(*_, **__):  # what the resolver says when it can't read its files
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    client = counterd.Client("counter://localhost", on_event=told.append)
+    few, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                kept.append(os.dup(0))
+        with pytest.raises(counterd.Unreachable):
+            client.lock("k")
+    finally:
+        for fd in kept:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (few, most))
+    assert "down" not in [event.kind for event in told]
+    with pytest.raises(counterd.Unreachable):
+        client.lock("k")
+    assert "down" in [event.kind for event in told]
+
+
+def test_a_handshake_has_its_share_of_the_time(monkeypatch):
+    shares = []
+
+    def handshake(sock):
+        shares.append(sock.gettimeout())
+        raise ConnectionResetError
+
+    monkeypatch.setattr(ssl.SSLSocket, "do_handshake", handshake)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = server.getsockname()
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address)] * 2
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        client = counterd.Client(f"counter://localhost:{address[1]}", tls=True, connect_timeout=20)
+        with pytest.raises(counterd.Unreachable):
+            client.lock("k")
+    assert len(shares) == 2 and shares[0] <= 10
 
 
 # --- options

@@ -212,6 +212,9 @@ async def connect(core: Core[Any, Any, Any, Any], point: Point, within: float) -
         host, port = point.address
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except socket.gaierror:
+            socket.socket().close()  # the resolver does not say that descriptors lack; this does
+            raise
         except UnicodeError as wrong:
             raise OSError(f"{host!r} is no name of a host: {wrong}") from None
         where = [(entry[0], entry[4]) for entry in found]
@@ -225,7 +228,7 @@ async def connect(core: Core[Any, Any, Any, Any], point: Point, within: float) -
             sock.settimeout(max(0.001, due - monotonic()))
             sock.connect(address)
             if core.context is not None:
-                name, due = core.options.tls_name or host, deadline
+                name = core.options.tls_name or host
                 wrap = functools.partial(core.context.wrap_socket, sock, server_hostname=name)
                 sock = tls = _born(functools.partial(wrap, do_handshake_on_connect=False))
                 tls.settimeout(max(0.001, due - monotonic()))

@@ -192,6 +192,9 @@ async def _connect(core: Any, point: Point, seconds: float) -> _Link:
         try:
             async with _within(seconds):
                 infos = await loop.getaddrinfo(*where, type=socket.SOCK_STREAM)
+        except socket.gaierror:
+            socket.socket().close()  # the resolver does not say that descriptors lack; this does
+            raise
         except UnicodeError as wrong:
             raise OSError(f"{where[0]!r} is no name of a host: {wrong}") from None
         found = [(info[0], info[4]) for info in infos]
