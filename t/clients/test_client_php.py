@@ -475,11 +475,13 @@ def test_with_more_files_than_php_can_wait_for_the_reason_is_said_at_once(start,
     assert rest == [False, False], "not sent, and the server is not down"
 
 
-@pytest.mark.parametrize("scheme", ["tcp", "unix"])
+@pytest.mark.parametrize("scheme", ["tcp", "unix", "name"])
 def test_a_program_with_too_many_open_files_takes_no_server_for_down(start, tmp_path, scheme):
     path = str(tmp_path / "text.sock")
     daemon = start(*JOBS, "poolcounter.socket=" + path)
-    address = url(daemon) if scheme == "tcp" else "counter://?text=unix:" + path
+    address = url(daemon) if scheme != "unix" else "counter://?text=unix:" + path
+    if scheme == "name":
+        address = address.replace("127.0.0.1", "localhost", 1)
     before = ("sh", "-c", 'ulimit -n 64 && exec "$@"', "sh")
     [[reason, *rest]] = script(tmp_path, FILES_OPEN, address, before=before)
     assert "open files" in reason

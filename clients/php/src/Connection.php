@@ -66,7 +66,9 @@ final class Connection
         $addresses = str_replace(["unix://unix:"], ['unix://'], $addresses);
         $until = min($until, hrtime(true) + (int) ($options->connectTimeout * 1e9));
         $left = count($addresses);
-        $reason = 'the name has no address';
+        // The resolver does not say that descriptors lack; this does.
+        $pair = static fn() => stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+        $reason = $addresses || self::quietly($pair) ? 'the name has no address' : self::$warning;
         foreach ($addresses as $one) {
             $now = hrtime(true);
             $reason = self::dial($options, $one, $host, $now + intdiv($until - $now, $left--), $stream);
