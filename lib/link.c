@@ -801,11 +801,6 @@ void link_expect(counter_link *link, int64_t by_ns)
     link->expect_by = by_ns;
 }
 
-bool link_is_up(const counter_link *link)
-{
-    return link->state == UP;
-}
-
 bool link_is_late(const counter_link *link)
 {
     return link->state == ENDED && link->is_late;

@@ -44,9 +44,6 @@ void link_expect(counter_link *link, int64_t by_ns);
  */
 int link_malformed(counter_link *link, struct bytes answer, const char *reason);
 
-/* It is connected, with TLS if that is wanted, and has not ended. */
-bool link_is_up(const counter_link *link);
-
 /* It has ended because one of our deadlines was over. */
 bool link_is_late(const counter_link *link);
 
