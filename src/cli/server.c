@@ -7,6 +7,7 @@
 #include "base/number.h"
 #include "cli/print.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <sys/un.h>
 
@@ -64,8 +65,9 @@ bool server_parse(const char *text, struct server *server_r, struct text *reason
         return false;
     }
     server_r->port = (uint16_t)number;
-    server_r->is_name =
-        server_r->place[strspn(server_r->place, "0123456789.")] && !strchr(server_r->place, ':');
+    struct in6_addr address;
+    server_r->is_name = inet_pton(AF_INET, server_r->place, &address) != 1 &&
+                        inet_pton(AF_INET6, server_r->place, &address) != 1;
     return true;
 }
 

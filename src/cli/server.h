@@ -17,7 +17,7 @@
 
 struct server {
     bool is_unix;
-    bool is_name;                     /* no numeric address */
+    bool is_name;                     /* no numeric address: look it up */
     char place[SERVER_PLACE_MAX + 1]; /* the host, without brackets; or the path, or '@' and name */
     uint16_t port;                    /* 0: the text named no port */
 };
