@@ -20,6 +20,9 @@ const struct protocol protocol_text = {COUNTER_TEXT, "text protocol", PORT_TEXT,
     protocol_tubes = {COUNTER_JOBS, "protocol of job queues", PORT_JOBS, 4 * CLIENT_BODY_MAX,
                       BS_COUNT_MAX + 1};
 
+/* How long find_opener gives the same. */
+#define OPENER_NS (5 * NS_PER_S)
+
 /* ---- the end ----------------------------------------------------------------------------- */
 
 void client_complain(const struct client *client)
@@ -46,11 +49,10 @@ static void hang_up(struct client *client)
     timer_clear(client->loop, &client->timer);
     timer_clear(client->loop, &client->due);
     counter_link_free(client->link);
-    if (client->looking >= 0)
-        close(client->looking); /* its thread has the other */
-    else
-        counter_close(client->other);
     client->link = NULL;
+    if (client->looking >= 0)
+        close(client->looking);
+    client->looking = -1;
 }
 
 void client_close(struct client *client)
@@ -113,14 +115,13 @@ static void time_first(struct client *client)
         timer_clear(client->loop, &client->due);
 }
 
-/* The oldest request has timed out, or the connection after a lookup. */
+/* The oldest request has timed out, or the lookup. */
 static void on_due(void *owner)
 {
     struct client *client = owner;
     fail(client, STATUS_UNAVAILABLE,
-         client->state == CLIENT_UP ? "no answer in time (io_timeout)"
-         : client->link             ? "it does not answer in time (connect_timeout)"
-                                    : "its address was not found in time (connect_timeout)");
+         client->link ? "no answer in time (io_timeout)"
+                      : "its address was not found in time (connect_timeout)");
 }
 
 /* Passes a part of an answer to the oldest request. */
@@ -248,11 +249,45 @@ static void proceed(struct client *client)
         await(client);
 }
 
-static void connect_to(struct client *client)
+/*
+ * The client of libcounter for this server. A new one reads the files of TLS; that takes tens of
+ * milliseconds, so all connections share it. But files may be renewed: it is used for some time
+ * only. NULL: *error says why.
+ */
+static counter_client *find_opener(const struct client *client, struct counter_error *error)
 {
-    client->link = counter_link_open(client->other, client->protocol->wire, 0);
-    counter_close(client->other);
-    client->other = NULL;
+    static struct opener {
+        struct text url;
+        counter_client *client;
+        int64_t until_ns;
+    } openers[COUNTER_RAW];
+    struct opener *opener = &openers[client->protocol->wire];
+    struct text url = {0};
+    server_add_url(&url, &client->server, client->protocol->port, client->options);
+    text_addf(&url, "&max_body=%u", client->protocol->body_max);
+    if (opener->client && clock_mono_ns() < opener->until_ns &&
+        bytes_equal(text_bytes(&url), text_bytes(&opener->url))) {
+        text_free(&url);
+        return opener->client;
+    }
+    counter_close(opener->client); /* its links live on */
+    text_free(&opener->url);
+    *opener = (struct opener){.url = url, .client = counter_open(text_str(&url), error)};
+    opener->until_ns = clock_mono_ns() + OPENER_NS;
+    return opener->client;
+}
+
+/* Connects; `found`: to the addresses that a lookup has found. */
+static void connect_to(struct client *client, const struct lookup *found)
+{
+    struct counter_error error = COUNTER_ERROR;
+    counter_client *opener = find_opener(client, &error);
+    if (!opener) {
+        fail_as(client, &error);
+        return;
+    }
+    if (!found || counter_set_addresses(opener, 0, found->at, found->count) == COUNTER_OK)
+        client->link = counter_link_open(opener, client->protocol->wire, 0);
     if (!client->link)
         out_of_memory();
     proceed(client);
@@ -261,17 +296,9 @@ static void connect_to(struct client *client)
 /* Begins to connect; the name of a host is looked up before. */
 static void begin(struct client *client)
 {
-    struct counter_error error = COUNTER_ERROR;
-    struct text url = {0};
-    server_add_url(&url, &client->server, client->protocol->port, client->options);
-    text_addf(&url, "&max_body=%u", client->protocol->body_max);
-    client->other = counter_open(text_str(&url), &error);
-    text_free(&url);
-    if (!client->other) {
-        fail_as(client, &error);
-    } else if (!client->server.is_name) {
-        connect_to(client);
-    } else if ((client->looking = lookup_start(client->other)) >= 0) {
+    if (!client->server.is_name) {
+        connect_to(client, NULL);
+    } else if ((client->looking = lookup_start(client->server.place)) >= 0) {
         watch_set(client->loop, &client->watch, client->looking, POLLIN);
         timer_set(client->loop, &client->due,
                   clock_mono_ns() + client->options->connect_timeout_ns);
@@ -288,10 +315,15 @@ static void on_ready(void *owner, short revents)
         proceed(client);
         return;
     }
-    watch_clear(client->loop, &client->watch);
-    lookup_take(client->looking); /* it is over */
+    struct lookup *found = lookup_take(client->looking);
     client->looking = -1;
-    connect_to(client);
+    watch_clear(client->loop, &client->watch);
+    timer_clear(client->loop, &client->due); /* to connect has its own time */
+    if (found->fault)
+        fail(client, STATUS_UNAVAILABLE, found->fault);
+    else
+        connect_to(client, found);
+    free(found);
 }
 
 static void on_time(void *owner)

@@ -82,13 +82,12 @@ struct client {
     /* private to client.c */
     const struct protocol *protocol;
     struct server server;
-    counter_link *link;    /* NULL: not yet, or closed */
-    counter_client *other; /* until there is a link */
-    int looking;           /* the lookup's pipe; -1: none */
-    struct watch watch;    /* of the pipe, then of the link */
-    struct timer timer;    /* of the link */
-    struct timer due;      /* of the lookup, then of the oldest request */
-    struct ask *asks;      /* oldest first */
+    counter_link *link; /* NULL: not yet, or closed */
+    int looking;        /* the lookup's pipe; -1: none */
+    struct watch watch; /* of the pipe, then of the link */
+    struct timer timer; /* of the link */
+    struct timer due;   /* of the lookup, then of the oldest request */
+    struct ask *asks;   /* oldest first */
     size_t count, room;
     struct answer *heard; /* where client_hear wants a part of an answer; NULL: it does not */
     uint64_t parts;       /* of this answer, so far */

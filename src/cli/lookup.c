@@ -3,38 +3,45 @@
  */
 #include "cli/lookup.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
-
-/* Belongs to the thread. */
-struct lookup {
-    counter_client *client;
-    int to; /* write end of the pipe */
-};
 
 static void *look_up(void *arg)
 {
-    struct lookup lookup = *(struct lookup *)arg;
-    free(arg);
-    (void)counter_resolve(lookup.client); /* its error comes again with the connection */
-    if (write(lookup.to, "", 1) < 0)      /* the caller has given up */
-        counter_close(lookup.client);
-    close(lookup.to);
+    struct lookup *lookup = arg;
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    int to = lookup->to, error = getaddrinfo(lookup->host, NULL, &hints, &found);
+    if (error)
+        lookup->fault = error == EAI_SYSTEM ? strerrordesc_np(errno) : gai_strerror(error);
+    for (const struct addrinfo *at = found; at && lookup->count < ARRAY_SIZE(lookup->at);
+         at = at->ai_next)
+        memcpy(&lookup->at[lookup->count++], at->ai_addr, at->ai_addrlen);
+    if (found)
+        freeaddrinfo(found);
+    if (write(to, &lookup, sizeof lookup) < 0) /* the caller has given up */
+        free(lookup);
+    close(to);
     return NULL;
 }
 
-int lookup_start(counter_client *client)
+int lookup_start(const char *host)
 {
     int ends[2];
-    struct lookup *lookup = malloc(sizeof *lookup);
+    size_t len = strlen(host) + 1;
+    struct lookup *lookup = calloc(1, sizeof *lookup + len);
     if (!lookup || pipe2(ends, O_CLOEXEC) != 0) {
         free(lookup);
         return -1;
     }
-    *lookup = (struct lookup){.client = client, .to = ends[1]};
+    lookup->to = ends[1];
+    memcpy(lookup->host, host, len);
     pthread_t thread;
     sigset_t all, before;
     sigfillset(&all); /* the thread takes no signals */
@@ -51,9 +58,10 @@ int lookup_start(counter_client *client)
     return -1;
 }
 
-void lookup_take(int fd)
+struct lookup *lookup_take(int fd)
 {
-    char byte;
-    (void)!read(fd, &byte, 1); /* behind all that the thread did */
+    struct lookup *lookup;
+    CHECK(read(fd, &lookup, sizeof lookup) == (ssize_t)sizeof lookup);
     close(fd);
+    return lookup;
 }

@@ -1,24 +1,31 @@
 /*
- * lookup.h - finds the addresses of a server's host; the event loop waits for the result.
+ * lookup.h - finds the addresses of a host; the event loop waits for the result.
  *
  * The C library's resolver blocks, so it runs in a thread of its own. That thread can't be stopped:
- * a caller that gives up leaves it running.
+ * a caller that gives up closes the descriptor and leaves it running.
  */
 #ifndef CLI_LOOKUP_H
 #define CLI_LOOKUP_H
 
 #include "base/check.h"
-#include "lib/counter.h"
 
-/*
- * Starts counter_resolve for the client, which is the thread's then. Returns a descriptor that
- * becomes readable when the lookup is over; take the client back then with lookup_take. A caller
- * that closes the descriptor earlier leaves the client to the thread, which frees it. Returns -1
- * without memory, descriptor or thread: the client stays the caller's.
- */
-int lookup_start(counter_client *client) MUST_USE;
+#include <stddef.h>
+#include <sys/socket.h>
 
-/* Closes a readable descriptor; the client is the caller's again. */
-void lookup_take(int fd);
+struct lookup {
+    const char *fault; /* why there is no address; NULL: there are */
+    size_t count;
+    struct sockaddr_storage at[16];
+    /* private to the thread */
+    int to; /* write end of the pipe */
+    char host[];
+};
+
+/* Starts a lookup. Returns a descriptor that becomes readable when it is over; -1: no memory,
+   descriptor or thread. */
+int lookup_start(const char *host) MUST_USE;
+
+/* Takes the result of a lookup that is over, and closes the descriptor. The caller frees it. */
+struct lookup *lookup_take(int fd);
 
 #endif

@@ -1,6 +1,7 @@
 """`counterctl run` and `acquire` with a command: every possible end."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -471,8 +472,10 @@ def test_no_server_is_69():
 
 
 def test_a_name_that_is_none_is_69():
-    done = ctl.run("-s", "no-such-host.invalid", "run", "k", "--", "echo", "ran")
-    assert (done.status, done.out) == (UNAVAILABLE, "")
+    for host in ("no-such-host.invalid", "1.2.3.4.5", "[a:b]"):
+        done = ctl.run("-s", host, "run", "k", "--", "echo", "ran")
+        assert (done.status, done.out) == (UNAVAILABLE, "")
+        assert "counter_" not in done.err
 
 
 def test_names_of_hosts_are_looked_up(daemon):
@@ -579,6 +582,27 @@ def test_over_tls_with_a_certificate_of_ours(start, certificates):
     assert ctl.run(*tls, *command).status == UNAVAILABLE
     done = ctl.run(*tls, *ours[:2], "--key", str(certificates / "server.key"), *command)
     assert done.status == UNAVAILABLE and "--key" in done.err
+
+
+def test_the_files_of_tls_are_read_again_but_not_for_each_try(certificates, tmp_path):
+    ca = shutil.copy(certificates / "ca.pem", tmp_path)
+    port = servers.free_port()
+    tls = ("-s", "127.0.0.1:%d" % port, "--tls", "--ca", str(ca))
+    with ctl.Running(*tls, "work", "--jobs=4", "tube", "--", "true") as running:
+        assert b"Connection refused" in running.child.stderr.readline()
+        os.unlink(ca)
+        with socket.socket() as listener:
+            listener.settimeout(wire.DEADLINE)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("127.0.0.1", port))
+            listener.listen()
+            with listener.accept()[0] as conn:  # with what was read before
+                assert conn.recv(1) == b"\x16"
+        for line in running.child.stderr:
+            if b"--ca" in line:
+                break
+        running.signal(signal.SIGTERM)
+        assert running.end().status == 128 + signal.SIGTERM
 
 
 def test_tls_where_there_is_none(daemon):

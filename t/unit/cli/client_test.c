@@ -8,6 +8,8 @@
 #include "cli/signals.h"
 #include "t/unit/unit.h"
 
+#include <arpa/inet.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -615,6 +617,82 @@ TEST(no_answer_has_more_bytes_or_parts_than_any_server_sends)
 }
 END_TEST
 
+/* Each host has two addresses, which take their time. */
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                struct addrinfo **list_r)
+{
+    static struct sockaddr_in at[2];
+    static struct addrinfo list[2];
+    (void)name;
+    (void)service;
+    if (hints->ai_flags & AI_NUMERICHOST)
+        return EAI_NONAME;
+    for (size_t i = 0; i < 2; i++) {
+        at[i] = (struct sockaddr_in){.sin_family = AF_INET,
+                                     .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 - (in_addr_t)i)};
+        list[i] = (struct addrinfo){.ai_family = AF_INET,
+                                    .ai_addr = (struct sockaddr *)&at[i],
+                                    .ai_addrlen = sizeof at[i],
+                                    .ai_next = i == 0 ? &list[1] : NULL};
+    }
+    usleep(300000);
+    *list_r = list;
+    return 0;
+}
+
+void freeaddrinfo(struct addrinfo *list)
+{
+    (void)list;
+}
+
+/* Listens on 127.0.0.N; port 0: any. Returns the socket. */
+static int listen_at(in_addr_t n, uint16_t *port, int queue)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons(*port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + n)};
+    socklen_t size = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, size), 0);
+    ck_assert_int_eq(listen(fd, queue), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+/* The first address is silent, because its queue is full. On a machine that stands still another
+   try has to show it. */
+TEST(a_slow_lookup_leaves_its_time_to_each_address)
+{
+    uint16_t port = 0;
+    int good = listen_at(1, &port, 64), silent = listen_at(2, &port, 0);
+    int filler = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+    ck_assert_int_eq(connect(filler, (struct sockaddr *)&to, sizeof to), 0);
+    struct loop loop = {0};
+    struct client client = {0};
+    struct options options;
+    char server[16];
+    options_init(&options);
+    snprintf(server, sizeof server, "two:%u", port);
+    options.server = server;
+    options.connect_timeout_ns = 400 * NS_PER_MS;
+    enum status status = STATUS_UNAVAILABLE;
+    for (int i = 0; i < 20 && status != STATUS_OK; i++) {
+        client_close(&client);
+        status = client_open(&client, &protocol_text, &loop, &options);
+    }
+    ck_assert_int_eq(status, STATUS_OK);
+    client_close(&client);
+    loop_free(&loop);
+    close(filler);
+    close(silent);
+    close(good);
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(lines_that_are_no_answers_come_between_them),
     UNIT(without_notices_what_was_not_asked_for_is_dropped),
@@ -633,6 +711,7 @@ static const struct unit_test tests[] = {
     UNIT(after_the_end_of_the_loop_nobody_is_called_before_it_runs_again),
     UNIT(a_wait_without_limit_ends_with_the_first_byte_of_the_answer),
     UNIT(no_answer_has_more_bytes_or_parts_than_any_server_sends),
+    UNIT(a_slow_lookup_leaves_its_time_to_each_address),
 };
 
 UNIT_MAIN("cli/client", tests)
