@@ -128,15 +128,19 @@ void answer_explain(struct text *to, const struct answer *answer)
     }
 }
 
-enum status answer_refused(const struct client *client, const char *what,
-                           const struct answer *answer)
+enum status answer_refused(const struct client *client, const struct answer *answer,
+                           const char *format, ...)
 {
     struct text said = {0};
-    enum status status = answer_status(answer);
+    va_list values;
+    va_start(values, format);
+    text_vaddf(&said, format, values);
+    va_end(values);
+    text_addf(&said, ": %s answers: ", client->where);
     answer_explain(&said, answer);
-    complain("%s: %s answers: %s", what, client->where, text_str(&said));
+    complain("%s", text_str(&said));
     text_free(&said);
-    return status;
+    return answer_status(answer);
 }
 
 /* ---- job queues -------------------------------------------------------------------------- */
@@ -184,11 +188,8 @@ bool check_tube(const char *who, const char *given)
 {
     if (bs_is_tube_name(bytes_of(given)))
         return true;
-    struct text shown = {0};
-    text_add_shown(&shown, given);
     complain("%s: \"%.*s\" is not the name of a tube: 1 to %d of A-Z a-z 0-9 - + / ; . $ _ ( ), "
              "the first of them no dash",
-             who, 100, text_str(&shown), BS_TUBE_MAX);
-    text_free(&shown);
+             who, 100, given, BS_TUBE_MAX);
     return false;
 }

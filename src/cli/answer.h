@@ -18,10 +18,10 @@ const char *answer_word(const struct answer *answer);
 /* Adds what an answer means, for people. */
 void answer_explain(struct text *to, const struct answer *answer);
 
-/* Prints that the server has refused a request, and why; `what` names the request. Returns
-   answer_status. */
-enum status answer_refused(const struct client *client, const char *what,
-                           const struct answer *answer);
+/* Prints that the server has refused a request, and why. The rest, as printf, names the request.
+   Returns answer_status. */
+enum status answer_refused(const struct client *client, const struct answer *answer,
+                           const char *format, ...) PRINTF_LIKE(3, 4);
 
 /*
  * Job queues: the server may be counterd, or a plain beanstalkd, which knows the published verbs

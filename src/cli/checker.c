@@ -107,7 +107,7 @@ static bool on_taken(void *owner, const struct answer *answer)
         return true;
     }
     if (answer->pool.reply != POOL_REPLY_TIMEOUT && answer->pool.reply != POOL_REPLY_NO_MEMBER)
-        (void)answer_refused(&check->checker->client, "check", answer);
+        (void)answer_refused(&check->checker->client, answer, "check");
     checked(check);
     return true;
 }

@@ -370,10 +370,7 @@ static enum status list_dirty(struct clean *clean)
             clean->dirty++;
         } else if (reply != POOL_REPLY_MEMBER && reply != POOL_REPLY_POOL &&
                    reply != POOL_REPLY_WAITER) {
-            struct text what = {0};
-            text_addf(&what, "pool %s", invocation->arguments[0]);
-            status = answer_refused(client, text_str(&what), &answer);
-            text_free(&what);
+            status = answer_refused(client, &answer, "pool %s", invocation->arguments[0]);
         }
     }
     client_close(client);
@@ -397,10 +394,7 @@ static bool make_request(struct clean *clean)
     };
     if (pool_compose_request(&clean->take, line, sizeof line) > 0)
         return true;
-    struct text shown = {0};
-    text_add_shown(&shown, invocation->arguments[0]);
-    complain("clean: \"%.*s\" is not the name of a pool", 100, text_str(&shown));
-    text_free(&shown);
+    complain("clean: \"%.*s\" is not the name of a pool", 100, invocation->arguments[0]);
     return false;
 }
 

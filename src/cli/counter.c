@@ -21,11 +21,8 @@ static bool read_units(const struct invocation *invocation, size_t which, uint32
     const char *given = invocation->arguments[which];
     if (parse_number(bytes_of(given), least, UINT32_MAX, units_r))
         return true;
-    struct text shown = {0};
-    text_add_shown(&shown, given);
     complain("%s: %s is \"%.*s\", but must be a whole number from %u to %u",
-             invocation->command->name, what, 100, text_str(&shown), least, UINT32_MAX);
-    text_free(&shown);
+             invocation->command->name, what, 100, given, least, UINT32_MAX);
     return false;
 }
 
@@ -58,7 +55,7 @@ int do_noop(struct invocation *invocation)
     double seconds = (double)(clock_mono_ns() - asked_ns) / (double)NS_PER_S;
     char text[NUMBER_TEXT];
     if (status == STATUS_OK && reply.binary.status != CTR_STATUS_SUCCESS) {
-        status = answer_refused(&client, "noop", &reply);
+        status = answer_refused(&client, &reply, "noop");
     } else if (status == STATUS_OK && invocation->options.json) {
         json_t *object = json_new();
         json_put(object, "ok", json_true());
@@ -86,7 +83,7 @@ static enum status print_get(const struct invocation *invocation, const struct c
         return is_found ? STATUS_OK : STATUS_NO;
     }
     if (!is_found)
-        return answer_refused(client, "get", reply);
+        return answer_refused(client, reply, "get");
     printf("%u\n", in_use);
     return STATUS_OK;
 }
@@ -96,7 +93,7 @@ static enum status print_release(const struct invocation *invocation, const stru
 {
     bool is_released = reply->binary.status == CTR_STATUS_SUCCESS;
     if (!is_released && !invocation->options.json)
-        return answer_refused(client, "release", reply);
+        return answer_refused(client, reply, "release");
     if (invocation->options.json) {
         json_t *object = name_object(name);
         json_put(object, "ok", json_boolean(is_released));
@@ -162,7 +159,7 @@ static int give_back(const struct holding *holding)
     struct answer reply;
     enum status status = ask_binary(holding->client, &request, &reply);
     if (status == STATUS_OK && reply.binary.status != CTR_STATUS_SUCCESS)
-        (void)answer_refused(holding->client, "the units were not held to their end", &reply);
+        (void)answer_refused(holding->client, &reply, "the units were not held to their end");
     return status > STATUS_SIGNAL ? (int)status : STATUS_OK;
 }
 
@@ -251,7 +248,7 @@ static int acquired(const struct holding *holding, const struct answer *reply)
     }
     if (options->quiet && reply->binary.status == CTR_STATUS_NOT_AVAILABLE)
         return STATUS_TEMPORARY;
-    return (int)answer_refused(holding->client, "acquire", reply);
+    return (int)answer_refused(holding->client, reply, "acquire");
 }
 
 static int acquire(struct holding *holding, uint32_t maximum)

@@ -207,7 +207,7 @@ static enum status take_entry(struct dump *dump, const struct answer *reply, boo
     uint32_t in_use, peak;
     struct bytes name;
     if (reply->binary.status != CTR_STATUS_SUCCESS)
-        return answer_refused(&dump->client, "dump", reply);
+        return answer_refused(&dump->client, reply, "dump");
     *is_over_r = reply->binary.body.len == 0;
     if (*is_over_r)
         return STATUS_OK;

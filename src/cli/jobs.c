@@ -79,7 +79,7 @@ struct work {
 static enum status refused(struct work *work, const char *what, const struct answer *answer)
 {
     progress_end(&work->progress);
-    return answer_refused(&work->client, what, answer);
+    return answer_refused(&work->client, answer, "%s", what);
 }
 
 static void ask(struct work *work, struct bs_request request, struct bytes body)
@@ -736,12 +736,9 @@ static const struct verb *find_verb(const struct work *work)
         complain("jobs: not of the form \"counterctl jobs %s%s\"", verb->word, verb->words);
         return NULL;
     }
-    struct text shown = {0};
     const char *nearest = nearest_word(word, verb_word);
-    text_add_shown(&shown, word);
-    complain("jobs: no such verb: \"%.*s\"%s%s; \"counterctl help jobs\" lists them", 100,
-             text_str(&shown), nearest ? "; did you mean: " : "", nearest ? nearest : "");
-    text_free(&shown);
+    complain("jobs: no such verb: \"%.*s\"%s%s; \"counterctl help jobs\" lists them", 100, word,
+             nearest ? "; did you mean: " : "", nearest ? nearest : "");
     return NULL;
 }
 

@@ -124,7 +124,7 @@ static void refused(struct supplier *s, const char *what, const struct answer *a
 {
     enum status status = answer_status(answer);
     if (!s->has_complained)
-        (void)answer_refused(&s->client, what, answer);
+        (void)answer_refused(&s->client, answer, "%s", what);
     s->has_complained = true;
     if (!s->is_proven)
         end(s, (int)status);
@@ -529,10 +529,7 @@ static void make_name(struct supplier *s)
 /* Prints what a word of the command line is not. Returns false. */
 static bool wrong(const char *what, const char *given, const char *form)
 {
-    struct text shown = {0};
-    text_add_shown(&shown, given);
-    complain("member: %s: \"%.*s\" is not %s", what, 100, text_str(&shown), form);
-    text_free(&shown);
+    complain("member: %s: \"%.*s\" is not %s", what, 100, given, form);
     return false;
 }
 

@@ -279,7 +279,7 @@ static enum status refused(const struct work *work, const struct answer *answer)
     text_addf(&what, "pool");
     for (size_t i = 0; i < work->invocation->count && i < 4; i++)
         text_addf(&what, " %.*s", 100, work->invocation->arguments[i]);
-    enum status status = answer_refused(&work->client, text_str(&what), answer);
+    enum status status = answer_refused(&work->client, answer, "%s", text_str(&what));
     text_free(&what);
     return status;
 }

@@ -40,17 +40,11 @@ struct put {
 /* Says where the job came from that the server refuses. */
 static enum status refused(struct put *put, const struct answer *answer)
 {
-    struct text what = {0};
     progress_end(&put->progress);
-    text_addf(&what, "put: ");
-    if (put->invocation->options.lines)
-        text_addf(&what, "%s, line %zu (the %zu before it are stored)", put->from,
-                  put->answered + 1, put->answered);
-    else
-        text_addf(&what, "%s", put->from);
-    enum status status = answer_refused(&put->client, text_str(&what), answer);
-    text_free(&what);
-    return status;
+    if (!put->invocation->options.lines)
+        return answer_refused(&put->client, answer, "put: %s", put->from);
+    return answer_refused(&put->client, answer, "put: %s, line %zu (the %zu before it are stored)",
+                          put->from, put->answered + 1, put->answered);
 }
 
 static void print_id(const struct put *put, const struct bs_reply *reply)
@@ -222,7 +216,7 @@ static enum status meet_server(struct put *put)
     ask_jobs(client, &use, (struct bytes){0}, 0, NULL, NULL);
     status = client_hear(client, options->io_timeout_ns, &answer);
     if (status == STATUS_OK && answer.jobs.answer != BS_ANSWER_USING)
-        status = answer_refused(client, "put: use", &answer);
+        status = answer_refused(client, &answer, "put: use");
     return status;
 }
 
@@ -246,12 +240,9 @@ static bool make_request(struct put *put)
     if (bs_compose_request(&put->request, line, sizeof line) > 0 &&
         !(options->unique && !options->unique[0]))
         return true;
-    struct text shown = {0};
-    text_add_shown(&shown, options->unique ? options->unique : "");
     complain("put: --unique: \"%.*s\" is not a key: 1 to %d of A-Z a-z 0-9 - + / ; . $ _ ( ), the "
              "first of them no dash",
-             100, text_str(&shown), BS_KEY_MAX);
-    text_free(&shown);
+             100, options->unique ? options->unique : "", BS_KEY_MAX);
     return false;
 }
 

@@ -80,11 +80,9 @@ static enum status not_locked(const struct invocation *invocation, const struct 
         status = STATUS_UNAVAILABLE;
         __attribute__((fallthrough));
     default:
-        text_addf(&said, "the server answers: ");
-        struct text line = {0};
-        text_add(&line, answer->line.data, answer->line.len < 200 ? answer->line.len : 200);
-        text_add_shown(&said, text_str(&line));
-        text_free(&line);
+        text_addf(&said, "the server answers: %.*s",
+                  (int)(answer->line.len < 200 ? answer->line.len : 200),
+                  (const char *)answer->line.data);
     }
     if (!options->quiet || status == STATUS_PROTOCOL)
         complain("lock %.*s: %s", 200, text_str(&shown), text_str(&said));

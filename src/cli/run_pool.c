@@ -34,10 +34,7 @@ struct run {
 /* Prints what a value of an option is not. Returns false. */
 static bool wrong(const char *option, const char *given, const char *form)
 {
-    struct text shown = {0};
-    text_add_shown(&shown, given);
-    complain("run: %s: \"%.*s\" is not %s", option, 100, text_str(&shown), form);
-    text_free(&shown);
+    complain("run: %s: \"%.*s\" is not %s", option, 100, given, form);
     return false;
 }
 
@@ -144,14 +141,10 @@ static enum status not_taken(const struct run *run, const struct answer *answer)
     bool is_usual = status == STATUS_TEMPORARY || status == STATUS_UNAVAILABLE;
     if (is_usual && options->quiet)
         return status;
-    struct text what = {0};
-    text_addf(&what, "pool ");
-    text_add_name(&what, bytes_of(options->pool));
     if (answer->pool.reply == POOL_REPLY_TIMEOUT && options->timeout_ns != 0)
-        complain("%s: timed out, no member that fits became free", text_str(&what));
+        complain("pool %s: timed out, no member that fits became free", options->pool);
     else
-        (void)answer_refused(&run->client, text_str(&what), answer);
-    text_free(&what);
+        (void)answer_refused(&run->client, answer, "pool %s", options->pool);
     return status;
 }
 
@@ -198,7 +191,7 @@ static void not_returned(struct run *run, const struct pool_taken_reply *member,
                  "because it ended; others may have used it meanwhile",
                  text_str(&what), run->invocation->execute[0]);
     else
-        (void)answer_refused(&run->client, text_str(&what), answer);
+        (void)answer_refused(&run->client, answer, "%s", text_str(&what));
     run->is_gone = true;
     text_free(&what);
 }

@@ -50,7 +50,7 @@ static enum status ask_binary_stats(struct stats *stats)
     struct answer reply;
     enum status status = ask_binary(&stats->client, &request, &reply);
     if (status == STATUS_OK && reply.binary.status != CTR_STATUS_SUCCESS)
-        status = answer_refused(&stats->client, "stats", &reply);
+        status = answer_refused(&stats->client, &reply, "stats");
     if (status == STATUS_OK) {
         struct bytes name, value;
         while (ctr_reply_stat(&reply.body, &name, &value))

@@ -409,7 +409,7 @@ struct refused {
 static bool hear_refusal(void *owner, const struct answer *answer)
 {
     struct refused *refused = owner;
-    refused->statuses[refused->count++] = answer_refused(&refused->client, "x", answer);
+    refused->statuses[refused->count++] = answer_refused(&refused->client, answer, "x");
     if (refused->count == ARRAY_SIZE(refused->statuses))
         loop_end(refused->client.loop, STATUS_OK);
     return true;
