@@ -72,27 +72,24 @@ static const struct meaning binary_meanings[] = {
     {CTR_STATUS_UNKNOWN_COMMAND, STATUS_PROTOCOL, "unknown_command"},
 };
 
-static const struct meaning *find(const struct meaning *rows, size_t count, int answer)
-{
-    static const struct meaning unknown = {0, STATUS_PROTOCOL, NULL};
-    for (size_t i = 0; i < count; i++)
-        if (rows[i].answer == answer)
-            return &rows[i];
-    return &unknown;
-}
+static const struct {
+    const struct meaning *rows;
+    size_t count;
+} meanings[] = {[COUNTER_TEXT] = {pool_meanings, ARRAY_SIZE(pool_meanings)},
+                [COUNTER_BINARY] = {binary_meanings, ARRAY_SIZE(binary_meanings)},
+                [COUNTER_JOBS] = {jobs_meanings, ARRAY_SIZE(jobs_meanings)}};
 
 static const struct meaning *meaning_of(const struct answer *answer)
 {
-#define FIND(rows, is) find(rows, ARRAY_SIZE(rows), (int)(is))
-    switch (answer->protocol->wire) {
-    case COUNTER_BINARY:
-        return FIND(binary_meanings, answer->binary.status);
-    case COUNTER_JOBS:
-        return FIND(jobs_meanings, answer->jobs.answer);
-    default:
-        return FIND(pool_meanings, answer->pool.reply);
-    }
-#undef FIND
+    static const struct meaning unknown = {0, STATUS_PROTOCOL, NULL};
+    enum counter_protocol wire = answer->protocol->wire;
+    int is = wire == COUNTER_BINARY ? (int)answer->binary.status
+             : wire == COUNTER_JOBS ? (int)answer->jobs.answer
+                                    : (int)answer->pool.reply;
+    for (size_t i = 0; i < meanings[wire].count; i++)
+        if (meanings[wire].rows[i].answer == is)
+            return &meanings[wire].rows[i];
+    return &unknown;
 }
 
 enum status answer_status(const struct answer *answer)

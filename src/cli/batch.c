@@ -286,23 +286,14 @@ static bool on_notice(void *owner, const struct answer *answer)
     return true;
 }
 
-static void on_input(void *loop, short revents)
-{
-    (void)revents;
-    loop_end(loop, STATUS_OK);
-}
-
 /* Waits for input; fails when the connection is lost meanwhile. */
 static enum status wait_input(struct batch *batch)
 {
-    struct watch input = {.on_ready = on_input, .owner = batch->loop};
-    watch_set(batch->loop, &input, STDIN_FILENO, POLLIN);
     batch->client.on_end = client_lost;
     batch->client.on_notice = on_notice;
-    enum status status = client_wait(&batch->client);
+    enum status status = client_wait_input(&batch->client, STDIN_FILENO);
     batch->client.on_end = NULL;
     batch->client.on_notice = NULL;
-    watch_clear(batch->loop, &input);
     return status;
 }
 

@@ -166,7 +166,6 @@ static bool connect_to_server(struct checker *checker)
 {
     if (checker->client.state != CLIENT_CLOSED)
         return true;
-    client_close(&checker->client);
     if (client_begin(&checker->client, &protocol_text, checker->loop, checker->options) !=
         STATUS_OK)
         return false;

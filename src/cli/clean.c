@@ -23,10 +23,6 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-/* Pauses between two tries: the first, and the longest. */
-#define PAUSE_MIN_NS (NS_PER_S / 10)
-#define PAUSE_MAX_NS (30 * NS_PER_S)
-
 /* One member at a time. It is paused, or connects, waits for a member, runs the command, or returns
    the member; or it is over. */
 struct job {
@@ -48,22 +44,13 @@ struct clean {
     size_t count, over; /* jobs: all, and those that are over */
     struct text names;  /* --once: dirty members to take, each ended by NUL */
     size_t dirty, next; /* --once: how many they are, and the place of the next */
-    struct text said;   /* the last complaint about the server; empty when it works again */
+    struct text said;   /* the last complaint about the server, which all jobs meet; empty when it
+                           works again */
     bool is_ending;
     int status; /* to exit with */
 };
 
 /* ---- complaints -------------------------------------------------------------------------- */
-
-/* Complains about the server, unless that is what was said last: all jobs meet the same trouble,
-   again and again. */
-static void say(struct clean *clean, const struct text *what)
-{
-    if (!bytes_equal(text_bytes(&clean->said), text_bytes(what)))
-        complain("%s", text_str(what));
-    text_clear(&clean->said);
-    text_add(&clean->said, what->data, what->len);
-}
 
 /* Complains about the member of a job. */
 static void complain_of(const struct job *job, const char *what)
@@ -119,10 +106,7 @@ static void end_all(struct clean *clean, int status)
 /* Tries again later: connects if the connection was lost, and asks for a member. */
 static void pause_job(struct job *job)
 {
-    timer_set(&job->clean->invocation->loop, &job->pause, clock_mono_ns() + job->pause_ns);
-    job->pause_ns *= 2;
-    if (job->pause_ns > PAUSE_MAX_NS)
-        job->pause_ns = PAUSE_MAX_NS;
+    timer_pause(&job->clean->invocation->loop, &job->pause, &job->pause_ns);
 }
 
 /* Says what is wrong with the server, and frees the text. Tries again later, or ends all jobs if
@@ -134,7 +118,7 @@ static void be_in_trouble(struct job *job, struct text *what, enum status status
     if (!is_final)
         text_addf(what, "; trying again");
     if (!clean->is_ending)
-        say(clean, what);
+        complain_once(&clean->said, what);
     text_free(what);
     if (is_final)
         end_all(clean, (int)status);
@@ -301,7 +285,7 @@ static void on_lost(void *owner, enum status status)
     if (runner_runs(&job->runner)) {
         text_addf(&what, "; what is being cleaned is dirty again, and %s gets TERM",
                   clean->invocation->execute[0]);
-        say(clean, &what);
+        complain_once(&clean->said, &what);
         text_free(&what);
         if (clean->invocation->options.once)
             end_all(clean, STATUS_LOST);
@@ -315,7 +299,6 @@ static void on_lost(void *owner, enum status status)
 static enum status begin(struct job *job)
 {
     struct invocation *invocation = job->clean->invocation;
-    client_close(&job->client);
     enum status status =
         client_begin(&job->client, &protocol_text, &invocation->loop, &invocation->options);
     job->client.owner = job;

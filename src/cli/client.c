@@ -340,6 +340,7 @@ static void on_time(void *owner)
 enum status client_begin(struct client *client, const struct protocol *protocol, struct loop *loop,
                          const struct options *options)
 {
+    client_close(client);
     *client = (struct client){.loop = loop,
                               .options = options,
                               .protocol = protocol,
@@ -372,6 +373,22 @@ enum status client_wait(struct client *client)
     if (status != STATUS_OK)
         client_close(client);
     return (enum status)status;
+}
+
+static void on_input(void *loop, short revents)
+{
+    (void)revents;
+    loop_end(loop, STATUS_OK);
+}
+
+enum status client_wait_input(struct client *client, int fd)
+{
+    struct watch input = {.on_ready = on_input, .owner = client->loop};
+    struct loop *loop = client->loop;
+    watch_set(loop, &input, fd, POLLIN);
+    enum status status = client_wait(client);
+    watch_clear(loop, &input);
+    return status;
 }
 
 enum status client_hear(struct client *client, int64_t timeout_ns, struct answer *answer_r)

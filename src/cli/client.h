@@ -96,9 +96,9 @@ struct client {
 };
 
 /*
- * Starts to connect to the server of the options, and clears all callbacks. Returns STATUS_OK, or
- * STATUS_USAGE after printing why. In both cases the caller must call client_close, also before the
- * next client_begin.
+ * Closes the connection, starts to connect to the server of the options, and clears all callbacks.
+ * Returns STATUS_OK, or STATUS_USAGE after printing why. In both cases the caller must call
+ * client_close.
  */
 enum status client_begin(struct client *client, const struct protocol *protocol, struct loop *loop,
                          const struct options *options) MUST_USE;
@@ -134,6 +134,9 @@ bool client_quit(struct client *client);
 /* Step: waits until a callback ends the loop. On any status but STATUS_OK the client is closed and
    the error printed; a signal is not printed. */
 enum status client_wait(struct client *client) MUST_USE;
+
+/* Step: the same until there is something to read from `fd`. */
+enum status client_wait_input(struct client *client, int fd) MUST_USE;
 
 /* Step: waits for the next part of the answers to requests without a handler, at most `timeout_ns`
    (SECONDS_NONE: without limit). Returns as client_wait does. */

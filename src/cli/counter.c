@@ -46,7 +46,7 @@ int do_noop(struct invocation *invocation)
 {
     struct ctr_request request = {.opcode = CTR_NOOP};
     struct answer reply;
-    struct client client;
+    struct client client = {0};
     enum status status =
         client_open(&client, &protocol_binary, &invocation->loop, &invocation->options);
     int64_t asked_ns = clock_mono_ns();
@@ -112,7 +112,7 @@ static int ask_and_print(struct invocation *invocation, struct ctr_request *requ
                                               const struct answer *reply))
 {
     struct text name = {0};
-    struct client client;
+    struct client client = {0};
     struct answer reply;
     enum status status = STATUS_USAGE;
     if (read_name(invocation, invocation->arguments[0], &name) &&
@@ -258,7 +258,7 @@ static int acquire(struct holding *holding, uint32_t maximum)
                                   .maximum = maximum,
                                   .name = text_bytes(holding->name)};
     struct answer reply;
-    struct client client;
+    struct client client = {0};
     holding->client = &client;
     enum status status = client_open(&client, &protocol_binary, &holding->invocation->loop,
                                      &holding->invocation->options);

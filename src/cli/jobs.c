@@ -82,9 +82,9 @@ static enum status refused(struct work *work, const char *what, const struct ans
     return answer_refused(&work->client, answer, "%s", what);
 }
 
-static void ask(struct work *work, struct bs_request request, struct bytes body)
+static void ask(struct work *work, struct bs_request request)
 {
-    ask_jobs(&work->client, &request, body, 0, NULL, NULL);
+    ask_jobs(&work->client, &request, (struct bytes){0}, 0, NULL, NULL);
 }
 
 static enum status hear(struct work *work, struct answer *answer_r)
@@ -113,7 +113,7 @@ static enum status hear_of(struct work *work, const struct import *import, enum 
 static enum status demand(struct work *work, struct bs_request request, enum bs_answer wanted,
                           struct answer *answer_r)
 {
-    ask(work, request, (struct bytes){0});
+    ask(work, request);
     return hear_of(work, NULL, wanted, answer_r);
 }
 
@@ -193,8 +193,7 @@ static enum status do_tubes(struct work *work)
                 continue;
             ask(work,
                 (struct bs_request){.verb = work->is_plain ? BS_VERB_STATS_TUBE : BS_VERB_TUBE,
-                                    .tube = entry.value},
-                (struct bytes){0});
+                                    .tube = entry.value});
             asked++;
             work->done++;
         }
@@ -360,8 +359,7 @@ static enum status do_export(struct work *work)
             if (work->page[i].unreadable)
                 leave_out(work, &work->page[i]);
             else
-                ask(work, (struct bs_request){.verb = BS_VERB_STATS_JOB, .id = work->page[i].id},
-                    (struct bytes){0});
+                ask(work, (struct bs_request){.verb = BS_VERB_STATS_JOB, .id = work->page[i].id});
         }
         for (size_t i = 0; status == STATUS_OK && i < work->listed; i++)
             if (!work->page[i].unreadable)
@@ -392,11 +390,9 @@ static enum status await_answers(struct work *work)
         progress_show(&work->progress, "%zu jobs imported", work->done);
         if (!import->is_buried)
             continue;
-        ask(work, (struct bs_request){.verb = BS_VERB_RESERVE_JOB, .id = answer.jobs.id},
-            (struct bytes){0});
+        ask(work, (struct bs_request){.verb = BS_VERB_RESERVE_JOB, .id = answer.jobs.id});
         ask(work,
-            (struct bs_request){.verb = BS_VERB_BURY, .id = answer.jobs.id, .pri = import->pri},
-            (struct bytes){0});
+            (struct bs_request){.verb = BS_VERB_BURY, .id = answer.jobs.id, .pri = import->pri});
     }
     for (size_t i = 0; status == STATUS_OK && i < work->importing; i++) {
         if (!work->imports[i].is_buried)
@@ -420,10 +416,10 @@ static void send_job(struct work *work, const struct job_line *job)
                              .delay_s = job->is_buried ? UINT32_MAX : job->delay_s,
                              .ttr_s = job->ttr_s};
     if (work->is_plain)
-        ask(work, (struct bs_request){.verb = BS_VERB_USE, .tube = tube}, (struct bytes){0});
+        ask(work, (struct bs_request){.verb = BS_VERB_USE, .tube = tube});
     else
         put.tube = tube;
-    ask(work, put, text_bytes(&job->body));
+    ask_jobs(&work->client, &put, text_bytes(&job->body), 0, NULL, NULL);
 }
 
 /* Imports a line. `*bytes` counts what was sent since the last wait. */

@@ -16,6 +16,7 @@
 #ifndef CLI_LOOP_H
 #define CLI_LOOP_H
 
+#include "base/clock.h"
 #include "base/deadlines.h"
 
 #include <poll.h>
@@ -58,6 +59,13 @@ void watch_clear(struct loop *loop, struct watch *watch);
 
 /* Calls on_due once at `at_ns` of the monotonic clock, or soon after. */
 void timer_set(struct loop *loop, struct timer *timer, int64_t at_ns);
+
+/* Pauses between two tries: the first, and the longest. */
+#define PAUSE_MIN_NS (NS_PER_S / 10)
+#define PAUSE_MAX_NS (30 * NS_PER_S)
+
+/* Sets the timer to the end of a pause, and doubles the next one. */
+void timer_pause(struct loop *loop, struct timer *timer, int64_t *pause_ns);
 
 /* Stops the timer. Harmless for one that is not set. */
 void timer_clear(struct loop *loop, struct timer *timer);

@@ -400,7 +400,6 @@ static bool on_notice(void *owner, const struct answer *said)
 
 static void connect_to_server(struct supplier *s)
 {
-    client_close(&s->client);
     enum status status = client_begin(&s->client, &protocol_text, s->loop, s->options);
     if (status != STATUS_OK)
         end(s, (int)status);

@@ -28,6 +28,14 @@ void complain(const char *format, ...)
     va_end(values);
 }
 
+void complain_once(struct text *said, const struct text *what)
+{
+    if (!bytes_equal(text_bytes(said), text_bytes(what)))
+        complain("%s", text_str(what));
+    text_clear(said);
+    text_add(said, what->data, what->len);
+}
+
 void print_line(FILE *to, const char *format, ...)
 {
     va_list values;

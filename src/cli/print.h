@@ -15,6 +15,9 @@
  */
 void complain(const char *format, ...) PRINTF_LIKE(1, 2);
 
+/* The same for a text, unless it is what was said last: `said` keeps that. */
+void complain_once(struct text *said, const struct text *what);
+
 /* Writes the message as one line to `to`, with the same escapes. */
 void print_line(FILE *to, const char *format, ...) PRINTF_LIKE(2, 3);
 

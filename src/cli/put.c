@@ -138,24 +138,6 @@ static enum status send_lines(struct put *put, bool is_end)
 
 /* ---- input ------------------------------------------------------------------------------- */
 
-static void on_input(void *loop, short revents)
-{
-    (void)revents;
-    loop_end(loop, STATUS_OK);
-}
-
-/* Waits until there is something to read; meanwhile answers come. */
-static enum status await_input(struct put *put)
-{
-    struct loop *loop = put->client.loop;
-    struct watch input = {.on_ready = on_input, .owner = loop};
-    fflush(stdout);
-    watch_set(loop, &input, put->fd, POLLIN);
-    enum status status = client_wait(&put->client);
-    watch_clear(loop, &input);
-    return status;
-}
-
 /* Reads once. STATUS_OK: *is_end_r is true at the end of the input. */
 static enum status read_input(struct put *put, bool *is_end_r)
 {
@@ -181,7 +163,8 @@ static enum status put_input(struct put *put)
     bool is_end = false, is_lines = put->invocation->options.lines;
     enum status status = STATUS_OK;
     while (status == STATUS_OK && !is_end) {
-        status = await_input(put);
+        fflush(stdout);
+        status = client_wait_input(&put->client, put->fd); /* meanwhile answers come */
         if (status == STATUS_OK)
             status = read_input(put, &is_end);
         if (status == STATUS_OK && is_lines)

@@ -135,7 +135,7 @@ static int run_locked(struct invocation *invocation, struct client *client, cons
 static int run(struct invocation *invocation, const struct text *key)
 {
     const struct options *options = &invocation->options;
-    struct client client;
+    struct client client = {0};
     struct answer answer;
     enum status status = client_open(&client, &protocol_text, &invocation->loop, options);
     if (status == STATUS_OK)

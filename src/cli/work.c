@@ -28,10 +28,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Pauses between two tries: the first, and the longest. */
-#define PAUSE_MIN_NS (NS_PER_S / 10)
-#define PAUSE_MAX_NS (30 * NS_PER_S)
-
 /* The longest that a failed job waits, in seconds. */
 #define DELAY_MAX 3600u
 
@@ -70,7 +66,8 @@ struct work {
     struct text tubes; /* with a space between them */
     struct place *places;
     size_t count, over; /* places: all, and those that are over */
-    struct text said;   /* the last complaint about the server; empty when it works again */
+    struct text said;   /* the last complaint about the server, which all places meet; empty when it
+                           works again */
     bool is_ending;
     int status; /* to exit with */
 };
@@ -80,16 +77,6 @@ static void report(struct place *place);
 static void take_lock(struct place *place);
 
 /* ---- complaints -------------------------------------------------------------------------- */
-
-/* Complains about the server, unless that is what was said last: all places meet the same trouble,
-   again and again. */
-static void say(struct work *work, const struct text *what)
-{
-    if (!bytes_equal(text_bytes(&work->said), text_bytes(what)))
-        complain("%s", text_str(what));
-    text_clear(&work->said);
-    text_add(&work->said, what->data, what->len);
-}
 
 static void complain_of(const struct place *place, const char *format, ...) PRINTF_LIKE(2, 3);
 
@@ -140,10 +127,7 @@ static void finish(struct place *place)
 
 static void pause_place(struct place *place)
 {
-    timer_set(loop_of(place), &place->pause, clock_mono_ns() + place->pause_ns);
-    place->pause_ns *= 2;
-    if (place->pause_ns > PAUSE_MAX_NS)
-        place->pause_ns = PAUSE_MAX_NS;
+    timer_pause(loop_of(place), &place->pause, &place->pause_ns);
 }
 
 /* The job is reported or lost: goes on with the next. */
@@ -207,7 +191,7 @@ static void be_in_trouble(struct place *place, struct text *what, enum status st
     if (!is_final)
         text_addf(what, "; trying again");
     if (!work->is_ending)
-        say(work, what);
+        complain_once(&work->said, what);
     text_free(what);
     if (is_final)
         end_all(work, (int)status, false);
@@ -435,7 +419,7 @@ static void on_no_lock(struct place *place, struct text *what)
 {
     uint32_t delay = place->work->invocation->options.backoff;
     text_addf(what, "; the job waits");
-    say(place->work, what);
+    complain_once(&place->work->said, what);
     text_free(what);
     place->must_pause = true;
     decide(place, RETURN, delay > 0 ? delay : 1);
@@ -489,7 +473,6 @@ static void on_lock_lost(void *owner, enum status status)
 static void take_lock(struct place *place)
 {
     place->state = LOCKING;
-    client_close(&place->lock);
     enum status status =
         client_begin(&place->lock, &protocol_text, loop_of(place), &place->work->lock_options);
     place->lock.owner = place;
@@ -658,7 +641,7 @@ static void on_lost(void *owner, enum status status)
     bool is_final = status == STATUS_PROTOCOL;
     text_addf(&what, "%s: %s", place->client.where, place->client.reason);
     if (place->state == RUNNING) {
-        say(place->work, &what);
+        complain_once(&place->work->said, &what);
         text_free(&what);
         if (place->is_plain && !place->is_lost)
             lose(place, "the connection was lost");
@@ -677,7 +660,6 @@ static void on_lost(void *owner, enum status status)
 static enum status begin(struct place *place)
 {
     struct invocation *invocation = place->work->invocation;
-    client_close(&place->client);
     enum status status =
         client_begin(&place->client, &protocol_jobs, &invocation->loop, &invocation->options);
     place->client.owner = place;

@@ -353,7 +353,7 @@ TEST(work_in_steps)
 {
     struct loop loop = {0};
     struct peer server;
-    struct client client;
+    struct client client = {0};
     struct answer answer;
     struct pc_request request = {.verb = PC_STATS};
     struct options options = begin(&server, &loop, "LOCKED\n");
@@ -471,7 +471,7 @@ TEST(replies_of_the_binary_protocol)
 {
     struct loop loop = {0};
     struct peer server;
-    struct client client;
+    struct client client = {0};
     struct answer reply;
     struct ctr_request request = {.opcode = CTR_NOOP};
     struct options options = begin(&server, &loop, "x is no magic");
