@@ -157,7 +157,7 @@ enum status open_jobs(struct client *client, const struct protocol *protocol,
 {
     struct bs_request request = kind_request();
     struct answer answer;
-    enum status status = client_open(client, protocol, &invocation->loop, &invocation->options);
+    enum status status = client_open(client, protocol, invocation);
     if (status == STATUS_OK) {
         ask_jobs(client, &request, (struct bytes){0}, 0, NULL, NULL);
         status = client_hear(client, client->options->io_timeout_ns, &answer);

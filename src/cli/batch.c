@@ -314,8 +314,7 @@ static enum status execute_input(struct batch *batch)
 int do_batch(struct invocation *invocation)
 {
     struct batch batch = {.options = &invocation->options, .loop = &invocation->loop};
-    enum status status =
-        client_open(&batch.client, &protocol_binary, batch.loop, &invocation->options);
+    enum status status = client_open(&batch.client, &protocol_binary, invocation);
     batch.client.owner = &batch.client;
     if (status == STATUS_OK)
         status = execute_input(&batch);

@@ -38,13 +38,6 @@ static void checked(struct check *check)
 
 /* ---- the command ------------------------------------------------------------------------- */
 
-static bool ignore_answer(void *owner, const struct answer *answer)
-{
-    (void)owner;
-    (void)answer;
-    return true;
-}
-
 static void give_back(struct check *check, bool failed)
 {
     struct checker *checker = check->checker;
@@ -166,13 +159,8 @@ static bool connect_to_server(struct checker *checker)
 {
     if (checker->client.state != CLIENT_CLOSED)
         return true;
-    if (client_begin(&checker->client, &protocol_text, checker->loop, checker->options) !=
-        STATUS_OK)
-        return false;
-    checker->client.on_up = on_up;
-    checker->client.on_end = on_lost;
-    checker->client.owner = checker;
-    return true;
+    return client_begin(&checker->client, &protocol_text, checker->loop, checker->options, on_up,
+                        on_lost, checker) == STATUS_OK;
 }
 
 /* ---- checks ------------------------------------------------------------------------------ */

@@ -299,12 +299,8 @@ static void on_lost(void *owner, enum status status)
 static enum status begin(struct job *job)
 {
     struct invocation *invocation = job->clean->invocation;
-    enum status status =
-        client_begin(&job->client, &protocol_text, &invocation->loop, &invocation->options);
-    job->client.owner = job;
-    job->client.on_up = on_up;
-    job->client.on_end = on_lost;
-    return status;
+    return client_begin(&job->client, &protocol_text, &invocation->loop, &invocation->options,
+                        on_up, on_lost, job);
 }
 
 static void on_pause_over(void *owner)
@@ -337,8 +333,7 @@ static enum status list_dirty(struct clean *clean)
     struct client *client = &clean->jobs[0].client;
     struct pool_request show = {.verb = POOL_VERB_POOL_SHOW, .pool = clean->take.targets[0]};
     struct answer answer;
-    enum status status =
-        client_open(client, &protocol_text, &invocation->loop, &invocation->options);
+    enum status status = client_open(client, &protocol_text, invocation);
     if (status == STATUS_OK)
         ask_pool(client, &show, 0, NULL, NULL);
     while (status == STATUS_OK) {

@@ -4,6 +4,7 @@
 #include "cli/client.h"
 
 #include "base/clock.h"
+#include "cli/command.h"
 #include "cli/lookup.h"
 #include "cli/print.h"
 #include "cli/signals.h"
@@ -141,6 +142,13 @@ static void take_part(struct client *client, const struct answer *answer)
     if (client->count > 0)
         first->due_ns = clock_mono_ns() + first->timeout_ns;
     time_first(client);
+}
+
+bool ignore_answer(void *owner, const struct answer *answer)
+{
+    (void)owner;
+    (void)answer;
+    return true;
 }
 
 /* Reads a message. Returns false when it is none of the protocol. */
@@ -338,12 +346,16 @@ static void on_time(void *owner)
 /* ---- the connection ---------------------------------------------------------------------- */
 
 enum status client_begin(struct client *client, const struct protocol *protocol, struct loop *loop,
-                         const struct options *options)
+                         const struct options *options, void (*on_up)(void *owner),
+                         void (*on_end)(void *owner, enum status status), void *owner)
 {
     client_close(client);
     *client = (struct client){.loop = loop,
                               .options = options,
                               .protocol = protocol,
+                              .on_up = on_up,
+                              .on_end = on_end,
+                              .owner = owner,
                               .looking = -1,
                               .watch = {.on_ready = on_ready, .owner = client},
                               .timer = {.on_due = on_time, .owner = client},
@@ -360,10 +372,11 @@ enum status client_begin(struct client *client, const struct protocol *protocol,
     return STATUS_OK;
 }
 
-enum status client_open(struct client *client, const struct protocol *protocol, struct loop *loop,
-                        const struct options *options)
+enum status client_open(struct client *client, const struct protocol *protocol,
+                        struct invocation *invocation)
 {
-    enum status status = client_begin(client, protocol, loop, options);
+    enum status status =
+        client_begin(client, protocol, &invocation->loop, &invocation->options, NULL, NULL, NULL);
     return status == STATUS_OK ? client_wait(client) : status;
 }
 

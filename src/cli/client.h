@@ -2,8 +2,8 @@
  * client.h - a connection to a server: a link of libcounter in the event loop (loop.h), and its
  * unanswered requests in the order of their answers. answer.h has the words of answers.
  *
- * The caller works in one of two ways (loop.h). With callbacks: set them after client_begin. In
- * steps: set none. In steps loop_run returns STATUS_OK when the connection is up; when the
+ * The caller works in one of two ways (loop.h). With callbacks: give them to client_begin. In
+ * steps: give none. In steps loop_run returns STATUS_OK when the connection is up; when the
  * connection ends, the client prints why and loop_run returns the exit status.
  *
  * Only the loop calls back, and nobody is called after client_close, or after the end of the loop
@@ -25,6 +25,8 @@
 #define CLIENT_BODY_MAX (64u << 20)
 
 #define CLIENT_REASON_SIZE 640
+
+struct invocation;
 
 struct protocol {
     enum counter_protocol wire;
@@ -53,6 +55,9 @@ struct answer {
 
 /* Called with each part of an answer. Returns true after the last part. */
 typedef bool answer_handler(void *owner, const struct answer *answer);
+
+/* The handler of an answer of one part that says nothing. */
+bool ignore_answer(void *owner, const struct answer *answer);
 
 /* An unanswered request. */
 struct ask {
@@ -96,17 +101,18 @@ struct client {
 };
 
 /*
- * Closes the connection, starts to connect to the server of the options, and clears all callbacks.
+ * Closes the connection, starts to connect to the server of the options, and sets all callbacks.
  * Returns STATUS_OK, or STATUS_USAGE after printing why. In both cases the caller must call
  * client_close.
  */
 enum status client_begin(struct client *client, const struct protocol *protocol, struct loop *loop,
-                         const struct options *options) MUST_USE;
+                         const struct options *options, void (*on_up)(void *owner),
+                         void (*on_end)(void *owner, enum status status), void *owner) MUST_USE;
 
-/* Step: connects, and waits until the connection is up. Returns the loop's status. Errors are
-   printed; a signal is not. */
-enum status client_open(struct client *client, const struct protocol *protocol, struct loop *loop,
-                        const struct options *options) MUST_USE;
+/* Step: connects for a command, and waits until the connection is up. Returns as client_wait does.
+ */
+enum status client_open(struct client *client, const struct protocol *protocol,
+                        struct invocation *invocation) MUST_USE;
 
 /* Prints why the connection has ended. */
 void client_complain(const struct client *client);

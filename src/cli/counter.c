@@ -47,8 +47,7 @@ int do_noop(struct invocation *invocation)
     struct ctr_request request = {.opcode = CTR_NOOP};
     struct answer reply;
     struct client client = {0};
-    enum status status =
-        client_open(&client, &protocol_binary, &invocation->loop, &invocation->options);
+    enum status status = client_open(&client, &protocol_binary, invocation);
     int64_t asked_ns = clock_mono_ns();
     if (status == STATUS_OK)
         status = ask_binary(&client, &request, &reply);
@@ -119,7 +118,7 @@ static int ask_and_print(struct invocation *invocation, struct ctr_request *requ
         (request->opcode != CTR_RELEASE ||
          read_units(invocation, 1, 0, "UNITS", &request->units))) {
         request->name = text_bytes(&name);
-        status = client_open(&client, &protocol_binary, &invocation->loop, &invocation->options);
+        status = client_open(&client, &protocol_binary, invocation);
         if (status == STATUS_OK)
             status = ask_binary(&client, request, &reply);
         if (status == STATUS_OK)
@@ -260,8 +259,7 @@ static int acquire(struct holding *holding, uint32_t maximum)
     struct answer reply;
     struct client client = {0};
     holding->client = &client;
-    enum status status = client_open(&client, &protocol_binary, &holding->invocation->loop,
-                                     &holding->invocation->options);
+    enum status status = client_open(&client, &protocol_binary, holding->invocation);
     if (status == STATUS_OK)
         status = ask_binary(&client, &request, &reply);
     int exit_status = status == STATUS_OK ? acquired(holding, &reply) : (int)status;

@@ -255,8 +255,7 @@ int do_dump(struct invocation *invocation)
         text_free(&dump.prefix);
         return STATUS_USAGE;
     }
-    enum status status =
-        client_open(&dump.client, &protocol_binary, &invocation->loop, &invocation->options);
+    enum status status = client_open(&dump.client, &protocol_binary, invocation);
     if (status == STATUS_OK)
         status = take_all(&dump);
     client_close(&dump.client);

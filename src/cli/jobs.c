@@ -262,18 +262,13 @@ static enum status list_page(struct work *work)
     return STATUS_OK;
 }
 
-static void json_put_word(json_t *object, const char *key, struct bytes word)
-{
-    json_put(object, key, json_stringn((const char *)word.data, word.len));
-}
-
 static void show_job(struct work *work, const struct listed *job)
 {
     struct bytes body = text_bytes(&job->body), state = bs_state_word(job->state);
     if (work->invocation->options.json) {
         json_t *object = json_new();
         json_put(object, "id", json_integer((json_int_t)job->id));
-        json_put_word(object, "state", state);
+        json_put_name(object, "state", state);
         json_put(object, "try", json_integer((json_int_t)job->try));
         if (job->unreadable)
             json_put(object, "unreadable", json_true());
@@ -324,9 +319,9 @@ static enum status export_job(struct work *work, const struct listed *job)
     uint64_t delay =
         job->state == BS_STATE_DELAYED ? dictionary_number(answer.body, "time-left") : 0;
     json_t *object = json_new();
-    json_put_word(object, "tube", work->tube);
+    json_put_name(object, "tube", work->tube);
     json_put(object, "id", json_integer((json_int_t)job->id));
-    json_put_word(object, "state", bs_state_word(job->state));
+    json_put_name(object, "state", bs_state_word(job->state));
     json_put(object, "pri", json_integer((json_int_t)dictionary_number(answer.body, "pri")));
     json_put(object, "delay", json_integer((json_int_t)delay));
     json_put(object, "ttr", json_integer((json_int_t)dictionary_number(answer.body, "ttr")));

@@ -148,13 +148,6 @@ static bool on_supplied(void *owner, const struct answer *answer)
     return true;
 }
 
-static bool ignore_answer(void *owner, const struct answer *answer)
-{
-    (void)owner;
-    (void)answer;
-    return true;
-}
-
 static void send_supply(struct supplier *s, bool resigns)
 {
     struct pool_request request = {.verb = POOL_VERB_SUPPLY, .pool = bytes_of(s->pool)};
@@ -400,13 +393,11 @@ static bool on_notice(void *owner, const struct answer *said)
 
 static void connect_to_server(struct supplier *s)
 {
-    enum status status = client_begin(&s->client, &protocol_text, s->loop, s->options);
+    enum status status =
+        client_begin(&s->client, &protocol_text, s->loop, s->options, on_up, on_lost, s);
     if (status != STATUS_OK)
         end(s, (int)status);
-    s->client.on_up = on_up;
-    s->client.on_end = on_lost;
     s->client.on_notice = on_notice;
-    s->client.owner = s;
 }
 
 /* ---- the loop ---------------------------------------------------------------------------- */

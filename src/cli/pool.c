@@ -41,15 +41,7 @@ static void add_pairs(struct text *to, const struct pool_pair *pairs, size_t cou
     }
 }
 
-static void json_put_name(json_t *object, const char *key, struct bytes name)
-{
-    struct text text = {0};
-    text_add_name(&text, name);
-    json_put(object, key, json_string(text_str(&text)));
-    text_free(&text);
-}
-
-/* The same, but nothing for an empty name. */
+/* Sets nothing for an empty name. */
 static void json_put_if(json_t *object, const char *key, struct bytes name)
 {
     if (name.len > 0)
@@ -477,8 +469,7 @@ static bool make_request(const struct invocation *invocation, struct text *line,
 static int work_on(struct work *work)
 {
     struct invocation *invocation = work->invocation;
-    int status =
-        (int)client_open(&work->client, &protocol_text, &invocation->loop, &invocation->options);
+    int status = (int)client_open(&work->client, &protocol_text, invocation);
     if (status != STATUS_OK)
         return status;
     enum pool_verb verb = work->request.verb;

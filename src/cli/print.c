@@ -250,12 +250,18 @@ void json_line(json_t *value, FILE *to)
     json_decref(value);
 }
 
-void json_set_name(json_t *object, struct bytes name)
+void json_put_name(json_t *object, const char *key, struct bytes name)
 {
     struct text text = {0};
     text_add_name(&text, name);
-    json_put(object, "name", json_string(text_str(&text)));
-    text_clear(&text);
+    json_put(object, key, json_string(text_str(&text)));
+    text_free(&text);
+}
+
+void json_set_name(json_t *object, struct bytes name)
+{
+    struct text text = {0};
+    json_put_name(object, "name", name);
     text_add_percent(&text, name);
     json_put(object, "id", json_string(text_str(&text)));
     text_free(&text);

@@ -73,6 +73,9 @@ void json_line(json_t *value, FILE *to);
 /* Sets "name" (escaped) and "id" (percent-encoded) in `object` for a name. */
 void json_set_name(json_t *object, struct bytes name);
 
+/* Sets a member to a name (escaped). */
+void json_put_name(json_t *object, const char *key, struct bytes name);
+
 /* Sets a member to a new value and takes over its reference. Ends the process without memory. */
 void json_put(json_t *object, const char *key, json_t *value);
 

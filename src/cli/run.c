@@ -137,7 +137,7 @@ static int run(struct invocation *invocation, const struct text *key)
     const struct options *options = &invocation->options;
     struct client client = {0};
     struct answer answer;
-    enum status status = client_open(&client, &protocol_text, &invocation->loop, options);
+    enum status status = client_open(&client, &protocol_text, invocation);
     if (status == STATUS_OK)
         status = wait_for_lock(&client, options, key, &answer);
     int exit_status = (int)status;

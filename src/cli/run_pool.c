@@ -242,8 +242,7 @@ int run_with_pool(struct invocation *invocation)
     if (make_request(&run)) {
         status = signals_begin(&invocation->loop);
         if (status == STATUS_OK)
-            status = (int)client_open(&run.client, &protocol_text, &invocation->loop,
-                                      &invocation->options);
+            status = (int)client_open(&run.client, &protocol_text, invocation);
         if (status == STATUS_OK)
             status = take(&run);
         if (status == STATUS_OK)

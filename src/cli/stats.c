@@ -117,8 +117,7 @@ static enum status tell(const struct protocol_stats *protocol, struct invocation
 {
     struct stats stats = {.json = all ? json_new() : NULL,
                           .columns = {.heads = {"NAME", "VALUE"}, .align = "ll"}};
-    enum status status =
-        client_open(&stats.client, protocol->protocol, &invocation->loop, &invocation->options);
+    enum status status = client_open(&stats.client, protocol->protocol, invocation);
     if (status == STATUS_OK)
         status = protocol->ask(&stats);
     client_close(&stats.client);

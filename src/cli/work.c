@@ -473,11 +473,8 @@ static void on_lock_lost(void *owner, enum status status)
 static void take_lock(struct place *place)
 {
     place->state = LOCKING;
-    enum status status =
-        client_begin(&place->lock, &protocol_text, loop_of(place), &place->work->lock_options);
-    place->lock.owner = place;
-    place->lock.on_up = on_lock_up;
-    place->lock.on_end = on_lock_lost;
+    enum status status = client_begin(&place->lock, &protocol_text, loop_of(place),
+                                      &place->work->lock_options, on_lock_up, on_lock_lost, place);
     if (status != STATUS_OK)
         end_all(place->work, (int)status, false);
 }
@@ -660,14 +657,10 @@ static void on_lost(void *owner, enum status status)
 static enum status begin(struct place *place)
 {
     struct invocation *invocation = place->work->invocation;
-    enum status status =
-        client_begin(&place->client, &protocol_jobs, &invocation->loop, &invocation->options);
-    place->client.owner = place;
-    place->client.on_up = on_up;
-    place->client.on_end = on_lost;
     if (place->state == PAUSED)
         place->state = CONNECTING;
-    return status;
+    return client_begin(&place->client, &protocol_jobs, &invocation->loop, &invocation->options,
+                        on_up, on_lost, place);
 }
 
 static void on_pause_over(void *owner)

@@ -173,13 +173,19 @@ static void ask_when_up(void *owner)
     ask_twice(owner);
 }
 
+static enum status open_client(struct client *client, const struct protocol *protocol,
+                               struct loop *loop, const struct options *options)
+{
+    ck_assert_int_eq(client_begin(client, protocol, loop, options, NULL, NULL, NULL), STATUS_OK);
+    return client_wait(client);
+}
+
 static void connect_to(struct heard *heard, struct loop *loop, const struct options *options)
 {
     *heard = (struct heard){.ended = -1};
-    ck_assert_int_eq(client_begin(&heard->client, &protocol_text, loop, options), STATUS_OK);
-    heard->client.owner = heard;
-    heard->client.on_up = ask_when_up;
-    heard->client.on_end = note_end;
+    ck_assert_int_eq(
+        client_begin(&heard->client, &protocol_text, loop, options, ask_when_up, note_end, heard),
+        STATUS_OK);
     heard->client.on_notice = hear_notice;
 }
 
@@ -357,7 +363,7 @@ TEST(work_in_steps)
     struct answer answer;
     struct pc_request request = {.verb = PC_STATS};
     struct options options = begin(&server, &loop, "LOCKED\n");
-    ck_assert_int_eq(client_open(&client, &protocol_text, &loop, &options), STATUS_OK);
+    ck_assert_int_eq(open_client(&client, &protocol_text, &loop, &options), STATUS_OK);
     ask_text(&client, &request, SECONDS_NONE, NULL, NULL);
     ck_assert_int_eq(client_hear(&client, SECONDS_NONE, &answer), STATUS_OK);
     ck_assert_int_eq(answer.text, PC_REPLY_LOCKED);
@@ -382,7 +388,7 @@ TEST(answers_are_heard_in_steps)
         struct options options = begin(&server, &loop, "a\nWANT p\nb\nc\n");
         server.closes = true;
         server.slice = slice;
-        ck_assert_int_eq(client_open(&heard.client, &protocol_text, &loop, &options), STATUS_OK);
+        ck_assert_int_eq(open_client(&heard.client, &protocol_text, &loop, &options), STATUS_OK);
         heard.client.owner = &heard;
         heard.client.on_notice = hear_notice;
         ask_text(&heard.client, &request, 0, NULL, NULL);
@@ -422,7 +428,7 @@ TEST(refusals_of_pools)
     struct refused refused = {0};
     struct pool_request request = {.verb = POOL_VERB_RETURN, .has_fence = true, .fence = 7};
     struct options options = begin(&server, &loop, "GONE\nERROR BAD_VALUE max\nLOCKED\n");
-    ck_assert_int_eq(client_open(&refused.client, &protocol_text, &loop, &options), STATUS_OK);
+    ck_assert_int_eq(open_client(&refused.client, &protocol_text, &loop, &options), STATUS_OK);
     for (size_t i = 0; i < ARRAY_SIZE(refused.statuses); i++)
         ask_pool(&refused.client, &request, SECONDS_NONE, hear_refusal, &refused);
     ck_assert_int_eq(loop_run(&loop), STATUS_OK);
@@ -456,7 +462,7 @@ TEST(quit_ends_what_waits)
         struct options options = begin(&server, &loop, rows[i].says);
         server.closes = true;
         heard = (struct heard){0};
-        ck_assert_int_eq(client_open(&heard.client, &protocol_text, &loop, &options), STATUS_OK);
+        ck_assert_int_eq(open_client(&heard.client, &protocol_text, &loop, &options), STATUS_OK);
         ask_pool(&heard.client, &take, SECONDS_NONE, hear_answer, &heard);
         ck_assert(client_quit(&heard.client) == rows[i].is_said);
         ck_assert_str_eq(heard.text, "");
@@ -475,7 +481,7 @@ TEST(replies_of_the_binary_protocol)
     struct answer reply;
     struct ctr_request request = {.opcode = CTR_NOOP};
     struct options options = begin(&server, &loop, "x is no magic");
-    ck_assert_int_eq(client_open(&client, &protocol_binary, &loop, &options), STATUS_OK);
+    ck_assert_int_eq(open_client(&client, &protocol_binary, &loop, &options), STATUS_OK);
     ck_assert_int_eq(ask_binary(&client, &request, &reply), STATUS_PROTOCOL);
     client_close(&client);
     end(&server);
@@ -513,10 +519,9 @@ static int hear_all_jobs(const char *says, size_t slice, struct heard *heard)
     server.slice = slice;
     server.closes = true;
     *heard = (struct heard){.ended = -1};
-    ck_assert_int_eq(client_begin(&heard->client, &protocol_jobs, &loop, &options), STATUS_OK);
-    heard->client.owner = heard;
-    heard->client.on_up = ask_jobs_when_up;
-    heard->client.on_end = note_end;
+    ck_assert_int_eq(client_begin(&heard->client, &protocol_jobs, &loop, &options, ask_jobs_when_up,
+                                  note_end, heard),
+                     STATUS_OK);
     ck_assert_int_eq(loop_run(&loop), STATUS_OK);
     client_close(&heard->client);
     end(&server);
@@ -584,10 +589,9 @@ TEST(a_wait_without_limit_ends_with_the_first_byte_of_the_answer)
         struct heard heard = {.ended = -1};
         struct options options = begin(&server, &loop, rows[i].says);
         options.io_timeout_ns = NS_PER_S / 10;
-        ck_assert_int_eq(client_begin(&heard.client, &protocol_jobs, &loop, &options), STATUS_OK);
-        heard.client.owner = &heard;
-        heard.client.on_up = ask_jobs_when_up;
-        heard.client.on_end = note_end;
+        ck_assert_int_eq(client_begin(&heard.client, &protocol_jobs, &loop, &options,
+                                      ask_jobs_when_up, note_end, &heard),
+                         STATUS_OK);
         ck_assert_int_eq(loop_run(&loop), STATUS_OK);
         ck_assert_str_eq(heard.text, rows[i].heard);
         ck_assert_int_eq(heard.ended, STATUS_UNAVAILABLE);
@@ -682,7 +686,7 @@ TEST(a_slow_lookup_leaves_its_time_to_each_address)
     enum status status = STATUS_UNAVAILABLE;
     for (int i = 0; i < 20 && status != STATUS_OK; i++) {
         client_close(&client);
-        status = client_open(&client, &protocol_text, &loop, &options);
+        status = open_client(&client, &protocol_text, &loop, &options);
     }
     ck_assert_int_eq(status, STATUS_OK);
     client_close(&client);
