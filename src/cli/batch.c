@@ -189,16 +189,6 @@ static bool make_request(struct batch *batch, const struct batch_command *comman
     return true;
 }
 
-static enum status ask(struct batch *batch, const struct batch_command *command,
-                       const struct ctr_request *request)
-{
-    struct answer reply;
-    enum status status = ask_binary(&batch->client, request, &reply);
-    if (status == STATUS_OK)
-        say_answer(batch, command->word, request, &reply);
-    return status;
-}
-
 /* Executes one line. Any status but STATUS_OK ends the batch. */
 static enum status execute(struct batch *batch, struct bytes line)
 {
@@ -213,8 +203,7 @@ static enum status execute(struct batch *batch, struct bytes line)
     enum status status = STATUS_OK;
     if (!command) {
         struct text shown = {0};
-        text_add_name(&shown, (struct bytes){.data = words[0].data,
-                                             .len = words[0].len < 100 ? words[0].len : 100});
+        text_add_name(&shown, bytes_at(words[0].data, words[0].len < 100 ? words[0].len : 100));
         answer_error(batch,
                      "no such command: \"%s\"; acquire, release, get, stats and "
                      "noop are",
@@ -225,8 +214,12 @@ static enum status execute(struct batch *batch, struct bytes line)
     } else {
         struct text name = {0};
         struct ctr_request request;
-        if (make_request(batch, command, words, &name, &request))
-            status = ask(batch, command, &request);
+        struct answer reply;
+        bool good = make_request(batch, command, words, &name, &request);
+        if (good)
+            status = ask_binary(&batch->client, &request, &reply);
+        if (good && status == STATUS_OK)
+            say_answer(batch, command->word, &request, &reply);
         text_free(&name);
     }
     return print_end(status);

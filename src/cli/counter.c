@@ -13,6 +13,35 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A request, and its reply. */
+struct call {
+    struct invocation *invocation;
+    struct client client;
+    struct text name; /* noop: none */
+    struct ctr_request request;
+    struct answer reply;
+    double seconds; /* until the reply */
+};
+
+static bool is_good(const struct call *call)
+{
+    return call->reply.binary.status == CTR_STATUS_SUCCESS;
+}
+
+static int complain_no_number(const struct call *call)
+{
+    complain("%s: the answer lacks its number", call->client.where);
+    return STATUS_PROTOCOL;
+}
+
+/* A JSON object that has the name. */
+static json_t *name_object(const struct call *call)
+{
+    json_t *object = json_new();
+    json_set_name(object, text_bytes(&call->name));
+    return object;
+}
+
 /* ---- arguments --------------------------------------------------------------------------- */
 
 static bool read_units(const struct invocation *invocation, size_t which, uint32_t least,
@@ -26,139 +55,138 @@ static bool read_units(const struct invocation *invocation, size_t which, uint32
     return false;
 }
 
-static enum status complain_no_number(const struct client *client)
+/* Reads UNITS and MAX of acquire, and checks --for against a command. */
+static bool read_acquire(const struct invocation *invocation, struct ctr_request *request)
 {
-    complain("%s: the answer lacks its number", client->where);
-    return STATUS_PROTOCOL;
+    if (!read_units(invocation, 1, 1, "UNITS", &request->units) ||
+        !read_units(invocation, 2, 1, "MAX", &request->maximum))
+        return false;
+    if (request->units > request->maximum)
+        complain("acquire: UNITS is %u, more than MAX, which is %u", request->units,
+                 request->maximum);
+    else if (invocation->execute && invocation->options.for_ns != SECONDS_NONE)
+        complain("acquire: --for and a COMMAND exclude each other: units are held until the "
+                 "command ends");
+    else
+        return true;
+    return false;
 }
 
-/* A JSON object that has the name. */
-static json_t *name_object(const struct text *name)
+/* Makes the request from the command line. Prints what is wrong. */
+static bool make_request(struct call *call)
 {
-    json_t *object = json_new();
-    json_set_name(object, text_bytes(name));
-    return object;
+    struct ctr_request *request = &call->request;
+    if (request->opcode == CTR_NOOP)
+        return true;
+    if (!read_name(call->invocation, call->invocation->arguments[0], &call->name))
+        return false;
+    request->name = text_bytes(&call->name);
+    if (request->opcode == CTR_ACQUIRE)
+        return read_acquire(call->invocation, request);
+    return request->opcode != CTR_RELEASE ||
+           read_units(call->invocation, 1, 0, "UNITS", &request->units);
+}
+
+/* Sends the request of the command line, and calls `take` with its reply. */
+static int ask_for(struct invocation *invocation, enum ctr_opcode opcode,
+                   int (*take)(struct call *call))
+{
+    struct call call = {.invocation = invocation, .request.opcode = opcode};
+    int status = STATUS_USAGE;
+    if (make_request(&call)) {
+        status = opcode == CTR_ACQUIRE ? signals_begin(&invocation->loop) : STATUS_OK;
+        if (status == STATUS_OK)
+            status = (int)client_open(&call.client, &protocol_binary, invocation);
+        int64_t asked_ns = clock_mono_ns();
+        if (status == STATUS_OK)
+            status = (int)ask_binary(&call.client, &call.request, &call.reply);
+        call.seconds = (double)(clock_mono_ns() - asked_ns) / (double)NS_PER_S;
+        if (status == STATUS_OK)
+            status = take(&call);
+        client_close(&call.client);
+    }
+    text_free(&call.name);
+    return status;
 }
 
 /* ---- noop, get, release ------------------------------------------------------------------ */
 
-int do_noop(struct invocation *invocation)
+static int take_noop(struct call *call)
 {
-    struct ctr_request request = {.opcode = CTR_NOOP};
-    struct answer reply;
-    struct client client = {0};
-    enum status status = client_open(&client, &protocol_binary, invocation);
-    int64_t asked_ns = clock_mono_ns();
-    if (status == STATUS_OK)
-        status = ask_binary(&client, &request, &reply);
-    double seconds = (double)(clock_mono_ns() - asked_ns) / (double)NS_PER_S;
     char text[NUMBER_TEXT];
-    if (status == STATUS_OK && reply.binary.status != CTR_STATUS_SUCCESS) {
-        status = answer_refused(&client, &reply, "noop");
-    } else if (status == STATUS_OK && invocation->options.json) {
+    if (!is_good(call))
+        return (int)answer_refused(&call->client, &call->reply, "noop");
+    if (call->invocation->options.json) {
         json_t *object = json_new();
         json_put(object, "ok", json_true());
-        json_put(object, "seconds", json_real(seconds));
+        json_put(object, "seconds", json_real(call->seconds));
         json_line(object, stdout);
-    } else if (status == STATUS_OK) {
-        printf("ok, %s\n", seconds_text(seconds, text));
+    } else {
+        printf("ok, %s\n", seconds_text(call->seconds, text));
     }
-    client_close(&client);
-    return (int)status;
+    return STATUS_OK;
 }
 
-static enum status print_get(const struct invocation *invocation, const struct client *client,
-                             const struct text *name, const struct answer *reply)
+int do_noop(struct invocation *invocation)
+{
+    return ask_for(invocation, CTR_NOOP, take_noop);
+}
+
+static int take_get(struct call *call)
 {
     uint32_t in_use = 0;
-    bool is_found = reply->binary.status == CTR_STATUS_SUCCESS;
-    if (is_found && !ctr_reply_number(&reply->binary, &in_use))
-        return complain_no_number(client);
-    if (invocation->options.json && (is_found || reply->binary.status == CTR_STATUS_NOT_FOUND)) {
-        json_t *object = name_object(name);
+    bool is_found = is_good(call);
+    if (is_found && !ctr_reply_number(&call->reply.binary, &in_use))
+        return complain_no_number(call);
+    if (call->invocation->options.json &&
+        (is_found || call->reply.binary.status == CTR_STATUS_NOT_FOUND)) {
+        json_t *object = name_object(call);
         json_put(object, "exists", json_boolean(is_found));
         json_put(object, "in_use", json_integer(in_use));
         json_line(object, stdout);
         return is_found ? STATUS_OK : STATUS_NO;
     }
     if (!is_found)
-        return answer_refused(client, reply, "get");
+        return (int)answer_refused(&call->client, &call->reply, "get");
     printf("%u\n", in_use);
     return STATUS_OK;
 }
 
-static enum status print_release(const struct invocation *invocation, const struct client *client,
-                                 const struct text *name, const struct answer *reply)
-{
-    bool is_released = reply->binary.status == CTR_STATUS_SUCCESS;
-    if (!is_released && !invocation->options.json)
-        return answer_refused(client, reply, "release");
-    if (invocation->options.json) {
-        json_t *object = name_object(name);
-        json_put(object, "ok", json_boolean(is_released));
-        json_put(object, "status", json_string(answer_word(reply)));
-        json_line(object, stdout);
-    } else {
-        puts("ok");
-    }
-    return answer_status(reply);
-}
-
-/* Sends one request about a name, and prints the reply. */
-static int ask_and_print(struct invocation *invocation, struct ctr_request *request,
-                         enum status (*print)(const struct invocation *invocation,
-                                              const struct client *client, const struct text *name,
-                                              const struct answer *reply))
-{
-    struct text name = {0};
-    struct client client = {0};
-    struct answer reply;
-    enum status status = STATUS_USAGE;
-    if (read_name(invocation, invocation->arguments[0], &name) &&
-        (request->opcode != CTR_RELEASE ||
-         read_units(invocation, 1, 0, "UNITS", &request->units))) {
-        request->name = text_bytes(&name);
-        status = client_open(&client, &protocol_binary, invocation);
-        if (status == STATUS_OK)
-            status = ask_binary(&client, request, &reply);
-        if (status == STATUS_OK)
-            status = print(invocation, &client, &name, &reply);
-        client_close(&client);
-    }
-    text_free(&name);
-    return (int)status;
-}
-
 int do_get(struct invocation *invocation)
 {
-    return ask_and_print(invocation, &(struct ctr_request){.opcode = CTR_GET}, print_get);
+    return ask_for(invocation, CTR_GET, take_get);
+}
+
+static int take_release(struct call *call)
+{
+    if (call->invocation->options.json) {
+        json_t *object = name_object(call);
+        json_put(object, "ok", json_boolean(is_good(call)));
+        json_put(object, "status", json_string(answer_word(&call->reply)));
+        json_line(object, stdout);
+        return (int)answer_status(&call->reply);
+    }
+    if (!is_good(call))
+        return (int)answer_refused(&call->client, &call->reply, "release");
+    puts("ok");
+    return STATUS_OK;
 }
 
 int do_release(struct invocation *invocation)
 {
-    return ask_and_print(invocation, &(struct ctr_request){.opcode = CTR_RELEASE}, print_release);
+    return ask_for(invocation, CTR_RELEASE, take_release);
 }
 
 /* ---- acquire ----------------------------------------------------------------------------- */
 
-/* The units held, and how long. */
-struct holding {
-    struct invocation *invocation;
-    struct client *client;
-    const struct text *name;
-    uint32_t units;
-};
-
 /* Gives the units back as finished work. A lost connection gets a message, no more; a signal ends
    the wait for the answer. Returns the exit status. */
-static int give_back(const struct holding *holding)
+static int give_back(struct call *call)
 {
-    struct ctr_request request = {
-        .opcode = CTR_RELEASE, .units = holding->units, .name = text_bytes(holding->name)};
-    struct answer reply;
-    enum status status = ask_binary(holding->client, &request, &reply);
-    if (status == STATUS_OK && reply.binary.status != CTR_STATUS_SUCCESS)
-        (void)answer_refused(holding->client, &reply, "the units were not held to their end");
+    call->request.opcode = CTR_RELEASE;
+    enum status status = ask_binary(&call->client, &call->request, &call->reply);
+    if (status == STATUS_OK && !is_good(call))
+        (void)answer_refused(&call->client, &call->reply, "the units were not held to their end");
     return status > STATUS_SIGNAL ? (int)status : STATUS_OK;
 }
 
@@ -178,123 +206,79 @@ static void end_with_time(void *loop)
 }
 
 /* Waits until the time is over, standard input ends, a signal arrives or the connection is lost. */
-static int hold(const struct holding *holding)
+static int hold(struct call *call)
 {
-    int64_t for_ns = holding->invocation->options.for_ns;
-    struct loop *loop = &holding->invocation->loop;
+    int64_t for_ns = call->invocation->options.for_ns;
+    struct loop *loop = &call->invocation->loop;
     struct watch input = {.on_ready = end_with_input, .owner = loop};
     struct timer time = {.on_due = end_with_time, .owner = loop};
     if (for_ns == SECONDS_NONE)
         watch_set(loop, &input, STDIN_FILENO, POLLIN);
     else
         timer_set(loop, &time, clock_mono_ns() + for_ns);
-    holding->client->on_end = client_lost;
-    holding->client->owner = holding->client;
+    call->client.on_end = client_lost;
+    call->client.owner = &call->client;
     int status = loop_run(loop);
-    holding->client->on_end = NULL;
+    call->client.on_end = NULL;
     watch_clear(loop, &input);
     timer_clear(loop, &time);
     return status;
 }
 
-static int hold_and_say(const struct holding *holding)
+static int hold_and_say(struct call *call)
 {
-    if (holding->invocation->options.json) {
-        json_t *object = name_object(holding->name);
-        json_put(object, "acquired", json_integer(holding->units));
+    if (call->invocation->options.json) {
+        json_t *object = name_object(call);
+        json_put(object, "acquired", json_integer(call->request.units));
         json_line(object, stdout);
     } else {
-        printf("acquired %u\n", holding->units);
+        printf("acquired %u\n", call->request.units);
     }
     int status = print_end(STATUS_OK);
     if (status != STATUS_OK)
         return status;
-    status = hold(holding);
+    status = hold(call);
     if (status == STATUS_OK)
-        status = give_back(holding);
+        status = give_back(call);
     else if (status != STATUS_LOST)
-        (void)give_back(holding);
-    client_finish(holding->client);
+        (void)give_back(call);
+    client_finish(&call->client);
     return status;
 }
 
-static int hold_and_execute(const struct holding *holding)
+static int hold_and_execute(struct call *call)
 {
-    int how, status = held_run(holding->invocation->execute, NULL, holding->client,
-                               &holding->invocation->options, &how);
-    if (status == STATUS_OK && holding->client->state == CLIENT_UP)
-        status = give_back(holding);
-    client_finish(holding->client);
+    int how, status = held_run(call->invocation->execute, NULL, &call->client,
+                               &call->invocation->options, &how);
+    if (status == STATUS_OK && call->client.state == CLIENT_UP)
+        status = give_back(call);
+    client_finish(&call->client);
     return status;
 }
 
 /* Handles the reply to Acquire: holds the units that it gave. */
-static int acquired(const struct holding *holding, const struct answer *reply)
+static int take_acquire(struct call *call)
 {
-    const struct options *options = &holding->invocation->options;
+    const struct options *options = &call->invocation->options;
     uint32_t number;
-    if (reply->binary.status == CTR_STATUS_SUCCESS) {
-        if (!ctr_reply_number(&reply->binary, &number) || number != holding->units)
-            return (int)complain_no_number(holding->client);
-        return holding->invocation->execute ? hold_and_execute(holding) : hold_and_say(holding);
+    if (is_good(call)) {
+        if (!ctr_reply_number(&call->reply.binary, &number) || number != call->request.units)
+            return complain_no_number(call);
+        return call->invocation->execute ? hold_and_execute(call) : hold_and_say(call);
     }
-    if (options->json && !holding->invocation->execute) {
-        json_t *object = name_object(holding->name);
+    if (options->json && !call->invocation->execute) {
+        json_t *object = name_object(call);
         json_put(object, "acquired", json_integer(0));
-        json_put(object, "status", json_string(answer_word(reply)));
+        json_put(object, "status", json_string(answer_word(&call->reply)));
         json_line(object, stdout);
-        return (int)answer_status(reply);
+        return (int)answer_status(&call->reply);
     }
-    if (options->quiet && reply->binary.status == CTR_STATUS_NOT_AVAILABLE)
+    if (options->quiet && call->reply.binary.status == CTR_STATUS_NOT_AVAILABLE)
         return STATUS_TEMPORARY;
-    return (int)answer_refused(holding->client, reply, "acquire");
-}
-
-static int acquire(struct holding *holding, uint32_t maximum)
-{
-    struct ctr_request request = {.opcode = CTR_ACQUIRE,
-                                  .units = holding->units,
-                                  .maximum = maximum,
-                                  .name = text_bytes(holding->name)};
-    struct answer reply;
-    struct client client = {0};
-    holding->client = &client;
-    enum status status = client_open(&client, &protocol_binary, holding->invocation);
-    if (status == STATUS_OK)
-        status = ask_binary(&client, &request, &reply);
-    int exit_status = status == STATUS_OK ? acquired(holding, &reply) : (int)status;
-    client_close(&client);
-    holding->client = NULL;
-    return exit_status;
-}
-
-/* Checks UNITS against MAX, and --for against a command. */
-static bool check_acquire(const struct invocation *invocation, uint32_t units, uint32_t maximum)
-{
-    if (units > maximum)
-        complain("acquire: UNITS is %u, more than MAX, which is %u", units, maximum);
-    else if (invocation->execute && invocation->options.for_ns != SECONDS_NONE)
-        complain("acquire: --for and a COMMAND exclude each other: units are held until the "
-                 "command ends");
-    else
-        return true;
-    return false;
+    return (int)answer_refused(&call->client, &call->reply, "acquire");
 }
 
 int do_acquire(struct invocation *invocation)
 {
-    struct text name = {0};
-    struct holding holding = {.invocation = invocation, .name = &name};
-    uint32_t maximum;
-    int status = STATUS_USAGE;
-    if (read_name(invocation, invocation->arguments[0], &name) &&
-        read_units(invocation, 1, 1, "UNITS", &holding.units) &&
-        read_units(invocation, 2, 1, "MAX", &maximum) &&
-        check_acquire(invocation, holding.units, maximum)) {
-        status = signals_begin(&invocation->loop);
-        if (status == STATUS_OK)
-            status = acquire(&holding, maximum);
-    }
-    text_free(&name);
-    return status;
+    return ask_for(invocation, CTR_ACQUIRE, take_acquire);
 }

@@ -580,11 +580,7 @@ static bool on_watch(void *owner, const struct answer *answer)
 {
     struct place *place = owner;
     if (answer->jobs.answer != BS_ANSWER_WATCHING) {
-        struct text what = {0};
-        text_addf(&what, "watch: %s answers: ", place->client.where);
-        answer_explain(&what, answer);
-        complain("%s", text_str(&what));
-        text_free(&what);
+        (void)answer_refused(&place->client, answer, "watch");
         end_all(place->work, STATUS_PROTOCOL, false);
     }
     return true;
