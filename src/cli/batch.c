@@ -32,9 +32,8 @@ struct batch {
 
 /* ---- answers ----------------------------------------------------------------------------- */
 
-/* Answers that the line is wrong; as printf. */
-static void answer_error(struct batch *batch, const char *format, ...) PRINTF_LIKE(2, 3);
-
+/* Answers that the line is wrong. */
+PRINTF_LIKE(2, 3)
 static void answer_error(struct batch *batch, const char *format, ...)
 {
     struct text why = {0};
@@ -76,7 +75,6 @@ static void answer_stats(json_t *object, struct bytes body)
         json_put(object, "stats", stats);
 }
 
-/* Prints the server's reply as JSON. */
 static void answer_json(const char *word, const struct ctr_request *request,
                         const struct answer *reply)
 {
@@ -95,7 +93,6 @@ static void answer_json(const char *word, const struct ctr_request *request,
     json_line(object, stdout);
 }
 
-/* Prints the server's reply. */
 static void say_answer(struct batch *batch, const char *word, const struct ctr_request *request,
                        const struct answer *reply)
 {

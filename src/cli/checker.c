@@ -59,7 +59,6 @@ static void on_end(void *owner, int how, bool leaves_some)
         check->state = CHECK_NONE;
 }
 
-/* The command takes too long. */
 static void on_limit(void *owner)
 {
     struct check *check = owner;

@@ -52,7 +52,6 @@ struct clean {
 
 /* ---- complaints -------------------------------------------------------------------------- */
 
-/* Complains about the member of a job. */
 static void complain_of(const struct job *job, const char *what)
 {
     struct text name = {0};
@@ -229,7 +228,6 @@ static void give_back(struct job *job)
     ask_pool(&job->client, &request, job->client.options->io_timeout_ns, on_return, job);
 }
 
-/* Says how a command has failed. */
 static void complain_of_command(const struct job *job, int how)
 {
     struct text what = {0};
@@ -376,7 +374,6 @@ static bool make_request(struct clean *clean)
     return false;
 }
 
-/* Runs the jobs to their end. */
 static int run_jobs(struct clean *clean)
 {
     struct loop *loop = &clean->invocation->loop;

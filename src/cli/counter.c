@@ -34,7 +34,6 @@ static int complain_no_number(const struct call *call)
     return STATUS_PROTOCOL;
 }
 
-/* A JSON object that has the name. */
 static json_t *name_object(const struct call *call)
 {
     json_t *object = json_new();

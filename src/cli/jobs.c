@@ -333,7 +333,6 @@ static enum status export_job(struct work *work, const struct listed *job)
     return STATUS_OK;
 }
 
-/* Says that a job is not in the export. */
 static void leave_out(struct work *work, const struct listed *job)
 {
     progress_end(&work->progress);

@@ -523,8 +523,8 @@ static bool wrong(const char *what, const char *given, const char *form)
     return false;
 }
 
-/* Checks what joins will be made of. Prints what is wrong. */
-static bool check_words(const struct supplier *s)
+/* Checks numbers, and what joins will be made of. Prints what is wrong. */
+static bool check_options(const struct supplier *s)
 {
     static const struct options none;
     const struct options *given = s->options;
@@ -532,6 +532,10 @@ static bool check_words(const struct supplier *s)
     struct supplier as_if = {.options = &tried, .pool = s->pool};
     struct pool_request request;
     struct bytes name = bytes_of("x");
+    if (given->max && given->init > given->max) {
+        complain("member: --init is %u, more than --max, which is %u", given->init, given->max);
+        return false;
+    }
     if (!make_join(&as_if, name, (struct bytes){0}, &request))
         return wrong("POOL", s->pool, "the name of a pool");
     name = text_bytes(&s->name);
@@ -548,16 +552,6 @@ static bool check_words(const struct supplier *s)
                          "K=V of one more attribute; K begins with a-z and has a-z, 0-9 and _");
     }
     return true;
-}
-
-/* Prints what is wrong with the options together. */
-static bool check_numbers(const struct options *options)
-{
-    if (options->max && options->init > options->max)
-        complain("member: --init is %u, more than --max, which is %u", options->init, options->max);
-    else
-        return true;
-    return false;
 }
 
 static void init(struct supplier *s, struct invocation *invocation)
@@ -608,8 +602,7 @@ int do_member(struct invocation *invocation)
     struct supplier supplier;
     int status = STATUS_USAGE;
     init(&supplier, invocation);
-    if (check_numbers(&invocation->options) && check_words(&supplier) &&
-        reaper_begin(false, &status)) {
+    if (check_options(&supplier) && reaper_begin(false, &status)) {
         status = supply(&supplier);
         reaper_end();
     }

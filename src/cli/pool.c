@@ -120,7 +120,6 @@ static void print_pool_json(const struct pool_pool_reply *pool)
     json_line(object, stdout);
 }
 
-/* A row of list. */
 static void add_pool(struct columns *columns, const struct pool_pool_reply *pool)
 {
     struct text name = {0};
@@ -249,7 +248,6 @@ static void take_waiter(struct work *work, const struct pool_waiter_reply *waite
     add_last(&work->waiters, &client);
 }
 
-/* Prints the rows that are not JSON. */
 static void print_rows(const struct work *work)
 {
     if (work->request.verb == POOL_VERB_POOL_LIST) {
@@ -465,7 +463,6 @@ static bool make_request(const struct invocation *invocation, struct text *line,
     return false;
 }
 
-/* Sends the request, and prints the answer. */
 static int work_on(struct work *work)
 {
     struct invocation *invocation = work->invocation;

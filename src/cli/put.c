@@ -103,7 +103,6 @@ static enum status send_job(struct put *put, struct bytes body)
     return STATUS_OK;
 }
 
-/* Waits until all that was sent is answered. */
 static enum status await_answers(struct put *put)
 {
     enum status status = STATUS_OK;
@@ -157,7 +156,6 @@ static enum status read_input(struct put *put, bool *is_end_r)
     return STATUS_OK;
 }
 
-/* Makes jobs of the whole input. */
 static enum status put_input(struct put *put)
 {
     bool is_end = false, is_lines = put->invocation->options.lines;

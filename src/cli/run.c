@@ -122,28 +122,24 @@ static int release(struct client *client, const struct text *key)
     return status > STATUS_SIGNAL ? (int)status : STATUS_OK;
 }
 
-/* Holds the lock while the command runs. */
-static int run_locked(struct invocation *invocation, struct client *client, const struct text *key)
-{
-    int how, status = held_run(invocation->execute, NULL, client, &invocation->options, &how);
-    if (status == STATUS_OK && client->state == CLIENT_UP)
-        status = release(client, key);
-    client_finish(client);
-    return status;
-}
-
 static int run(struct invocation *invocation, const struct text *key)
 {
     const struct options *options = &invocation->options;
     struct client client = {0};
     struct answer answer;
+    int how;
     enum status status = client_open(&client, &protocol_text, invocation);
     if (status == STATUS_OK)
         status = wait_for_lock(&client, options, key, &answer);
     int exit_status = (int)status;
-    if (status == STATUS_OK)
-        exit_status = answer.text == PC_REPLY_LOCKED ? run_locked(invocation, &client, key)
-                                                     : (int)not_locked(invocation, &answer);
+    if (status == STATUS_OK && answer.text != PC_REPLY_LOCKED) {
+        exit_status = (int)not_locked(invocation, &answer);
+    } else if (status == STATUS_OK) {
+        exit_status = held_run(invocation->execute, NULL, &client, options, &how);
+        if (exit_status == STATUS_OK && client.state == CLIENT_UP)
+            exit_status = release(&client, key);
+        client_finish(&client);
+    }
     client_close(&client);
     return exit_status;
 }

@@ -178,7 +178,6 @@ static int take(struct run *run)
 
 /* ---- RETURN ------------------------------------------------------------------------------ */
 
-/* Says that a member was not returned. */
 static void not_returned(struct run *run, const struct pool_taken_reply *member,
                          const struct answer *answer)
 {

@@ -78,9 +78,8 @@ static void take_lock(struct place *place);
 
 /* ---- complaints -------------------------------------------------------------------------- */
 
-static void complain_of(const struct place *place, const char *format, ...) PRINTF_LIKE(2, 3);
-
 /* Complains about the job of a place. */
+PRINTF_LIKE(2, 3)
 static void complain_of(const struct place *place, const char *format, ...)
 {
     struct text what = {0};
@@ -101,7 +100,6 @@ static struct loop *loop_of(const struct place *place)
     return &place->work->invocation->loop;
 }
 
-/* Forgets the job. */
 static void forget(struct place *place)
 {
     timer_clear(loop_of(place), &place->renewal);
@@ -687,7 +685,6 @@ static void on_signal(void *owner, const struct signalfd_siginfo *taken)
         end_all(work, STATUS_SIGNAL + number, work->is_ending || reaper_is_gone());
 }
 
-/* Runs the places to their end. */
 static int run_places(struct work *work)
 {
     struct loop *loop = &work->invocation->loop;
