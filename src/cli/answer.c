@@ -16,6 +16,10 @@ struct meaning {
 };
 
 static const struct meaning pool_meanings[] = {
+    {POOL_REPLY_RETURNED, STATUS_PROTOCOL, "returned"},
+    {POOL_REPLY_JOINED, STATUS_PROTOCOL, "joined"},
+    {POOL_REPLY_OK, STATUS_PROTOCOL, "ok"},
+    {POOL_REPLY_BYE, STATUS_PROTOCOL, "bye"},
     {POOL_REPLY_GONE, STATUS_LOST, "it was taken away meanwhile"},
     {POOL_REPLY_NOT_TAKEN, STATUS_LOST, "this connection does not hold it"},
     {POOL_REPLY_TIMEOUT, STATUS_TEMPORARY, "no member that fits is free"},

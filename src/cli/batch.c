@@ -61,14 +61,15 @@ static void answer_stats(json_t *object, struct bytes body)
     struct bytes name, value;
     json_t *stats = object ? json_new() : NULL;
     while (ctr_reply_stat(&body, &name, &value)) {
-        struct text key = {0}, text = {0};
-        text_add_name(&key, name);
-        text_add_name(&text, value);
-        if (stats)
-            json_put(stats, text_str(&key), json_string(text_str(&text)));
-        else
-            printf(" %s=%s", text_str(&key), text_str(&text));
-        text_free(&key);
+        struct text text = {0};
+        text_add_name(&text, name);
+        if (stats) {
+            json_put_name(stats, text_str(&text), value);
+        } else {
+            text_addf(&text, "=");
+            text_add_name(&text, value);
+            printf(" %s", text_str(&text));
+        }
         text_free(&text);
     }
     if (stats)

@@ -53,6 +53,7 @@ struct work {
     char **words; /* behind the verb */
     size_t count;
     struct client client;
+    struct http *http; /* of verbs that ask the admin interface */
     bool is_plain;
     struct bytes tube;
     enum bs_state state;
@@ -600,7 +601,7 @@ static enum status end_backup(struct work *work, json_t *answer)
 }
 
 /* Waits until the backup that the server has begun is over. It may not answer for a while. */
-static enum status await_backup(struct work *work, struct http *http, json_t *answer)
+static enum status await_backup(struct work *work, json_t *answer)
 {
     struct pollfd none = {.fd = -1};
     enum status status = STATUS_OK;
@@ -613,16 +614,16 @@ static enum status await_backup(struct work *work, struct http *http, json_t *an
         json_decref(answer);
         (void)poll(&none, 1, BACKUP_LOOK_MS);
         int64_t now_ns = clock_mono_ns();
-        http_run(http, &call, "/api/v1/backup", false);
+        http_run(work->http, &call, "/api/v1/backup", false);
         is_late = clock_mono_ns() >= until_ns;
-        status = http_status(http, &call, is_late);
+        status = http_status(work->http, &call, is_late);
         answer = status == STATUS_OK ? json_incref(call.answer) : NULL;
         is_late &= !answer;
         if (answer)
             until_ns = INT64_MAX;
         else if (until_ns == INT64_MAX)
             until_ns = now_ns + BACKUP_SILENCE_NS;
-        http_call_free(http, &call);
+        http_call_free(work->http, &call);
     }
     if (answer)
         return end_backup(work, answer);
@@ -634,22 +635,15 @@ static enum status do_backup(struct work *work)
 {
     struct text path = {0};
     json_t *answer = NULL;
-    struct http *http = http_new(&work->invocation->loop, &work->invocation->options);
-    if (!http)
-        return STATUS_USAGE;
-    enum status status = http_read_token(http, &work->invocation->options);
-    if (status == STATUS_OK) {
-        text_addf(&path, "/api/v1/backup?file=");
-        text_add_percent(&path, bytes_of(work->words[1]));
-        status = http_ask(http, text_str(&path), true, &answer);
-        text_free(&path);
-    }
+    text_addf(&path, "/api/v1/backup?file=");
+    text_add_percent(&path, bytes_of(work->words[1]));
+    enum status status = http_ask(work->http, text_str(&path), true, &answer);
+    text_free(&path);
     work->progress.is_silent = true;
     if (status == STATUS_OK)
-        status = await_backup(work, http, answer);
+        status = await_backup(work, answer);
     else
         json_decref(answer);
-    http_free(&http);
     /* 409: the name is taken, or another backup is made. */
     return status == STATUS_CONFIG ? STATUS_TEMPORARY : status;
 }
@@ -671,19 +665,14 @@ static enum status do_drain(struct work *work)
 {
     const struct options *options = &work->invocation->options;
     json_t *answer = NULL;
-    struct http *http = http_new(&work->invocation->loop, options);
-    if (!http)
-        return STATUS_USAGE;
-    enum status status = http_read_token(http, options);
-    if (status == STATUS_OK)
-        status = http_ask(http, options->off ? "/api/v1/drain?jobs=off" : "/api/v1/drain?jobs=on",
-                          true, &answer);
+    enum status status =
+        http_ask(work->http, options->off ? "/api/v1/drain?jobs=off" : "/api/v1/drain?jobs=on",
+                 true, &answer);
     if (answer && options->json)
         json_line(json_incref(answer), stdout);
     else if (status == STATUS_OK)
         say_drain(answer);
     json_decref(answer);
-    http_free(&http);
     return status;
 }
 
@@ -759,6 +748,17 @@ static bool read_words(struct work *work, const struct verb *verb)
     return check_tube("jobs", work->words[1]) && (verb->run == do_kick || read_state(work));
 }
 
+/* Step: connects to the job queues, or finds the admin interface. Prints what is wrong. */
+static enum status open_server(struct work *work, const struct verb *verb)
+{
+    struct invocation *invocation = work->invocation;
+    if (!verb->asks_admin)
+        return open_jobs(&work->client, verb->run == do_tubes ? &protocol_tubes : &protocol_jobs,
+                         invocation, &work->is_plain);
+    work->http = http_new(&invocation->loop, &invocation->options);
+    return work->http ? http_read_token(work->http, &invocation->options) : STATUS_USAGE;
+}
+
 int do_jobs(struct invocation *invocation)
 {
     struct work *work = calloc(1, sizeof *work);
@@ -778,15 +778,12 @@ int do_jobs(struct invocation *invocation)
             .heads = {"READY", "DELAYED", "RESERVED", "BURIED", "ABANDONED", "OLDEST", "TUBE"},
             .align = "rrrrrrl"};
     if (verb && read_words(work, verb)) {
-        status =
-            verb->asks_admin
-                ? STATUS_OK
-                : open_jobs(&work->client, verb->run == do_tubes ? &protocol_tubes : &protocol_jobs,
-                            invocation, &work->is_plain);
+        status = open_server(work, verb);
         if (status == STATUS_OK)
             status = verb->run(work);
     }
     client_close(&work->client);
+    http_free(&work->http);
     columns_free(&work->columns);
     for (size_t i = 0; i < PAGE; i++)
         text_free(&work->page[i].body);

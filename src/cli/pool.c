@@ -78,25 +78,10 @@ static json_t *json_row(const char *type)
     return object;
 }
 
-/* Adds the last cell of a row, and empties the text. */
-static void add_last(struct columns *columns, struct text *text)
-{
-    columns_add_text(columns, text_str(text));
-    text_free(text);
-}
-
 static void add_seconds(struct columns *columns, int64_t ns)
 {
     char text[NUMBER_TEXT];
     columns_add_text(columns, seconds_text((double)ns / (double)NS_PER_S, text));
-}
-
-static void add_name(struct columns *columns, struct bytes name)
-{
-    struct text text = {0};
-    text_add_name(&text, name.len > 0 ? name : bytes_of("-"));
-    columns_add_text(columns, text_str(&text));
-    text_free(&text);
 }
 
 static const char *const for_words[] = {
@@ -123,7 +108,7 @@ static void print_pool_json(const struct pool_pool_reply *pool)
 static void add_pool(struct columns *columns, const struct pool_pool_reply *pool)
 {
     struct text name = {0};
-    add_name(columns, pool->kind);
+    columns_add_name(columns, pool->kind);
 #define ROW(count) columns_add(columns, "%u", pool->count);
     POOL_COUNTS(ROW)
 #undef ROW
@@ -138,7 +123,8 @@ static void add_pool(struct columns *columns, const struct pool_pool_reply *pool
     }
     if (pool->draining)
         text_addf(&name, "  (draining)");
-    add_last(columns, &name);
+    columns_add_text(columns, text_str(&name));
+    text_free(&name);
 }
 
 /* The lines of show about the pool. */
@@ -197,7 +183,7 @@ static void take_member(struct work *work, const struct pool_member_reply *membe
         print_member_json(member);
         return;
     }
-    add_name(&work->members, member->state);
+    columns_add_name(&work->members, member->state);
     add_seconds(&work->members, member->since_ns);
     if (member->fence)
         columns_add(&work->members, "%" PRIu64, member->fence);
@@ -205,13 +191,14 @@ static void take_member(struct work *work, const struct pool_member_reply *membe
         columns_add_text(&work->members, "-");
     columns_add(&work->members, "%" PRIu64, member->takes);
     columns_add(&work->members, "%" PRIu64, member->fails);
-    add_name(&work->members, member->holder);
+    columns_add_name(&work->members, member->holder);
     text_add_name(&name, member->name);
     add_pair(&name, "then", member->then);
     add_pair(&name, "by", member->by);
     add_pair(&name, "note", member->note);
     add_pairs(&name, member->attrs, member->attr_count);
-    add_last(&work->members, &name);
+    columns_add_text(&work->members, text_str(&name));
+    text_free(&name);
 }
 
 static void print_waiter_json(const struct pool_waiter_reply *waiter)
@@ -245,7 +232,8 @@ static void take_waiter(struct work *work, const struct pool_waiter_reply *waite
     if (waiter->with_count > 0)
         text_addf(&client, " with");
     add_pairs(&client, waiter->with, waiter->with_count);
-    add_last(&work->waiters, &client);
+    columns_add_text(&work->waiters, text_str(&client));
+    text_free(&client);
 }
 
 static void print_rows(const struct work *work)

@@ -161,6 +161,12 @@ void columns_add(struct columns *columns, const char *format, ...)
     end_cell(columns);
 }
 
+void columns_add_name(struct columns *columns, struct bytes name)
+{
+    text_add_name(&columns->cells, name.len > 0 ? name : bytes_of("-"));
+    end_cell(columns);
+}
+
 /* The number of characters in a text. */
 static size_t characters(const char *text)
 {

@@ -62,6 +62,9 @@ void columns_add(struct columns *columns, const char *format, ...) PRINTF_LIKE(2
 /* Adds the next cell unchanged; the caller has escaped it. */
 void columns_add_text(struct columns *columns, const char *cell);
 
+/* Adds a name as the next cell; "-" for an empty one. */
+void columns_add_name(struct columns *columns, struct bytes name);
+
 /* Prints heads and rows, each after `indent`. Prints nothing if there is no row. */
 void columns_print(const struct columns *columns, const char *indent, FILE *to);
 
