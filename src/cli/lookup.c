@@ -25,7 +25,7 @@ static void *look_up(void *arg)
         memcpy(&lookup->at[lookup->count++], at->ai_addr, at->ai_addrlen);
     if (found)
         freeaddrinfo(found);
-    if (write(to, &lookup, sizeof lookup) < 0) /* the caller has given up */
+    if (write(to, &lookup, sizeof(struct lookup *)) < 0) /* the caller has given up */
         free(lookup);
     close(to);
     return NULL;
@@ -61,7 +61,7 @@ int lookup_start(const char *host)
 struct lookup *lookup_take(int fd)
 {
     struct lookup *lookup;
-    CHECK(read(fd, &lookup, sizeof lookup) == (ssize_t)sizeof lookup);
+    CHECK(read(fd, &lookup, sizeof(struct lookup *)) == (ssize_t)sizeof(struct lookup *));
     close(fd);
     return lookup;
 }

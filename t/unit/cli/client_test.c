@@ -622,6 +622,7 @@ TEST(no_answer_has_more_bytes_or_parts_than_any_server_sends)
 END_TEST
 
 /* Each host has two addresses, which take their time. */
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
                 struct addrinfo **list_r)
 {
@@ -644,6 +645,7 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
     return 0;
 }
 
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 void freeaddrinfo(struct addrinfo *list)
 {
     (void)list;
