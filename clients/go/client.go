@@ -217,6 +217,9 @@ func (c *Client) connect(ctx context.Context, at *point, within time.Duration) (
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+	if due, ok := ctx.Deadline(); ok && !time.Now().Before(due) {
+		return nil, context.DeadlineExceeded // the timer of ctx is late
+	}
 	e := &Error{Kind: ErrUnreachable, Message: "no connection to " + quote(at.host), Reason: quote(err.Error()), Server: at.text}
 	if at.port != "" {
 		e.Message += " port " + at.port

@@ -496,3 +496,19 @@ func TestAHandlerThatEndsItsGoroutineHasFailed(t *testing.T) {
 		t.Error(n, err)
 	}
 }
+
+// A tardy context does not know yet that its deadline has passed.
+type tardy struct{ context.Context }
+
+func (tardy) Deadline() (time.Time, bool) { return time.Unix(1, 0), true }
+
+func TestADeadlineWhileConnectingIsNoFaultOfTheServer(t *testing.T) {
+	c := fake(t, &Options{OnEvent: func(e Event) {
+		if e.Kind == "down" {
+			t.Error(e)
+		}
+	}}, answering(locks))
+	if _, err := c.Lock(tardy{context.Background()}, "k", LockOptions{}); err != context.DeadlineExceeded {
+		t.Error(err)
+	}
+}
