@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -509,6 +510,28 @@ func TestADeadlineWhileConnectingIsNoFaultOfTheServer(t *testing.T) {
 		}
 	}}, answering(locks))
 	if _, err := c.Lock(tardy{context.Background()}, "k", LockOptions{}); err != context.DeadlineExceeded {
+		t.Error(err)
+	}
+}
+
+var oneJob = map[string]string{"tube": "OK 4\r\n---\n\r\n", "claim": "CLAIMED 1\r\nRESERVED 7 1 99 t 1\r\nx\r\n",
+	"ack": "DELETED\r\n", "renew": "TOUCHED\r\n", "stats-job": "OK 12\r\n---\nttr: 60\n\r\n"}
+
+func TestASignalThatEndsTheContextTooIsNoSecondOne(t *testing.T) {
+	c := fake(t, nil, answering(oneJob))
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &Worker{Client: c, Tubes: []string{"t"}}
+	w.Handler = func(own context.Context, job *Job) error {
+		cancel()
+		syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		select {
+		case <-own.Done():
+			t.Error("the grace is over")
+		case <-time.After(300 * time.Millisecond):
+		}
+		return nil
+	}
+	if err := w.Run(ctx); err != nil {
 		t.Error(err)
 	}
 }

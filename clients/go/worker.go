@@ -135,6 +135,7 @@ func (w *Worker) Run(ctx context.Context) error {
 // wait waits for the end of all places, or of the grace. It returns how many jobs went back.
 func (r *work) wait(over chan struct{}, signals chan os.Signal) int {
 	var late <-chan time.Time
+	isSignalled := false
 	for stopped := r.stop.Done(); ; {
 		select {
 		case <-over:
@@ -144,9 +145,10 @@ func (r *work) wait(over chan struct{}, signals chan os.Signal) int {
 		case <-stopped:
 			stopped, late = nil, time.After(r.grace)
 		case <-signals:
-			if r.stop.Err() != nil {
+			if isSignalled { // the first one may have ended ctx too
 				return r.giveUp()
 			}
+			isSignalled = true
 			r.Stop()
 		}
 	}
