@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"regexp"
@@ -533,5 +534,50 @@ func TestASignalThatEndsTheContextTooIsNoSecondOne(t *testing.T) {
 	}
 	if err := w.Run(ctx); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestARetryWithADelayThatIsNoneComesBackAfterTheBackoff(t *testing.T) {
+	for _, delay := range []time.Duration{-1, 150 * 365 * 24 * time.Hour, math.MaxInt64} {
+		line := make(chan string, 1)
+		c := fake(t, nil, func(conn net.Conn, lines *bufio.Reader) {
+			for {
+				text, err := lines.ReadString('\n')
+				if word, _, _ := strings.Cut(text, " "); word == "nack" {
+					line <- text
+					io.WriteString(conn, "RELEASED\r\n")
+				} else if err != nil || word == "claim" && len(line) > 0 {
+					return
+				} else {
+					io.WriteString(conn, oneJob[word])
+				}
+			}
+		})
+		kinds := make(chan string, 100)
+		w := &Worker{Client: c, Tubes: []string{"t"}, NoSignals: true}
+		w.OnEvent = func(e Event) { kinds <- e.Kind + " " + e.Result }
+		w.Handler = func(context.Context, *Job) error {
+			w.Stop()
+			return &Retry{Delay: delay}
+		}
+		if err := w.Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		close(kinds)
+		told := ""
+		for kind := range kinds {
+			told += kind + ", "
+		}
+		if !strings.Contains(told, "retry usage, job nack") {
+			t.Errorf("%v: %s", delay, told)
+		}
+		select {
+		case text := <-line:
+			if text != "nack 7 99 1\r\n" && text != "nack 7 99 2\r\n" {
+				t.Errorf("%v: %q", delay, text)
+			}
+		default:
+			t.Errorf("%v: there was no nack", delay)
+		}
 	}
 }

@@ -116,7 +116,10 @@ func (f *form) timeout(value, or time.Duration, noWait bool) time.Duration {
 
 // whole returns seconds, rounded up.
 func (f *form) whole(value time.Duration, what string) int64 {
-	n := int64((value + time.Second - 1) / time.Second)
+	n := int64(value / time.Second)
+	if value%time.Second > 0 {
+		n++
+	}
 	if value < 0 || n > math.MaxUint32 {
 		f.need(false, "%s: 0 to 4,294,967,295 s is allowed, not %v", what, value)
 	}

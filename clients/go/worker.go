@@ -307,11 +307,17 @@ func (r *work) renewals(job *Job, done chan struct{}) {
 	}
 }
 
-// delay returns after how long a failed job comes back.
-func (r *work) delay(job *Job) time.Duration {
-	if r.Backoff != nil {
-		f, delay := form{target: job.Tube}, r.Backoff(job.Tries)
-		if f.whole(delay, "backoff"); f.err == nil {
+// delay returns after how long a job comes back whose handler returned err.
+func (r *work) delay(job *Job, err error) time.Duration {
+	var retry *Retry
+	if isRetry := errors.As(err, &retry); isRetry || r.Backoff != nil {
+		f, delay, what := form{target: job.Tube}, time.Duration(0), "the delay of a Retry"
+		if isRetry {
+			delay = retry.Delay
+		} else {
+			delay, what = r.Backoff(job.Tries), "backoff"
+		}
+		if f.whole(delay, what); f.err == nil {
 			return delay
 		}
 		r.c.tell("retry", job.Server, job.Tube, time.Time{}, "", f.err)
@@ -331,21 +337,15 @@ func (r *work) report(job *Job, err error) {
 		return
 	}
 	var retry *Retry
-	isRetry := errors.As(err, &retry) && retry.Delay >= 0
+	isRetry := errors.As(err, &retry)
 	if !job.gone.Load() || overdue { // the hook is told of errors; the job runs again, or was done
 		switch {
 		case err == nil:
 			job.Ack()
-		case isRetry:
-			job.Nack(retry.Delay)
-		case errors.Is(err, ErrBury) || r.Tries > 0 && job.Tries >= r.Tries:
-			if job.isCut() {
-				job.Nack(r.delay(job))
-			} else {
-				job.Bury()
-			}
+		case !isRetry && (errors.Is(err, ErrBury) || r.Tries > 0 && job.Tries >= r.Tries) && !job.isCut():
+			job.Bury()
 		default:
-			job.Nack(r.delay(job))
+			job.Nack(r.delay(job, err))
 		}
 	}
 	job.abandon()
