@@ -581,3 +581,65 @@ func TestARetryWithADelayThatIsNoneComesBackAfterTheBackoff(t *testing.T) {
 		}
 	}
 }
+
+// within ends the test if this does not happen in time.
+func within(t *testing.T, what string, happens <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-happens:
+	case <-time.After(patience):
+		t.Error("it did not come to this: " + what)
+	}
+}
+
+func TestALossEndsContextsBeforeTheHookIsTold(t *testing.T) {
+	var mu sync.Mutex
+	var ctx context.Context
+	told := make(chan struct{}, 100)
+	answers := map[string]string{"ACQ4ME": "LOCKED\n", "renew": "NOT_FOUND\r\n", "stats-job": "NOT_FOUND\r\n"}
+	for word, answer := range oneJob {
+		if answers[word] == "" {
+			answers[word] = answer
+		}
+	}
+	cut := make(chan struct{})
+	c := fake(t, &Options{OnEvent: func(e Event) {
+		if e.Kind == "lost" || e.Kind == "disconnect" {
+			mu.Lock()
+			own := ctx
+			mu.Unlock()
+			within(t, "a context ends before the hook has returned", own.Done())
+			told <- struct{}{}
+		}
+	}}, func(conn net.Conn, lines *bufio.Reader) {
+		go func() {
+			<-cut
+			conn.Close()
+		}()
+		answering(answers)(conn, lines)
+	})
+	w := &Worker{Client: c, Tubes: []string{"t"}, NoSignals: true}
+	w.Handler = func(own context.Context, job *Job) error {
+		w.Stop()
+		mu.Lock()
+		ctx = own
+		mu.Unlock()
+		within(t, "a lost job ends the context of its handler", told)
+		return nil
+	}
+	if err := w.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := c.Lock(context.Background(), "k", LockOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	ctx = lock.Context(context.Background())
+	mu.Unlock()
+	for len(told) > 0 {
+		<-told
+	}
+	close(cut)
+	within(t, "a lost hold is told", told)
+}

@@ -97,11 +97,11 @@ func (d *held) lose(err error) {
 	if was {
 		return
 	}
-	d.c.drop(d.l)
-	d.c.tell("lost", d.l.at.text, d.target, time.Time{}, "", err)
-	for _, cancel := range cancels {
+	for _, cancel := range cancels { // before the hook, which may be slow
 		cancel(ErrLost)
 	}
+	d.c.drop(d.l)
+	d.c.tell("lost", d.l.at.text, d.target, time.Time{}, "", err)
 }
 
 // Err returns nil, or an *Error of ErrLost once it is not held any more though it was not released.

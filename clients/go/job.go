@@ -21,6 +21,7 @@ type Job struct {
 	Server    string // as configured
 
 	claim   *claim
+	cancel  func(error) // ends the context of a worker's handler; nil: there is none
 	gone    atomic.Bool // it is reserved no more
 	heard   atomic.Bool // the caller knows
 	over    atomic.Bool // it was given back
@@ -114,6 +115,9 @@ func (j *Job) Lost() bool {
 // lose is called once it is known to be reserved no more.
 func (j *Job) lose() {
 	if !j.gone.Swap(true) {
+		if j.cancel != nil {
+			j.cancel(ErrLost)
+		}
 		j.claim.c.tell("lost", j.Server, j.Tube, time.Time{}, "", nil)
 		j.claim.c.tell("job", j.Server, j.Tube, time.Time{}, "lost", nil)
 	}

@@ -61,7 +61,7 @@ type work struct {
 	grace time.Duration
 
 	mu      sync.Mutex
-	runs    map[*Job]func(error) // what ends the contexts of the handlers that run
+	runs    map[*Job]bool // whose handlers run
 	failing bool
 	gaveUp  bool // jobs that come now go back
 	fault   error
@@ -94,7 +94,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &work{Worker: w, c: w.Client, stop: stop, runs: map[*Job]func(error){}, grace: w.Grace}
+	r := &work{Worker: w, c: w.Client, stop: stop, runs: map[*Job]bool{}, grace: w.Grace}
 	if w.OnEvent != nil {
 		r.c = &Client{w.Client.state, w.OnEvent}
 	}
@@ -159,11 +159,11 @@ func (r *work) giveUp() (count int) {
 	var late []*Job
 	r.mu.Lock()
 	r.gaveUp = true
-	for job, cancel := range r.runs {
+	for job := range r.runs {
 		if !job.gone.Swap(true) {
 			late = append(late, job)
 			job.overdue.Store(true)
-			cancel(ErrLost)
+			job.cancel(ErrLost)
 		}
 	}
 	r.mu.Unlock()
@@ -238,9 +238,10 @@ func (carried) Err() error                  { return nil }
 // work calls the handler, renews the job meanwhile, and reports how it ended.
 func (r *work) work(job *Job) {
 	ctx, cancel := withCause(carried{r.stop})
+	job.cancel = cancel
 	r.mu.Lock()
 	gaveUp := r.gaveUp
-	r.runs[job] = cancel
+	r.runs[job] = true
 	r.mu.Unlock()
 	defer cancel(context.Canceled)
 	if gaveUp {
@@ -253,9 +254,7 @@ func (r *work) work(job *Job) {
 		defer close(done)
 		err = r.Handler(ctx, job)
 	}()
-	if r.renewals(job, done); job.gone.Load() {
-		cancel(ErrLost)
-	}
+	r.renewals(job, done)
 	<-done
 	r.report(job, err)
 	r.mu.Lock()
