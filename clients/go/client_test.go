@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -642,4 +643,70 @@ func TestALossEndsContextsBeforeTheHookIsTold(t *testing.T) {
 	}
 	close(cut)
 	within(t, "a lost hold is told", told)
+}
+
+func TestTheEndOfTheGraceGivesAllJobsBackAtOnce(t *testing.T) {
+	const count = 25
+	var running sync.WaitGroup
+	running.Add(count)
+	end := make(chan struct{})
+	defer close(end)
+	c := fake(t, &Options{IOTimeout: time.Second}, answering(oneJob)) // it never answers nack
+	w := &Worker{Client: c, Tubes: []string{"t"}, NoSignals: true, Concurrency: count, Grace: time.Millisecond}
+	w.Handler = func(context.Context, *Job) error {
+		running.Done()
+		<-end
+		return nil
+	}
+	var start time.Time
+	go func() {
+		running.Wait()
+		start = time.Now()
+		w.Stop()
+	}()
+	var cut *CutOff
+	if err := w.Run(context.Background()); !errors.As(err, &cut) || cut.Jobs != count {
+		t.Errorf("%v, but no handler had ended", err)
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestNoPlaceClaimsOnceTheGraceIsOver(t *testing.T) {
+	asked := make(chan struct{}, 10)
+	c := fake(t, nil, func(conn net.Conn, lines *bufio.Reader) {
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			} else if strings.HasPrefix(line, "claim") {
+				asked <- struct{}{}
+			} else {
+				io.WriteString(conn, oneJob["tube"])
+			}
+		}
+	})
+	var open atomic.Int64
+	w := &Worker{Client: c, Tubes: []string{"t"}, NoSignals: true, Concurrency: 3, Grace: time.Millisecond}
+	w.OnEvent = func(e Event) {
+		switch e.Kind {
+		case "connect":
+			open.Add(1)
+		case "disconnect":
+			open.Add(-1)
+		default:
+			t.Error(e)
+		}
+	}
+	w.Handler = func(context.Context, *Job) error { return nil }
+	go func() {
+		for i := 0; i < w.Concurrency; i++ {
+			<-asked
+		}
+		w.Stop()
+	}()
+	if err := w.Run(context.Background()); err != nil || open.Load() != 0 {
+		t.Errorf("%v; %d claims wait", err, open.Load())
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -59,11 +60,14 @@ type work struct {
 	c     *Client
 	stop  context.Context // done: no more claims
 	grace time.Duration
+	last  context.Context // of claims: done at the end of the grace
+	cut   func()          // ends it
+	calls sync.WaitGroup  // claims
 
 	mu      sync.Mutex
 	runs    map[*Job]bool // whose handlers run
 	failing bool
-	gaveUp  bool // jobs that come now go back
+	gaveUp  bool // the grace is over
 	fault   error
 }
 
@@ -95,6 +99,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &work{Worker: w, c: w.Client, stop: stop, runs: map[*Job]bool{}, grace: w.Grace}
+	r.last, r.cut = context.WithCancel(context.Background())
+	defer r.cut()
 	if w.OnEvent != nil {
 		r.c = &Client{w.Client.state, w.OnEvent}
 	}
@@ -154,8 +160,9 @@ func (r *work) wait(over chan struct{}, signals chan os.Signal) int {
 	}
 }
 
-// giveUp tells the handlers that still run as by a loss. Their jobs go back, but those that end meanwhile.
-func (r *work) giveUp() (count int) {
+// giveUp ends claims, and tells the handlers that still run as by a loss. Their jobs go back, but those that end meanwhile:
+// it returns how many.
+func (r *work) giveUp() int {
 	var late []*Job
 	r.mu.Lock()
 	r.gaveUp = true
@@ -167,15 +174,59 @@ func (r *work) giveUp() (count int) {
 		}
 	}
 	r.mu.Unlock()
+	r.cut()
+	r.calls.Wait()
 	if len(late) > 0 {
 		time.Sleep(lastWords)
 	}
+	var all sync.WaitGroup
+	var count atomic.Int64
 	for _, job := range late {
-		if _, err := job.Nack(0); err == nil {
-			count++
-		}
+		all.Add(1)
+		go func(job *Job) {
+			defer all.Done()
+			if _, err := job.Nack(0); !errors.Is(err, ErrUsage) { // without an answer it goes back with its connection
+				count.Add(1)
+			}
+		}(job)
 	}
-	return count
+	all.Wait()
+	return int(count.Load())
+}
+
+// claim claims a job, and makes the context of its handler; nil: none came. One that crosses the end of the grace goes back.
+func (r *work) claim() (context.Context, *Job, error) {
+	r.mu.Lock()
+	if r.stop.Err() != nil {
+		r.mu.Unlock()
+		return nil, nil, nil
+	}
+	r.calls.Add(1)
+	r.mu.Unlock()
+	defer r.calls.Done()
+	jobs, err := r.c.reserve(r.last, r.Tubes, ClaimOptions{Timeout: claimTime}, false)
+	ctx, cancel := withCause(carried{r.stop})
+	r.mu.Lock()
+	gaveUp, first := r.gaveUp, err != nil && !r.failing // once for all places
+	r.failing = err != nil
+	for _, job := range jobs { // one at most
+		job.cancel = cancel
+		r.runs[job] = !gaveUp
+	}
+	r.mu.Unlock()
+	if gaveUp {
+		err = nil
+	} else if first {
+		r.c.tell("retry", failure(err, false).Server, r.Tubes[0], time.Time{}, "", err)
+	}
+	for _, job := range jobs {
+		if !gaveUp {
+			return ctx, job, err
+		}
+		job.abandon()
+	}
+	cancel(context.Canceled)
+	return nil, nil, err
 }
 
 // place claims jobs and works, until the worker stops.
@@ -183,13 +234,9 @@ func (r *work) place(all *sync.WaitGroup) {
 	defer all.Done()
 	var delay time.Duration
 	for r.stop.Err() == nil {
-		jobs, err := r.c.reserve(context.Background(), r.Tubes, ClaimOptions{Timeout: claimTime}, false)
-		r.mu.Lock()
-		first := err != nil && !r.failing // once for all places
-		r.failing = err != nil
-		r.mu.Unlock()
-		for _, job := range jobs {
-			r.work(job)
+		ctx, job, err := r.claim()
+		if job != nil {
+			r.work(ctx, job)
 		}
 		if delay *= 2; err == nil {
 			delay = 0
@@ -201,9 +248,6 @@ func (r *work) place(all *sync.WaitGroup) {
 			r.mu.Unlock()
 			r.Stop()
 			return
-		}
-		if first {
-			r.c.tell("retry", failure(err, false).Server, r.Tubes[0], time.Time{}, "", err)
 		}
 		delay = backoff(delay)
 		select {
@@ -236,18 +280,8 @@ func (carried) Done() <-chan struct{}       { return nil }
 func (carried) Err() error                  { return nil }
 
 // work calls the handler, renews the job meanwhile, and reports how it ended.
-func (r *work) work(job *Job) {
-	ctx, cancel := withCause(carried{r.stop})
-	job.cancel = cancel
-	r.mu.Lock()
-	gaveUp := r.gaveUp
-	r.runs[job] = true
-	r.mu.Unlock()
-	defer cancel(context.Canceled)
-	if gaveUp {
-		job.Nack(0)
-		return
-	}
+func (r *work) work(ctx context.Context, job *Job) {
+	defer job.cancel(context.Canceled)
 	err := errors.New("the handler has ended its goroutine")
 	done := make(chan struct{})
 	go func() {
