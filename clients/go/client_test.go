@@ -2,6 +2,7 @@ package counterd
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -123,6 +124,71 @@ func TestAShortDeadlineStillAsksOnce(t *testing.T) {
 		}
 	}
 	t.Fatal("the server was never asked")
+}
+
+// resolve has a name server that knows two.test, which is 127.0.0.1 and 127.0.0.2.
+func resolve(t *testing.T) {
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := net.DefaultResolver
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", server.LocalAddr().String())
+	}}
+	t.Cleanup(func() {
+		net.DefaultResolver = before
+		server.Close()
+	})
+	go func() {
+		data := make([]byte, 2000)
+		for {
+			n, from, err := server.ReadFrom(data)
+			if err != nil {
+				return
+			}
+			end := 12 + bytes.IndexByte(data[12:n], 0) + 5 // of the question
+			count := byte(0)
+			if data[end-3] == 1 { // A
+				count = 2
+			}
+			answer := append([]byte{data[0], data[1], 0x81, 0x80, 0, 1, 0, count, 0, 0, 0, 0}, data[12:end]...)
+			for i := byte(1); i <= count; i++ {
+				answer = append(answer, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 127, 0, 0, i)
+			}
+			server.WriteTo(answer, from)
+		}
+	}()
+}
+
+func TestEachAddressHasItsShareOfATLSHandshake(t *testing.T) {
+	resolve(t)
+	first, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	_, port, _ := net.SplitHostPort(first.Addr().String())
+	second, err := net.Listen("tcp", "127.0.0.2:"+port)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer second.Close()
+	met := make(chan struct{})
+	go func() { // both say nothing
+		if conn, err := second.Accept(); err == nil {
+			close(met)
+			conn.Close()
+		}
+	}()
+	c, err := Open("counter://two.test:"+port+"?tls=1&connect_timeout=2", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Lock(context.Background(), "k", LockOptions{}); !errors.Is(err, ErrUnreachable) {
+		t.Error(err)
+	}
+	within(t, "the second address is tried", met)
 }
 
 func TestErrorsHaveKinds(t *testing.T) {

@@ -96,8 +96,8 @@ func (c *Client) dial(ctx context.Context, at *point, within time.Duration) (*li
 			address = net.JoinHostPort(host.String(), at.port)
 		}
 		share, cancel := context.WithTimeout(ctx, time.Until(due)/time.Duration(len(hosts)-i))
-		conn, err = dialer.DialContext(share, at.network, address)
-		if cancel(); err != nil {
+		if conn, err = dialer.DialContext(share, at.network, address); err != nil {
+			cancel()
 			continue
 		}
 		l := &link{c: c, at: at, socket: &socket{Conn: conn}, open: true, ended: make(chan struct{})}
@@ -109,13 +109,12 @@ func (c *Client) dial(ctx context.Context, at *point, within time.Duration) (*li
 				config.ServerName = at.host
 			}
 			secure := tls.Client(l.socket, config)
-			if err = secure.HandshakeContext(ctx); err != nil {
-				conn.Close()
-				continue
-			}
-			l.conn = secure
+			err, l.conn = secure.HandshakeContext(share), secure
 		}
-		return l, nil
+		if cancel(); err == nil {
+			return l, nil
+		}
+		conn.Close()
 	}
 	return nil, err
 }
