@@ -776,3 +776,29 @@ func TestNoPlaceClaimsOnceTheGraceIsOver(t *testing.T) {
 		t.Errorf("%v; %d claims wait", err, open.Load())
 	}
 }
+
+func TestALookupWithoutDescriptorsIsNoFaultOfTheServer(t *testing.T) {
+	resolve(t)
+	c, err := Open("counter://two.test:1", &Options{OnEvent: func(e Event) {
+		if e.Kind == "down" {
+			t.Error(e)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+	none := limit
+	none.Cur = 0
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Lock(context.Background(), "k", LockOptions{}); !errors.Is(err, ErrUnreachable) ||
+		!strings.Contains(err.Error(), "too many open files") {
+		t.Error(err)
+	}
+}

@@ -86,6 +86,11 @@ func (c *Client) dial(ctx context.Context, at *point, within time.Duration) (*li
 	err := error(nil)
 	if at.network == "tcp" {
 		if hosts, err = net.DefaultResolver.LookupIPAddr(ctx, at.host); err != nil {
+			spare, lack := os.Open(os.DevNull) // the error does not tell of a lack of descriptors
+			if lack != nil {
+				return nil, lack
+			}
+			spare.Close()
 			return nil, err
 		}
 	}
