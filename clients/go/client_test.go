@@ -802,3 +802,33 @@ func TestALookupWithoutDescriptorsIsNoFaultOfTheServer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAHoldForgetsContextsThatHaveEnded(t *testing.T) {
+	c := fake(t, nil, answering(locks))
+	lock, err := c.Lock(context.Background(), "k", LockOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var live []context.Context
+	for i := 0; i < 1000; i++ {
+		parent, cancel := context.WithCancel(context.Background())
+		ctx := lock.Context(parent)
+		if i%100 == 0 {
+			live = append(live, ctx)
+			defer cancel()
+		} else {
+			cancel()
+		}
+	}
+	if n := len(lock.in.ends); n > 100 {
+		t.Errorf("it has %d contexts, of which %d live", n, len(live))
+	}
+	if err := lock.Release(); err != nil {
+		t.Error(err)
+	}
+	for _, ctx := range live {
+		if ctx.Err() == nil {
+			t.Error("a context lives on")
+		}
+	}
+}

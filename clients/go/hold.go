@@ -54,7 +54,14 @@ type held struct {
 
 	mu         sync.Mutex
 	over, gone bool
-	cancels    []func(error)
+	ends       []end // of contexts
+	most       int   // at so many those that have ended go
+}
+
+// An end is what ends a context.
+type end struct {
+	ctx    context.Context
+	cancel func(error)
 }
 
 // hold makes one of a connection; one that is done holds nothing, and gives the connection back.
@@ -78,11 +85,11 @@ func (d *held) forget() {
 // cancel ends the contexts.
 func (d *held) cancel(cause error) {
 	d.mu.Lock()
-	cancels := d.cancels
-	d.over, d.cancels = true, nil
+	ends := d.ends
+	d.over, d.ends = true, nil
 	d.mu.Unlock()
-	for _, cancel := range cancels {
-		cancel(cause)
+	for _, one := range ends {
+		one.cancel(cause)
 	}
 }
 
@@ -91,14 +98,14 @@ func (d *held) lose(err error) {
 	d.mu.Lock()
 	was := d.gone
 	d.gone = true
-	cancels := d.cancels
-	d.cancels = nil
+	ends := d.ends
+	d.ends = nil
 	d.mu.Unlock()
 	if was {
 		return
 	}
-	for _, cancel := range cancels { // before the hook, which may be slow
-		cancel(ErrLost)
+	for _, one := range ends { // before the hook, which may be slow
+		one.cancel(ErrLost)
 	}
 	d.c.drop(d.l)
 	d.c.tell("lost", d.l.at.text, d.target, time.Time{}, "", err)
@@ -129,7 +136,7 @@ func (h *Hold) Context(parent context.Context) context.Context {
 	h.in.mu.Lock()
 	over, gone := h.in.over, h.in.gone
 	if !over && !gone {
-		h.in.cancels = append(h.in.cancels, cancel)
+		h.in.add(end{ctx, cancel})
 	}
 	h.in.mu.Unlock()
 	if gone {
@@ -138,6 +145,20 @@ func (h *Hold) Context(parent context.Context) context.Context {
 		cancel(context.Canceled)
 	}
 	return ctx
+}
+
+// add notes, with mu held, what ends a context.
+func (d *held) add(one end) {
+	if len(d.ends) >= d.most {
+		var live []end
+		for _, one := range d.ends {
+			if one.ctx.Err() == nil {
+				live = append(live, one)
+			}
+		}
+		d.ends, d.most = live, 2*len(live)+8
+	}
+	d.ends = append(d.ends, one)
 }
 
 // Release gives it back; a second call does nothing. What ends a context does not cut it off: it has io_timeout. Errors:
