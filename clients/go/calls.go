@@ -91,7 +91,7 @@ func (l *link) units(body []byte, want int64) (n int64) {
 }
 
 // Usage returns how many units of a counter are held; 0 if there is none. Errors: ErrFailed, ErrUsage.
-func (c *Client) Usage(ctx context.Context, name string) (int, error) {
+func (c *Client) Usage(ctx context.Context, name string) (int64, error) {
 	f := form{target: name}
 	sent, n := f.name(name), int64(0)
 	if f.err != nil {
@@ -102,7 +102,7 @@ func (c *Client) Usage(ctx context.Context, name string) (int, error) {
 			n = l.units(body, -1)
 		}
 	})
-	return int(n), err
+	return n, err
 }
 
 // MemberOptions of Client.Member.
