@@ -350,7 +350,7 @@ type JobView struct {
 	ID    int64
 	State string
 	Tries int
-	Body  []byte
+	Body  []byte // nil: the server can't read it any more
 }
 
 // ListJobs calls each with the tube's jobs in that state, which it asks for by 100. An error that each returns ends it,
@@ -367,8 +367,13 @@ func (c *Client) ListJobs(ctx context.Context, tube, state string, each func(Job
 			following, page = l.number(w.at(2), 0, math.MaxInt64), nil
 			for ; count > 0 && l.err == nil; count-- {
 				w := l.more(found, "-")
-				body := l.body(w.at(2), c.options.maxBody)
-				page = append(page, JobView{l.number(w.at(1), 1, math.MaxInt64), w.at(3), int(l.number(w.at(4), 0, math.MaxInt)), body})
+				job := JobView{ID: l.number(w.at(1), 1, math.MaxInt64)}
+				if w.at(0) == "FOUND" {
+					job.Body = l.body(w.at(2), c.options.maxBody)
+					w = w[1:]
+				}
+				job.State, job.Tries = w.at(2), int(l.number(w.at(3), 0, math.MaxInt))
+				page = append(page, job)
 			}
 			if following != 0 && following <= after {
 				l.malformed(w.at(2))

@@ -832,3 +832,16 @@ func TestAHoldForgetsContextsThatHaveEnded(t *testing.T) {
 		}
 	}
 }
+
+func TestListJobsShowsAJobWithoutABody(t *testing.T) {
+	c := fake(t, nil, answering(map[string]string{"tube": oneJob["tube"],
+		"list-jobs": "LISTED 3 0\r\nFOUND 1 1 ready 0\r\nx\r\nUNREADABLE 2 buried 3\r\nFOUND 4 0 ready 1\r\n\r\n"}))
+	said := ""
+	err := c.ListJobs(context.Background(), "t", "all", func(j JobView) error {
+		said += fmt.Sprintf("%d %s %d %s %v, ", j.ID, j.State, j.Tries, j.Body, j.Body == nil)
+		return nil
+	})
+	if want := "1 ready 0 x false, 2 buried 3  true, 4 ready 1  false, "; err != nil || said != want {
+		t.Errorf("%s, %v", said, err)
+	}
+}

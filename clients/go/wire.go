@@ -32,7 +32,7 @@ var (
 	locked   = answers{"LOCKED": 1}
 	shared   = answers{"LOCKED": 1, "DONE": 1}
 	okAnswer = answers{"OK": 2}
-	found    = answers{"FOUND": 5}
+	found    = answers{"FOUND": 5, "UNREADABLE": 4}
 	taken    = answers{"TAKEN": 5}
 	reserved = answers{"RESERVED": 6}
 	claimed  = answers{"CLAIMED": 2, "TIMED_OUT": 1}
