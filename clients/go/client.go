@@ -269,7 +269,10 @@ func (c *Client) run(ctx context.Context, points []*point, k call, ask func(*lin
 	l := k.own
 	for attempt := 0; ; {
 		at, told := points[attempt%len(points)], timeout
-		if l == nil {
+		isOwn := l != nil
+		if isOwn {
+			at = l.at
+		} else {
 			l = c.take(at)
 		}
 		idle, err := l != nil, error(nil)
@@ -295,13 +298,15 @@ func (c *Client) run(ctx context.Context, points []*point, k call, ask func(*lin
 			}
 		}
 		if err == nil {
-			c.setDown(at, nil)
+			if !isOwn { // an old connection says nothing of new work
+				c.setDown(at, nil)
+			}
 			return l, nil
 		}
 		e := failure(err, l != nil && l.socket.sent.Load())
 		if l != nil && (e == nil || !e.is(ErrRefused)) {
 			c.drop(l)
-		} else if l != nil && l != k.own {
+		} else if l != nil && !isOwn {
 			c.give(l)
 		}
 		if l = nil; e == nil {
@@ -313,7 +318,7 @@ func (c *Client) run(ctx context.Context, points []*point, k call, ask func(*lin
 		}
 		if strings.Contains(e.Answer, "SHUTTING_DOWN") {
 			c.setDown(at, e)
-		} else if e.is(ErrRefused) {
+		} else if e.is(ErrRefused) && !isOwn {
 			c.setDown(at, nil)
 		}
 		unanswered := e.is(ErrUnanswered)

@@ -845,3 +845,20 @@ func TestListJobsShowsAJobWithoutABody(t *testing.T) {
 		t.Errorf("%s, %v", said, err)
 	}
 }
+
+func TestAnAckOnItsOwnConnectionDoesNotTellThatTheServerIsUp(t *testing.T) {
+	kinds := ""
+	c := fake(t, &Options{OnEvent: func(e Event) { kinds += e.Kind + " " }}, answering(oneJob))
+	ctx := context.Background()
+	jobs, err := c.Claim(ctx, []string{"t"}, ClaimOptions{})
+	if err != nil || len(jobs) != 1 {
+		t.Fatal(err)
+	}
+	c.setDown(jobs[0].claim.l.at, &Error{Kind: ErrDraining})
+	if err := jobs[0].Ack(); err != nil || kinds != "connect down job " {
+		t.Error(kinds, err)
+	}
+	if jobs, err = c.Claim(ctx, []string{"t"}, ClaimOptions{}); err != nil || kinds != "connect down job up " {
+		t.Error(kinds, err)
+	}
+}
