@@ -622,6 +622,7 @@ func TestARetryWithADelayThatIsNoneComesBackAfterTheBackoff(t *testing.T) {
 		})
 		kinds := make(chan string, 100)
 		w := &Worker{Client: c, Tubes: []string{"t"}, NoSignals: true}
+		w.Backoff = func(int) time.Duration { return 7 * time.Second }
 		w.OnEvent = func(e Event) { kinds <- e.Kind + " " + e.Result }
 		w.Handler = func(context.Context, *Job) error {
 			w.Stop()
@@ -640,7 +641,7 @@ func TestARetryWithADelayThatIsNoneComesBackAfterTheBackoff(t *testing.T) {
 		}
 		select {
 		case text := <-line:
-			if text != "nack 7 99 1\r\n" && text != "nack 7 99 2\r\n" {
+			if text != "nack 7 99 7\r\n" {
 				t.Errorf("%v: %q", delay, text)
 			}
 		default:

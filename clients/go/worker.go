@@ -340,20 +340,21 @@ func (r *work) renewals(job *Job, done chan struct{}) {
 	}
 }
 
-// delay returns after how long a job comes back whose handler returned err.
-func (r *work) delay(job *Job, err error) time.Duration {
-	var retry *Retry
-	if isRetry := errors.As(err, &retry); isRetry || r.Backoff != nil {
-		f, delay, what := form{target: job.Tube}, time.Duration(0), "the delay of a Retry"
-		if isRetry {
-			delay = retry.Delay
-		} else {
-			delay, what = r.Backoff(job.Tries), "backoff"
-		}
-		if f.whole(delay, what); f.err == nil {
+// isDelay says that a job can come back after so long; else it tells why not.
+func (r *work) isDelay(job *Job, delay time.Duration, what string) bool {
+	f := form{target: job.Tube}
+	if f.whole(delay, what); f.err != nil {
+		r.c.tell("retry", job.Server, job.Tube, time.Time{}, "", f.err)
+	}
+	return f.err == nil
+}
+
+// delay returns after how long a failed job comes back.
+func (r *work) delay(job *Job) time.Duration {
+	if r.Backoff != nil {
+		if delay := r.Backoff(job.Tries); r.isDelay(job, delay, "backoff") {
 			return delay
 		}
-		r.c.tell("retry", job.Server, job.Tube, time.Time{}, "", f.err)
 	}
 	delay := time.Hour
 	if job.Tries <= 12 {
@@ -370,15 +371,16 @@ func (r *work) report(job *Job, err error) {
 		return
 	}
 	var retry *Retry
-	isRetry := errors.As(err, &retry)
 	if !job.gone.Load() || overdue { // the hook is told of errors; the job runs again, or was done
 		switch {
 		case err == nil:
 			job.Ack()
-		case !isRetry && (errors.Is(err, ErrBury) || r.Tries > 0 && job.Tries >= r.Tries) && !job.isCut():
+		case errors.As(err, &retry) && r.isDelay(job, retry.Delay, "the delay of a Retry"):
+			job.Nack(retry.Delay)
+		case (errors.Is(err, ErrBury) || r.Tries > 0 && job.Tries >= r.Tries) && !job.isCut():
 			job.Bury()
 		default:
-			job.Nack(r.delay(job, err))
+			job.Nack(r.delay(job))
 		}
 	}
 	job.abandon()
