@@ -39,7 +39,7 @@ type claim struct {
 // ClaimOptions of Client.Claim.
 type ClaimOptions struct {
 	Count   int           // jobs, up to 1,000; 0: 1
-	Timeout time.Duration // of the whole call, rounded up to seconds; 0: 10 s
+	Timeout time.Duration // of the whole call, rounded up to seconds, but down at a deadline of ctx; 0: 10 s
 	NoWait  bool          // asks once, and does not wait
 }
 

@@ -37,7 +37,8 @@ func (e *CutOff) Error() string {
 // A Worker claims jobs of the tubes, and calls Handler with each. The handler returns nil: ack; an error that is ErrBury:
 // bury; a *Retry: nack; any other: nack after Backoff, and with Tries set and reached bury. A job that runs for longer is
 // renewed meanwhile; when it is lost, the handler's context ends, with the cause ErrLost. A goroutine can't be ended:
-// a handler that does not look at its context may still run after Grace, beside the next run of its job.
+// a handler that does not look at its context may still run after Grace, beside the next run of its job. One that panics ends
+// the program.
 type Worker struct {
 	Client      *Client
 	Tubes       []string
@@ -60,6 +61,7 @@ type work struct {
 	c     *Client
 	stop  context.Context // done: no more claims
 	grace time.Duration
+	halt  func()          // ends it
 	last  context.Context // of claims: done at the end of the grace
 	cut   func()          // ends it
 	calls sync.WaitGroup  // claims
@@ -71,8 +73,8 @@ type work struct {
 	fault   error
 }
 
-// Stop stops it: no more claims, and Run returns when all handlers have ended, or the grace. If Run is yet to be called, it
-// will return at once. Any goroutine may call it.
+// Stop stops it: no more claims, and Run returns when all handlers have ended, or the grace. While Run does not
+// run, before or between runs, it ends the next one at once. Any goroutine may call it.
 func (w *Worker) Stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,7 +100,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &work{Worker: w, c: w.Client, stop: stop, runs: map[*Job]bool{}, grace: w.Grace}
+	r := &work{Worker: w, c: w.Client, stop: stop, halt: cancel, runs: map[*Job]bool{}, grace: w.Grace}
 	r.last, r.cut = context.WithCancel(context.Background())
 	defer r.cut()
 	if w.OnEvent != nil {
@@ -155,7 +157,7 @@ func (r *work) wait(over chan struct{}, signals chan os.Signal) int {
 				return r.giveUp()
 			}
 			isSignalled = true
-			r.Stop()
+			r.halt()
 		}
 	}
 }
@@ -246,7 +248,7 @@ func (r *work) place(all *sync.WaitGroup) {
 			r.mu.Lock()
 			r.fault = err
 			r.mu.Unlock()
-			r.Stop()
+			r.halt()
 			return
 		}
 		delay = backoff(delay)
