@@ -2,6 +2,7 @@ package counterd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -171,7 +172,7 @@ func (j *Job) ask(d deed) (word string, number int64, err error) {
 			}
 		}
 	}
-	isLost := err != nil && failure(err, false).is(ErrLost)
+	isLost := errors.Is(err, ErrLost)
 	if d.ends {
 		j.leave(well)
 	} else {
@@ -203,7 +204,7 @@ func (j *Job) leave(well bool) {
 func (d *deed) say(l *link, id int64) (word string, number int64) {
 	w := l.jobs([]byte(d.line), d.good, "", 0, false)
 	word = w.at(0)
-	if refusal := l.err; d.stats != "" && !d.bury && (refusal == nil || isRefused(refusal) && !l.partial) {
+	if refusal := l.err; d.stats != "" && !d.bury && (refusal == nil || errors.Is(refusal, ErrRefused) && !l.partial) {
 		l.err = nil
 		if w = l.more(stats, ""); refusal != nil {
 			l.err = refusal
@@ -221,18 +222,13 @@ func (d *deed) say(l *link, id int64) (word string, number int64) {
 	return word, number
 }
 
-func isRefused(err error) bool {
-	e := failure(err, false)
-	return e != nil && e.is(ErrRefused)
-}
-
 // end gives the job back, and tells so.
 func (j *Job) end(kind string, d deed) (string, error) {
 	d.ends = true
 	word, _, err := j.ask(d)
 	if err == nil {
 		j.claim.c.tell("job", j.Server, j.Tube, time.Time{}, kind, nil)
-	} else if e := failure(err, false); !e.is(ErrLost) && !e.is(ErrUsage) {
+	} else if !errors.Is(err, ErrLost) && !errors.Is(err, ErrUsage) {
 		j.claim.c.tell("job", j.Server, j.Tube, time.Time{}, kind, err)
 	}
 	return word, err

@@ -95,7 +95,7 @@ func (f *form) count(value int, what string, or, top int64) int64 {
 	if n == 0 {
 		n = or
 	}
-	if n < 0 || n > top || n == 0 && or != 0 { // asked here, since what need is given costs
+	if n < 0 || n > top { // asked here, since what need is given costs
 		f.need(false, "%s: 1 to %d is allowed, not %d", what, top, n)
 	}
 	return n
@@ -239,7 +239,7 @@ func (f *form) record(to []byte, body []byte, o *PutOptions) []byte {
 	return append(to, '\r', '\n')
 }
 
-// sorted returns the keys; read_only comes last.
+// sorted returns the keys.
 func sorted(values map[string]string) (keys []string) {
 	for key := range values {
 		keys = append(keys, key)
