@@ -10,7 +10,7 @@ import (
 	counterd "example.org/counterd/clients/go"
 )
 
-func inUse(ctx context.Context, client *counterd.Client) int {
+func inUse(ctx context.Context, client *counterd.Client) int64 {
 	count, err := client.Usage(ctx, "api")
 	if err != nil {
 		log.Fatal(err)
