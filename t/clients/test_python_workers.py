@@ -252,6 +252,50 @@ def test_a_handler_that_ends_since_it_was_told_to_does_not_acknowledge(way):
 
 
 @WAYS
+def test_the_end_of_the_grace_gives_all_jobs_back_at_once(way):
+    running, end = [], threading.Event()
+
+    async def handler(made, job, sleep):
+        running.append(job)
+        if len(running) == 25:
+            made.stop()
+        while not end.is_set():
+            await sleep(0.01)
+
+    with serving(lambda line: b"" if line.startswith("nack") else None) as (port, _, _):
+        start = time.monotonic()
+        assert work(way, port, handler, io_timeout=1, concurrency=25, grace=0.01) == 25
+        assert time.monotonic() - start < 20
+        end.set()
+
+
+def test_a_job_that_comes_when_run_has_returned_goes_back():
+    returned = threading.Event()
+
+    def rule(line):
+        if line.startswith("claim"):
+            returned.wait(20)
+
+    async def story(start, made):
+        def end():
+            until(lambda: [line for line in heard if line.startswith("claim")])
+            made.stop()
+
+        threading.Thread(target=end, daemon=True).start()
+        assert await start() == 0
+        returned.set()
+        until(lambda: "nack 1 99 0" in heard)
+
+    async def handler(made, job, sleep):
+        ran.append(job)
+
+    ran = []
+    with serving(rule) as (port, heard, _):
+        work("threads", port, handler, story, grace=0.01)
+    assert not ran
+
+
+@WAYS
 def test_a_fault_is_that_of_one_run(way):
     old = [True]
 

@@ -23,7 +23,7 @@ from collections.abc import (
 )
 from time import monotonic
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, Coroutine, TypeVar, cast
 
 from ._core import Core, Event, HoldBase, JobBase, Late, LockBase, MemberBase, Point, Transport
 from ._core import UnitsBase
@@ -472,7 +472,7 @@ class Worker(WorkerBase):
                 busy: set[asyncio.Task[Any]] = {end, *places}
                 while end in busy and len(busy) > 1:
                     _, busy = await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
-                count = await self.give_up(list(self._runs.values()), self._cut)
+                count = await self.give_up(list(self._runs.values()), self._cut, self._together)
         finally:
             for task in (end, *places):
                 task.cancel()
@@ -499,6 +499,10 @@ class Worker(WorkerBase):
         for task, job in self._runs.items():
             job._heard = task.cancel()
         await asyncio.sleep(delay)
+
+    @staticmethod
+    async def _together(calls: list[Coroutine[Any, Any, None]]) -> None:
+        await asyncio.gather(*calls)
 
     async def _place(self) -> None:
         async def pause(delay: float) -> None:

@@ -8,7 +8,7 @@ import random
 import signal
 import threading
 from time import monotonic, sleep
-from typing import Any, Awaitable, Callable, Iterable, Iterator
+from typing import Any, Awaitable, Callable, Coroutine, Iterable, Iterator
 
 from ._core import Core, Event, JobBase, log
 from ._errors import CounterError, Lost, Text, Unsupported, Usage
@@ -175,24 +175,35 @@ class WorkerBase:
                 self.core.drop(claim.link)
                 claim.link.end()
 
-    async def give_up(self, jobs: list[Any], pause: Callable[[float], Awaitable[object]]) -> int:
+    async def give_up(
+        self,
+        jobs: list[Any],
+        pause: Callable[[float], Awaitable[object]],
+        together: Callable[[list[Coroutine[Any, Any, None]]], Awaitable[object]],
+    ) -> int:
         """
-        After the grace: their handlers are told as by a loss, and the jobs go back, but those that
-        end meanwhile. Returns how many went.
+        After the grace: their handlers are told as by a loss, and the jobs go back `together`, but
+        those that end meanwhile. Returns how many went.
         """
-        late, count = [job for job in jobs if not job._gone], 0
+
+        async def nack(job: Any) -> None:
+            try:
+                await job._nack()
+            except Usage:  # it was reported
+                return
+            except CounterError:
+                pass  # it goes back with its connection
+            went.append(job)
+
+        late: list[Any] = [job for job in jobs if not job._gone]
+        went: list[Any] = []
         self.overdue.update(late)
         for job in late:
             job._gone = True
         if late:
             await pause(LAST)
-        for job in late:
-            try:
-                await job._nack()
-                count += 1
-            except CounterError:
-                pass  # it was reported, or goes back by itself
-        return count
+            await together([nack(job) for job in late])
+        return len(went)
 
 
 class _Run:
@@ -242,8 +253,9 @@ class Worker(WorkerBase):
         their handlers had not ended. Raises what no claim can do without: Usage, Unsupported.
         """
         faults: list[BaseException] = []
+        over = threading.Event()  # jobs that come go back
         places = [
-            threading.Thread(target=self._place, args=(self._stop, faults), daemon=True)
+            threading.Thread(target=self._place, args=(self._stop, over, faults), daemon=True)
             for _ in range(self.concurrency)
         ]
         late: list[_Run] = []
@@ -256,9 +268,11 @@ class Worker(WorkerBase):
                     places = [thread for thread in places if thread.is_alive()]
                     for one in list(self._runs):
                         self._look(one)
+                over.set()
                 late = list(self._runs)
-                count = run(self.give_up([one.job for one in late], self._sleep))
+                count = run(self.give_up([one.job for one in late], self._sleep, self._together))
         finally:
+            over.set()
             self._stop.set()
             for one in late:
                 one.end()
@@ -286,21 +300,38 @@ class Worker(WorkerBase):
     async def _sleep(delay: float) -> None:
         sleep(delay)
 
-    def _place(self, stop: threading.Event, faults: list[BaseException]) -> None:
+    @staticmethod
+    async def _together(calls: list[Coroutine[Any, Any, None]]) -> None:
+        threads = [threading.Thread(target=run, args=(call,), daemon=True) for call in calls]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _place(
+        self, stop: threading.Event, over: threading.Event, faults: list[BaseException]
+    ) -> None:
         async def pause(delay: float) -> None:
             stop.wait(delay)
 
+        async def work(job: Job) -> None:
+            await self._work(job, over)
+
         try:
-            run(self.places(stop.is_set, pause, self._work))
+            run(self.places(stop.is_set, pause, work))
         except BaseException as error:
             faults.append(error)
             if stop is self._stop:
                 self.stop()
 
-    async def _work(self, job: Job) -> None:
+    async def _work(self, job: Job, over: threading.Event) -> None:
         one, error = _Run(job), None
         self._runs.add(one)
         try:
+            if over.is_set():
+                with contextlib.suppress(CounterError):
+                    await job._nack()
+                return
             try:
                 self._handler(job)
             except BaseException as cause:
