@@ -95,6 +95,7 @@ export class Worker {
     try {
       const places = Array.from({ length: this.#options.length }, () => this.#place(shift));
       await Promise.race([Promise.all(places), shift.over]);
+      shift.claims.abort();
       const count = await this.#giveUp([...shift.runs].filter((one) => !one.over && !one.task.gone));
       if (shift.faults.length) throw shift.faults[0];
       return count;
@@ -122,6 +123,7 @@ export class Worker {
         [this.#failing, delay] = [false, 0];
         for (const task of tasks) await this.#work(task, shift);
       } catch (error) {
+        if (shift.claims.signal.aborted) return;
         if (!(error instanceof CounterError) || error instanceof Usage || error instanceof Unsupported) {
           shift.faults.push(error);
           shift.stop();
@@ -136,6 +138,7 @@ export class Worker {
   }
 
   async #work(task, shift) {
+    if (shift.claims.signal.aborted) return task.forget(); // it came just now
     const job = new Job(task); // kept: the handler may forget it
     const one = { task, job, over: false, heard: false, news: new Pause(), abort: new AbortController() };
     shift.runs.add(one);
@@ -144,6 +147,7 @@ export class Worker {
     if (task.gone) this.#tell(one, 'the job is lost');
     await this.#report(one, await ended);
     shift.runs.delete(one);
+    return undefined;
   }
 
   #tell({ task, abort }, what) {

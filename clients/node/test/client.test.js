@@ -212,6 +212,27 @@ test('after grace the signal of a handler aborts, and its job goes back', async 
   await job.ack();
 });
 
+test('no handler starts once the grace is over', async () => {
+  let ran = 0;
+  const handler = () => {
+    ran += 1;
+    return new Promise(() => {}); // until never
+  };
+  const worker = new Worker(client, 'early', handler, { concurrency: 2, grace: 0 });
+  await client.put('early', 'first');
+  const running = worker.run();
+  await until(() => ran === 1);
+  await setTimeout(100); // the other place claims
+  worker.stop();
+  await setTimeout(100);
+  await client.put('early', 'second');
+  assert.equal(await running, 1);
+  assert.equal(ran, 1);
+  const jobs = [...(await client.claim('early', { timeout: 5 })), ...(await client.claim('early', { timeout: 5 }))];
+  assert.deepEqual(jobs.map(({ body }) => String(body)).sort(), ['first', 'second']);
+  for (const job of jobs) await job.ack();
+});
+
 test('a body that comes byte by byte is kept in few pieces', async () => {
   const link = new Link(new Point('here', 'jobs', {}), {});
   const body = link.exactly(300_000, 60);
