@@ -47,6 +47,7 @@ class Pause {
 class Shift {
   stopped = false; // no more claims
   running = false;
+  told = false; // by a signal
   faults = [];
   pauses = new Set(); // of places
   runs = new Set(); // jobs whose handlers run
@@ -63,7 +64,25 @@ class Shift {
       for (const pause of this.pauses) pause.wake();
       if (this.running) this.grace.wait(grace).then(this.cut);
     };
+    this.signal = () => {
+      this.stop();
+      if (this.told) this.cut();
+      this.told = true;
+    };
   }
+}
+
+const signalled = new Set(); // shifts that signals end
+const tell = () => {
+  for (const shift of signalled) shift.signal();
+};
+
+/** Listens to signals as long as there are such shifts: once for all of them. */
+function listen(change) {
+  const before = signalled.size;
+  change();
+  if (before && signalled.size) return;
+  for (const name of ['SIGTERM', 'SIGINT']) process[before ? 'off' : 'on'](name, tell);
 }
 
 export class Worker {
@@ -89,18 +108,17 @@ export class Worker {
     const shift = this.#shift;
     if (shift.running) throw new Usage('the worker runs already');
     shift.running = true;
-    const told = () => (shift.stopped ? shift.cut() : shift.stop());
-    const handled = signals && isMainThread ? ['SIGTERM', 'SIGINT'] : [];
-    for (const name of handled) process.on(name, told);
+    const isTold = signals && isMainThread;
+    if (isTold) listen(() => signalled.add(shift));
     try {
       const places = Array.from({ length: this.#options.length }, () => this.#place(shift));
       await Promise.race([Promise.all(places), shift.over]);
       shift.claims.abort();
-      const count = await this.#giveUp([...shift.runs].filter((one) => !one.over && !one.task.gone));
+      const count = await this.#giveUp([...shift.runs]);
       if (shift.faults.length) throw shift.faults[0];
       return count;
     } finally {
-      for (const name of handled) process.off(name, told);
+      if (isTold) listen(() => signalled.delete(shift));
       shift.claims.abort();
       shift.grace.wake();
       this.#shift = new Shift(this.#options.grace);
@@ -140,13 +158,14 @@ export class Worker {
   async #work(task, shift) {
     if (shift.claims.signal.aborted) return task.forget(); // it came just now
     const job = new Job(task); // kept: the handler may forget it
-    const one = { task, job, over: false, heard: false, news: new Pause(), abort: new AbortController() };
+    const one = { task, job, over: false, heard: false, news: new Pause(), reported: new Pause(), abort: new AbortController() };
     shift.runs.add(one);
     const ended = this.#handle(one);
     await this.#renewals(one);
     if (task.gone) this.#tell(one, 'the job is lost');
     await this.#report(one, await ended);
     shift.runs.delete(one);
+    one.reported.wake();
     return undefined;
   }
 
@@ -235,8 +254,10 @@ export class Worker {
     }
   }
 
-  /** After the grace: handlers are told as by a loss, and then their jobs go back. Gives how many. */
-  async #giveUp(late) {
+  /** After the grace: handlers are told as by a loss, and then their jobs go back. Gives how many. Reports end. */
+  async #giveUp(runs) {
+    const reports = runs.filter((one) => one.over).map((one) => one.reported.wait(this.#client._io));
+    const late = runs.filter((one) => !one.over && !one.task.gone);
     for (const one of late) {
       one.heard = true;
       one.task.gone = true;
@@ -245,6 +266,7 @@ export class Worker {
     if (late.length) await new Pause().wait(LAST);
     const gone = await Promise.allSettled(late.map(({ task }) => task.nack()));
     for (const one of late) one.news.wake();
+    await Promise.all(reports);
     return gone.filter(({ status }) => status === 'fulfilled').length;
   }
 }

@@ -233,6 +233,39 @@ test('no handler starts once the grace is over', async () => {
   for (const job of jobs) await job.ack();
 });
 
+test('run resolves after the report of a handler that ended in time', async () => {
+  const [server, url] = await fake((lines) => {
+    if (lines.startsWith('tube')) return 'OK 4\r\n---\n\r\nCLAIMED 1\r\nRESERVED 1 1 9 t 1\r\nx\r\n';
+    setTimeout(600).then(() => server.sockets[0].write('DELETED\r\n'));
+    return '';
+  });
+  const told = [];
+  const jobs = new Client(url.replace('127.0.0.1:', '127.0.0.1?jobs='), { onEvent: ({ result }) => told.push(result) });
+  const worker = new Worker(jobs, 't', () => worker.stop(), { grace: 0.1 });
+  assert.equal(await worker.run(), 0);
+  assert.ok(told.includes('ack'));
+});
+
+test('the first signal after stop leaves handlers their grace, and many workers share listeners', async () => {
+  const workers = Array.from({ length: 12 }, () => new Worker(client, 'sig', () => {}));
+  const others = workers.map((other) => other.run());
+  let aborted = null;
+  const handler = async (job, signal) => {
+    worker.stop();
+    process.emit('SIGTERM');
+    await setTimeout(300);
+    aborted = signal.aborted;
+  };
+  const worker = new Worker(client, 'first', handler);
+  const running = worker.run();
+  assert.equal(process.listenerCount('SIGTERM'), 1);
+  await client.put('first', 'x');
+  assert.equal(await running, 0);
+  assert.equal(aborted, false);
+  await Promise.all(others);
+  assert.equal(process.listenerCount('SIGTERM'), 0);
+});
+
 test('a body that comes byte by byte is kept in few pieces', async () => {
   const link = new Link(new Point('here', 'jobs', {}), {});
   const body = link.exactly(300_000, 60);
