@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -585,25 +584,6 @@ func TestADeadlineWhileConnectingIsNoFaultOfTheServer(t *testing.T) {
 var oneJob = map[string]string{"tube": "OK 4\r\n---\n\r\n", "claim": "CLAIMED 1\r\nRESERVED 7 1 99 t 1\r\nx\r\n",
 	"ack": "DELETED\r\n", "renew": "TOUCHED\r\n", "stats-job": "OK 12\r\n---\nttr: 60\n\r\n"}
 
-func TestASignalThatEndsTheContextTooIsNoSecondOne(t *testing.T) {
-	c := fake(t, nil, answering(oneJob))
-	ctx, cancel := context.WithCancel(context.Background())
-	w := &Worker{Client: c, Tubes: []string{"t"}}
-	w.Handler = func(own context.Context, job *Job) error {
-		cancel()
-		syscall.Kill(os.Getpid(), syscall.SIGTERM)
-		select {
-		case <-own.Done():
-			t.Error("the grace is over")
-		case <-time.After(300 * time.Millisecond):
-		}
-		return nil
-	}
-	if err := w.Run(ctx); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestARetryWithADelayThatIsNoneComesBackAfterTheBackoff(t *testing.T) {
 	for _, delay := range []time.Duration{-1, 150 * 365 * 24 * time.Hour, math.MaxInt64} {
 		line := make(chan string, 1)
@@ -775,32 +755,6 @@ func TestNoPlaceClaimsOnceTheGraceIsOver(t *testing.T) {
 	}()
 	if err := w.Run(context.Background()); err != nil || open.Load() != 0 {
 		t.Errorf("%v; %d claims wait", err, open.Load())
-	}
-}
-
-func TestALookupWithoutDescriptorsIsNoFaultOfTheServer(t *testing.T) {
-	resolve(t)
-	c, err := Open("counter://two.test:1", &Options{OnEvent: func(e Event) {
-		if e.Kind == "down" {
-			t.Error(e)
-		}
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
-	none := limit
-	none.Cur = 0
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Lock(context.Background(), "k", LockOptions{}); !errors.Is(err, ErrUnreachable) ||
-		!strings.Contains(err.Error(), "too many open files") {
-		t.Error(err)
 	}
 }
 
