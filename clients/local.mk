@@ -9,6 +9,7 @@ EXTRA_DIST += \
 	clients/go/cause.go \
 	clients/go/cause_go119.go \
 	clients/go/client.go \
+	clients/go/client_linux_test.go \
 	clients/go/client_test.go \
 	clients/go/conn.go \
 	clients/go/doc.go \
