@@ -121,18 +121,27 @@ export class Core {
   async _open(link, within, signal) {
     const { point } = link;
     const since = now();
+    const turns = this._options.context !== null;
+    let isIn = false;
     if (point.downUntil) point.downUntil = since + this._options.down_seconds; // others pass by meanwhile
     try {
-      await link.connect(since + within, signal);
+      if (turns) isIn = await point.enter(link);
+      if (link.fault) throw link.fault;
+      if (point.failed > since && point.reached < since) throw point.fault;
+      await link.connect(now() + within, signal);
+      point.reached = now();
     } catch (cause) {
       link.close();
       if (signal?.aborted) throw cause;
+      if (turns && cause !== point.fault) [point.failed, point.fault] = [now(), cause];
       const { path, host, port } = point.address;
       const reason = cause.late ? 'timeout' : cause.message;
       const error = new Unreachable(`no connection to ${quote(path ?? `${host} port ${port}`)}`, { reason });
       error.at(point.text, '');
       if (!OURS.includes(cause.code)) this._setDown(point, error);
       throw error;
+    } finally {
+      if (isIn) point.leave();
     }
     this._tell('connect', point.text, null, { since });
   }

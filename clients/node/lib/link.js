@@ -6,6 +6,7 @@ import tls from 'node:tls';
 import { Malformed } from './errors.js';
 
 const PIECE = 65536;
+const HANDSHAKES = 16; // with one server at once
 const LF = 10;
 const JUST = 0.0001; // seconds
 const LIMITS = { text: 16384, jobs: 1024 }; // bytes of a line
@@ -32,6 +33,33 @@ export class Fault extends Error {
 export class Point {
   constructor(text, proto, address) {
     Object.assign(this, { text, proto, address, idle: [], downUntil: 0 }); // 0: it is up
+    Object.assign(this, { busy: 0, waiting: new Set(), reached: 0, failed: 0, fault: null }); // of connecting
+  }
+
+  /**
+   * A turn to connect with TLS: of many handshakes at once none ends in time, or the server refuses some. If the
+   * server was not reached during the wait, the turn fails as the others did.
+   */
+  async enter(link) {
+    if (this.busy < HANDSHAKES) {
+      this.busy += 1;
+      return true;
+    }
+    this.waiting.add(link);
+    try {
+      while (this.waiting.has(link)) await link._news(Infinity);
+      link._wake = null;
+    } catch (cause) {
+      if (this.waiting.delete(link)) throw cause; // cancelled
+    }
+    return true;
+  }
+
+  /** Passes the turn on. */
+  leave() {
+    const [next] = this.waiting;
+    if (this.waiting.delete(next)) next._wake();
+    else this.busy -= 1;
   }
 }
 

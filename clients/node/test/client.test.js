@@ -86,6 +86,22 @@ test('a call is cancelled while it connects', async () => {
   await until(() => server.ends === 1);
 });
 
+test('many calls with TLS connect in turn, and one that waits may be cancelled', async () => {
+  const [server, url] = await fake(() => ''); // says nothing of TLS
+  const calls = new Client(url, { connectTimeout: 1, tls: true });
+  const signal = AbortSignal.timeout(100);
+  const cancelled = [];
+  const others = [];
+  for (let i = 0; i < 50; i += 1) {
+    others.push(assert.rejects(calls.lock('k'), { name: 'Unreachable', reason: 'timeout' }));
+    cancelled.push(assert.rejects(calls.lock('k', { signal }), { name: 'TimeoutError' }));
+  }
+  await Promise.all(cancelled);
+  await Promise.all(others);
+  assert.ok(server.sockets.length <= 32, String(server.sockets.length));
+  await assert.rejects(calls.lock('k'), { name: 'Unreachable' });
+});
+
 test('the signal of a hold aborts with Lost, early or late', async () => {
   const [server, url] = await fake(() => 'LOCKED\n');
   const early = await new Client(url).lock('k');
