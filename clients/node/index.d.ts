@@ -26,7 +26,10 @@ export interface Options {
   maxBody?: number;
   /** TLS 1.2 or later on every port used; chain and name are always checked (false). */
   tls?: boolean | 0 | 1 | '0' | '1';
-  /** Files in PEM: the trusted certificates (else those of Node.js), the client's own, and its key. */
+  /**
+   * Files in PEM: the trusted certificates (else those of Node.js), the client's own, and its key. From Node.js 20.18
+   * on the first may be the server's own, and with any if that is self-signed.
+   */
   tlsCa?: string;
   tlsCert?: string;
   tlsKey?: string;
@@ -144,7 +147,8 @@ export interface JobView {
   readonly id: number;
   readonly state: string;
   readonly tries: number;
-  readonly body: Buffer;
+  /** null: the server can't read it. */
+  readonly body: Buffer | null;
 }
 
 /** One member of a pool that is held. */
@@ -316,7 +320,7 @@ export class Worker {
    * with what no claim can do without: `Usage`, `Unsupported`.
    */
   run(options?: { signals?: boolean }): Promise<number>;
-  /** No more claims; `run` resolves when all handlers have ended. */
+  /** No more claims; `run` resolves when all handlers have ended. Outside of `run` it ends the next one at once. */
   stop(): void;
 }
 

@@ -47,7 +47,7 @@ async function jobs(): Promise<string[]> {
   const seen: string[] = [];
   const { id, duplicate } = await client.put('t', Buffer.from('one'), { key: 'a/1', tries: 2 });
   const [second] = await client.putMany('t', [{ body: new Uint8Array([120]), priority: 1025 }]);
-  for await (const view of client.listJobs('t', 'ready')) seen.push(`${view.state} ${view.body.toString()}`);
+  for await (const view of client.listJobs('t', 'ready')) seen.push(`${view.state} ${view.body?.toString()}`);
   seen.push(`${duplicate} ${id < (second?.id ?? 0)}`, String((await client.ready('t')).get('t')));
   const [job]: Job[] = await client.claim('t', { count: 1, timeout: 0 });
   seen.push(String(await job?.nack(0)));

@@ -182,8 +182,10 @@ export class Client extends Core {
     const [count, next] = [wire.number(words[1], 0, 100), wire.number(words[2])];
     const views = [];
     while (views.length < count) {
-      const [, id, size, state, tries] = await this._answer(link, { FOUND: 5 }, null);
-      const body = await this._body(link, size, this._options.max_body);
+      const found = await this._answer(link, { FOUND: 5, UNREADABLE: 4 }, null);
+      const size = found[0] === 'FOUND' ? found.splice(2, 1)[0] : null;
+      const body = size === null ? null : await this._body(link, size, this._options.max_body);
+      const [, id, state, tries] = found;
       views.push({ id: wire.number(id, 1), state, tries: wire.number(tries), body });
     }
     if (next && next <= after) wire.malformed(words[2], "the server's list does not go on");

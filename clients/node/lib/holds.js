@@ -24,8 +24,8 @@ class Grant {
     if (this.lost) return;
     this.lost = error;
     this.client._drop(this.link);
-    this.client._tell('lost', error.server, this.target, { error });
     this.abort?.abort(error);
+    this.client._tell('lost', error.server, this.target, { error });
   }
 
   forget() {

@@ -62,7 +62,7 @@ function decoded(text) {
 /** All options of a client, checked. Names are those of the URL. */
 export class Options {
   constructor(url, given) {
-    const text = url ?? process.env.COUNTER_URL ?? 'counter://127.0.0.1';
+    const text = url ?? (process.env.COUNTER_URL || 'counter://127.0.0.1');
     const [, hosts, query] = /^counter:\/\/([^?#]*)(?:\?([^#]*))?$/.exec(text) ?? [];
     if (hosts === undefined) throw new Usage(`${quote(text)}: a URL is ${SHAPE}`);
     const values = new Map();

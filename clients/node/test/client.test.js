@@ -116,6 +116,29 @@ test('the signal of a hold aborts with Lost, early or late', async () => {
   await early.release();
 });
 
+test('the signal of a hold aborts before the hook is told', async () => {
+  const [server, url] = await fake(() => 'LOCKED\n');
+  const told = [];
+  const hooked = new Client(url, { onEvent: ({ kind }) => kind === 'lost' && told.push(lock.signal.aborted) });
+  const lock = await hooked.lock('k');
+  const { signal } = lock;
+  const atHook = [];
+  signal.addEventListener('abort', () => atHook.push(told.length));
+  server.sockets[0].destroy();
+  await until(() => told.length);
+  assert.deepEqual(atHook, [0]);
+});
+
+test('an empty COUNTER_URL is none', () => {
+  const before = process.env.COUNTER_URL;
+  try {
+    process.env.COUNTER_URL = '';
+    assert.ok(new Client());
+  } finally {
+    process.env.COUNTER_URL = before;
+  }
+});
+
 test('bytes that nobody asked for end a hold', async () => {
   const [server, url] = await fake(() => 'LOCKED\n');
   const lock = await new Client(url).lock('k');
