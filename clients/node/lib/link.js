@@ -1,6 +1,7 @@
 /** One connection: what has come and is not read yet, one deadline, and how it ended. Times are seconds. */
 
 import dns from 'node:dns';
+import fs from 'node:fs';
 import net from 'node:net';
 import tls from 'node:tls';
 import { Malformed } from './errors.js';
@@ -16,6 +17,16 @@ const LONGEST = 2 ** 31 - 1; // ms of a timer
 /** Monotonic. */
 export const now = () => performance.now() / 1000;
 export const ms = (seconds) => Math.min(Math.max(Math.ceil(seconds * 1000), 0), LONGEST);
+
+/** Without one, a lookup says that there is no such host. */
+function hasDescriptor() {
+  try {
+    fs.closeSync(fs.openSync('/dev/null'));
+    return true;
+  } catch (error) {
+    return error.code !== 'EMFILE' && error.code !== 'ENFILE';
+  }
+}
 
 /** How a connection failed: its end, or a deadline (`late`). `code`: that of the system. */
 export class Fault extends Error {
@@ -95,6 +106,7 @@ export class Link {
         this._wake?.();
       });
       while (!found) await this._news(deadline);
+      if (wrong && !hasDescriptor()) throw new Fault('no descriptor is left to look it up', { code: 'EMFILE' });
       if (wrong) throw Fault.of(wrong);
     }
     for (let left = found.length; left; left -= 1) {

@@ -78,6 +78,28 @@ test('an aborted signal asks nothing, and its reason is what comes out', async (
   assert.equal(server.sockets.length, 0);
 });
 
+test('a lookup without descriptors is no fault of the server', async () => {
+  const code = `
+    import fs from 'node:fs';
+    const told = [];
+    const one = new Client('counter://localhost:1', { onEvent: ({ kind }) => told.push(kind) });
+    const call = () => one.lock('k').catch((error) => error.reason);
+    console.log(''); // opens what it needs
+    const all = [];
+    try { for (;;) all.push(fs.openSync('/dev/null')); } catch {}
+    const reason = await call();
+    for (const fd of all) fs.closeSync(fd);
+    console.log(told.includes('down'), /descriptor|EMFILE/.test(reason));`;
+  const text = `import { Client } from '${LIBRARY}'; ${code}`;
+  const child = spawn('sh', ['-c', 'ulimit -n 64; exec "$0" --input-type=module -e "$1"', process.execPath, text], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let said = '';
+  child.stdout.on('data', (data) => (said += data));
+  await once(child, 'close');
+  assert.equal(said.trim(), 'false true');
+});
+
 test('a call is cancelled while it connects', async () => {
   const signal = AbortSignal.timeout(50);
   const [server, url] = await fake(() => ''); // says nothing of TLS
