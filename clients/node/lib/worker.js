@@ -158,7 +158,8 @@ export class Worker {
   async #work(task, shift) {
     if (shift.claims.signal.aborted) return task.forget(); // it came just now
     const job = new Job(task); // kept: the handler may forget it
-    const one = { task, job, over: false, heard: false, news: new Pause(), reported: new Pause(), abort: new AbortController() };
+    const one = { task, job, over: false, heard: false, abort: new AbortController() };
+    Object.assign(one, { news: new Pause(), reported: new Pause() });
     shift.runs.add(one);
     const ended = this.#handle(one);
     await this.#renewals(one);
