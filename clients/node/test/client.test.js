@@ -301,7 +301,9 @@ test('run resolves after the report of a handler that ended in time', async () =
     return '';
   });
   const told = [];
-  const jobs = new Client(url.replace('127.0.0.1:', '127.0.0.1?jobs='), { onEvent: ({ result }) => told.push(result) });
+  const jobs = new Client(url.replace('127.0.0.1:', '127.0.0.1?jobs='), {
+    onEvent: ({ result }) => told.push(result),
+  });
   const worker = new Worker(jobs, 't', () => worker.stop(), { grace: 0.1 });
   assert.equal(await worker.run(), 0);
   assert.ok(told.includes('ack'));
