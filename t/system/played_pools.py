@@ -58,6 +58,7 @@ class Server:
     def supplied(self, pool, init, maximum, want=None):
         """Accepts a supplier, and wants that many members of it."""
         peer = self.accept()
-        peer.hears("SUPPLY %s %d %d" % (pool, init, maximum), "OK")
-        peer.say("WANT %s %d" % (pool, init if want is None else want))
+        wanted = "WANT %s %d" % (pool, init if want is None else want)
+        # In one piece: a supplier of nothing asks again after 0.1 seconds.
+        peer.hears("SUPPLY %s %d %d" % (pool, init, maximum), "OK\n" + wanted)
         return peer
