@@ -265,7 +265,7 @@ def words(line: bytes, good: Mapping[bytes, int], refusals: str | None = "") -> 
     """
     found = line.split(b" ")
     least = good.get(found[0])
-    if least is not None and len(found) >= least and all(found[:least]):
+    if least is not None and len(found) >= least and b"" not in found[:least]:
         return found
     if least is not None or refusals is None:
         malformed(line)
