@@ -99,7 +99,9 @@ func shown(v reflect.Value) any {
 			return words{"hex": hex.EncodeToString([]byte(v.String()))}
 		}
 	case reflect.Slice:
-		if data, ok := v.Interface().([]byte); ok {
+		if data, ok := v.Interface().([]byte); ok && data == nil {
+			return nil
+		} else if ok {
 			return words{"hex": hex.EncodeToString(data)}
 		}
 		list := []any{}
