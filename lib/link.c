@@ -4,11 +4,9 @@
 #include "lib/link.h"
 
 #include "base/clock.h"
-#include "base/number.h"
 #include "base/text.h"
 #include "lib/failure.h"
 #include "lib/tls.h"
-#include "proto/wire.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -18,20 +16,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define KIB          ((size_t)1024)
-#define FIRST_ROOM   4096        /* of what comes */
-#define KEPT_ROOM    (64 * KIB)  /* a larger buffer is freed when it is empty */
-#define STEP_MAX     (256 * KIB) /* bytes that one step reads, and sends */
-#define UNREAD_MAX   (256 * KIB) /* unless a longer message is awaited, no more are read */
-#define CHUNK        (64 * KIB)  /* io_timeout begins anew with each */
-#define LINE_MAX_ANY (64 * KIB)  /* of counter_link_next */
-#define HEADER_SIZE  12          /* of the binary protocol */
-#define HEADER_MAGIC 0x91        /* of its answers */
-#define BINARY_MAX   65545       /* bytes behind it */
-#define FINISH_NS    (1 * NS_PER_S)
-#define RETRY_NS     (10 * NS_PER_MS) /* while a unix socket's queue is full */
-
-#define TOO_MANY_BYTES "its answer announces more bytes than any server's"
+#define KIB        ((size_t)1024)
+#define FIRST_ROOM 4096        /* of what comes */
+#define KEPT_ROOM  (64 * KIB)  /* a larger buffer is freed when it is empty */
+#define STEP_MAX   (256 * KIB) /* bytes that one step reads, and sends */
+#define UNREAD_MAX (256 * KIB) /* unless a longer message is awaited, no more are read */
+#define FINISH_NS  (1 * NS_PER_S)
+#define RETRY_NS   (10 * NS_PER_MS) /* while a unix socket's queue is full */
 
 enum state { BEGUN, CONNECTING, SHAKING, UP, FINISHING, ENDED };
 
@@ -126,7 +117,7 @@ int link_malformed(counter_link *link, struct bytes answer, const char *reason)
 
 /* ---- receiving --------------------------------------------------------------------------- */
 
-static struct bytes unread(const struct counter_link *link)
+struct bytes link_unread(const counter_link *link)
 {
     return link->in ? bytes_at(link->in + link->taken, link->in_len - link->taken)
                     : (struct bytes){0};
@@ -197,12 +188,12 @@ static bool read_bytes(struct counter_link *link)
     size_t got = 0;
     bool goes_on = true;
     link->has_more = false;
-    while (goes_on && got < STEP_MAX && unread(link).len < unread_max(link)) {
+    while (goes_on && got < STEP_MAX && link_unread(link).len < unread_max(link)) {
         if (!make_room(link)) {
             end_without_memory(link);
             return true;
         }
-        size_t room = link->in_room - link->in_len, most = unread_max(link) - unread(link).len;
+        size_t room = link->in_room - link->in_len, most = unread_max(link) - link_unread(link).len;
         room = room < most ? room : most;
         size_t n = receive(link, link->in + link->in_len, room);
         if (n == 0)
@@ -264,7 +255,7 @@ static bool send_bytes(struct counter_link *link)
         link->send_by = LINK_NO_DEADLINE;
     } else if (link->send_by == LINK_NO_DEADLINE || link->sent >= link->send_mark) {
         link->send_by = clock_mono_ns() + link->settings->io_ns;
-        link->send_mark = link->sent + CHUNK;
+        link->send_mark = link->sent + LINK_CHUNK;
     }
     return done > 0;
 }
@@ -473,8 +464,9 @@ static int64_t deadline(const struct counter_link *link)
     case FINISHING:
         return link->finish_by;
     case UP: {
-        int64_t by = unread(link).len > 0 || link->part_by != LINK_NO_DEADLINE ? link->part_by
-                                                                               : link->expect_by;
+        int64_t by = link_unread(link).len > 0 || link->part_by != LINK_NO_DEADLINE
+                         ? link->part_by
+                         : link->expect_by;
         return link->send_by < by ? link->send_by : by;
     }
     default:
@@ -547,7 +539,7 @@ short counter_link_events(const counter_link *link)
         return link->read_events;
     case UP: {
         bool sends = unsent(link) > 0 && !link->send_error;
-        bool reads = unread(link).len < unread_max(link);
+        bool reads = link_unread(link).len < unread_max(link);
         return (short)((sends ? link->write_events : 0) | (reads ? link->read_events : 0));
     }
     default:
@@ -558,7 +550,7 @@ short counter_link_events(const counter_link *link)
 int counter_link_wait_ms(const counter_link *link)
 {
     int64_t by = deadline(link);
-    if (link->has_more && unread(link).len < unread_max(link))
+    if (link->has_more && link_unread(link).len < unread_max(link))
         return 0;
     if (by == LINK_NO_DEADLINE)
         return -1;
@@ -571,15 +563,11 @@ const struct counter_error *counter_link_error(const counter_link *link)
     return &link->error;
 }
 
-/* ---- messages ---------------------------------------------------------------------------- */
+/* ---- taking ------------------------------------------------------------------------------ */
 
-/*
- * The message that is awaited, of `size` bytes as far as is known, is not whole. Begins the time
- * for `part` more bytes, unless that runs; a message that need not have begun has none before.
- */
-static int lack(struct counter_link *link, size_t size, size_t part, bool has_begun)
+int link_lack(counter_link *link, size_t size, size_t part, bool has_begun)
 {
-    size_t have = unread(link).len;
+    size_t have = link_unread(link).len;
     if (link->state == ENDED)
         return link->error.status;
     link->wanted = size;
@@ -592,138 +580,13 @@ static int lack(struct counter_link *link, size_t size, size_t part, bool has_be
     return COUNTER_AGAIN;
 }
 
-static const uint8_t *take(struct counter_link *link, size_t size)
+const uint8_t *link_take(counter_link *link, size_t size)
 {
-    const uint8_t *at = unread(link).data;
+    const uint8_t *at = link_unread(link).data;
     link->taken += size;
     link->wanted = 0;
     link->part_by = link->expect_by = LINK_NO_DEADLINE;
     return at;
-}
-
-static int not_of_protocol(struct counter_link *link)
-{
-    static const char *const reasons[] = {
-        [COUNTER_TEXT] = "the answer is not of the text protocol (is this the right port?)",
-        [COUNTER_BINARY] = "the answer is not of the binary counter protocol (is this the right "
-                           "port?)",
-        [COUNTER_JOBS] = "the answer is not of the protocol of job queues (is this the right "
-                         "port?)",
-    };
-    return link_malformed(link, unread(link), reasons[link->protocol]);
-}
-
-/* Finds the line at the start of the unread bytes: its length, and that of its end. */
-static int find_line(struct counter_link *link, size_t max, size_t *len_r, size_t *end_r)
-{
-    struct bytes in = unread(link);
-    bool has_cr = link->protocol == COUNTER_JOBS;
-    size_t room = max + has_cr + 1 < in.len ? max + has_cr + 1 : in.len;
-    const uint8_t *end = room > 0 ? memchr(in.data, '\n', room) : NULL;
-    if (!end && in.len < max + has_cr + 1)
-        return lack(link, max + 2, SIZE_MAX, in.len > 0);
-    if (!end || (has_cr && (end == in.data || end[-1] != '\r')))
-        return not_of_protocol(link);
-    *len_r = (size_t)(end - in.data) - has_cr;
-    *end_r = 1U + has_cr;
-    return COUNTER_OK;
-}
-
-int link_line(counter_link *link, size_t max, struct bytes *line_r)
-{
-    size_t len = 0, end = 0;
-    int status = find_line(link, max, &len, &end);
-    if (status == COUNTER_OK)
-        *line_r = bytes_at(take(link, len + end), len);
-    return status;
-}
-
-int link_exactly(counter_link *link, size_t size, struct bytes *bytes_r)
-{
-    if (unread(link).len < size)
-        return lack(link, size, CHUNK, true);
-    *bytes_r = bytes_at(take(link, size), size);
-    return COUNTER_OK;
-}
-
-/* The length of the body that a line of jobs announces, with the end behind it; 0: no body. */
-static int body_of(struct counter_link *link, struct bytes line, size_t *size_r)
-{
-    struct bytes rest = line;
-    uint64_t id, len = 0;
-    *size_r = 0;
-    bool is_job = bytes_take_text(&rest, "RESERVED ") || bytes_take_text(&rest, "FOUND ");
-    if (!is_job && !bytes_take_text(&rest, "OK "))
-        return COUNTER_OK;
-    if (is_job && !(number_take(&rest, UINT64_MAX, &id) && bytes_take_text(&rest, " ")))
-        return not_of_protocol(link);
-    if (!number_take(&rest, UINT64_MAX, &len))
-        return not_of_protocol(link);
-    if (len > link->settings->max_body || len > SIZE_MAX / 2)
-        return link_malformed(link, line, TOO_MANY_BYTES);
-    *size_r = (size_t)len + 2;
-    return COUNTER_OK;
-}
-
-/* Fills as much of the message as the caller knows of it. */
-static int give(struct counter_message *message, struct bytes line, struct bytes body)
-{
-    struct counter_message all = {.size = message->size,
-                                  .line = counter_bytes_at(line.data, line.len),
-                                  .body = counter_bytes_at(body.data, body.len)};
-    memcpy(message, &all, all.size < sizeof all ? all.size : sizeof all);
-    return COUNTER_OK;
-}
-
-static int next_line(struct counter_link *link, struct counter_message *message)
-{
-    size_t len = 0, end = 0, body = 0;
-    int status = find_line(link, LINE_MAX_ANY, &len, &end);
-    if (status == COUNTER_OK && link->protocol == COUNTER_JOBS)
-        status = body_of(link, bytes_at(unread(link).data, len), &body);
-    if (status != COUNTER_OK)
-        return status;
-    struct bytes in = unread(link);
-    size_t size = len + end + body;
-    if (in.len < size)
-        return lack(link, size, CHUNK, true);
-    if (body > 0 && memcmp(in.data + size - 2, "\r\n", 2) != 0)
-        return not_of_protocol(link);
-    (void)take(link, size);
-    return give(message, bytes_at(in.data, len),
-                bytes_at(in.data + len + end, body > 0 ? body - 2 : 0));
-}
-
-static int next_binary(struct counter_link *link, struct counter_message *message)
-{
-    struct bytes in = unread(link);
-    if (in.len > 0 && in.data[0] != HEADER_MAGIC)
-        return not_of_protocol(link);
-    if (in.len < HEADER_SIZE)
-        return lack(link, HEADER_SIZE, SIZE_MAX, in.len > 0);
-    size_t body = wire_load_u32(in.data + 4);
-    if (body > BINARY_MAX)
-        return link_malformed(link, bytes_at(in.data, HEADER_SIZE), TOO_MANY_BYTES);
-    if (in.len < HEADER_SIZE + body)
-        return lack(link, HEADER_SIZE + body, CHUNK, true);
-    (void)take(link, HEADER_SIZE + body);
-    return give(message, bytes_at(in.data, HEADER_SIZE), bytes_at(in.data + HEADER_SIZE, body));
-}
-
-static int next_raw(struct counter_link *link, struct counter_message *message)
-{
-    struct bytes in = unread(link);
-    if (in.len == 0)
-        return lack(link, 0, SIZE_MAX, false);
-    (void)take(link, in.len);
-    return give(message, (struct bytes){0}, in);
-}
-
-int counter_link_next(counter_link *link, struct counter_message *message)
-{
-    if (link->protocol == COUNTER_RAW)
-        return next_raw(link, message);
-    return link->protocol == COUNTER_BINARY ? next_binary(link, message) : next_line(link, message);
 }
 
 /* ---- the whole --------------------------------------------------------------------------- */
@@ -816,6 +679,16 @@ bool link_is_abandoned(const counter_link *link)
     return link->is_abandoned;
 }
 
+enum counter_protocol link_protocol(const counter_link *link)
+{
+    return link->protocol;
+}
+
+const struct settings *link_settings(const counter_link *link)
+{
+    return link->settings;
+}
+
 bool link_has_sent(const counter_link *link)
 {
     return link->has_sent;
@@ -826,14 +699,9 @@ void link_new_request(counter_link *link)
     link->has_sent = false;
 }
 
-bool link_has_unread(const counter_link *link)
-{
-    return unread(link).len > 0;
-}
-
 bool link_is_idle(const counter_link *link)
 {
-    return link->state == UP && unsent(link) == 0 && unread(link).len == 0;
+    return link->state == UP && unsent(link) == 0 && link_unread(link).len == 0;
 }
 
 bool link_is_fresh(counter_link *link)

@@ -36,6 +36,25 @@ int link_line(counter_link *link, size_t max, struct bytes *line_r);
    and anew with each 64 KiB. Nothing is allocated before it comes. */
 int link_exactly(counter_link *link, size_t size, struct bytes *bytes_r);
 
+/* io_timeout begins anew with so many bytes that are sent, or of a body that comes. */
+#define LINK_CHUNK 65536
+
+/* What has been read and not been taken; data NULL: nothing. Valid until the next step. */
+struct bytes link_unread(const counter_link *link);
+
+/*
+ * For message.c: what is awaited, of `size` bytes as far as is known, is not whole. Begins
+ * io_timeout for `part` more bytes, unless that runs; without `has_begun` it has none yet. Returns
+ * COUNTER_AGAIN, or why the link has ended.
+ */
+int link_lack(counter_link *link, size_t size, size_t part, bool has_begun);
+
+/* Takes so many of the unread bytes, and returns where they are. Ends all deadlines of reading. */
+const uint8_t *link_take(counter_link *link, size_t size);
+
+enum counter_protocol link_protocol(const counter_link *link);
+const struct settings *link_settings(const counter_link *link);
+
 /* By when the first byte of the next line must come, by clock_mono_ns; LINK_NO_DEADLINE: any time.
    Without any after link_line has given a line. */
 void link_expect(counter_link *link, int64_t by_ns);
@@ -53,9 +72,6 @@ bool link_is_our_fault(const counter_link *link);
 /* A byte was given to the system since link_open or link_new_request. */
 bool link_has_sent(const counter_link *link);
 void link_new_request(counter_link *link);
-
-/* Bytes have been read and not been taken. */
-bool link_has_unread(const counter_link *link);
 
 /* It may be given back: it is up, all is sent, and nothing is unread. Does not look at the socket.
  */

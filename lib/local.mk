@@ -9,7 +9,7 @@ libcounter_files = \
 	lib/failure.h lib/failure.c \
 	lib/hold.h lib/hold.c \
 	lib/job.h lib/job.c \
-	lib/link.h lib/link.c \
+	lib/link.h lib/link.c lib/message.c \
 	lib/op.h lib/op.c \
 	lib/order.c \
 	lib/put.c \

@@ -422,7 +422,7 @@ static bool say(struct counter_op *op)
 static bool send_all(struct counter_op *op)
 {
     int status = counter_link_step(op->wire->link);
-    if (status == COUNTER_AGAIN && !link_has_unread(op->wire->link))
+    if (status == COUNTER_AGAIN && link_unread(op->wire->link).len == 0)
         return false;
     if (status != COUNTER_OK) /* what the server says before it has all is no answer to all */
         op->wire->is_partial = true;
@@ -516,7 +516,7 @@ static int read_answer(struct counter_op *op, struct answer *answer)
 static bool succeed(struct counter_op *op)
 {
     struct wire *wire = op->wire;
-    if (!is_release(op) && link_has_unread(wire->link)) {
+    if (!is_release(op) && link_unread(wire->link).len > 0) {
         answer_malformed(&op->client->error, bytes_at(NULL, 0),
                          "the server sent more than the answer");
         return fail_attempt(op);
