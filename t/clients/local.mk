@@ -18,6 +18,7 @@ library_tests = \
 TESTS += $(library_tests)
 EXTRA_DIST += $(library_tests) \
 	t/clients/npm_modules.py \
+	t/clients/programs.py \
 	t/clients/typed.ts \
 	t/clients/mediawiki/LocalSettings.php \
 	t/clients/mediawiki/RecordedJob.php \

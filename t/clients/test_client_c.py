@@ -6,22 +6,22 @@ exports; its manual, README and examples. Units are in t/unit/lib.
 import os
 import re
 import shutil
-import subprocess
 import sys
 
 TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(__file__), "..", "..")
 TOP = os.path.abspath(TOP)
 BUILD = os.environ.get("TOP_BUILDDIR") or os.path.join(TOP, "build")
 LIB = os.path.join(TOP, "lib")
-sys.path[:0] = [os.path.join(TOP, "t", "system")]
+sys.path[:0] = [os.path.join(TOP, "t", "system"), os.path.join(TOP, "t", "clients")]
 
 import tap
 import pytest
 
 import servers  # noqa: F401: for conftest
 from conftest import start  # noqa: F401: a fixture
+from programs import JOBS, POOL, run, url
 
-DAEMON = ("jobs.enable=true", "jobs.port=0", "pool.gpu.members=gpu0=/dev/nvidia0")
+DAEMON = JOBS + POOL
 STRICT = ("-O1", "-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror", "-D_GNU_SOURCE")
 PARAMETERS = {
     "binary", "connect_timeout", "down_seconds", "idle", "idle_seconds", "io_timeout", "jobs", "max_body", "text", "tls",
@@ -37,22 +37,6 @@ EXAMPLES = {
     "epoll": "OK\nOK\nOK\nOK\n",
     "libevent": "locked: OK\nreleased: OK\n",
 }
-
-
-def run(*command, **env):
-    """Runs a program, which must end with status 0. Returns what it wrote."""
-    done = subprocess.run(
-        command,
-        env=dict(os.environ, **env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, "%s: status %d\n%s" % (command, done.returncode, done.stdout)
-    return done.stdout
 
 
 def read(*path):
@@ -85,12 +69,6 @@ def compiled(installed, source, to, *more, static=False, packages=("libcounter",
     options = ("--static", "--cflags", "--libs") if static else ("--cflags", "--libs")
     run(cc, *STRICT, *more, source, "-o", to, *flags(installed, *options, packages=packages))
     return to
-
-
-def url(daemon):
-    """The URL of all ports of a daemon."""
-    words = (daemon.text[1], daemon.binary[1], daemon.jobs[1])
-    return "counter://127.0.0.1:%d?binary=%d&jobs=%d&connect_timeout=20&io_timeout=20" % words
 
 
 def declared():

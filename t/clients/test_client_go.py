@@ -3,29 +3,29 @@ The Go client beside its stories: go vet, its own tests with the race detector, 
 its module without a network, its examples and README.
 """
 
+import functools
 import glob
 import os
 import re
 import shutil
-import subprocess
 import sys
 
 TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 TOP = os.path.abspath(TOP)
-sys.path[:0] = [os.path.join(TOP, "t", "system"), os.path.join(TOP, "clients")]
+sys.path[:0] = [os.path.join(TOP, *path) for path in (("t", "system"), ("t", "clients"), ("clients",))]
 
 import tap
 import pytest
 
+import programs
 import stories
 import wire
 from conftest import start  # noqa: F401: a fixture
+from programs import EXAMPLES, JOBS, POOL, url
 
 FOLDER = os.path.join(TOP, "clients", "go")
-EXAMPLES = ("lock", "units", "member", "put", "worker")
-JOBS = ("jobs.enable=true", "jobs.port=0")
-POOL = ("pool.gpu.members=gpu0=/dev/nvidia0",)
 pytestmark = pytest.mark.skipif(not shutil.which("go"), reason="go is not installed")
+run = functools.partial(programs.run, folder=FOLDER, **stories.go_env())
 MODULE = "example.org/counterd/clients/go"
 PROGRAM = """package main
 
@@ -57,29 +57,6 @@ func main() {
 	}
 }
 """
-
-
-def run(*command, folder=FOLDER, **env):
-    """Runs a program, which must end with status 0. Returns what it wrote."""
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=dict(stories.go_env(), **env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, "%s: status %d\n%s" % (command, done.returncode, done.stdout)
-    return done.stdout
-
-
-def url(daemon):
-    """The URL of all ports of a daemon."""
-    words = "binary=%d&jobs=%d&connect_timeout=20&io_timeout=20" % (daemon.binary[1], daemon.jobs[1])
-    return "counter://127.0.0.1:%d?%s" % (daemon.text[1], words)
 
 
 def readme():

@@ -3,12 +3,12 @@ The Node.js client beside its stories: its own tests, the package that npm makes
 examples and README.
 """
 
+import functools
 import glob
 import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 
 TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
@@ -19,13 +19,13 @@ import tap
 import pytest
 
 import npm_modules
+import programs
 import wire
 from conftest import start  # noqa: F401: a fixture
+from programs import EXAMPLES, JOBS, POOL, url
 
 FOLDER = os.path.join(TOP, "clients", "node")
-EXAMPLES = ("lock", "units", "member", "put", "worker")
-JOBS = ("jobs.enable=true", "jobs.port=0")
-POOL = ("pool.gpu.members=gpu0=/dev/nvidia0",)
+run = functools.partial(programs.run, folder=FOLDER)
 TSC_OPTIONS = (
     "--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--noUnusedLocals", "--target", "es2022",
     "--module", "nodenext", "--lib", "es2022,esnext.disposable", "--types", "node",
@@ -40,29 +40,6 @@ stop();
 pytestmark = pytest.mark.skipif(
     not shutil.which("node") or not shutil.which("npm"), reason="node or npm is not installed"
 )
-
-
-def run(*command, folder=FOLDER, **env):
-    """Runs a program, which must end with status 0. Returns what it wrote."""
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=dict(os.environ, **env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, "%s: status %d\n%s" % (command, done.returncode, done.stdout)
-    return done.stdout
-
-
-def url(daemon):
-    """The URL of all ports of a daemon."""
-    words = "binary=%d&jobs=%d&connect_timeout=20&io_timeout=20" % (daemon.binary[1], daemon.jobs[1])
-    return "counter://127.0.0.1:%d?%s" % (daemon.text[1], words)
 
 
 def readme():

@@ -5,6 +5,7 @@ servers, forks, forgotten holds, hooks, TLS, threads, and cancelling by tasks.
 
 import asyncio
 import gc
+import functools
 import importlib.util
 import json
 import logging
@@ -12,7 +13,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -21,56 +21,30 @@ import warnings
 TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(__file__), "..", "..")
 TOP = os.path.abspath(TOP)
 SOURCES = os.path.join(TOP, "clients", "python")
-sys.path[:0] = [os.path.join(TOP, "t", "system"), SOURCES]
+sys.path[:0] = [os.path.join(TOP, "t", "system"), os.path.join(TOP, "t", "clients"), SOURCES]
 
 import tap
 import pytest
 
 import certificates
+import programs
 import servers
 import wire
 from conftest import start  # noqa: F401: a fixture
+from programs import EXAMPLES, JOBS, POOL, url
 
 import counterd
 from counterd import aio
 from counterd._options import Options
 
 PYTHON = "/usr/bin/python3"
-JOBS = ("jobs.enable=true", "jobs.port=0")
-POOL = ("pool.gpu.members=gpu0=/dev/nvidia0",)
-EXAMPLES = ("lock", "units", "member", "put", "worker")
+run = functools.partial(programs.run, PYTHONDONTWRITEBYTECODE="1")
 
 
 def have(module):
     """Skips the test where Debian's Python has no such module."""
     if importlib.util.find_spec(module) is None:
         pytest.skip("python3-%s is not installed" % module)
-
-
-def run(*command, folder=None, **env):
-    """Runs a program, which must end with status 0. Returns what it wrote."""
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, "%s: status %d\n%s" % (command, done.returncode, done.stdout)
-    return done.stdout
-
-
-def url(daemon, **more):
-    """The URL of all ports of a daemon."""
-    parameters = {"binary": daemon.binary[1], "connect_timeout": 20, "io_timeout": 20, **more}
-    if daemon.jobs:
-        parameters.setdefault("jobs", daemon.jobs[1])
-    words = "&".join("%s=%s" % pair for pair in parameters.items())
-    return "counter://127.0.0.1:%d?%s" % (daemon.text[1], words)
 
 
 def readme():
