@@ -480,13 +480,24 @@ def test_several_servers_and_processes(start):
     assert min(acquired) > 0 and sum(acquired) >= 1500, acquired
 
 
+def redis_words(sock, words):
+    """The words of Redis's requests that match, as they arrive: in however many pieces."""
+    data = b""
+    while more := sock.recv(65536):
+        data += more
+        last = 0
+        for found in re.finditer(rb"\r\n(%s)\r\n" % words, data):
+            yield found[1]
+            last = found.end()
+        data = data[last:]
+
+
 def redis_lists(_, sock):
     """A Redis whose lists are always full."""
     words = {b"PING": b"+PONG", b"DEL": b":0", b"BLMOVE": b"$3\r\nabc"}
-    while data := sock.recv(65536):
-        for word in re.findall(rb"\r\n([A-Z]{3,})\r\n", data):
-            if word not in (b"LEFT", b"RIGHT"):
-                sock.sendall(words.get(word, b":1") + b"\r\n")
+    for word in redis_words(sock, rb"[A-Z]{3,}"):
+        if word not in (b"LEFT", b"RIGHT"):
+            sock.sendall(words.get(word, b":1") + b"\r\n")
 
 
 def test_a_pool_on_lists_of_redis():
@@ -501,9 +512,8 @@ def test_a_pool_on_lists_of_redis():
 def redis_queue(_, sock):
     """A Redis whose queue always has a job."""
     words = {b"PING": b"+PONG", b"BLMOVE": b"$20\r\n" + 20 * b"0"}
-    while data := sock.recv(65536):
-        for word in re.findall(rb"\r\n(PING|LPUSH|BLMOVE|LREM)\r\n", data):
-            sock.sendall(words.get(word, b":1") + b"\r\n")
+    for word in redis_words(sock, rb"PING|LPUSH|BLMOVE|LREM"):
+        sock.sendall(words.get(word, b":1") + b"\r\n")
 
 
 @pytest.mark.parametrize("depth", [1, 8])
