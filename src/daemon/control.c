@@ -229,6 +229,16 @@ void control_set_upgrade(struct control *control, struct upgrade *upgrade)
     pthread_mutex_unlock(&control->lock);
 }
 
+/* The admin interface tells of an upgrade that failed. */
+static void upgrade_has_failed(void *arg)
+{
+    struct control *control = arg;
+    pthread_mutex_lock(&control->lock);
+    control->parking = false;
+    control->upgrades = control->upgrade->history;
+    pthread_mutex_unlock(&control->lock);
+}
+
 /* Returns only if the upgrade failed. Makes the admin's thread stop waiting for a reload, so that
  * the upgrade can park it. */
 static void do_upgrade(struct control *control)
@@ -238,12 +248,7 @@ static void do_upgrade(struct control *control)
     pthread_cond_broadcast(&control->reloaded);
     pthread_mutex_unlock(&control->lock);
 
-    upgrade_run(control->upgrade);
-
-    pthread_mutex_lock(&control->lock);
-    control->parking = false;
-    control->upgrades = control->upgrade->history;
-    pthread_mutex_unlock(&control->lock);
+    upgrade_run(control->upgrade, upgrade_has_failed, control);
 }
 
 /* --- Statistics and status ------------------------------------------------------------------- */

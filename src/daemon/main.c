@@ -483,7 +483,6 @@ static void serve(struct daemon *d)
     d->control.reload.server = &d->server;
     d->control.reload.listeners = &d->listeners;
     d->control.reload.admin = d->admin;
-    control_set_upgrade(&d->control, &d->upgrade);
     int sig = control_run(&d->control);
     log_info("ending: SIG%s", sigabbrev_np(sig));
     remove_pid_file(d); /* now: after the next line a second signal ends the process at once */
@@ -539,7 +538,8 @@ static enum process_exit run(struct daemon *d)
     if (ready && upgrade_takes(&d->upgrade))
         upgrade_over(&d->upgrade);
     if (ready) {
-        control_ready(&d->control); /* before the log says "ready" */
+        control_set_upgrade(&d->control, &d->upgrade);
+        control_ready(&d->control); /* both before the log says "ready" */
         say_start(d, descriptors);
         log_ready();
         serve(d);

@@ -55,6 +55,9 @@
  */
 #define SPARE_DESCRIPTORS 2
 
+/* Bytes for the last line of a report. */
+#define LAST_ROOM 128
+
 static const char *const role_words[] = {
     [UPGRADE_NONE] = "",     [UPGRADE_CHECK] = "check", [UPGRADE_REHEARSE] = "rehearse",
     [UPGRADE_TAKE] = "take", [UPGRADE_GO_ON] = "go-on",
@@ -62,13 +65,20 @@ static const char *const role_words[] = {
 
 /* --- Log and report -------------------------------------------------------------------------- */
 
+/* Adds a line to the report. */
+static void report(struct upgrade *upgrade, const char *line)
+{
+    char *text = upgrade->history.report;
+    size_t used = strlen(text);
+    snprintf(text + used, sizeof(upgrade->history.report) - used, "%s\n", line);
+}
+
 /* Adds a line to the log and to the report. */
 static void say(struct upgrade *upgrade, enum log_level level, const char *format, ...)
     PRINTF_LIKE(3, 4);
 static void say(struct upgrade *upgrade, enum log_level level, const char *format, ...)
 {
-    char line[1024], *report = upgrade->history.report;
-    size_t size = sizeof(upgrade->history.report), used = strlen(report);
+    char line[1024];
     va_list values;
     va_start(values, format);
     vsnprintf(line, sizeof(line), format, values);
@@ -77,7 +87,7 @@ static void say(struct upgrade *upgrade, enum log_level level, const char *forma
         log_error("upgrade: %s", line);
     else
         log_info("upgrade: %s", line);
-    snprintf(report + used, size - used, "%s\n", line);
+    report(upgrade, line);
 }
 
 /* Logs a child's messages, without "counterd: " or a log line's time at the start of each. */
@@ -910,8 +920,9 @@ static void take_over(struct upgrade *upgrade, int state_fd, const struct stat *
         become(upgrade, program, state_fd);
 }
 
-/* Steps 2 to 6. Returns only after a failure, when all threads run again. */
-static void hand_over(struct upgrade *upgrade, int state_fd)
+/* Steps 2 to 6. Returns only after a failure, when all threads run again, with the last line of the
+ * report. */
+static void hand_over(struct upgrade *upgrade, int state_fd, char last_r[LAST_ROOM])
 {
     int64_t limit_ns = (int64_t)upgrade->parts.settings->upgrade_timeout * NS_PER_S;
     struct stat program = program_now(upgrade);
@@ -924,15 +935,16 @@ static void hand_over(struct upgrade *upgrade, int state_fd)
         go_on(upgrade, true);
     }
     upgrade_back_close(&upgrade->back);
-    say(upgrade, LOG_LEVEL_ERROR,
-        "counterd " PACKAGE_VERSION " goes on as before; nobody was served for %lld ms",
-        (long long)(upgrade->pause_ns / NS_PER_MS));
+    snprintf(last_r, LAST_ROOM,
+             "counterd " PACKAGE_VERSION " goes on as before; nobody was served for %lld ms",
+             (long long)(upgrade->pause_ns / NS_PER_MS));
 }
 
-void upgrade_run(struct upgrade *upgrade)
+void upgrade_run(struct upgrade *upgrade, void (*over)(void *arg), void *arg)
 {
     struct admin_upgrades *history = &upgrade->history;
     struct upgrade_answer checked;
+    char last[LAST_ROOM] = "counterd " PACKAGE_VERSION " goes on as before";
     history->tried++;
     history->good = false;
     *history->report = '\0';
@@ -944,11 +956,12 @@ void upgrade_run(struct upgrade *upgrade)
         say(upgrade, LOG_LEVEL_ERROR, "the path of the running program is not known");
     if (fd >= 0 && *upgrade->path && has_room(upgrade) && write_state(upgrade, fd, INT64_MAX) &&
         ask(upgrade, UPGRADE_CHECK, fd, CHECK_NS, &checked) && has_room(upgrade))
-        hand_over(upgrade, fd);
-    else
-        say(upgrade, LOG_LEVEL_ERROR, "counterd " PACKAGE_VERSION " goes on as before");
+        hand_over(upgrade, fd, last);
     if (fd >= 0)
         close(fd);
+    report(upgrade, last);
+    over(arg);
+    log_error("upgrade: %s", last);
 }
 
 /* --- The new program -------------------------------------------------------------------------- */

@@ -109,9 +109,9 @@ bool upgrade_is_due(const struct upgrade *upgrade);
 
 /*
  * Upgrades. Returns only after a failure; all threads run again then. Logs what happened and adds
- * it to `history`.
+ * it to `history`. Calls `over` when `history` is complete, before the log's last line says so.
  */
-void upgrade_run(struct upgrade *upgrade);
+void upgrade_run(struct upgrade *upgrade, void (*over)(void *arg), void *arg);
 
 /* True in a process that takes over connections. */
 static inline bool upgrade_takes(const struct upgrade *upgrade)
