@@ -128,6 +128,14 @@ static uint64_t workers_busy_ns(void)
     return sum;
 }
 
+static bool is_served(void)
+{
+    struct http_reply r = http_ask(where, "GET", "/healthz", "");
+    bool good = r.status == 200;
+    reply_free(&r);
+    return good;
+}
+
 TEST(slow_clients_cost_the_workers_nothing)
 {
     enum { SLOW = 64, NAME = 1000, NAMES = 2000 };
@@ -158,7 +166,7 @@ TEST(slow_clients_cost_the_workers_nothing)
         text_say(a, "ACQ4ME k 1 9 0", "LOCKED");
         text_say(a, "RELEASE k", "RELEASED");
     }
-    expect_get(where, "/healthz", "ok\n");
+    COME_TRUE(is_served()); /* at once, unless the server still writes its answers to all others */
     close(a);
     for (int i = 0; i < SLOW; i++)
         close(fds[i]);
