@@ -159,7 +159,7 @@ def parse_stats(reply):
 
 
 # Seconds. A wait that took so much longer than it should shows that the machine stood still: the
-# server did, too, and gets more time.
+# server did, too, and gets more time. Not so short waits, which see that nothing comes.
 STOOD_STILL = 1.0
 
 
@@ -170,7 +170,8 @@ def is_ready(sock, seconds):
     began = time.monotonic()
     if waiting.poll(seconds * 1000):
         return True
-    return time.monotonic() - began > seconds + STOOD_STILL and bool(waiting.poll(DEADLINE * 500))
+    stood_still = time.monotonic() - began > seconds + STOOD_STILL
+    return stood_still and seconds > DEADLINE / 4 and bool(waiting.poll(DEADLINE * 500))
 
 
 class Client:
