@@ -463,7 +463,53 @@ TEST(clients_of_a_state_of_version_1_go_on_with_other_workers)
 }
 END_TEST
 
+/* --- An upgrade that fails ---------------------------------------------------------------------
+ */
+
+/* An upgrade that fails at once, and the log. */
+struct failing {
+    struct upgrade upgrade;
+    int log; /* the read end of a pipe that gets the log */
+    char logged[1024];
+    bool over;
+};
+
+static void read_log(struct failing *failing)
+{
+    ssize_t len = read(failing->log, failing->logged, sizeof(failing->logged) - 1);
+    failing->logged[len > 0 ? len : 0] = '\0';
+}
+
+static void failing_is_over(void *arg)
+{
+    struct failing *failing = arg;
+    failing->over = true;
+    ck_assert(strstr(failing->upgrade.history.report, "goes on as before\n") != NULL);
+    read_log(failing);
+}
+
+TEST(an_upgrade_is_counted_before_the_log_says_that_it_is_over)
+{
+    static struct failing failing; /* the program's path is not known */
+    int ends[2], standard = dup(STDERR_FILENO);
+    ck_assert(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+    failing.log = ends[0];
+    dup2(ends[1], STDERR_FILENO);
+    upgrade_run(&failing.upgrade, failing_is_over, &failing);
+    dup2(standard, STDERR_FILENO);
+    ck_assert(failing.over);
+    ck_assert(strstr(failing.logged, "is not known") && !strstr(failing.logged, "goes on"));
+    read_log(&failing);
+    ck_assert(strstr(failing.logged, "goes on as before") != NULL);
+    ck_assert(failing.upgrade.history.tried == 1 && failing.upgrade.history.done == 0);
+    close(standard);
+    close(ends[0]);
+    close(ends[1]);
+}
+END_TEST
+
 static const struct unit_test tests[] = {
+    UNIT(an_upgrade_is_counted_before_the_log_says_that_it_is_over),
     UNIT(all_of_a_state_of_version_1_is_there),
     UNIT(clients_of_a_state_of_version_1_go_on),
     UNIT(clients_of_a_state_of_version_1_go_on_with_other_workers),
