@@ -1,5 +1,5 @@
 # campaigns.sh - the long tests of ./dev, which sources this file: fuzz, simulate, check-history, model,
-# soak, and torture NAME. Each is a function here (torture_NAME for a torture); t/README.md describes
+# mutants, soak, and torture NAME. Each is a function here (torture_NAME for a torture); t/README.md describes
 # them. Each ends the script or returns with its own exit status, so ./dev prints no report after it.
 
 torture_packages=(python3 python3-pytest iproute2 util-linux faketime redis-server)
@@ -60,6 +60,12 @@ check_history() {
 model() {
     need "${model_packages[@]}"
     exec python3 -B t/campaigns/model/model.py "$@"
+}
+
+mutants() {
+    need_for_tests clang python3-clang
+    configured build CFLAGS='-O2 -g'
+    exec /usr/bin/python3 -B t/mutants/mutants.py "$@"
 }
 
 torture_storm() {
