@@ -13,7 +13,7 @@ AM_TESTS_ENVIRONMENT = \
 	UBSAN_OPTIONS=print_stacktrace=1; export UBSAN_OPTIONS; \
 	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1; export TSAN_OPTIONS;
 
-EXTRA_DIST += t/README.md t/FOUND.md t/words/banned t/campaigns/campaigns.sh \
+EXTRA_DIST += t/README.md t/FOUND.md t/run_tests.py t/words/banned t/campaigns/campaigns.sh \
 	t/mutants/generate.py t/mutants/kills.tsv t/mutants/mutant.h t/mutants/mutant_plugin.py t/mutants/mutants.py t/unit/manual.h t/unit/unit.h \
 	t/unit/words.h t/unit/random.h t/unit/rng.h t/unit/serving.h t/unit/http_client.h
 UNIT_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
@@ -63,24 +63,28 @@ check-quick:
 	$(MAKE) $(AM_MAKEFLAGS) check \
 		TESTS='$(filter-out %/load_test %/threads_test,$(filter t/unit/% t/scenario/%,$(TESTS)))'
 
-# All tests. Those that take longest start first, so that none of them runs on alone at the end.
-long_tests = t/system/test_cluster.py t/system/test_cluster_basics.py t/system/test_cluster_audit.py t/system/test_vanished.py t/browser/test_page.py t/unit/engine/model_test t/unit/jobs/store_test \
-	t/system/test_sidebyside.py t/scenario/run.py t/campaigns/simulate/test_simulate.py bench/counts/test_counts.py \
-	t/system/test_upgrade.py t/system/test_storm.py t/system/test_process.py t/system/test_completion.py \
-	t/system/test_counterctl_top.py t/system/test_reload.py $(library_tests) \
-	t/campaigns/clients/test_clients_storm.py
-# They test Redis, models, client libraries and the tests' own tools: a sanitizer shows nothing.
-without_programs = t/system/test_cluster_scripts.py t/system/test_cluster_sessions.py t/system/test_cluster_world.py \
-	t/campaigns/cluster/test_engine.py t/campaigns/model/test_model.py t/campaigns/model/test_cluster_model.py \
-	t/campaigns/pools/test_planted.py t/campaigns/clients/test_clients_storm.py $(library_tests)
-.PHONY: check-all check-sanitized
-check-all:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(long_tests) $(filter-out $(long_tests),$(TESTS))'
-check-sanitized:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(filter-out $(without_programs),$(long_tests) $(filter-out $(long_tests),$(TESTS)))'
+# All tests, by t/run_tests.py; RUN has its options. Until it knows how long they take, these start first.
+long_tests = t/browser/test_page.py t/system/test_cluster_basics.py t/system/test_cluster.py t/system/test_sidebyside.py \
+	t/system/test_vanished.py t/system/test_jobs_clients.py t/system/test_cluster_clients.py $(library_tests) \
+	t/campaigns/model/test_cluster_model.py t/system/test_jobs.py t/campaigns/simulate/test_simulate.py \
+	t/system/test_completion.py t/scenario/run.py bench/counts/test_counts.py
+all_tests = $(filter $(TESTS),$(long_tests)) $(filter-out $(long_tests),$(TESTS))
 
-# Programs of one thread, and other servers, show nothing under TSan that they do not show under ASan.
-single_threaded = $(filter t/unit/proto/% fuzz/%,$(TESTS)) \
+# Unit tests, stories and short models.
+unit_tests = $(filter t/unit/% fuzz/% t/scenario/% t/vectors/% t/models/% t/campaigns/simulate/% t/campaigns/cluster/%,$(all_tests))
+
+# Real clusters, peers, browsers, models, client libraries, counterctl's jobs and the tests' own tools: a
+# sanitizer shows nothing that other tests do not show with it.
+plain_tests = $(filter t/system/test_cluster%,$(TESTS)) $(filter t/campaigns/model/%,$(TESTS)) $(library_tests) \
+	t/campaigns/cluster/test_engine.py t/campaigns/clients/test_clients_storm.py t/campaigns/pools/test_planted.py \
+	t/campaigns/history/test_pools_check.py t/browser/test_page.py t/system/test_sidebyside.py \
+	t/system/test_jobs_clients.py t/system/test_jobs_transcripts.py t/system/test_completion.py \
+	t/system/test_counterctl_jobs.py t/system/test_units.py t/system/test_vanished.py t/system/test_readme.py \
+	bench/counts/test_counts.py bench/t/test_suite.py
+sanitized_tests = $(filter-out $(plain_tests),$(all_tests))
+
+# Programs of one thread show nothing under TSan that they do not show under ASan.
+single_threaded = $(filter t/unit/proto/% t/vectors/% fuzz/%,$(TESTS)) \
 	t/unit/engine/arena_test t/unit/engine/contention_test t/unit/engine/index_test \
 	t/unit/engine/model_test t/unit/engine/sketch_test t/unit/engine/state_test \
 	t/unit/engine/pool_test t/unit/engine/pool_model_test t/unit/engine/pool_state_test \
@@ -91,22 +95,35 @@ single_threaded = $(filter t/unit/proto/% fuzz/%,$(TESTS)) \
 	t/unit/engine/reserve_test t/unit/engine/waitq_test t/unit/jobs/job_tree_test \
 	t/unit/jobs/jobs_model_test t/unit/jobs/jobs_state_test \
 	t/campaigns/history/check_test t/campaigns/torture/splits \
-	t/campaigns/history/test_pools_check.py \
 	t/campaigns/simulate/test_simulate.py t/campaigns/cluster/engine_test t/campaigns/cluster/test_nodes.py \
 	$(filter t/unit/cluster/node_%,$(TESTS)) \
-	t/unit/cluster/url_test t/unit/cluster/where_test t/unit/cluster/wire_test $(without_programs) \
-	t/unit/net/dial_test t/scenario/run.py t/system/test_completion.py \
-	t/system/test_sidebyside.py t/system/test_units.py bench/t/test_suite.py \
-	t/system/test_jobs_clients.py t/system/test_jobs_transcripts.py \
-	t/browser/test_page.py
-threaded = $(filter-out $(single_threaded),$(TESTS))
-# Programs that only those tests need.
-unthreaded_programs = $(single_threaded:=$(EXEEXT)) t/scenario/fakenet$(EXEEXT) \
-	t/campaigns/simulate/simulate$(EXEEXT) t/campaigns/simulate/sockets$(EXEEXT) t/campaigns/cluster/serve$(EXEEXT)
-threaded_programs = $(filter-out $(unthreaded_programs),$(check_PROGRAMS))
-.PHONY: check-threads check-threads-made
-check-threads:
-	$(MAKE) $(AM_MAKEFLAGS) check check_PROGRAMS='$(threaded_programs)' \
-		TESTS='$(filter $(long_tests),$(threaded)) $(filter-out $(long_tests),$(threaded))'
-check-threads-made: all
-	$(MAKE) $(AM_MAKEFLAGS) $(threaded_programs)
+	t/unit/cluster/url_test t/unit/cluster/where_test t/unit/cluster/wire_test \
+	t/unit/net/dial_test t/scenario/run.py
+threads_tests = $(filter-out $(single_threaded),$(sanitized_tests))
+
+# They stop processes themselves, or look at processes that others stop.
+unstopped = $(filter t/system/test_cluster%,$(TESTS)) $(library_tests) t/campaigns/clients/test_clients_storm.py \
+	t/system/test_counterctl_top.py t/system/test_counterctl_run.py t/system/test_process.py
+
+run_tests = @$(AM_TESTS_ENVIRONMENT) exec $(PYTHON) -B $(abs_top_srcdir)/t/run_tests.py --unstopped '$(unstopped)' $(RUN)
+.PHONY: run-all run-unit run-sanitized run-threads run-one sanitized-made threads-made
+run-all:
+	$(run_tests) $(all_tests)
+run-unit:
+	$(run_tests) $(unit_tests)
+run-sanitized:
+	$(run_tests) $(sanitized_tests)
+run-threads:
+	$(run_tests) $(threads_tests)
+# One program, with its arguments, in RUN.
+run-one:
+	@$(AM_TESTS_ENVIRONMENT) set -- $(RUN); case $$1 in *.py) set -- $(PYTHON) -B $(abs_top_srcdir)/"$$@";; esac; exec "$$@"
+
+# What those tests need.
+plain_programs = t/campaigns/cluster/serve$(EXEEXT)
+unthreaded_programs = $(single_threaded:=$(EXEEXT)) $(plain_programs) t/scenario/fakenet$(EXEEXT) \
+	t/campaigns/simulate/simulate$(EXEEXT) t/campaigns/simulate/sockets$(EXEEXT)
+sanitized-made: all
+	$(MAKE) $(AM_MAKEFLAGS) $(filter-out $(plain_programs),$(check_PROGRAMS)) $(check_DATA)
+threads-made: all
+	$(MAKE) $(AM_MAKEFLAGS) $(filter-out $(unthreaded_programs),$(check_PROGRAMS)) $(check_DATA)
