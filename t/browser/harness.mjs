@@ -407,7 +407,10 @@ export async function openBrowser(origin) {
                 e.violatedDirective + ' ' + e.blockedURI + ' ' + e.sourceFile + ':' + e.lineNumber,
             );
         });
-        const {fetch} = window;
+        // The page asks each second; here, `hurry` times as often.
+        const {fetch, setTimeout} = window;
+        window.hurry = 5;
+        window.setTimeout = (f, ms) => setTimeout(f, ms > 1000 ? ms : ms / window.hurry);
         window.asked = [];
         window.unanswered = 0;
         window.fetch = (path, ...more) => {

@@ -87,12 +87,15 @@ const transitionsEnd = () =>
         'colours have changed',
     );
 
+/* With T_SHOTS, writes a picture of the window. */
 async function shot(name) {
+    if (!process.env.T_SHOTS) return;
     await transitionsEnd();
     await page.screenshot({path: path.join(SHOTS, name + '.png')});
 }
 
 async function fullShot(name) {
+    if (!process.env.T_SHOTS) return;
     await transitionsEnd();
     await page.evaluate(() => scrollTo(0, 0));
     await page.screenshot({path: path.join(SHOTS, name + '.png'), fullPage: true});
