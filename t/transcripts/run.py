@@ -1,0 +1,44 @@
+"""Plays every transcript of counterctl: on the real daemon, and on servers that the transcript plays."""
+
+import concurrent.futures
+import glob
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+import tap  # noqa: E402
+import pytest  # noqa: E402
+
+import ctl  # noqa: E402
+import player  # noqa: E402
+import servers  # noqa: E402
+
+pytestmark = pytest.mark.skipif(
+    not servers.have_counterd() or not ctl.have_counterctl(),
+    reason="COUNTERD and COUNTERCTL name no programs",
+)
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CASES = [case for path in sorted(glob.glob(os.path.join(HERE, "*.ctl"))) for case in player.read(path)]
+AT_ONCE = 6  # they wait most of the time
+
+
+@pytest.fixture(scope="session", name="played")
+def begin_all(request):
+    """All chosen cases are begun together, in their order."""
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        chosen = [item.callspec.params["case"] for item in request.session.items]
+        yield {case.id: pool.submit(player.Player(case, servers.Counterd).run) for case in chosen}
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_transcript(case, played):
+    wrong = played[case.id].exception()
+    if isinstance(wrong, player.Wrong):
+        pytest.fail("%s\nrepeat it: %s -k %r" % (wrong, __file__, case.title.split(" [")[0]), pytrace=False)
+    played[case.id].result()
+
+
+if __name__ == "__main__":
+    tap.main(__file__)
