@@ -5,7 +5,6 @@ endif
 counterctl_tests = \
 	t/transcripts/run.py \
 	t/system/test_counterctl.py \
-	t/system/test_counterctl_run.py \
 	t/system/test_counterctl_member.py \
 	t/system/test_counterctl_jobs.py \
 	t/system/test_counterctl_lies.py \
@@ -18,4 +17,6 @@ EXTRA_DIST += $(counterctl_tests) t/system/ctl.py t/system/mock_admin.py t/syste
 transcripts = \
 	t/transcripts/clean.ctl \
 	t/transcripts/pool.ctl \
-	t/transcripts/run-pool.ctl
+	t/transcripts/run-pool.ctl \
+	t/transcripts/run.ctl \
+	t/transcripts/tls.ctl

@@ -33,7 +33,7 @@ import wire
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEP = re.compile(r"([a-z]\w*)?(\$\$?|<[<=*]?|[>!?@])(?: (.*))?$", re.S)
 WORDS = "daemon beanstalkd let until route asked size listen stop kill".split()
-DEEDS = "signal eof close reset resize restored without whole selected".split()
+DEEDS = "accept signal eof close reset resize restored without whole selected".split()
 DEED = re.compile(r"(?:([a-z]\w*) )?(%s)(?: (.*))?$" % "|".join(DEEDS), re.S)
 WORD = re.compile(r"(%s)(?: (.*))?$" % "|".join(WORDS), re.S)
 OPERATORS = {
@@ -250,7 +250,7 @@ class Process:
             raise Wrong("standard error:\n" + "\n".join(err))
         if got and not self.out.skips:
             raise Wrong("standard output:\n" + "\n".join(got)[:4000])
-        if not matcher(status).fullmatch(str(ended if ended >= 0 else 128 - ended)):
+        if str(ended if ended >= 0 else 128 - ended) not in status.split("|"):
             raise Wrong("status %d" % ended)
 
     def end(self):
@@ -375,7 +375,7 @@ class Terminal:
         lines, ended = self.lines(), self.child.returncode
         if any(bad in line for bad in BAD for line in lines):
             raise Wrong("\n".join(lines))
-        if not matcher(status).fullmatch(str(ended if ended >= 0 else 128 - ended)):
+        if str(ended if ended >= 0 else 128 - ended) not in status.split("|"):
             raise Wrong("status %d:\n%s" % (ended, "\n".join(lines)))
 
     def end(self):
@@ -446,11 +446,40 @@ class Page(http.server.BaseHTTPRequestHandler):
     do_GET = do_POST = answer
 
 
+class Daemons:
+    """Starts daemons. One without options serves one case after another."""
+
+    def __init__(self):
+        self.idle, self.lock = [], threading.Lock()
+
+    def take(self, *options, admin=False):
+        with self.lock:
+            if not options and self.idle:
+                return self.idle.pop()
+        daemon = servers.Counterd(*options, admin=admin)
+        daemon.is_plain = not options
+        return daemon
+
+    def give(self, daemon):
+        """Takes one back, or ends it in order."""
+        if daemon.is_expected_to_be_gone:
+            daemon.check_log()
+        elif daemon.is_plain and daemon.is_running():
+            with self.lock:
+                self.idle.append(daemon)
+        else:
+            daemon.stop()
+
+    def stop(self):
+        for daemon in self.idle:
+            daemon.stop()
+
+
 class Player:
     """Plays one case."""
 
-    def __init__(self, case, start):
-        self.case, self.start = case, start
+    def __init__(self, case, all_daemons):
+        self.case, self.all_daemons = case, all_daemons
         self.actors, self.daemons, self.sockets = {}, [], []
         self.size = (24, 80)
         self.pages = self.held = None
@@ -472,6 +501,8 @@ class Player:
             self.play = self.listener("play", socket.create_server(("127.0.0.1", 0)))
         if "{silent}" in self.uses:
             self.listener("silent", socket.create_server(("127.0.0.1", 0)))
+        if "{port}" in self.uses:
+            self.values["port"] = str(servers.free_port())
         if "{none}" in self.uses:
             self.values["none"] = "127.0.0.1:%d" % servers.free_port()
         if "{mock}" in self.uses:
@@ -495,13 +526,11 @@ class Player:
             self.actors[step.name] = Connection(sock, b"\r\n" if step.name.startswith("j") else b"\n")
         return self.actors[step.name]
 
-    def has_input(self, number, name):
-        """True if a later step says something to the process that this step starts."""
+    def has_input(self, number):
+        """True if a later step says something to the command without a name that this step starts."""
         for step in self.case.steps[number + 1 :]:
-            if step.name == name and step.what in ("$", "$$"):
-                return False
-            if step.name == name and step.what in ("<", "<<", "<=", "eof"):
-                return True
+            if not step.name and step.what in ("$", "$$", "<", "<<", "<=", "eof"):
+                return step.what[0] != "$"
         return False
 
     def run(self):
@@ -513,10 +542,8 @@ class Player:
                     text = "%s:%d: %s\n%s: %s" % (self.case.file, step.number, step.text, type(e).__name__, e)
                     raise Wrong(text + self.what_else()) from (None if isinstance(e, Wrong) else e)
             self.done()
-            for daemon in self.daemons:
-                if not daemon.is_expected_to_be_gone:
-                    daemon.stop()
-                daemon.check_log()
+            while self.daemons:
+                self.all_daemons.give(self.daemons.pop())
         finally:
             self.end()
 
@@ -552,7 +579,7 @@ class Player:
             if not name:
                 self.done()
             if what == "$":
-                self.actors[name] = Process(rest, self, self.has_input(number, name))
+                self.actors[name] = Process(rest, self, bool(name) or self.has_input(number))
             else:
                 self.actors[name] = Terminal(rest, self)
             self.values[name + "pid"] = str(self.actors[name].pid)
@@ -605,6 +632,10 @@ class Player:
         actor.finish(status)
 
     @staticmethod
+    def do_accept(_actor, _):
+        pass
+
+    @staticmethod
     def do_signal(actor, text):
         for word in text.split():
             os.kill(actor.pid, getattr(signal, "SIG" + word))
@@ -646,7 +677,7 @@ class Player:
 
     def do_daemon(self, text):
         options = shlex.split(text)
-        daemon = self.start(*options, admin=any(option.startswith("admin.") for option in options))
+        daemon = self.all_daemons.take(*options, admin=any(option.startswith("admin.") for option in options))
         self.daemons.append(daemon)
         for key, address in (
             ("text", daemon.text), ("binary", daemon.binary), ("jobs", daemon.jobs),
@@ -721,3 +752,8 @@ class Player:
 
     def do_size(self, text):
         self.size = tuple(map(int, text.split("x")))
+
+
+def play(case, daemons):
+    """Plays a case. Raises Wrong, with what was seen, if anything is not as it says."""
+    Player(case, daemons).run()

@@ -26,10 +26,12 @@ AT_ONCE = 6  # they wait most of the time
 @pytest.fixture(scope="session", name="played")
 def begin_all(request):
     """All chosen cases are begun together, in their order."""
+    daemons = player.Daemons()
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         chosen = [item.callspec.params["case"] for item in request.session.items]
-        yield {case.id: pool.submit(player.Player(case, servers.Counterd).run) for case in chosen}
+        yield {case.id: pool.submit(player.play, case, daemons) for case in chosen}
         pool.shutdown(cancel_futures=True)
+    daemons.stop()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
