@@ -4,19 +4,21 @@ TESTS += $(counterctl_tests)
 endif
 counterctl_tests = \
 	t/transcripts/run.py \
-	t/system/test_counterctl.py \
 	t/system/test_counterctl_member.py \
 	t/system/test_counterctl_jobs.py \
 	t/system/test_counterctl_lies.py \
 	t/system/test_counterctl_cluster.py \
 	t/system/test_counterctl_top.py \
-	t/system/test_pool_examples.py \
-	t/system/test_completion.py
+	t/system/test_pool_examples.py
 EXTRA_DIST += $(counterctl_tests) t/system/ctl.py t/system/mock_admin.py t/system/played_pools.py \
 	t/transcripts/README.md t/transcripts/player.py t/transcripts/shell $(transcripts)
 transcripts = \
+	t/transcripts/admin-daemon.ctl \
+	t/transcripts/admin.ctl \
 	t/transcripts/clean.ctl \
+	t/transcripts/completion.ctl \
 	t/transcripts/pool.ctl \
 	t/transcripts/run-pool.ctl \
 	t/transcripts/run.ctl \
+	t/transcripts/single.ctl \
 	t/transcripts/tls.ctl

@@ -45,6 +45,7 @@ OPERATORS = {
     "!": "hear_error",
     "?": "finish",
 }
+NETS = itertools.count(1)  # addresses of this machine that only one case uses
 PART = re.compile(r"(\.\.\.)|\{(\w*)=([^{}]+)\}")
 BAD = ("Sanitizer", "runtime error", "CHECK ")
 
@@ -503,6 +504,9 @@ class Player:
             self.listener("silent", socket.create_server(("127.0.0.1", 0)))
         if "{port}" in self.uses:
             self.values["port"] = str(servers.free_port())
+        if "{net}" in self.uses:
+            number = os.getpid() * 16 + next(NETS)
+            self.values["net"] = "127.88.%d.%d" % (number >> 8 & 255, number & 255)
         if "{none}" in self.uses:
             self.values["none"] = "127.0.0.1:%d" % servers.free_port()
         if "{mock}" in self.uses:
