@@ -6,7 +6,6 @@ counterctl_tests = \
 	t/transcripts/run.py \
 	t/system/test_counterctl_member.py \
 	t/system/test_counterctl_jobs.py \
-	t/system/test_counterctl_lies.py \
 	t/system/test_counterctl_cluster.py \
 	t/system/test_counterctl_top.py \
 	t/system/test_pool_examples.py
@@ -17,6 +16,7 @@ transcripts = \
 	t/transcripts/admin.ctl \
 	t/transcripts/clean.ctl \
 	t/transcripts/completion.ctl \
+	t/transcripts/hostile.ctl \
 	t/transcripts/pool.ctl \
 	t/transcripts/run-pool.ctl \
 	t/transcripts/run.ctl \

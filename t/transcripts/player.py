@@ -7,6 +7,7 @@ A thread for each stream puts its lines into a queue, so no step can block for e
 """
 
 import codecs
+import contextlib
 import fcntl
 import getpass
 import http.server
@@ -120,7 +121,7 @@ def rows_of(table):
     names, *rows = table.split("\n")
     names = names[5:].split(" | ")
     for row in rows:
-        values = [value.strip() for value in row.split(" | ")]
+        values = [value.strip() for value in (row + " ").split(" | ")]
         assert len(values) == len(names), "a row of %d values: %s" % (len(names), row)
         yield dict(zip(names, values))
 
@@ -264,12 +265,14 @@ class Process:
 class Connection:
     """One end of a connection, to a server or from a client."""
 
-    def __init__(self, sock, eol=b"\n"):
-        self.sock, self.eol = sock, eol
+    def __init__(self, sock, is_crlf):
+        self.sock, self.is_crlf = sock, is_crlf
         self.out = Stream(sock.makefile("rb"), at_end=self.close)
 
     def say(self, data):
-        self.sock.sendall(data.replace(b"\n", self.eol) if self.eol != b"\n" else data)
+        """What the other side has closed before it read all shows in what it does."""
+        with contextlib.suppress(ConnectionError):
+            self.sock.sendall(data)
 
     def flood(self, data):
         """Says it again and again, until the other side has closed."""
@@ -410,19 +413,20 @@ class Pages(http.server.ThreadingHTTPServer):
         """`[METHOD] PATH [CODE] BODY`: texts of JSON with + between them are one object."""
         method, path, code, body = re.match(r"(?:([A-Z]+) )?(\S+) (?:(\d+) )?(.*)$", text, re.S).groups()
         if body.startswith("="):
-            body = json.dumps(eval(body[1:], {"null": None}))  # pylint: disable=eval-used
+            body = compile(body[1:].strip(), path, "eval")
         elif " + " in body:
             merged = {}
             for part in body.split(" + "):
                 merged.update(json.loads(part))
             body = json.dumps(merged)
-        self.routes[method or "GET", path] = (int(code or 200), body.encode())
+        self.routes[method or "GET", path] = (int(code or 200), body)
 
 
 class Page(http.server.BaseHTTPRequestHandler):
     """One connection to the pages."""
 
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer in one piece
 
     def setup(self):
         super().setup()
@@ -435,10 +439,13 @@ class Page(http.server.BaseHTTPRequestHandler):
         said = " ".join(filter(None, (self.command, self.path, self.headers.get("Authorization"))))
         self.server.asked.put(said)
         self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        none = (404, b'{"error":{"status":404,"reason":"nothing here"}}')
+        none = (404, '{"error":{"status":404,"reason":"nothing here"}}')
         found = self.server.routes.get((self.command, self.path))
         short = self.path.partition("?")[0]
         code, body = found or self.server.routes.get((self.command, short), none)
+        if not isinstance(body, str):
+            body = json.dumps(eval(body, {"n": self.server.asked.qsize()}))  # pylint: disable=eval-used
+        body = body.encode()
         self.send_response(code)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -527,7 +534,7 @@ class Player:
             except TimeoutError:
                 raise Wrong("nobody connects") from None
             sock.settimeout(None)
-            self.actors[step.name] = Connection(sock, b"\r\n" if step.name.startswith("j") else b"\n")
+            self.actors[step.name] = Connection(sock, step.name.startswith("j"))
         return self.actors[step.name]
 
     def has_input(self, number):
@@ -590,7 +597,7 @@ class Player:
         elif what == "@":
             host, _, port = rest.rpartition(":")
             sock = socket.create_connection((host, int(port)))
-            self.actors[name] = Connection(sock, b"\r\n" if rest == self.values.get("jobs") else b"\n")
+            self.actors[name] = Connection(sock, rest == self.values.get("jobs"))
         elif what in OPERATORS or what in DEEDS:
             getattr(self, "do_" + OPERATORS.get(what, what))(self.actor(step), rest)
         else:
@@ -606,7 +613,8 @@ class Player:
         if isinstance(actor, Terminal):
             actor.say(raw(text))
         else:
-            actor.say((text if text.endswith("\n") else text + "\n").encode())
+            data = (text if text.endswith("\n") else text + "\n").encode()
+            actor.say(data.replace(b"\n", b"\r\n") if getattr(actor, "is_crlf", False) else data)
 
     @staticmethod
     def do_say_raw(actor, text):
@@ -618,7 +626,7 @@ class Player:
 
     @staticmethod
     def do_flood(actor, text):
-        actor.flood(raw(text))
+        actor.flood(raw(text) * (1 + 65536 // len(text)))
 
     def do_hear(self, actor, text):
         if isinstance(actor, Terminal):
