@@ -4,12 +4,11 @@ TESTS += $(counterctl_tests)
 endif
 counterctl_tests = \
 	t/transcripts/run.py \
-	t/system/test_counterctl_member.py \
 	t/system/test_counterctl_jobs.py \
 	t/system/test_counterctl_cluster.py \
 	t/system/test_counterctl_top.py \
 	t/system/test_pool_examples.py
-EXTRA_DIST += $(counterctl_tests) t/system/ctl.py t/system/mock_admin.py t/system/played_pools.py \
+EXTRA_DIST += $(counterctl_tests) t/system/ctl.py t/system/mock_admin.py \
 	t/transcripts/README.md t/transcripts/player.py t/transcripts/shell $(transcripts)
 transcripts = \
 	t/transcripts/admin-daemon.ctl \
@@ -17,6 +16,7 @@ transcripts = \
 	t/transcripts/clean.ctl \
 	t/transcripts/completion.ctl \
 	t/transcripts/hostile.ctl \
+	t/transcripts/member.ctl \
 	t/transcripts/pool.ctl \
 	t/transcripts/run-pool.ctl \
 	t/transcripts/run.ctl \

@@ -34,7 +34,7 @@ import wire
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEP = re.compile(r"([a-z]\w*)?(\$\$?|<[<=*]?|[>!?@])(?: (.*))?$", re.S)
 WORDS = "daemon beanstalkd let until route asked size listen stop kill".split()
-DEEDS = "accept signal eof close reset resize restored without whole selected".split()
+DEEDS = "accept agree signal eof close reset resize restored without whole selected".split()
 DEED = re.compile(r"(?:([a-z]\w*) )?(%s)(?: (.*))?$" % "|".join(DEEDS), re.S)
 WORD = re.compile(r"(%s)(?: (.*))?$" % "|".join(WORDS), re.S)
 OPERATORS = {
@@ -99,12 +99,16 @@ def folded(path):
 
 def read(path):
     """Returns the cases of a file."""
-    head, parts = [], []
+    head, parts, blocks = [], [], {}
     for number, text in folded(path):
         if text.startswith("== "):
             parts.append((text[3:], []))
+        elif text.startswith("steps "):
+            name, *lines = re.split(r"\n(?!    )", text)
+            blocks[name[6:]] = [line.replace("\n    ", "\n") for line in lines]
         else:
-            (parts[-1][1] if parts else head).append((number, text))
+            target = parts[-1][1] if parts else head
+            target.extend((number, line) for line in expanded(text, blocks))
     cases = []
     for title, lines in parts:
         tables = [text for _, text in lines if text.startswith("each ")]
@@ -115,6 +119,13 @@ def read(path):
             filled = [(number, known(text, values)) for number, text in head + lines]
             cases.append(Case(path, name, filled))
     return cases
+
+
+def expanded(text, blocks):
+    """The steps of `do NAME`; other lines are themselves."""
+    if not text.startswith("do "):
+        return [text]
+    return [line for inner in blocks[text[3:]] for line in expanded(inner, blocks)]
 
 
 def rows_of(table):
@@ -646,6 +657,14 @@ class Player:
     @staticmethod
     def do_accept(_actor, _):
         pass
+
+    @staticmethod
+    def do_agree(actor, _):
+        def answer():
+            while (line := actor.out.lines.get()) is not None:
+                actor.say({b"QUIT": b"BYE\n", b"JOIN": b"JOINED\n"}.get(line[:4].strip(), b"OK\n"))
+
+        threading.Thread(target=answer, daemon=True).start()
 
     @staticmethod
     def do_signal(actor, text):
