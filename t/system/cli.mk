@@ -4,7 +4,6 @@ TESTS += $(counterctl_tests)
 endif
 counterctl_tests = \
 	t/transcripts/run.py \
-	t/system/test_counterctl_jobs.py \
 	t/system/test_counterctl_cluster.py \
 	t/system/test_counterctl_top.py \
 	t/system/test_pool_examples.py
@@ -16,6 +15,8 @@ transcripts = \
 	t/transcripts/clean.ctl \
 	t/transcripts/completion.ctl \
 	t/transcripts/hostile.ctl \
+	t/transcripts/jobs.ctl \
+	t/transcripts/leases.ctl \
 	t/transcripts/member.ctl \
 	t/transcripts/pool.ctl \
 	t/transcripts/run-pool.ctl \
