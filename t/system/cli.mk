@@ -4,7 +4,6 @@ TESTS += $(counterctl_tests)
 endif
 counterctl_tests = \
 	t/transcripts/run.py \
-	t/system/test_counterctl_cluster.py \
 	t/system/test_counterctl_top.py \
 	t/system/test_pool_examples.py
 EXTRA_DIST += $(counterctl_tests) t/system/ctl.py t/system/mock_admin.py \
@@ -13,6 +12,7 @@ transcripts = \
 	t/transcripts/admin-daemon.ctl \
 	t/transcripts/admin.ctl \
 	t/transcripts/clean.ctl \
+	t/transcripts/cluster.ctl \
 	t/transcripts/completion.ctl \
 	t/transcripts/hostile.ctl \
 	t/transcripts/jobs.ctl \

@@ -241,17 +241,6 @@ a? 130
 $ gone $(cat pids) && counts {jobs} t
 > 1 0 0 0
 
-== a job is renewed while its command runs
-each server
-    daemon jobs.enable=true jobs.port={port}
-    beanstalkd
-{server}
-$ echo x | counterctl -s {jobs} put t --ttr 3
-> 1
-$ counterctl -s {jobs} work t --once -- sh -c 'sleep 5; echo $COUNTER_JOB_TRY'
-> 1
-$ counts {jobs} t
-
 == a worker comes back when the server does
 do memory
 $ echo first | counterctl -s {jobs} put t
@@ -295,7 +284,7 @@ $ counts {jobs} t
 
 == a lock that is taken holds the job back
 do memory
-$ echo x | counterctl -s {jobs} put t --ttr 2
+$ echo x | counterctl -s {jobs} put t
 > 1
 c@ {text}
 c< ACQ4ME k 1 9 0

@@ -121,3 +121,26 @@ j< BURIED
 signal TERM
 ! ...
 ? 143
+
+== a job that waits for its lock is renewed
+daemon
+c@ {text}
+c< ACQ4ME k 1 9 0
+c> LOCKED
+$ counterctl -s {play} work t --lock k --lock-server {text} -- echo ran
+j> tube default
+j<< {OK}
+j> claim ...
+j<< CLAIMED 1\r\nRESERVED 7 5 11 t 2\r\nhello\r\n
+j> stats-job 7
+j<< OK 18\r\n---\npri: 5\nttr: 3\n\r\n
+j> renew 7 11
+j< TOUCHED
+c< RELEASE k
+ran
+...
+j> ...
+j> ack 7 11
+j< DELETED
+signal TERM
+? 143

@@ -28,12 +28,13 @@ import termios
 import threading
 
 import ctl
+import redis_servers
 import servers
 import wire
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEP = re.compile(r"([a-z]\w*)?(\$\$?|<[<=*]?|[>!?@])(?: (.*))?$", re.S)
-WORDS = "daemon beanstalkd let until route asked size listen stop kill".split()
+WORDS = "daemon beanstalkd redis let until route asked size listen stop kill".split()
 DEEDS = "accept agree signal eof close reset resize restored without whole selected".split()
 DEED = re.compile(r"(?:([a-z]\w*) )?(%s)(?: (.*))?$" % "|".join(DEEDS), re.S)
 WORD = re.compile(r"(%s)(?: (.*))?$" % "|".join(WORDS), re.S)
@@ -505,7 +506,7 @@ class Player:
         self.case, self.all_daemons = case, all_daemons
         self.actors, self.daemons, self.sockets = {}, [], []
         self.size = (24, 80)
-        self.pages = self.held = None
+        self.pages = self.redis = None
         self.temporary = tempfile.TemporaryDirectory(prefix="ctl-")
         self.folder = self.temporary.name
         self.env = ctl.environment()
@@ -586,6 +587,8 @@ class Player:
             actor.end()
         for daemon in self.daemons:
             daemon.kill()
+        if self.redis:
+            self.redis.end()
         for sock in self.sockets:
             sock.close()
         if self.pages:
@@ -728,6 +731,15 @@ class Player:
         daemon.is_expected_to_be_gone = daemon.check_log = lambda: None
         self.daemons.append(daemon)
         self.values["jobs"] = ctl.at(daemon.jobs)
+
+    def do_redis(self, text):
+        if text == "off":
+            self.redis.end()
+            return
+        if not redis_servers.have_redis():
+            raise Skipped("there is no redis-server")
+        self.redis = redis_servers.RedisServer()
+        self.values["redis"] = self.redis.path
 
     def do_stop(self, _):
         self.daemons[-1].stop()
