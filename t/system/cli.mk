@@ -4,9 +4,8 @@ TESTS += $(counterctl_tests)
 endif
 counterctl_tests = \
 	t/transcripts/run.py \
-	t/system/test_counterctl_top.py \
 	t/system/test_pool_examples.py
-EXTRA_DIST += $(counterctl_tests) t/system/ctl.py t/system/mock_admin.py \
+EXTRA_DIST += $(counterctl_tests) t/system/ctl.py \
 	t/transcripts/README.md t/transcripts/player.py t/transcripts/shell $(transcripts)
 transcripts = \
 	t/transcripts/admin-daemon.ctl \
@@ -22,4 +21,5 @@ transcripts = \
 	t/transcripts/run-pool.ctl \
 	t/transcripts/run.ctl \
 	t/transcripts/single.ctl \
-	t/transcripts/tls.ctl
+	t/transcripts/tls.ctl \
+	t/transcripts/top.ctl

@@ -26,6 +26,7 @@ import subprocess
 import tempfile
 import termios
 import threading
+import time
 
 import ctl
 import redis_servers
@@ -35,7 +36,7 @@ import wire
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEP = re.compile(r"([a-z]\w*)?(\$\$?|<[<=*]?|[>!?@])(?: (.*))?$", re.S)
 WORDS = "daemon beanstalkd redis let until route asked size listen stop kill".split()
-DEEDS = "accept agree signal eof close reset resize restored without whole selected".split()
+DEEDS = "accept agree signal eof close reset resize restored quiet said raw without whole selected".split()
 DEED = re.compile(r"(?:([a-z]\w*) )?(%s)(?: (.*))?$" % "|".join(DEEDS), re.S)
 WORD = re.compile(r"(%s)(?: (.*))?$" % "|".join(WORDS), re.S)
 OPERATORS = {
@@ -48,7 +49,7 @@ OPERATORS = {
     "?": "finish",
 }
 NETS = itertools.count(1)  # addresses of this machine that only one case uses
-PART = re.compile(r"(\.\.\.)|\{(\w*)=([^{}]+)\}")
+PART = re.compile(r"(\.\.\.)|\{(\w*)=((?:[^{}]|\{\d+\})+)\}")
 BAD = ("Sanitizer", "runtime error", "CHECK ")
 
 
@@ -416,6 +417,9 @@ class Pages(http.server.ThreadingHTTPServer):
         super().__init__(address, Page)
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
+    def handle_error(self, *_):
+        """A client that has gone is no error."""
+
     def stop(self):
         self.shutdown()
         self.server_close()
@@ -697,6 +701,25 @@ class Player:
         actor.restored()
 
     @staticmethod
+    def do_quiet(actor, _):
+        """Nothing is drawn for a while."""
+        before = None
+        while before != len(actor.output):
+            before = len(actor.output)
+            time.sleep(0.2)
+            actor.lines()
+
+    @staticmethod
+    def do_said(actor, text):
+        """It has written that, though it may be gone from the screen."""
+        actor.wait(lambda _: text.encode() in actor.output, text)
+
+    @staticmethod
+    def do_raw(actor, _):
+        """A key is read without an end of line."""
+        actor.wait(lambda _: not termios.tcgetattr(actor.slave)[3] & termios.ICANON, "raw modes")
+
+    @staticmethod
     def do_without(actor, text):
         pattern = matcher(text)
         actor.wait(lambda lines: not any(map(pattern.search, lines)), "no " + text)
@@ -786,6 +809,9 @@ class Player:
     def do_asked(self, text):
         """Such a request has come since the last one; `none`: no further one has."""
         self.done()
+        if text == "rest":
+            self.pages.asked.queue.clear()
+            return
         if text == "none":
             if not self.pages.asked.empty():
                 raise Wrong("asked: " + self.pages.asked.get())
