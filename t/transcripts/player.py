@@ -48,6 +48,7 @@ OPERATORS = {
     "!": "hear_error",
     "?": "finish",
 }
+ENVIRONMENT = ctl.environment()  # pytest changes it while transcripts play
 NETS = itertools.count(1)  # addresses of this machine that only one case uses
 PART = re.compile(r"(\.\.\.)|\{(\w*)=((?:[^{}]|\{\d+\})+)\}")
 BAD = ("Sanitizer", "runtime error", "CHECK ")
@@ -513,7 +514,7 @@ class Player:
         self.pages = self.redis = None
         self.temporary = tempfile.TemporaryDirectory(prefix="ctl-")
         self.folder = self.temporary.name
-        self.env = ctl.environment()
+        self.env = dict(ENVIRONMENT)
         self.env["PATH"] = "%s:%s" % (os.path.dirname(ctl.COUNTERCTL), os.environ["PATH"])
         self.env.update(TERM="xterm", BASH_ENV=os.path.join(HERE, "shell"))
         self.values = {
