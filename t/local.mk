@@ -67,7 +67,7 @@ check-quick:
 long_tests = t/browser/test_page.py t/system/test_cluster_basics.py t/system/test_cluster.py t/system/test_sidebyside.py \
 	t/system/test_vanished.py t/system/test_jobs_clients.py t/system/test_cluster_clients.py $(library_tests) \
 	t/campaigns/model/test_cluster_model.py t/system/test_jobs.py t/campaigns/simulate/test_simulate.py \
-	t/system/test_completion.py t/scenario/run.py bench/counts/test_counts.py
+	t/transcripts/run.py t/scenario/run.py bench/counts/test_counts.py
 all_tests = $(filter $(TESTS),$(long_tests)) $(filter-out $(long_tests),$(TESTS))
 
 # Unit tests, stories and short models.
@@ -78,8 +78,8 @@ unit_tests = $(filter t/unit/% fuzz/% t/scenario/% t/vectors/% t/models/% t/camp
 plain_tests = $(filter t/system/test_cluster%,$(TESTS)) $(filter t/campaigns/model/%,$(TESTS)) $(library_tests) \
 	t/campaigns/cluster/test_engine.py t/campaigns/clients/test_clients_storm.py t/campaigns/pools/test_planted.py \
 	t/campaigns/history/test_pools_check.py t/browser/test_page.py t/system/test_sidebyside.py \
-	t/system/test_jobs_clients.py t/system/test_jobs_transcripts.py t/system/test_completion.py \
-	t/system/test_counterctl_jobs.py t/system/test_units.py t/system/test_vanished.py t/system/test_readme.py \
+	t/system/test_jobs_clients.py t/system/test_jobs_transcripts.py \
+	t/system/test_units.py t/system/test_vanished.py t/system/test_readme.py \
 	bench/counts/test_counts.py bench/t/test_suite.py
 sanitized_tests = $(filter-out $(plain_tests),$(all_tests))
 
@@ -103,7 +103,7 @@ threads_tests = $(filter-out $(single_threaded),$(sanitized_tests))
 
 # They stop processes themselves, or look at processes that others stop.
 unstopped = $(filter t/system/test_cluster%,$(TESTS)) $(library_tests) t/campaigns/clients/test_clients_storm.py \
-	t/system/test_counterctl_top.py t/system/test_counterctl_run.py t/system/test_process.py
+	t/transcripts/run.py t/system/test_process.py
 
 run_tests = @$(AM_TESTS_ENVIRONMENT) exec $(PYTHON) -B $(abs_top_srcdir)/t/run_tests.py --unstopped '$(unstopped)' $(RUN)
 .PHONY: run-all run-unit run-sanitized run-threads run-one sanitized-made threads-made
