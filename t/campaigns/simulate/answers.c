@@ -32,7 +32,7 @@ static enum pc_reply word_of_acquire(struct client *c, const struct request *r, 
                              ? PC_REPLY_WAIT_FOR_RESPONSE
                              : model_lock(&model, &c->has, &a);
     if (word == PC_REPLY_COUNT) {
-        c->has.wait.deadline_ns = fake_now.mono_ns + r->timeout_ns;
+        c->deadline_ns = fake_now.mono_ns + r->timeout_ns;
         result->waits++;
     }
     return word;
@@ -79,7 +79,7 @@ static void take_as_answer(const struct client *c)
 static void look_at_text_stats(const struct client *c)
 {
     char text[64];
-    snprintf(text, sizeof(text), "waiting_workers: %" PRIu64 "\n", model.in_line + model.untold);
+    snprintf(text, sizeof(text), "waiting_workers: %" PRIu64 "\n", model.waiting + model.untold);
     EXPECT(queued(&c->said) >= strlen(text) && memcmp(unchecked(c), text, strlen(text)) == 0,
            "%.*s instead of %s", (int)queued(&c->said), (const char *)unchecked(c), text);
     take_as_answer(c);
@@ -104,7 +104,7 @@ static void look_at_binary_stats(const struct client *c, const struct request *r
         if (name.len == 10 && memcmp(name.data, "held_units", 10) == 0 && ++seen)
             EXPECT(number == units);
         if (name.len == 7 && memcmp(name.data, "waiters", 7) == 0 && ++seen)
-            EXPECT(number == model.in_line);
+            EXPECT(number == model.waiting);
     }
     EXPECT(body.len == 0 && seen == 2);
     take_as_answer(c);
@@ -179,7 +179,7 @@ enum ctr_status give_back_units(struct client *c, const struct request *r)
 {
     if (r->kind != BINARY_RELEASE)
         return CTR_STATUS_SUCCESS;
-    return status_of(model_release(&model, &c->has, r->name, r->units));
+    return status_of(model_release(&model, &c->has.holder, r->name, r->units));
 }
 
 static void expect_binary_acquire(struct client *c, const struct request *r,
@@ -197,7 +197,7 @@ static void expect_binary_acquire(struct client *c, const struct request *r,
     };
     EXPECT(!a.no_memory || may_lack_memory(faults_before));
     result->out_of_memory += a.no_memory;
-    enum table_status status = model_acquire(&model, &c->has, &a);
+    enum table_status status = model_acquire(&model, &c->has.holder, &a, NULL);
     EXPECT(!a.no_memory || status == TABLE_NO_MEMORY);
     if (status == TABLE_OK)
         expect_number(r, CTR_ACQUIRE, r->units);

@@ -174,8 +174,8 @@ static void say(struct client *c)
     r->queue_max = one_in(4) ? 1 + below(8) : 1000000;
     r->timeout_ns = sometimes(mix.refused) ? 0 : some_timeout();
     r->units = 1 + below(one_in(4) ? r->limit : 1);
-    if (r->kind == BINARY_RELEASE && c->has.units[r->name] && !one_in(8))
-        r->units = 1 + below(c->has.units[r->name]);
+    if (r->kind == BINARY_RELEASE && c->has.holder.of[r->name].units && !one_in(8))
+        r->units = 1 + below(c->has.holder.of[r->name].units);
     if (r->kind == BINARY_RELEASE && one_in(32))
         r->units = 0;
     if (r->kind == BINARY_BAD)

@@ -4,10 +4,10 @@
  *
  * world.c runs it and makes the seed's choices, turns.c runs the rounds of the workers, clients.c
  * has the clients' actions, ends.c the reasons of closes, protocols.c the wrappers of the services'
- * functions, answers.c the model's answers, replies.c the real ones, and look.c compares
- * everything. Pools have a model of their own, that of the unit tests (pool_model.h): pools_ask.c
- * makes their requests, pools_beside.c follows the service's calls of the engine, pools_lines.c
- * checks lines between answers, and LIST and SHOW.
+ * functions, answers.c the model's answers (t/models/locks.h), replies.c the real ones, and look.c
+ * compares everything. Pools have a model of their own, that of the unit tests (pool_model.h):
+ * pools_ask.c makes their requests, pools_beside.c follows the service's calls of the engine,
+ * pools_lines.c checks lines between answers, and LIST and SHOW.
  */
 #ifndef SIMULATE_INSIDE_H
 #define SIMULATE_INSIDE_H
@@ -18,8 +18,8 @@
 #include "proto/poolcounter.h"
 #include "service/service.h"
 #include "t/campaigns/simulate/fake.h"
-#include "t/campaigns/simulate/model.h"
 #include "t/campaigns/simulate/world.h"
+#include "t/models/locks.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -104,6 +104,7 @@ struct client {
     bool killed;
     struct conn *conn;
     uint64_t tag;
+    int64_t deadline_ns; /* of its wait for units */
     struct mail kill;
     struct protocol *protocol;
     struct request requests[DEPTH];
@@ -340,7 +341,9 @@ void look_at_events(struct client *c, size_t from);
 
 /* Compares the sums of the table with those of the model. */
 void compare_sums(void);
-/* Forgets names at 0 that the server has dropped because memory is short. */
+/* Forgets names at 0 that the server has dropped because memory is short. `dropped`: how many so
+ * far. */
+extern uint64_t dropped;
 void learn_of_dropped(void);
 /* Compares the waiters of a name, oldest first. */
 void compare_line(unsigned n);

@@ -11,8 +11,6 @@ t_campaigns_simulate_simulate_SOURCES = \
 	t/campaigns/simulate/fake.h \
 	t/campaigns/simulate/inside.h \
 	t/campaigns/simulate/look.c \
-	t/campaigns/simulate/model.c \
-	t/campaigns/simulate/model.h \
 	t/campaigns/simulate/pools_ask.c \
 	t/campaigns/simulate/pools_beside.c \
 	t/campaigns/simulate/pools_beside.h \
@@ -23,7 +21,7 @@ t_campaigns_simulate_simulate_SOURCES = \
 	t/campaigns/simulate/turns.c \
 	t/campaigns/simulate/world.c \
 	t/campaigns/simulate/world.h \
-	$(pool_model_sources)
+	$(table_model_sources) $(locks_model_sources) $(pool_model_sources)
 t_campaigns_simulate_simulate_CFLAGS = $(AM_CFLAGS)
 t_campaigns_simulate_simulate_LDFLAGS = $(fault_wraps) \
 	-Wl,--wrap=conn_reply_room,--wrap=conn_replied,--wrap=conn_reply,--wrap=conn_interject \
@@ -37,7 +35,8 @@ t_campaigns_simulate_simulate_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) 
 
 # Real sockets, with difficult system calls, and a TLS library without memory.
 check_PROGRAMS += t/campaigns/simulate/sockets
-t_campaigns_simulate_sockets_SOURCES = t/campaigns/simulate/model.c t/campaigns/simulate/model.h t/campaigns/simulate/sockets.c \
+t_campaigns_simulate_sockets_SOURCES = $(table_model_sources) $(locks_model_sources) \
+	t/campaigns/simulate/sockets.c \
 	t/campaigns/simulate/unchecked.h
 t_campaigns_simulate_sockets_CFLAGS = $(UNIT_CFLAGS)
 t_campaigns_simulate_sockets_LDFLAGS = $(AM_LDFLAGS) \

@@ -5,13 +5,15 @@
 
 #include "net/private.h"
 
+uint64_t dropped;
+
 void learn_of_dropped(void)
 {
     struct table_stats s;
     table_get_stats(services->table, fake_now, &s);
-    if (s.dropped_early == model.dropped)
+    if (s.dropped_early == dropped)
         return;
-    model.dropped = s.dropped_early;
+    dropped = s.dropped_early;
     for (unsigned n = 0; n < mix.names; n++) {
         uint32_t consumption;
         if (model_exists(&model, n) && model.names[n].consumption == 0 &&
@@ -30,7 +32,7 @@ void compare_sums(void)
         names += model_exists(&model, n);
     uint64_t units = model.units;
     add_pools_sums(&units, &names);
-    EXPECT(s.units == units && s.waiting == model.in_line && s.names == names);
+    EXPECT(s.units == units && s.waiting == model.waiting && s.names == names);
 }
 
 void compare_line(unsigned n)
@@ -45,7 +47,7 @@ void compare_line(unsigned n)
                          &count) == TABLE_OK);
     EXPECT(entry.waiting == m->waiting && entry.consumption == m->consumption);
     for (size_t i = 0; i < count; i++) {
-        const struct client *c = container_of(m->line[i], struct client, has);
+        const struct client *c = container_of(m->line[i], struct client, has.wait);
         EXPECT(waits[i].tag == c->tag && waits[i].kind == c->has.wait.kind, "place %zu", i);
     }
 }
@@ -56,8 +58,7 @@ static void compare_quiet(bool windows_open)
     EXPECT(model.untold == 0, "%" PRIu64 " verdicts were not told", model.untold);
     for (unsigned i = 0; i < open_count; i++) {
         const struct client *c = open_clients[i];
-        EXPECT(c->over || c->has.wait.state != WAIT_WAITING ||
-                   c->has.wait.deadline_ns > fake_now.mono_ns,
+        EXPECT(c->over || c->has.wait.state != WAIT_WAITING || c->deadline_ns > fake_now.mono_ns,
                "client %d: a timeout is late", c->peer.fd);
         EXPECT(c->over || !waits_for_members(c) || c->pool_deadline_ns > fake_now.mono_ns,
                "client %d: a timeout is late", c->peer.fd);

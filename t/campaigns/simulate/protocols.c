@@ -191,14 +191,13 @@ static void on_expire(struct conn *conn, unsigned which)
     struct client *c = client_of(conn);
     bool member = c->has.wait.state == WAIT_NONE;
     EXPECT(!member || waits_for_members(c));
-    EXPECT(worker_now(conn_worker(conn)).mono_ns >=
-               (member ? c->pool_deadline_ns : c->has.wait.deadline_ns),
+    EXPECT(worker_now(conn_worker(conn)).mono_ns >= (member ? c->pool_deadline_ns : c->deadline_ns),
            "a timeout is early");
     begin_answer(c);
     if (member) {
         begin_pools_timeout(c);
     } else if (c->has.wait.state == WAIT_WAITING) {
-        model_cancel(&model, &c->has);
+        model_cancel(&model, &c->has.wait);
         expect_word(PC_REPLY_TIMEOUT);
     } else {
         expect_word(model_note_word(&model, &c->has));
@@ -221,7 +220,7 @@ static void on_close(struct conn *conn)
     free(c->dump);
     c->dump = NULL;
     end_listing(c);
-    model_close(&model, &c->has);
+    model_client_close(&model, &c->has);
     in_server = true;
     real_of(c)->close(conn);
     in_server = false;

@@ -22,8 +22,8 @@
 #include "proto/counter.h"
 #include "proto/poolcounter.h"
 #include "service/pools.h"
-#include "t/campaigns/simulate/model.h"
 #include "t/campaigns/simulate/unchecked.h"
+#include "t/models/locks.h"
 
 #include "base/log.h"
 
@@ -710,7 +710,7 @@ static void end_session(struct session *s)
     if (s->over)
         return;
     s->over = true;
-    model_close(&model, &s->has);
+    model_client_close(&model, &s->has);
     expect_verdicts();
     end_in_pools(s);
 }
@@ -887,10 +887,10 @@ static size_t binary_request(struct session *s, uint8_t *to, size_t room)
     } else if (req.opcode == CTR_ACQUIRE) {
         const struct model_acquire a = {
             .name = n, .units = req.units, .limit = req.maximum, .keep = true};
-        if (model_acquire(&model, &s->has, &a) != TABLE_OK)
+        if (model_acquire(&model, &s->has.holder, &a, NULL) != TABLE_OK)
             status = CTR_STATUS_NOT_AVAILABLE;
     } else if (req.opcode == CTR_RELEASE) {
-        enum table_status released = model_release(&model, &s->has, n, req.units);
+        enum table_status released = model_release(&model, &s->has.holder, n, req.units);
         expect_verdicts();
         status = released == TABLE_OK          ? CTR_STATUS_SUCCESS
                  : released == TABLE_NOT_FOUND ? CTR_STATUS_NOT_FOUND
@@ -1108,7 +1108,6 @@ static void run(uint64_t with_seed, unsigned how_many)
     fence = (uint64_t)(clock_unix_ns() / NS_PER_US);
     joined = 0;
     doom = DOOM_NONE;
-    model.interval = 1700000000 / 86400;
     in_server = !memory_fails;
     set_up();
     in_server = true;

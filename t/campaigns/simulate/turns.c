@@ -174,7 +174,6 @@ void pass_time(int64_t ns)
     fake_now.mono_ns += ns;
     fake_now.unix_s += (rest_ns + ns) / NS_PER_S;
     rest_ns = (rest_ns + ns) % NS_PER_S;
-    model.interval = table_interval(services->table, fake_now.unix_s);
 }
 
 void let_time_pass(void)

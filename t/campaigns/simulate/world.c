@@ -225,6 +225,8 @@ static bool start(void)
     struct table_stats stats;
     table_get_stats(services->table, fake_now, &stats);
     memory_at_start = stats.memory;
+    model = (struct model){.now = &fake_now, .interval_s = config.table.stats_interval_s};
+    dropped = 0;
     replace_protocols();
     start_pools();
     return true;
@@ -236,7 +238,7 @@ static void expect_nothing_held(void)
     struct table_stats s;
     table_get_stats(services->table, fake_now, &s);
     EXPECT(s.units == 0 && s.waiting == 0 && s.holdings == 0);
-    EXPECT(model.units == 0 && model.in_line == 0 && model.untold == 0);
+    EXPECT(model.units == 0 && model.waiting == 0 && model.untold == 0);
     EXPECT(open_count == 0);
     EXPECT(atomic_load(&services->services[0]->protocol.connections) == 0 &&
            atomic_load(&services->services[1]->protocol.connections) == 0);

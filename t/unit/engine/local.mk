@@ -12,7 +12,6 @@ engine_unit_tests = \
 	t/unit/engine/reserve_test \
 	t/unit/engine/inspect_test \
 	t/unit/engine/contention_test \
-	t/unit/engine/model_test \
 	t/unit/engine/pool_test \
 	t/unit/engine/pool_model_test \
 	t/unit/engine/pool_state_test \
@@ -62,9 +61,6 @@ t_unit_engine_no_memory_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_reserve_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_reserve_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_reserve_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
-t_unit_engine_model_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_model_test_LDFLAGS = $(fault_wraps)
-t_unit_engine_model_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_pool_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_pool_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_pool_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
