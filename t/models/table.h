@@ -13,7 +13,9 @@
 
 #include "engine/table.h"
 
+#ifndef MODEL_NAMES
 #define MODEL_NAMES 40
+#endif
 
 /* What one holder has of one name. */
 struct model_holding {

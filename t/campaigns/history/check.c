@@ -19,6 +19,8 @@
  */
 #include "t/campaigns/history/check.h"
 
+#include "t/models/table.h"
+
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -98,7 +100,6 @@ struct client {
 struct search {
     const struct operation *operations; /* all of one name */
     uint32_t operation_count;
-    bool in_order; /* require that waiters are served oldest first */
     struct point *points;
     uint32_t point_count;
     struct event *events;
@@ -129,7 +130,6 @@ const char *check_verdict_word(enum check_verdict verdict)
     static const char *const words[] = {
         [CHECK_GOOD] = "good",
         [CHECK_BAD_TIME] = "an answer came before its time",
-        [CHECK_BAD_ORDER] = "waiters were not served oldest first",
         [CHECK_BAD] = "no order explains it",
         [CHECK_TOO_HARD] = "too hard to decide",
     };
@@ -197,6 +197,21 @@ static bool set_add(struct state_set *set, const struct state *state)
 
 /* ---- the rule ------------------------------------------------------------------------------ */
 
+/*
+ * What the server does is what the model of the table (t/models/table.h) does: a state is loaded
+ * into it, one call is made, and the next state is read from it. Connections are holders and waits
+ * by their slot; the last holder has the units of a connection that was closed unseen.
+ */
+static struct model model;
+static struct model_holder holders[CLIENTS + 1];
+static struct model_wait waits[CLIENTS];
+static bool contradicted; /* a verdict of the model is not the recorded answer */
+
+static const struct operation *wait_of(const struct search *search, uint8_t who)
+{
+    return &search->operations[search->present[who]->wait];
+}
+
 static bool fits(const struct state *state, uint32_t units, uint32_t limit)
 {
     return units <= limit && state->consumption <= limit - units;
@@ -212,139 +227,128 @@ static bool is_waiting(const struct state *state, uint8_t who)
     return memchr(state->line, who, state->waiting) != NULL;
 }
 
-/* Removes the waiter at `place` from the queue. */
-static void leave_line(struct state *state, unsigned place)
+static const struct search *searching;
+
+static void on_decided(struct model_wait *w)
 {
-    state->waiting--;
-    memmove(&state->line[place], &state->line[place + 1], state->waiting - place);
-    state->line[state->waiting] = 0; /* equal states must have equal bytes */
+    enum history_result result = wait_of(searching, (uint8_t)(w - waits))->result;
+    contradicted |= result != RESULT_UNKNOWN &&
+                    result != (w->state == WAIT_GRANTED ? RESULT_LOCKED : RESULT_DONE);
 }
 
-static void leave_line_if_there(struct state *state, uint8_t who)
+static void load(const struct search *search, const struct state *state)
 {
-    const uint8_t *there = memchr(state->line, who, state->waiting);
-    if (there)
-        leave_line(state, (unsigned)(there - state->line));
-}
-
-static const struct operation *wait_of(const struct search *search, uint8_t who)
-{
-    return &search->operations[search->present[who]->wait];
-}
-
-static void add_units(struct search *search, struct state *state, uint8_t who, uint32_t units)
-{
-    if (units > UNITS_MAX - (uint32_t)state->held[who]) {
-        search->too_hard = true;
-        return;
+    static struct model_wait *line[CLIENTS]; /* as many places as there are waits */
+    searching = search;
+    contradicted = false;
+    model.decided = on_decided;
+    model.names[0] = (struct model_name){
+        .present = exists(state),
+        .keep = state->kept,
+        .consumption = state->consumption,
+        .line = line,
+        .room = CLIENTS,
+        .waiting = state->waiting,
+    };
+    for (unsigned who = 0; who < CLIENTS; who++)
+        holders[who].of[0] = (struct model_holding){.units = state->held[who]};
+    for (unsigned place = 0; place < state->waiting; place++) {
+        uint8_t who = state->line[place];
+        const struct operation *o = wait_of(search, who);
+        waits[who] = (struct model_wait){
+            .holder = &holders[who],
+            .state = WAIT_WAITING,
+            .kind = o->verb == VERB_ACQ4ME ? WAIT_ME : WAIT_ANY,
+            .units = 1,
+            .limit = o->limit,
+        };
+        line[place] = &waits[who];
     }
-    state->held[who] = (uint8_t)(state->held[who] + units);
-    state->consumption += units;
-}
-
-static void take_units(struct state *state, uint8_t who, uint32_t units)
-{
-    state->held[who] = (uint8_t)(state->held[who] - units);
-    state->consumption -= units;
 }
 
 static void arrive(struct search *search, const struct state *state);
 
-/* Grants to the waiter at `place`. Returns false if its recorded answer differs. */
-static bool grant(struct search *search, struct state *state, unsigned place)
+/* The call was made: goes on with the model's state, if all verdicts are those recorded. */
+static void go_on(struct search *search, struct state *state)
 {
-    uint8_t who = state->line[place];
-    enum history_result result = wait_of(search, who)->result;
-    if (result != RESULT_LOCKED && result != RESULT_UNKNOWN)
-        return false;
-    leave_line(state, place);
-    add_units(search, state, who, 1);
-    return true;
-}
-
-/*
- * Hands over units that were given back: to waiters of `kind` that fit, then (after a close) to
- * those of the other kind. With in_order there is one way to do so; without it, each waiter that
- * fits may be the next, and all ways are tried.
- */
-static void hand_over(struct search *search, struct state state, enum history_verb kind,
-                      bool by_close)
-{
-    for (unsigned place = 0; place < state.waiting;) {
-        const struct operation *wait = wait_of(search, state.line[place]);
-        if (wait->verb != kind || !fits(&state, 1, wait->limit)) {
-            place++;
-            continue;
-        }
-        if (search->in_order) {
-            if (!grant(search, &state, place))
-                return;
-            place = 0;
-            continue;
-        }
-        /* If none of the waiters that fit may be granted, this state is impossible. */
-        for (; place < state.waiting; place++) {
-            wait = wait_of(search, state.line[place]);
-            struct state granted = state;
-            if (wait->verb != kind || !fits(&state, 1, wait->limit) ||
-                !grant(search, &granted, place))
-                continue;
-            hand_over(search, granted, kind, by_close);
-        }
+    const struct model_name *n = &model.names[0];
+    if (contradicted)
         return;
+    state->consumption = n->consumption;
+    state->kept = n->present && n->keep;
+    memset(state->line, 0, sizeof(state->line)); /* equal states must have equal bytes */
+    state->waiting = (uint8_t)n->waiting;
+    for (unsigned place = 0; place < n->waiting; place++)
+        state->line[place] = (uint8_t)(n->line[place] - waits);
+    for (unsigned who = 0; who < CLIENTS; who++) {
+        search->too_hard |= holders[who].of[0].units > UNITS_MAX;
+        state->held[who] = (uint8_t)holders[who].of[0].units;
     }
-    if (by_close && kind == VERB_ACQ4ME)
-        hand_over(search, state, VERB_ACQ4ANY, true);
-    else
-        arrive(search, &state);
+    arrive(search, state);
 }
 
-/* Answers DONE to all ACQ4ANY waiters. Returns false if the recorded answer of one differs. */
-static bool finish_any(const struct search *search, struct state *state)
+/* A waiter leaves the queue. */
+static void leave(struct search *search, struct state *state, uint8_t who)
 {
-    for (unsigned place = 0; place < state->waiting;) {
-        const struct operation *wait = wait_of(search, state->line[place]);
-        if (wait->verb != VERB_ACQ4ANY) {
-            place++;
-            continue;
-        }
-        if (wait->result != RESULT_DONE && wait->result != RESULT_UNKNOWN)
-            return false;
-        leave_line(state, place);
+    if (is_waiting(state, who)) {
+        load(search, state);
+        model_cancel(&model, &waits[who]);
+        go_on(search, state);
+    } else {
+        arrive(search, state);
     }
-    return true;
 }
 
 static void release(struct search *search, struct state *state, uint8_t who, uint32_t units)
 {
     if (units > state->held[who])
         return;
-    take_units(state, who, units);
-    if (finish_any(search, state))
-        hand_over(search, *state, VERB_ACQ4ME, false);
+    load(search, state);
+    model_give_back(&model, &holders[who], 0, units, false);
+    go_on(search, state);
 }
 
-/* The server handles an ACQ4*. */
+/* A connection that has `units` ends; CLIENTS: one that was closed unseen. */
+static void end(struct search *search, struct state *state, uint8_t who, uint32_t units)
+{
+    load(search, state);
+    holders[who].of[0].units = units;
+    model_give_back(&model, &holders[who], 0, units, true);
+    go_on(search, state);
+}
+
+/* The server handles a request for units. */
 static void enter(struct search *search, struct state *state, const struct operation *o,
                   uint8_t who)
 {
-    bool unknown = o->result == RESULT_UNKNOWN;
-    uint64_t load = (uint64_t)state->consumption + state->waiting;
-    if (o->queue && load >= o->queue) {
-        if (o->result == RESULT_FULL || unknown)
-            arrive(search, state);
-    } else if (fits(state, 1, o->limit)) {
-        if (o->result == RESULT_LOCKED || unknown) {
-            add_units(search, state, who, 1);
-            arrive(search, state);
-        }
-    } else if (o->timeout == 0) {
-        if (o->result == RESULT_TIMEOUT || unknown)
-            arrive(search, state);
-    } else if (o->result != RESULT_FULL) {
-        state->line[state->waiting++] = who; /* there are as many places as clients */
-        arrive(search, state);
+    bool acquires = o->verb == VERB_ACQUIRE;
+    const struct model_acquire a = {
+        .units = acquires ? o->units : 1,
+        .limit = o->limit,
+        .queue_max = o->queue,
+        .wait = acquires || o->timeout == 0 ? WAIT_NO
+                : o->verb == VERB_ACQ4ME    ? WAIT_ME
+                                            : WAIT_ANY,
+        .keep = acquires,
+    };
+    enum history_result result = o->result;
+    bool is_answer = false;
+    load(search, state);
+    switch (model_acquire(&model, &holders[who], &a, &waits[who])) {
+    case TABLE_OK:
+        is_answer = result == (acquires ? RESULT_OK : RESULT_LOCKED);
+        break;
+    case TABLE_FULL:
+        is_answer = result == RESULT_FULL;
+        break;
+    case TABLE_BUSY:
+        is_answer = result == RESULT_TIMEOUT && o->timeout == 0;
+        break;
+    default: /* the answer comes later */
+        is_answer = result != RESULT_FULL;
     }
+    if (is_answer || result == RESULT_UNKNOWN)
+        go_on(search, state);
 }
 
 /* ---- points -------------------------------------------------------------------------------- */
@@ -421,26 +425,18 @@ static void take_effect(struct search *search, struct state state, uint32_t poin
     if (p->disarms != NONE)
         mark_done(search, &state, p->disarms);
     if (p->kind == POINT_LEAVE) {
-        if (o->verb != VERB_CLOSE && !is_waiting(&state, who))
-            return;
-        leave_line_if_there(&state, who);
-        arrive(search, &state);
+        if (o->verb == VERB_CLOSE || is_waiting(&state, who))
+            leave(search, &state, who);
         return;
     }
     switch (o->verb) {
     case VERB_ACQ4ME:
     case VERB_ACQ4ANY:
+    case VERB_ACQUIRE:
         enter(search, &state, o, who);
         break;
     case VERB_RELEASE:
         release(search, &state, who, 1);
-        break;
-    case VERB_ACQUIRE:
-        if (fits(&state, o->units, o->limit)) {
-            state.kept = 1;
-            add_units(search, &state, who, o->units);
-            arrive(search, &state);
-        }
         break;
     case VERB_GIVE:
         if (o->units > 0)
@@ -449,12 +445,10 @@ static void take_effect(struct search *search, struct state state, uint32_t poin
             arrive(search, &state);
         break;
     case VERB_CLOSE:
-        if (state.held[who] == 0) {
+        if (state.held[who] == 0)
             arrive(search, &state);
-        } else {
-            take_units(&state, who, state.held[who]);
-            hand_over(search, state, VERB_ACQ4ME, true);
-        }
+        else
+            end(search, &state, who, state.held[who]);
         break;
     default:
         break;
@@ -542,8 +536,7 @@ static void spread(struct search *search, size_t from)
         if (state.closed[units] == 0)
             continue;
         state.closed[units]--;
-        state.consumption -= units;
-        hand_over(search, state, VERB_ACQ4ME, true);
+        end(search, &state, CLIENTS, units);
     }
 }
 
@@ -757,13 +750,13 @@ static void add_points(struct search *search, uint32_t operation, uint32_t *unan
     }
     int64_t entered = o->seen != TIME_UNKNOWN ? o->seen : o->ret;
     uint32_t enter_point = add_point(search, operation, POINT_ENTER, o->call, entered);
-    bool waits = (o->verb == VERB_ACQ4ME || o->verb == VERB_ACQ4ANY) && o->timeout > 0;
+    bool queues = (o->verb == VERB_ACQ4ME || o->verb == VERB_ACQ4ANY) && o->timeout > 0;
     if (o->result == RESULT_UNKNOWN) {
         *unanswered = enter_point;
-    } else if (waits && (o->result == RESULT_TIMEOUT || o->result == RESULT_CANCELLED)) {
+    } else if (queues && (o->result == RESULT_TIMEOUT || o->result == RESULT_CANCELLED)) {
         uint32_t leave = add_point(search, operation, POINT_LEAVE, o->left, o->ret);
         search->points[leave].before = enter_point;
-    } else if (waits && (o->result == RESULT_LOCKED || o->result == RESULT_DONE)) {
+    } else if (queues && (o->result == RESULT_LOCKED || o->result == RESULT_DONE)) {
         /* Keeps the client's slot until the answer, even when nothing is left to take effect. */
         search->clients[search->client_of[operation]].points++;
         add_event(search, o->ret, EVENT_ANSWERED, enter_point);
@@ -818,12 +811,11 @@ static bool is_timely(const struct operation *o)
 }
 
 static enum check_verdict check_name(const struct operation *operations, uint32_t count,
-                                     bool in_order, struct check_result *result)
+                                     struct check_result *result)
 {
     struct search search = {
         .operations = operations,
         .operation_count = count,
-        .in_order = in_order,
         .points = or_die(calloc(2 * (size_t)count, sizeof(struct point))),
         .events = or_die(calloc(5 * (size_t)count, sizeof(struct event))),
         .clients = or_die(calloc(count, sizeof(struct client))),
@@ -871,14 +863,9 @@ static void check_one(const struct operation *operations, uint32_t count,
             return;
         }
     }
-    result->verdict = check_name(operations, count, true, result);
+    result->verdict = check_name(operations, count, result);
     if (result->verdict == CHECK_TOO_HARD)
         say(result, "name %u: too many operations or states at once\n", operations[0].name);
-    if (result->verdict != CHECK_BAD)
-        return;
-    struct check_result any_order = {0};
-    if (check_name(operations, count, false, &any_order) == CHECK_GOOD)
-        result->verdict = CHECK_BAD_ORDER;
 }
 
 void check_history(const struct history *history, struct check_result *result_r)

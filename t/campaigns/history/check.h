@@ -12,10 +12,6 @@
  * the release or close of another client. A timeout or a cancel is a moment of its own, not before
  * `left`. A close takes effect at any time after its call, and before its end was seen, if that is
  * known. If its connection both waits and holds, it leaves the queue first and gives back later.
- *
- * The order in which waiters are served is part of the rule. If a history can't be explained, it is
- * checked again with waiters served in any order. So the report tells wrong numbers from a wrong
- * order.
  */
 #ifndef HISTORY_CHECK_H
 #define HISTORY_CHECK_H
@@ -24,10 +20,9 @@
 
 enum check_verdict {
     CHECK_GOOD,
-    CHECK_BAD_TIME,  /* impossible times: a timeout was early */
-    CHECK_BAD_ORDER, /* explained only if waiters may be served in any order */
-    CHECK_BAD,       /* no order explains it */
-    CHECK_TOO_HARD,  /* too many operations at once for this checker */
+    CHECK_BAD_TIME, /* impossible times: a timeout was early */
+    CHECK_BAD,      /* no order explains it */
+    CHECK_TOO_HARD, /* too many operations at once for this checker */
 };
 
 const char *check_verdict_word(enum check_verdict verdict);

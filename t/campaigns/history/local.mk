@@ -3,12 +3,13 @@ check_PROGRAMS += t/campaigns/history/check_test t/campaigns/history/record t/ca
 	t/campaigns/history/record_pools
 TESTS += t/campaigns/history/check_test t/campaigns/history/test_history.py t/campaigns/history/test_pools_check.py
 t_campaigns_history_check_test_SOURCES = t/campaigns/history/check_test.c t/campaigns/history/check.c t/campaigns/history/check.h \
-	t/campaigns/history/history.c t/campaigns/history/history.h
-t_campaigns_history_check_test_CFLAGS = $(UNIT_CFLAGS)
-t_campaigns_history_check_test_LDADD = $(CHECK_LIBS)
+	t/campaigns/history/history.c t/campaigns/history/history.h $(table_model_sources)
+t_campaigns_history_check_test_CFLAGS = $(UNIT_CFLAGS) -DMODEL_NAMES=1
+t_campaigns_history_check_test_LDADD = libbase.a $(CHECK_LIBS)
 t_campaigns_history_check_SOURCES = t/campaigns/history/check_main.c t/campaigns/history/check.c t/campaigns/history/check.h \
-	t/campaigns/history/history.c t/campaigns/history/history.h
-t_campaigns_history_check_CFLAGS = $(AM_CFLAGS)
+	t/campaigns/history/history.c t/campaigns/history/history.h $(table_model_sources)
+t_campaigns_history_check_CFLAGS = $(AM_CFLAGS) -DMODEL_NAMES=1
+t_campaigns_history_check_LDADD = libbase.a
 t_campaigns_history_record_SOURCES = t/campaigns/history/record.c t/campaigns/history/peer.c t/campaigns/history/peer.h \
 	t/campaigns/history/history.c t/campaigns/history/history.h
 t_campaigns_history_record_pools_SOURCES = t/campaigns/history/record_pools.c t/campaigns/history/peer.c t/campaigns/history/peer.h
