@@ -83,9 +83,9 @@ fuzz_admin_fuzz_LDADD = $(fuzz_daemon_libs)
 fuzz_admin_fuzz_LDFLAGS = $(libfuzzer_flags)
 
 # The node, with the engine in memory.
-fuzz_cluster_SOURCES = fuzz/fuzz.h fuzz/cluster.c fuzz/replay.c $(fake_engine)
-fuzz_cluster_LDADD = libcluster.a $(HIREDIS_LIBS) libbase.a
-fuzz_cluster_fuzz_SOURCES = fuzz/fuzz.h fuzz/cluster.c $(fake_engine)
+fuzz_cluster_SOURCES = fuzz/fuzz.h fuzz/cluster.c fuzz/replay.c
+fuzz_cluster_LDADD = $(fake_engine_libs) libcluster.a $(HIREDIS_LIBS) libbase.a
+fuzz_cluster_fuzz_SOURCES = fuzz/fuzz.h fuzz/cluster.c
 fuzz_cluster_fuzz_LDADD = $(fuzz_cluster_LDADD)
 fuzz_cluster_fuzz_LDFLAGS = $(libfuzzer_flags)
 

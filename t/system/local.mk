@@ -29,8 +29,6 @@ system_tests = \
 	t/system/test_sandbox.py \
 	t/system/test_hostile_words.py \
 	t/system/test_vanished.py \
-	t/system/test_cluster_scripts.py \
-	t/system/test_cluster_sessions.py \
 	t/system/test_cluster.py \
 	t/system/test_cluster_found.py \
 	t/system/test_cluster_world.py \
@@ -40,7 +38,6 @@ TESTS += $(system_tests)
 EXTRA_DIST += $(system_tests) \
 	t/system/certificates.py \
 	t/system/cluster_clocks.py \
-	t/system/cluster_engine.py \
 	t/system/cluster_keys.py \
 	t/system/cluster_load.py \
 	t/system/cluster_observer.py \

@@ -1,60 +1,263 @@
-/* engine.c - the engine in memory: its connections and faults. See engine.h. */
+/* engine.c - the engine in memory: its life, connections and faults, and the way to Lua. */
 #include "t/campaigns/cluster/engine_inside.h"
 
 #include <inttypes.h>
+#include <lauxlib.h>
+#include <lualib.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static char *text_copy(const char *text)
+void *fe_made(void *memory)
 {
-    char *copy = text ? strdup(text) : NULL;
-    if (text && !copy)
+    if (!memory)
         abort();
-    return copy;
+    return memory;
+}
+
+void fe_put(struct fe_bytes *bytes, const void *more, size_t len)
+{
+    if (bytes->len + len + 1 > bytes->room) {
+        bytes->room = 2 * (bytes->len + len + 1);
+        bytes->at = fe_made(realloc(bytes->at, bytes->room));
+    }
+    if (len > 0)
+        memcpy(bytes->at + bytes->len, more, len);
+    bytes->len += len;
+    bytes->at[bytes->len] = 0;
+}
+
+void fe_putf(struct fe_bytes *bytes, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    fe_put(bytes, text, len < (int)sizeof(text) ? (size_t)len : sizeof(text) - 1);
+}
+
+static void took(struct fe_bytes *bytes, size_t len)
+{
+    bytes->len -= len;
+    if (bytes->len > 0)
+        memmove(bytes->at, bytes->at + len, bytes->len);
+}
+
+/* ---- Lua ---- */
+
+static lua_State *lua; /* one for all engines */
+static int api;        /* what engine.lua returns */
+
+static struct fake_engine *engine_at(int index)
+{
+    return lua_touserdata(lua, index);
+}
+
+static int host_info(lua_State *state)
+{
+    struct fe_bytes text = {0};
+    fe_info(engine_at(1), &text);
+    lua_pushlstring(state, text.at, text.len);
+    free(text.at);
+    return 1;
+}
+
+static int host_publish(lua_State *state)
+{
+    size_t len;
+    const char *message = lua_tolstring(state, 3, &len);
+    lua_pushinteger(state, fe_publish(engine_at(1), lua_tostring(state, 2), message, len));
+    return 1;
+}
+
+/* Calls what lies on the stack. */
+static void call(int arguments, int results)
+{
+    if (lua_pcall(lua, arguments, results, 0) != 0) {
+        fprintf(stderr, "engine.lua: %s\n", lua_tostring(lua, -1));
+        abort();
+    }
+}
+
+static void start_lua(void)
+{
+    static const lua_CFunction libraries[] = {luaopen_base, luaopen_table, luaopen_string,
+                                              luaopen_math};
+    static const luaL_Reg host[] = {{"info", host_info}, {"publish", host_publish}, {NULL, NULL}};
+    lua = fe_made(luaL_newstate());
+    for (size_t n = 0; n < sizeof(libraries) / sizeof(libraries[0]); n++) {
+        lua_pushcfunction(lua, libraries[n]);
+        call(0, 0);
+    }
+    if (luaL_loadbuffer(lua, fe_engine_lua, strlen(fe_engine_lua), "=engine.lua") != 0) {
+        fprintf(stderr, "%s\n", lua_tostring(lua, -1));
+        abort();
+    }
+    lua_newtable(lua);
+    luaL_register(lua, NULL, host);
+    call(1, 1);
+    api = luaL_ref(lua, LUA_REGISTRYINDEX);
+}
+
+/* Pushes a function of engine.lua and the engine. */
+static void begin(const struct fake_engine *engine, const char *function)
+{
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, api);
+    lua_getfield(lua, -1, function);
+    lua_remove(lua, -2);
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, engine->keys);
+}
+
+static void push(const char *text)
+{
+    if (text)
+        lua_pushstring(lua, text);
+    else
+        lua_pushnil(lua);
+}
+
+static void push_words(const struct fe_bytes *words, size_t count)
+{
+    luaL_checkstack(lua, (int)count + 4, "words");
+    for (size_t n = 0; n < count; n++)
+        lua_pushlstring(lua, words[n].at, words[n].len);
+}
+
+/* Answers with a value of Lua, as Redis does. */
+static void say_value(struct fe_bytes *out, int index)
+{
+    size_t len;
+    switch (lua_type(lua, index)) {
+    case LUA_TNUMBER:
+        fe_putf(out, ":%" PRId64 "\r\n", (int64_t)lua_tonumber(lua, index));
+        return;
+    case LUA_TSTRING: {
+        const char *text = lua_tolstring(lua, index, &len);
+        fe_say_bytes(out, text, len);
+        return;
+    }
+    case LUA_TTABLE:
+        break;
+    default:
+        fe_put(out, lua_toboolean(lua, index) ? ":1\r\n" : "$-1\r\n",
+               lua_toboolean(lua, index) ? 4 : 5);
+        return;
+    }
+    luaL_checkstack(lua, 4, "arrays in arrays");
+    static const struct {
+        const char *field;
+        char mark;
+    } lines[] = {{"err", '-'}, {"ok", '+'}};
+    for (size_t n = 0; n < 2; n++) {
+        lua_getfield(lua, index, lines[n].field);
+        const char *text = lua_tostring(lua, -1);
+        if (text)
+            fe_putf(out, "%c%s\r\n", lines[n].mark, text);
+        lua_pop(lua, 1);
+        if (text)
+            return;
+    }
+    int count = (int)lua_objlen(lua, index);
+    fe_putf(out, "*%d\r\n", count);
+    for (int n = 1; n <= count; n++) {
+        lua_rawgeti(lua, index, n);
+        say_value(out, lua_gettop(lua));
+        lua_pop(lua, 1);
+    }
+}
+
+bool fe_has(const struct fake_engine *engine, const char *sha, bool *when_full)
+{
+    begin(engine, "has");
+    push(sha);
+    call(2, 2);
+    bool has = lua_toboolean(lua, -2);
+    *when_full = lua_toboolean(lua, -1);
+    lua_settop(lua, 0);
+    return has;
+}
+
+void fe_load(struct fake_engine *engine, const struct fe_bytes *text, struct fe_bytes *out)
+{
+    begin(engine, "load");
+    push_words(text, 1);
+    call(2, 1);
+    say_value(out, 1);
+    lua_settop(lua, 0);
+}
+
+bool fe_run(struct fake_engine *engine, const struct fe_bytes *words, size_t count,
+            struct fe_bytes *out)
+{
+    /* Messages stand before the answer, also when a connection reads its own. */
+    struct fe_bytes answer = {0};
+    begin(engine, "run");
+    push_words(words, count);
+    call((int)count + 1, 2);
+    bool fits = !lua_toboolean(lua, 2);
+    say_value(&answer, 1);
+    lua_settop(lua, 0);
+    fits = fits && strncmp(answer.at, "-ERR", 4) != 0 && !strstr(answer.at, "only an opening");
+    fe_put(out, answer.at, answer.len);
+    free(answer.at);
+    return fits;
+}
+
+bool fe_ask(struct fake_engine *engine, const struct fe_bytes *words, size_t count,
+            struct fe_bytes *out)
+{
+    begin(engine, "ask");
+    push_words(words, count);
+    call((int)count + 1, 1);
+    bool is_one = !lua_isnil(lua, 1);
+    if (is_one)
+        say_value(out, 1);
+    lua_settop(lua, 0);
+    return is_one;
 }
 
 /* ---- Life ---- */
 
-static void new_id(struct fake_engine *engine, char id[FE_SHA + 1])
+static char *text_copy(const char *text)
 {
-    for (size_t n = 0; n < FE_SHA; n++) {
+    return text ? fe_made(strdup(text)) : NULL;
+}
+
+static void new_id(struct fake_engine *engine, char id[FE_ID + 1])
+{
+    for (size_t n = 0; n < FE_ID; n++) {
         engine->seed = engine->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         id[n] = "0123456789abcdef"[engine->seed >> 60];
     }
-    id[FE_SHA] = 0;
+    id[FE_ID] = 0;
 }
 
-static void new_term(struct fake_engine *engine)
+static struct fake_engine *made(const char *prefix, uint64_t seed)
 {
-    char term[2 * FE_SHA + 2];
-    snprintf(term, sizeof(term), "%s:%s", engine->run_id, engine->replid);
-    engine->term = fe_text(engine->texts, term, strlen(term));
-}
-
-static struct fake_engine *made(uint64_t seed)
-{
-    struct fake_engine *engine = calloc(1, sizeof(*engine));
-    if (!engine)
-        abort();
+    if (!lua)
+        start_lua();
+    struct fake_engine *engine = fe_made(calloc(1, sizeof(*engine)));
     engine->seed = seed;
-    engine->bound = FE_SCRIPT_BOUND;
+    engine->prefix = text_copy(prefix);
+    new_id(engine, engine->run_id);
+    new_id(engine, engine->replid);
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, api);
+    lua_getfield(lua, -1, "make");
+    lua_pushlightuserdata(lua, engine);
+    call(1, 1);
+    engine->keys = luaL_ref(lua, LUA_REGISTRYINDEX);
+    lua_settop(lua, 0);
     return engine;
 }
 
 struct fake_engine *fake_engine_new(const char *prefix, uint64_t seed)
 {
-    struct fake_engine *engine = made(seed);
-    engine->texts = calloc(1, sizeof(*engine->texts));
-    if (!engine->texts)
-        abort();
-    engine->texts->users = 1;
     struct fe_bytes key = {0};
     fe_putf(&key, "{%s}:", prefix);
-    engine->prefix = key.at;
-    new_id(engine, engine->run_id);
-    new_id(engine, engine->replid);
-    new_term(engine);
+    struct fake_engine *engine = made(key.at, seed);
+    free(key.at);
     return engine;
 }
 
@@ -64,9 +267,9 @@ static void close_link(struct fake_link *link)
     while (*at != link)
         at = &(*at)->next;
     *at = link->next;
-    link->engine->counts.links--;
     link->engine = NULL;
-    link->channel_count = 0;
+    while (link->channel_count > 0)
+        free(link->channels[--link->channel_count].at);
     link->in.len = 0;
 }
 
@@ -76,70 +279,32 @@ static void close_all(struct fake_engine *engine)
         close_link(engine->links);
 }
 
-static void forget_kept(struct fake_engine *engine)
-{
-    while (engine->kept_count > 0)
-        fe_data_free(&engine->kept[--engine->kept_count]);
-}
-
-static void texts_drop(struct fe_texts *texts)
-{
-    if (--texts->users > 0)
-        return;
-    for (size_t n = 1; n < texts->count; n++)
-        free(texts->rows[n].bytes);
-    free(texts->rows);
-    free(texts->slots);
-    free(texts);
-}
-
 void fake_engine_free(struct fake_engine *engine)
 {
     if (!engine)
         return;
     close_all(engine);
-    fe_data_free(&engine->data);
-    forget_kept(engine);
-    free(engine->kept);
-    for (size_t n = 0; n < engine->known_count; n++)
-        free(engine->known[n].text);
-    free(engine->known);
-    free(engine->loaded);
+    luaL_unref(lua, LUA_REGISTRYINDEX, engine->keys);
     for (size_t n = 0; n < sizeof(engine->info) / sizeof(engine->info[0]); n++)
         free(engine->info[n]);
-    free(engine->forbidden);
     free(engine->service);
     free(engine->host);
     free(engine->prefix);
     free(engine->problem.at);
     free(engine->misuse.at);
-    texts_drop(engine->texts);
     free(engine);
-}
-
-void fake_engine_script(struct fake_engine *engine, enum fake_script script, const char *text,
-                        size_t len)
-{
-    engine->known =
-        fe_grow(engine->known, &engine->known_room, engine->known_count, sizeof(*engine->known));
-    struct fe_bytes copy = {0};
-    fe_put(&copy, text, len);
-    engine->known[engine->known_count++] = (struct fe_known){copy.at, len, script};
 }
 
 /* ---- Connections ---- */
 
 struct fake_link *fake_engine_connect(struct fake_engine *engine)
 {
-    struct fake_link *link = calloc(1, sizeof(*link));
-    if (!link)
-        abort();
+    struct fake_link *link = fe_made(calloc(1, sizeof(*link)));
     link->engine = engine;
     struct fake_link **at = &engine->links;
     while (*at)
         at = &(*at)->next;
     *at = link;
-    engine->counts.links++;
     return link;
 }
 
@@ -156,45 +321,42 @@ void fake_engine_hang_up(struct fake_link *link)
 }
 
 /* A number after a mark, up to its line's end. 0: not all there, -1: wrong, else its bytes. */
-static int line_of(const char *bytes, size_t len, char mark, uint64_t *value)
+static int line_of(const char *bytes, size_t len, char mark, size_t *value)
 {
     if (len == 0)
         return 0;
     if (bytes[0] != mark)
         return -1;
-    const char *end = memchr(bytes, '\r', len);
-    if (!end)
-        return len > 32 ? -1 : 0;
-    if ((size_t)(end - bytes) + 2 > len)
-        return 0;
-    if (end[1] != '\n' || !fe_digits(bytes + 1, (size_t)(end - bytes) - 1, value))
-        return -1;
-    return (int)(end - bytes) + 2;
+    *value = 0;
+    for (size_t n = 1; n < len; n++) {
+        if (bytes[n] == '\r')
+            return n + 1 == len ? 0 : bytes[n + 1] == '\n' && n > 1 ? (int)n + 2 : -1;
+        if (bytes[n] < '0' || bytes[n] > '9' || n > 9)
+            return -1;
+        *value = *value * 10 + (size_t)(bytes[n] - '0');
+    }
+    return 0;
 }
 
 /* Takes a command from the input. 0: not all there, -1: wrong, else its bytes. */
-static long command_of(const struct fe_bytes *in, struct fe_text **words, size_t *count)
+static long command_of(const struct fe_bytes *in, struct fe_bytes **words, size_t *count)
 {
-    uint64_t value;
+    size_t value;
     long at = line_of(in->at, in->len, '*', &value);
     if (at <= 0)
         return at;
     if (value == 0 || value > 100000)
         return -1;
     *count = value;
-    *words = calloc(value, sizeof(**words));
-    if (!*words)
-        abort();
+    *words = fe_made(calloc(value, sizeof(**words)));
     for (size_t n = 0; n < *count; n++) {
         int line = line_of(in->at + at, in->len - (size_t)at, '$', &value);
         if (line <= 0)
             return line;
         at += line;
-        if (value > in->len || (size_t)at + value + 2 > in->len)
-            return value > (1u << 29) ? -1 : 0;
-        struct fe_bytes word = {0};
-        fe_put(&word, in->at + at, value);
-        (*words)[n] = (struct fe_text){word.at, value};
+        if ((size_t)at + value + 2 > in->len)
+            return 0;
+        fe_put(&(*words)[n], in->at + at, value);
         at += (long)value + 2;
     }
     return at;
@@ -206,21 +368,21 @@ void fake_engine_feed(struct fake_link *link, const void *bytes, size_t len)
         return;
     fe_put(&link->in, bytes, len);
     while (link->engine && link->in.len > 0) {
-        struct fe_text *words = NULL;
+        struct fe_bytes *words = NULL;
         size_t count = 0;
-        long took = command_of(&link->in, &words, &count);
-        if (took > 0) {
-            fe_took(&link->in, (size_t)took);
+        long size = command_of(&link->in, &words, &count);
+        if (size > 0) {
+            took(&link->in, (size_t)size);
             fe_serve(link, words, count);
         }
         for (size_t n = 0; n < count; n++)
-            free(words[n].bytes);
+            free(words[n].at);
         free(words);
-        if (took < 0) {
-            fe_say_error(&link->out, "ERR Protocol error");
+        if (size < 0) {
+            fe_putf(&link->out, "-ERR Protocol error\r\n");
             close_link(link);
         }
-        if (took <= 0)
+        if (size <= 0)
             return;
     }
 }
@@ -233,7 +395,7 @@ const char *fake_engine_output(const struct fake_link *link, size_t *len)
 
 void fake_engine_took(struct fake_link *link, size_t len)
 {
-    fe_took(&link->out, len);
+    took(&link->out, len);
 }
 
 bool fake_engine_closed(const struct fake_link *link)
@@ -241,98 +403,71 @@ bool fake_engine_closed(const struct fake_link *link)
     return !link->engine;
 }
 
-struct fake_counts fake_engine_counts(const struct fake_engine *engine)
+int fe_publish(struct fake_engine *engine, const char *channel, const char *bytes, size_t len)
 {
-    return engine->counts;
+    int reached = 0;
+    for (struct fake_link *link = engine->links; link; link = link->next) {
+        for (size_t n = 0; n < link->channel_count; n++) {
+            if (strcmp(link->channels[n].at, channel) != 0)
+                continue;
+            fe_putf(&link->out, "*3\r\n");
+            fe_say_text(&link->out, "message");
+            fe_say_text(&link->out, channel);
+            fe_say_bytes(&link->out, bytes, len);
+            reached++;
+        }
+    }
+    return reached;
 }
 
 /* ---- Faults ---- */
 
-static void forget_scripts(struct fake_engine *engine)
-{
-    engine->loaded_count = 0;
-}
-
 void fake_engine_forget_scripts(struct fake_engine *engine)
 {
-    forget_scripts(engine);
+    begin(engine, "forget");
+    call(1, 0);
+}
+
+void fake_engine_flush(struct fake_engine *engine)
+{
+    begin(engine, "flush");
+    call(1, 0);
 }
 
 void fake_engine_restart(struct fake_engine *engine, bool with_data)
 {
     close_all(engine);
-    forget_scripts(engine);
+    fake_engine_forget_scripts(engine);
     if (!with_data)
-        fe_data_free(&engine->data);
-    forget_kept(engine);
+        fake_engine_flush(engine);
     new_id(engine, engine->run_id);
     new_id(engine, engine->replid);
-    new_term(engine);
-    engine->counts = (struct fake_counts){0};
-}
-
-void fake_engine_flush(struct fake_engine *engine)
-{
-    fe_data_free(&engine->data);
-    forget_kept(engine);
 }
 
 void fake_engine_keep(struct fake_engine *engine, size_t writes)
 {
-    forget_kept(engine);
-    free(engine->kept);
-    engine->kept = calloc(writes + 1, sizeof(*engine->kept));
-    if (!engine->kept)
-        abort();
-    engine->keep = writes;
-}
-
-static struct fe_data lacking(const struct fake_engine *engine, size_t lacks)
-{
-    if (lacks > engine->kept_count)
-        lacks = engine->kept_count;
-    return fe_data_copy(lacks == 0 ? &engine->data : &engine->kept[engine->kept_count - lacks]);
+    begin(engine, "keep");
+    lua_pushinteger(lua, (lua_Integer)writes);
+    call(2, 0);
 }
 
 struct fake_engine *fake_engine_replica(const struct fake_engine *engine, size_t lacks,
                                         uint64_t seed)
 {
-    struct fake_engine *copy = made(seed);
-    copy->texts = engine->texts;
-    copy->texts->users++;
-    copy->prefix = text_copy(engine->prefix);
-    copy->bound = engine->bound;
+    struct fake_engine *copy = made(engine->prefix, seed);
     copy->replica = true;
-    for (size_t n = 0; n < engine->known_count; n++)
-        fake_engine_script(copy, engine->known[n].script, engine->known[n].text,
-                           engine->known[n].len);
-    copy->scripts_seen = engine->scripts_seen;
-    copy->data = lacking(engine, lacks);
-    new_id(copy, copy->run_id);
     memcpy(copy->replid, engine->replid, sizeof(copy->replid));
-    new_term(copy);
-    if (engine->keep)
-        fake_engine_keep(copy, engine->keep);
+    begin(copy, "follow");
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, engine->keys);
+    lua_pushinteger(lua, (lua_Integer)lacks);
+    call(3, 0);
     return copy;
-}
-
-void fake_engine_follow(struct fake_engine *replica, const struct fake_engine *engine, size_t lacks)
-{
-    struct fe_data data = lacking(engine, lacks);
-    close_all(replica);
-    fe_data_free(&replica->data);
-    forget_kept(replica);
-    replica->data = data;
-    replica->replica = true;
-    memcpy(replica->replid, engine->replid, sizeof(replica->replid));
-    new_term(replica);
 }
 
 void fake_engine_promote(struct fake_engine *engine)
 {
     engine->replica = false;
     new_id(engine, engine->replid);
-    new_term(engine);
 }
 
 void fake_engine_trouble(struct fake_engine *engine, enum fake_trouble trouble)
@@ -352,22 +487,11 @@ void fake_engine_info(struct fake_engine *engine, const char *field, const char 
     }
 }
 
-void fake_engine_wrong(struct fake_engine *engine, const char *name, bool is_wrong)
-{
-    int text = fe_text(engine->texts, name, strlen(name));
-    for (size_t n = 0; n < FE_WRONG; n++) {
-        int *slot = &engine->data.wrong[n];
-        if (is_wrong ? !*slot : *slot == text) {
-            *slot = is_wrong ? text : FE_NONE;
-            return;
-        }
-    }
-}
-
 void fake_engine_forbid(struct fake_engine *engine, const char *command)
 {
-    free(engine->forbidden);
-    engine->forbidden = text_copy(command);
+    begin(engine, "forbid");
+    push(command);
+    call(2, 0);
 }
 
 void fake_engine_sentinel(struct fake_engine *engine, const char *service, const char *host,
@@ -382,10 +506,71 @@ void fake_engine_sentinel(struct fake_engine *engine, const char *service, const
 
 void fake_engine_version(struct fake_engine *engine, uint64_t version)
 {
-    engine->data.version = version;
+    char key[64], text[32];
+    snprintf(key, sizeof(key), "%smeta", engine->prefix);
+    snprintf(text, sizeof(text), "%" PRIu64, version);
+    begin(engine, "ask");
+    push("HSET");
+    push(key);
+    push("version");
+    push(text);
+    call(5, 0);
 }
 
-void fake_engine_bound(struct fake_engine *engine, uint32_t most)
+/* ---- Looking ---- */
+
+const char *fake_engine_check(struct fake_engine *engine)
 {
-    engine->bound = most;
+    struct fe_bytes text = {0}, name = {0};
+    fe_put(&text, fe_sums_lua, strlen(fe_sums_lua));
+    fe_load(engine, &text, &name);
+    struct fe_bytes words[2] = {{name.at + 5, FE_ID, 0},
+                                {engine->prefix, strlen(engine->prefix), 0}};
+    engine->problem.len = 0;
+    fe_run(engine, words, 2, &engine->problem);
+    free(text.at);
+    free(name.at);
+    return strcmp(engine->problem.at, "*0\r\n") == 0 ? NULL : engine->problem.at;
+}
+
+const char *fake_engine_misuse(const struct fake_engine *engine)
+{
+    return engine->misuse.len > 0 ? engine->misuse.at : NULL;
+}
+
+static uint64_t counted(const struct fake_engine *engine, const char *what, const char *session,
+                        const void *name, size_t len)
+{
+    begin(engine, what);
+    push(engine->prefix);
+    push(session);
+    lua_pushlstring(lua, name, len);
+    call(4, 1);
+    uint64_t count = (uint64_t)lua_tonumber(lua, 1);
+    lua_settop(lua, 0);
+    return count;
+}
+
+uint64_t fake_engine_units(const struct fake_engine *engine, const char *session, const void *name,
+                           size_t len)
+{
+    return counted(engine, "units", session, name, len);
+}
+
+uint64_t fake_engine_waits(const struct fake_engine *engine, const char *session, const void *name,
+                           size_t len)
+{
+    return counted(engine, "waits", session, name, len);
+}
+
+const char *fake_engine_left(struct fake_engine *engine)
+{
+    begin(engine, "left");
+    push(engine->prefix);
+    call(2, 1);
+    engine->problem.len = 0;
+    if (lua_isstring(lua, 1))
+        fe_putf(&engine->problem, "%s", lua_tostring(lua, 1));
+    lua_settop(lua, 0);
+    return engine->problem.len > 0 ? engine->problem.at : NULL;
 }

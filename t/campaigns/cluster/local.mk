@@ -1,20 +1,27 @@
-# The engine of nodes in memory, compared with Redis and the scripts; bugs planted in the scripts.
-fake_engine = \
+# The engine of nodes in memory, with the real scripts; stories of these; bugs planted in them.
+check_LIBRARIES += libfakeengine.a
+libfakeengine_a_SOURCES = \
 	t/campaigns/cluster/engine.c \
 	t/campaigns/cluster/engine.h \
 	t/campaigns/cluster/engine_commands.c \
-	t/campaigns/cluster/engine_data.c \
-	t/campaigns/cluster/engine_inside.h \
-	t/campaigns/cluster/engine_look.c \
-	t/campaigns/cluster/engine_ops.c \
-	t/campaigns/cluster/engine_scripts.c
-check_PROGRAMS += t/campaigns/cluster/engine_test t/campaigns/cluster/serve
-TESTS += t/campaigns/cluster/engine_test t/campaigns/cluster/test_engine.py
-t_campaigns_cluster_engine_test_SOURCES = t/campaigns/cluster/engine_test.c $(fake_engine)
-t_campaigns_cluster_engine_test_CFLAGS = $(UNIT_CFLAGS)
-t_campaigns_cluster_engine_test_LDADD = $(CHECK_LIBS)
-t_campaigns_cluster_serve_SOURCES = t/campaigns/cluster/serve.c $(fake_engine)
+	t/campaigns/cluster/engine_inside.h
+nodist_libfakeengine_a_SOURCES = t/campaigns/cluster/engine_texts.c
+libfakeengine_a_CFLAGS = $(AM_CFLAGS) $(LUA_CFLAGS)
+fake_engine_libs = libfakeengine.a $(LUA_LIBS)
+fake_engine_texts = t/campaigns/cluster/engine.lua t/campaigns/cluster/sums.lua
+CLEANFILES += t/campaigns/cluster/engine_texts.c
+t/campaigns/cluster/engine_texts.c: $(fake_engine_texts)
+	$(AM_V_GEN)$(MKDIR_P) t/campaigns/cluster && cd $(srcdir)/t/campaigns/cluster && { \
+		echo '#include "t/campaigns/cluster/engine_inside.h"'; for name in engine sums; do \
+		echo "const char fe_$${name}_lua[] ="; \
+		$(AWK) '{ gsub(/[\\"]/, "\\\\&"); print "    \"" $$0 "\\n\"" }' $$name.lua; echo '    "";'; done; \
+		} >$(abs_builddir)/$@.new && mv $(abs_builddir)/$@.new $(abs_builddir)/$@
+check_PROGRAMS += t/campaigns/cluster/serve
+TESTS += t/campaigns/cluster/test_engine.py
+t_campaigns_cluster_serve_SOURCES = t/campaigns/cluster/serve.c
 t_campaigns_cluster_serve_CFLAGS = $(AM_CFLAGS)
+t_campaigns_cluster_serve_LDADD = $(fake_engine_libs)
+EXTRA_DIST += $(fake_engine_texts)
 planted_in_scripts = \
 	t/campaigns/cluster/planted/any-before-me.patch \
 	t/campaigns/cluster/planted/asserted-counts-twice.patch \
@@ -44,8 +51,8 @@ planted_in_scripts = \
 	t/campaigns/cluster/planted/wait-twice-after-opening.patch \
 	t/campaigns/cluster/planted/waits-of-others-forgotten.patch \
 	t/campaigns/cluster/planted/wrong-key-taken-for-right.patch
-EXTRA_DIST += t/campaigns/cluster/test_engine.py t/campaigns/cluster/compare.py t/campaigns/cluster/compare_calls.py \
-	t/campaigns/cluster/planted.py $(planted_in_scripts)
+EXTRA_DIST += t/campaigns/cluster/test_engine.py $(planted_in_scripts) \
+	t/campaigns/cluster/stories/ops.story t/campaigns/cluster/stories/sessions.story
 
 # ./dev cluster
 EXTRA_DIST += t/campaigns/cluster/show.py

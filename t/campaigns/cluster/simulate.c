@@ -224,11 +224,9 @@ static void finish(struct sim *sim)
         sim->places[i].up_again_ns = 0;
     }
     run_until(sim, sim->now_ns + 2 * LEASE_NS);
-    if (!fake_engine_is_empty(sim->engines[sim->primary])) {
-        if (sim->trace)
-            puts(fake_engine_contents(sim->engines[sim->primary]));
-        sim_fail(sim, "all nodes have left, and the engine is not empty");
-    }
+    const char *left = fake_engine_left(sim->engines[sim->primary]);
+    if (left)
+        sim_fail(sim, "all nodes have left, and the engine has %s", left);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */

@@ -6,18 +6,17 @@ t_campaigns_cluster_simulate_SOURCES = \
 	t/campaigns/cluster/simulate_client.c \
 	t/campaigns/cluster/simulate_faults.c \
 	t/campaigns/cluster/simulate_net.c \
-	t/campaigns/cluster/simulate_place.c \
-	$(fake_engine)
+	t/campaigns/cluster/simulate_place.c
 t_campaigns_cluster_simulate_CFLAGS = $(AM_CFLAGS) $(HIREDIS_CFLAGS)
-t_campaigns_cluster_simulate_LDADD = libcluster.a libbase.a $(HIREDIS_LIBS)
+t_campaigns_cluster_simulate_LDADD = $(fake_engine_libs) libcluster.a libbase.a $(HIREDIS_LIBS)
 TESTS += t/campaigns/cluster/test_nodes.py
 EXTRA_DIST += t/campaigns/cluster/test_nodes.py
 # The unit test of the node has the engine in memory, too.
 check_PROGRAMS += t/unit/cluster/node_test
 TESTS += t/unit/cluster/node_test
-t_unit_cluster_node_test_SOURCES = t/unit/cluster/node_test.c $(fake_engine)
+t_unit_cluster_node_test_SOURCES = t/unit/cluster/node_test.c
 t_unit_cluster_node_test_CFLAGS = $(UNIT_CFLAGS) $(HIREDIS_CFLAGS)
-t_unit_cluster_node_test_LDADD = libcluster.a libbase.a $(HIREDIS_LIBS) $(CHECK_LIBS)
+t_unit_cluster_node_test_LDADD = $(fake_engine_libs) libcluster.a libbase.a $(HIREDIS_LIBS) $(CHECK_LIBS)
 # Bugs planted in the node, which the simulation must find.
 planted_in_nodes = \
 	t/campaigns/cluster/nodes/planted/cancelled-grant-told.patch \

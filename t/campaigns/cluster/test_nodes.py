@@ -15,7 +15,7 @@ SEED = os.environ.get("T_SEED")
 
 def test_nodes():
     program = os.path.join(TOP, "t", "campaigns", "cluster", "simulate")
-    seeds = ["--seed", str(int(SEED, 0))] if SEED else ["--seeds", "40" if SLOW else "250"]
+    seeds = ["--seed", str(int(SEED, 0))] if SEED else ["--seeds", "20" if SLOW else "100"]
     done = subprocess.run(
         [program, *seeds],
         stdout=subprocess.PIPE,

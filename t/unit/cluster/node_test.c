@@ -679,7 +679,7 @@ TEST(leaves_nothing_behind)
     run_for(100 * MS);
     ck_assert(has(&held, NODE_RELEASED));
     ck_assert(node_has_left(w.node));
-    ck_assert(fake_engine_is_empty(w.engine));
+    ck_assert_ptr_null(fake_engine_left(w.engine));
     end();
 }
 
@@ -700,7 +700,7 @@ TEST(leaves_nothing_behind_while_it_opens)
         run_for(1000 * MS);
         ck_assert(has(&held, NODE_RELEASED));
         ck_assert(node_has_left(w.node));
-        ck_assert(fake_engine_is_empty(w.engine));
+        ck_assert_ptr_null(fake_engine_left(w.engine));
         end();
     }
 }
