@@ -96,7 +96,7 @@ single_threaded = $(filter t/unit/proto/% t/vectors/% fuzz/%,$(TESTS)) \
 	t/unit/engine/reserve_test t/unit/engine/waitq_test t/unit/jobs/job_tree_test \
 	t/unit/jobs/jobs_model_test t/unit/jobs/jobs_state_test \
 	t/campaigns/history/check_test t/campaigns/torture/splits \
-	t/campaigns/simulate/test_simulate.py t/campaigns/cluster/engine_test t/campaigns/cluster/test_nodes.py \
+	t/campaigns/simulate/test_simulate.py t/campaigns/cluster/test_nodes.py \
 	$(filter t/unit/cluster/node_%,$(TESTS)) \
 	t/unit/cluster/url_test t/unit/cluster/where_test t/unit/cluster/wire_test \
 	t/unit/net/dial_test t/scenario/run.py
