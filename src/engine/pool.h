@@ -288,7 +288,7 @@ bool pool_client_letter(struct pool_client *client);
  */
 void pool_client_read(struct pool_client *client, const struct pool_reader *reader,
                       uint64_t position, struct moment now, struct pool_effects *effects);
-#define POOL_POSITION_LATER (UINT64_MAX - 1)
+#define POOL_POSITION_LATER (UINT64_C(1) << 63)
 void pool_client_position(struct pool_client *client, uint64_t position);
 
 /* ---- TAKE and RETURN ------------------------------------------------------------------------ */

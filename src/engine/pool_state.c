@@ -889,11 +889,7 @@ struct pool_client *pool_client_restore(struct pools *pools, uint32_t id, uint64
         return NULL;
     for (struct ring *at = client->holds.next; at != &client->holds; at = at->next) {
         struct pool_hold *hold = item_of(at, struct pool_hold, of_client);
-        uint64_t at_position = position(owner, record_get_i64(r));
-        if (at_position == UINT64_MAX)
-            record_refuse(r, "a position in the output is out of its range");
-        else
-            hold->position = at_position;
+        hold->position = position(owner, record_get_i64(r));
         if (!hold->member || ring_has(&hold->owed_link))
             continue;
         hold->unit = holding_restore(t, &client->mirror, r);
