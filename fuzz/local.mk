@@ -3,7 +3,7 @@ client_harness = fuzz/client
 endif
 # The harnesses (fuzz.h). Each is a test that runs its corpus. ./dev fuzz builds them with clang and
 # libFuzzer, as fuzz/NAME.fuzz.
-fuzz_harnesses = fuzz/text fuzz/binary fuzz/pools fuzz/beanstalk fuzz/options fuzz/admin \
+fuzz_harnesses = fuzz/codecs fuzz/options fuzz/admin \
 	fuzz/text-service fuzz/binary-service fuzz/job-service fuzz/cluster fuzz/patterns $(client_harness)
 check_PROGRAMS += $(fuzz_harnesses)
 TESTS += $(fuzz_harnesses)
@@ -13,29 +13,12 @@ CLEANFILES += $(fuzzers)
 EXTRA_DIST += fuzz/corpus fuzz/dictionaries fuzz/unwatched
 libfuzzer_flags = $(AM_LDFLAGS) -fsanitize=fuzzer
 
-fuzz_text_SOURCES = fuzz/fuzz.h fuzz/text.c fuzz/replay.c
-fuzz_text_LDADD = libproto.a libbase.a
-fuzz_text_fuzz_SOURCES = fuzz/fuzz.h fuzz/text.c
-fuzz_text_fuzz_LDADD = $(fuzz_text_LDADD)
-fuzz_text_fuzz_LDFLAGS = $(libfuzzer_flags)
-
-fuzz_binary_SOURCES = fuzz/fuzz.h fuzz/binary.c fuzz/replay.c
-fuzz_binary_LDADD = libproto.a libbase.a
-fuzz_binary_fuzz_SOURCES = fuzz/fuzz.h fuzz/binary.c
-fuzz_binary_fuzz_LDADD = $(fuzz_binary_LDADD)
-fuzz_binary_fuzz_LDFLAGS = $(libfuzzer_flags)
-
-fuzz_pools_SOURCES = fuzz/fuzz.h fuzz/pools.c fuzz/replay.c
-fuzz_pools_LDADD = libproto.a libbase.a
-fuzz_pools_fuzz_SOURCES = fuzz/fuzz.h fuzz/pools.c
-fuzz_pools_fuzz_LDADD = $(fuzz_pools_LDADD)
-fuzz_pools_fuzz_LDFLAGS = $(libfuzzer_flags)
-
-fuzz_beanstalk_SOURCES = fuzz/fuzz.h fuzz/beanstalk.c fuzz/replay.c
-fuzz_beanstalk_LDADD = libproto.a libbase.a
-fuzz_beanstalk_fuzz_SOURCES = fuzz/fuzz.h fuzz/beanstalk.c
-fuzz_beanstalk_fuzz_LDADD = $(fuzz_beanstalk_LDADD)
-fuzz_beanstalk_fuzz_LDFLAGS = $(libfuzzer_flags)
+# All codecs (t/vectors/local.mk); vectors are inputs, too.
+fuzz_codecs_SOURCES = fuzz/fuzz.h fuzz/codecs.c fuzz/replay.c $(codecs)
+fuzz_codecs_LDADD = libproto.a libbase.a
+fuzz_codecs_fuzz_SOURCES = fuzz/fuzz.h fuzz/codecs.c $(codecs)
+fuzz_codecs_fuzz_LDADD = $(fuzz_codecs_LDADD)
+fuzz_codecs_fuzz_LDFLAGS = $(libfuzzer_flags)
 
 # The services on a simulated network.
 fuzz_world = fuzz/fuzz.h fuzz/service.h fuzz/service.c fuzz/world.h fuzz/world.c \

@@ -18,7 +18,7 @@ EXTRA_DIST += t/README.md t/FOUND.md t/run_tests.py t/words/banned t/campaigns/c
 	t/unit/words.h t/unit/random.h t/unit/rng.h t/unit/serving.h t/unit/http_client.h
 UNIT_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 
-include t/unit/proto/local.mk
+include t/vectors/local.mk
 include t/unit/base/local.mk
 include t/models/table.mk
 include t/unit/engine/local.mk
@@ -85,7 +85,7 @@ plain_tests = $(filter t/system/test_cluster%,$(TESTS)) $(filter t/campaigns/mod
 sanitized_tests = $(filter-out $(plain_tests),$(all_tests))
 
 # Programs of one thread show nothing under TSan that they do not show under ASan.
-single_threaded = $(filter t/unit/proto/% t/vectors/% fuzz/%,$(TESTS)) \
+single_threaded = $(filter t/vectors/% fuzz/%,$(TESTS)) \
 	t/unit/engine/arena_test t/unit/engine/contention_test t/unit/engine/index_test \
 	t/models/table_test t/unit/engine/sketch_test t/unit/engine/state_test \
 	t/unit/engine/pool_test t/unit/engine/pool_model_test t/unit/engine/pool_state_test \

@@ -121,8 +121,7 @@ torture_clients() {
 }
 soak() { tortured soak "$@"; }
 
-fuzz_harnesses=(text binary pools beanstalk options admin text-service binary-service job-service cluster
-    patterns client)
+fuzz_harnesses=(codecs options admin text-service binary-service job-service cluster patterns client)
 # The longest generated inputs; longer messages reach no further code.
 fuzz_max_len=600
 
@@ -138,18 +137,29 @@ fuzz_built() {
     configured build/fuzzing CC=clang --enable-sanitize=address,undefined,fuzzer-no-link \
         CFLAGS="-O2 -g -fsanitize-coverage-ignorelist=$PWD/fuzz/unwatched"
     local programs=("${fuzz_harnesses[@]/#/fuzz/}")
-    make -s -C build/fuzzing -j"$jobs" "${programs[@]/%/.fuzz}"
+    make -s -C build/fuzzing -j"$jobs" "${programs[@]/%/.fuzz}" t/vectors/run
+    fuzz_vectors build/fuzzing
+}
+
+# fuzz_vectors BUILD: writes the vectors as inputs of the harness codecs, into BUILD/vectors.
+fuzz_vectors() {
+    rm -rf "$1/vectors"
+    mkdir -p "$1/vectors"
+    TOP_SRCDIR=$PWD "$1/t/vectors/run" --seeds "$1/vectors" >/dev/null
 }
 
 # fuzz_one HARNESS RUNS SECONDS SEED: keeps inputs that reach new code in build/fuzzing/work.
 fuzz_one() {
     local harness=$1 runs=$2 seconds=$3 seed=$4 work=build/fuzzing/work/$1 log=build/fuzzing/$1.log status=0
+    local from=("$work" "fuzz/corpus/$harness")
+    [ "$harness" != codecs ] || from+=(build/fuzzing/vectors)
+    [ ! -f "fuzz/dictionaries/$harness" ] || from+=("-dict=fuzz/dictionaries/$harness")
     mkdir -p "$work" "build/fuzzing/found/$harness"
     say "== $harness: --seed $seed"
     ASAN_OPTIONS=quarantine_size_mb=8:detect_leaks=1 "build/fuzzing/fuzz/$harness.fuzz" \
-        -dict="fuzz/dictionaries/$harness" -max_len=$fuzz_max_len -timeout=60 -seed="$seed" \
+        -max_len=$fuzz_max_len -timeout=60 -seed="$seed" \
         -runs="$runs" -max_total_time="$seconds" -print_final_stats=1 \
-        -artifact_prefix="build/fuzzing/found/$harness/" "$work" "fuzz/corpus/$harness" >"$log" 2>&1 || status=$?
+        -artifact_prefix="build/fuzzing/found/$harness/" "${from[@]}" >"$log" 2>&1 || status=$?
     local inputs
     inputs=$(sed -nE 's/^stat::number_of_executed_units: *//p' "$log")
     fuzz_runs=$((fuzz_runs + ${inputs:-0}))
@@ -213,11 +223,12 @@ fuzz_corpus() {
         kept=build/fuzzing/kept/$harness
         rm -rf "$kept"
         mkdir -p "$kept" "build/fuzzing/work/$harness"
+        [ "$harness" != codecs ] || cp build/fuzzing/vectors/* "$kept"
         "build/fuzzing/fuzz/$harness.fuzz" -merge=1 -use_counters=0 -max_len=$fuzz_max_len "$kept" \
             "fuzz/corpus/$harness" "build/fuzzing/work/$harness" >"build/fuzzing/$harness.log" 2>&1
         rm -rf "fuzz/corpus/$harness"
         mkdir "fuzz/corpus/$harness"
-        (cd "$kept" && for file in *; do cp "$file" "$OLDPWD/fuzz/corpus/$harness/${file:0:16}"; done)
+        (cd "$kept" && for file in *; do [[ $file == *.vec-* ]] || cp "$file" "$OLDPWD/fuzz/corpus/$harness/${file:0:16}"; done)
         say "$harness: $(find "fuzz/corpus/$harness" -type f | wc -l) inputs"
     done
 }
@@ -225,11 +236,14 @@ fuzz_corpus() {
 fuzz_coverage() {
     need "${build_packages[@]}" "${fuzz_coverage_packages[@]}"
     configured build/fuzzing-coverage CC=clang CFLAGS='-O0 -g -fprofile-instr-generate -fcoverage-mapping'
-    make -s -C build/fuzzing-coverage -j"$jobs" "${fuzz_harnesses[@]/#/fuzz/}"
+    make -s -C build/fuzzing-coverage -j"$jobs" "${fuzz_harnesses[@]/#/fuzz/}" t/vectors/run
+    fuzz_vectors build/fuzzing-coverage
     local harness programs=()
     for harness in "${fuzz_harnesses[@]}"; do
+        local from=("fuzz/corpus/$harness")
+        [ "$harness" != codecs ] || from+=(build/fuzzing-coverage/vectors)
         LLVM_PROFILE_FILE=$PWD/build/fuzzing-coverage/$harness.profraw TOP_SRCDIR=$PWD \
-            "build/fuzzing-coverage/fuzz/$harness" >/dev/null
+            "build/fuzzing-coverage/fuzz/$harness" "${from[@]}" >/dev/null
         programs+=(-object "build/fuzzing-coverage/fuzz/$harness")
     done
     llvm-profdata merge -o build/fuzzing-coverage/all.profdata build/fuzzing-coverage/*.profraw
