@@ -542,12 +542,29 @@ void job_keys_learn(struct jobs *jobs, struct put_plan *plan, struct moment now)
     leave_root(jobs, plan);
 }
 
+/* A job does not need its key and its root any more. */
+static void leave_keys(struct jobs *jobs, struct job *job)
+{
+    struct job_keys *keys = job->keys;
+    struct job_mark *marks[] = {keys->key, keys->root};
+    for (unsigned n = 0; n < 2; n++) {
+        if (!marks[n])
+            continue;
+        marks[n]->refs--;
+        mark_settle(jobs, marks[n]);
+    }
+    jobs_release_memory(jobs, keys, sizeof(*keys));
+    job->keys = NULL;
+}
+
 void job_keys_unplan(struct jobs *jobs, struct put_plan *plan)
 {
     if (plan->handle != JOB_NONE) {
-        struct job_keys *keys = job_at(jobs, plan->handle)->keys;
-        if (keys && keys->key)
-            keys->key->busy--;
+        struct job *job = job_at(jobs, plan->handle);
+        if (job->keys && job->keys->key)
+            job->keys->key->busy--;
+        if (job->keys) /* here, so that its key is not remembered longer */
+            leave_keys(jobs, job);
     } else if (plan->twin != JOB_NONE) {
         struct job_keys *keys = job_at(jobs, plan->twin)->keys;
         keys->at_ms = plan->at_ms;
@@ -597,22 +614,13 @@ void job_keys_forget(struct jobs *jobs, struct job *job, struct moment now)
     struct job_keys *keys = job->keys;
     if (!keys)
         return;
-    struct job_mark *key = keys->key, *root = keys->root;
-    if (key) {
-        int64_t until_ns = after_seconds(now, tube_remember_s(jobs, job->tube));
-        if (--key->refs == 0) {
-            key->until_ns = until_ns;
-            if (until_ns <= now.mono_ns)
-                key->time_ms = JOB_NO_TIME;
-        }
-        mark_settle(jobs, key);
+    struct job_mark *key = keys->key;
+    if (key && key->refs == 1) {
+        key->until_ns = after_seconds(now, tube_remember_s(jobs, job->tube));
+        if (key->until_ns <= now.mono_ns)
+            key->time_ms = JOB_NO_TIME;
     }
-    if (root) {
-        root->refs--;
-        mark_settle(jobs, root);
-    }
-    jobs_release_memory(jobs, keys, sizeof(*keys));
-    job->keys = NULL;
+    leave_keys(jobs, job);
 }
 
 void job_keys_begin(const struct jobs *jobs, struct job *job, struct moment now)
