@@ -25,10 +25,11 @@ include t/unit/engine/local.mk
 include t/unit/jobs/local.mk
 include t/unit/jobs/store.mk
 include t/unit/jobs/commit.mk
+include t/models/jobs.mk
 include t/unit/net/local.mk
 include t/unit/cluster/local.mk
 include t/unit/service/local.mk
-include t/unit/jobs/keys.mk
+include t/unit/service/tubes.mk
 include t/unit/admin/local.mk
 include t/unit/admin/page.mk
 include t/unit/daemon/local.mk
@@ -94,7 +95,7 @@ single_threaded = $(filter t/vectors/% fuzz/%,$(TESTS)) \
 	t/unit/engine/table_test t/unit/engine/expiry_test t/unit/engine/names_test \
 	t/unit/engine/verdicts_test t/unit/engine/walk_test t/unit/engine/no_memory_test \
 	t/unit/engine/reserve_test t/unit/engine/waitq_test t/unit/jobs/job_tree_test \
-	t/unit/jobs/jobs_model_test t/unit/jobs/jobs_state_test \
+	t/models/jobs_test \
 	t/campaigns/history/check_test t/campaigns/torture/splits \
 	t/campaigns/simulate/test_simulate.py t/campaigns/cluster/test_nodes.py \
 	$(filter t/unit/cluster/node_%,$(TESTS)) \

@@ -16,7 +16,7 @@ int64_t rig_wall_ns(void)
     return rig.now.mono_ns + rig_wall_offset_ns;
 }
 
-static int64_t wall_ms(void)
+int64_t rig_wall_ms(void)
 {
     return rig_wall_ns() / NS_PER_MS;
 }
@@ -28,21 +28,30 @@ static void ring(void *arg)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-void rig_begin(const struct job_store_kind *kind, const char *path)
+void rig_start(const struct job_store_kind *kind, const char *path)
 {
     rig = (struct rig){
-        .config = {.memory_limit = UINT64_MAX,
-                   .defaults = job_default_settings,
-                   .wall_ms = wall_ms,
-                   .hash_key = {.k0 = 1, .k1 = 2},
-                   .many_watches = rig_many_watches},
-        .kind = kind,
-        .store_config = {.path = path},
-    };
-    rig_wall_offset_ns = INT64_C(1700000000) * NS_PER_S;
-    rig_pass(1000);
+        .config = rig.config, .now = rig.now, .kind = kind, .store_config = {.path = path}};
     mail_list_init(&rig.letters);
     REQUIRE(rig_open() == JOB_STORE_OK);
+}
+
+void rig_begin(const struct job_store_kind *kind, const char *path)
+{
+    rig.config = (struct jobs_config){.memory_limit = UINT64_MAX,
+                                      .defaults = job_default_settings,
+                                      .wall_ms = rig_wall_ms,
+                                      .hash_key = {.k0 = 1, .k1 = 2},
+                                      .many_watches = rig_many_watches};
+    rig_wall_offset_ns = INT64_C(1700000000) * NS_PER_S;
+    rig.now.mono_ns = 0;
+    rig_pass(1000);
+    rig_start(kind, path);
+}
+
+bool rig_adopt(struct jobs *jobs)
+{
+    return jobs_use_store(jobs, ring, &rig);
 }
 
 static enum job_store_status need_ids(uint64_t max_id)
@@ -80,7 +89,7 @@ enum job_store_status rig_open(void)
     if (status != JOB_STORE_OK)
         return status;
     rig.jobs = jobs_new(&rig.config);
-    REQUIRE(rig.jobs && jobs_use_store(rig.jobs, ring, &rig));
+    REQUIRE(rig.jobs && rig_adopt(rig.jobs));
     jobs_get_stats(rig.jobs, &stats);
     rig.empty = stats.memory;
     status = load();

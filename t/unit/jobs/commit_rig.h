@@ -61,9 +61,14 @@ extern uint32_t rig_many_watches;
 /* The one rig of a test; its clock gives the time. */
 extern struct rig rig;
 int64_t rig_wall_ns(void);
+int64_t rig_wall_ms(void);
 
 /* Begins with a store that is opened at `path`. */
 void rig_begin(const struct job_store_kind *kind, const char *path);
+/* The same with rig.config and rig.now as they are. */
+void rig_start(const struct job_store_kind *kind, const char *path);
+/* Has other jobs use the store, as after an upgrade. */
+bool rig_adopt(struct jobs *jobs);
 /* Opens the store and loads from it. */
 enum job_store_status rig_open(void);
 /* Closes without settling anything. All clients must have ended. */

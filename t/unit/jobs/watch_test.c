@@ -1,7 +1,7 @@
 /*
- * watch_test.c - what clients with many watches, waits and reservations cost others. Steps are
- * counted (struct jobs_stats), not time. The model test (jobs_model_test.c) has which client gets
- * which job.
+ * watch_test.c - what clients with many watches, waits, reservations and keys cost others. Steps
+ * are counted (struct jobs_stats), not time. The model test (t/models/jobs_test.c) has which client
+ * gets which job.
  */
 #include "jobs/jobs.h"
 #include "jobs/jobs_inside.h"
@@ -429,6 +429,77 @@ TEST(ends_under_way_are_freed)
 }
 END_TEST
 
+/* Puts a batch of jobs whose keys and roots a number says. Returns how many were duplicates; they
+ * have looked at a few others each. */
+static unsigned put_many(void (*say)(unsigned n, struct job_put *put, char key[32], char root[32]))
+{
+    enum { BATCH = 1000 };
+    static struct job_put puts[BATCH];
+    static struct job_duplicate duplicates[BATCH];
+    static char keys[BATCH][32], roots[BATCH][32];
+    struct jobs_stats before, after;
+    unsigned count = 0;
+    size_t failed;
+    jobs_get_stats(jobs, &before);
+    for (unsigned n = 0; n < BATCH; n++) {
+        puts[n] = (struct job_put){.tube = bytes_of("t"),
+                                   .id = jobs_take_id(jobs),
+                                   .ttr_s = 60,
+                                   .tries = JOB_TRIES_OF_TUBE};
+        say(n, &puts[n], keys[n], roots[n]);
+        puts[n].key = bytes_of(keys[n]);
+        puts[n].root = bytes_of(roots[n]);
+        puts[n].body = job_body_new(jobs, JOBS_PUTS, 0);
+        puts[n].duplicate_r = &duplicates[n];
+    }
+    ck_assert(jobs_put_all(client, puts, BATCH, &failed, now, &effects) == JOBS_OK);
+    for (unsigned n = 0; n < BATCH; n++)
+        count += duplicates[n].is;
+    jobs_get_stats(jobs, &after);
+    ck_assert(after.visits - before.visits <= 8 * BATCH);
+    return count;
+}
+
+static void say_same(unsigned n, struct job_put *put, char key[32], char root[32])
+{
+    (void)n, (void)put;
+    strcpy(key, "same");
+    *root = '\0';
+}
+
+static void say_roots(unsigned n, struct job_put *put, char key[32], char root[32])
+{
+    say_same(n, put, key, root);
+    snprintf(root, 32, "root%u", n);
+}
+
+static void say_newer(unsigned n, struct job_put *put, char key[32], char root[32])
+{
+    snprintf(key, 32, "turn%u", n % 2);
+    strcpy(root, "newer"); /* makes the one before stale */
+    put->root_ms = n + 1;
+}
+
+static void say_some(unsigned n, struct job_put *put, char key[32], char root[32])
+{
+    (void)put;
+    snprintf(key, 32, "key%u", n % 20);
+    snprintf(root, 32, "some%u", n / 20 % 20);
+}
+
+TEST(puts_of_a_batch_look_at_few_others)
+{
+    begin();
+    ck_assert(put_many(say_roots) == 0);
+    ck_assert(put_many(say_newer) == 0);
+    ck_assert(put_many(say_some) == 600);
+    ck_assert(put_many(say_same) == 999);
+    ck_assert(put_many(say_same) == 1000);
+    ck_assert(put_many(say_roots) == 1000); /* one of no root is there */
+    end();
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(watches_of_others_cost_a_put_nothing),
     UNIT(a_reserve_looks_at_tubes_with_jobs),
@@ -440,6 +511,7 @@ static const struct unit_test tests[] = {
     UNIT(a_client_ends_in_steps),
     UNIT(an_upgrade_finishes_ends),
     UNIT(ends_under_way_are_freed),
+    UNIT(puts_of_a_batch_look_at_few_others),
 };
 
 UNIT_MAIN("jobs/watch", tests)

@@ -1,9 +1,11 @@
 /* jobs_world.c - see jobs_world.h. */
-#include "t/unit/jobs/jobs_world.h"
+#include "t/models/jobs_world.h"
 
 #include "jobs/jobs_inside.h"
 #include "jobs/jobs_state.h"
 #include "t/unit/engine/faults.h"
+#include "t/unit/jobs/commit_rig.h"
+#include "t/unit/jobs/fake_store.h"
 #include "t/unit/random.h"
 
 #include <limits.h>
@@ -21,9 +23,11 @@ static struct jobs_client *clients[M_CLIENTS];
 static struct jobs_effects effects;
 static struct mail *letters[LETTERS]; /* on their way */
 static unsigned letter_count;
-static uint64_t base_memory, refusals;
+static uint64_t base_memory, refusals, store_failures;
 static int64_t wall_offset_s;
+static bool was_set_back;
 static struct job_view views[JOBS_STEP];
+static struct fake_disk *disk; /* of a store in memory; NULL */
 
 unsigned long world_faults(void)
 {
@@ -33,6 +37,11 @@ unsigned long world_faults(void)
 uint64_t world_refusals(void)
 {
     return refusals;
+}
+
+uint64_t world_store_failures(void)
+{
+    return store_failures;
 }
 
 static uint32_t below(uint32_t bound)
@@ -61,14 +70,22 @@ static void begin_call(void)
     fault_dice = config.faulty ? dice : NULL;
 }
 
+/* With a store, nothing is under way after a call. */
 static void end_call(void)
 {
     struct mail *mail;
     fault_dice = NULL;
+    if (config.store) {
+        rig_send(&effects);
+        rig_commit();
+        effects.letters = rig.letters;
+        mail_list_init(&rig.letters);
+    }
     while ((mail = mail_list_take(&effects.letters))) {
         AGREE(letter_count < LETTERS);
         letters[letter_count++] = mail;
     }
+    jobs_effects_init(&effects);
 }
 
 #define CALL(call)                                                                                 \
@@ -78,20 +95,107 @@ static void end_call(void)
         end_call();                                                                                \
     } while (0)
 
-/* True when a call was refused for want of memory, which changes nothing. */
+/* ---- requests --------------------------------------------------------------------------------
+ *
+ * Without a store they are calls, with one they are operations, which are committed at once. Some
+ * commits fail: then the answer is JOBS_NO_MEMORY, and nothing has changed.
+ */
+
+static struct ask *new_ask(int c, enum job_op_kind kind)
+{
+    return ask_new(c == M_NONE ? NULL : clients[c], kind);
+}
+
+static enum jobs_status submit(struct ask *ask)
+{
+    static const enum job_store_status ways[] = {JOB_STORE_FULL, JOB_STORE_IO, JOB_STORE_NO_MEMORY};
+    /* What fails a put is tried again without it. */
+    uint64_t failed = rig.failed_commits, times = ask->op.kind == JOB_OP_PUT ? 2 : 1;
+    bool fails = disk && config.fails && one_in(10);
+    if (fails)
+        fake_disk_fail(disk, FAKE_COMMIT, 1, times, ways[below(ARRAY_SIZE(ways))]);
+    CALL(ask_submit(ask));
+    if (fails)
+        fake_disk_fail(disk, FAKE_COMMIT, 1, 0, JOB_STORE_OK);
+    AGREE(ask->done && (rig.failed_commits == failed || ask->status == JOBS_NO_MEMORY));
+    store_failures += rig.failed_commits > failed;
+    return ask->status;
+}
+
+/* True when a call was refused for want of memory, or by the store, which changes nothing. */
 static bool is_refused(enum jobs_status status)
 {
     if (status != JOBS_NO_MEMORY)
         return false;
-    AGREE(config.faulty || config.memory_limit != UINT64_MAX);
+    AGREE(config.faulty || config.memory_limit != UINT64_MAX || config.fails);
     refusals++;
     return true;
 }
 
+/* A change of one job. A reservation is in views[0]. */
+static enum jobs_status act(enum job_op_kind kind, int c, uint64_t id, uint64_t token, uint32_t pri,
+                            uint32_t delay_s)
+{
+    enum jobs_status status = JOBS_OK;
+    if (config.store) {
+        struct ask *ask = new_ask(c, kind);
+        ask->op.id = id;
+        ask->op.token = token;
+        ask->op.pri = pri;
+        ask->op.delay_s = delay_s;
+        status = submit(ask);
+        views[0] = ask->view;
+        ask->view.body = NULL;
+        ask_free(&ask);
+        return status;
+    }
+    begin_call();
+    switch (kind) {
+    case JOB_OP_DELETE:
+        status =
+            c == M_NONE ? jobs_remove(jobs, id, model.now) : jobs_delete(clients[c], id, model.now);
+        break;
+    case JOB_OP_RELEASE:
+        status = jobs_release(clients[c], id, pri, delay_s, model.now, &effects);
+        break;
+    case JOB_OP_BURY:
+        status = jobs_bury(clients[c], id, pri, model.now);
+        break;
+    case JOB_OP_TOUCH:
+        status = jobs_touch(clients[c], id, model.now);
+        break;
+    case JOB_OP_ACK:
+        status = jobs_ack(jobs, id, token, model.now);
+        break;
+    case JOB_OP_NACK:
+        status = jobs_nack(jobs, id, token, delay_s, model.now, &effects);
+        break;
+    case JOB_OP_RENEW:
+        status = jobs_renew(jobs, id, token, model.now);
+        break;
+    case JOB_OP_KICK_JOB:
+        status = jobs_kick_job(jobs, id, model.now, &effects);
+        break;
+    default:
+        status = jobs_reserve_job(clients[c], id, &views[0], model.now);
+    }
+    end_call();
+    return status;
+}
+
 /* ---- views ----------------------------------------------------------------------------------- */
 
-static void check_body(const struct job_view *view)
+/* Only the store may have it. */
+static void check_body(struct job_view *view)
 {
+    AGREE(view->body_len == m_body_len(view->id));
+    if (!view->body && config.store) {
+        struct ask *ask = new_ask(M_NONE, JOB_OP_READ);
+        ask->op.views = view;
+        ask->op.view_count = 1;
+        AGREE(submit(ask) == JOBS_OK);
+        ask_free(&ask);
+    }
     AGREE(view->body && view->body->len == m_body_len(view->id));
     for (uint32_t n = 0; n < view->body->len; n++)
         AGREE(view->body->bytes[n] == (uint8_t)(view->id + n));
@@ -100,18 +204,20 @@ static void check_body(const struct job_view *view)
 static void learn_token(struct m_job *job, uint64_t token)
 {
     AGREE(token > 0 && token <= JOBS_TOKEN_MAX && token != job->old_token);
-    AGREE(job->token == 0 || job->token == token);
-    job->token = token;
+    AGREE(job->now.token == 0 || job->now.token == token);
+    job->now.token = token;
+    if (job->kept.reserves == job->now.reserves)
+        job->kept.token = token;
 }
 
 /* Compares what is told of a job, and gives it up. */
 static void check_view(struct job_view *view, struct m_job *job)
 {
     AGREE(job && view->id == job->id);
-    AGREE(view->state == job->state && view->tries == job->tries);
+    AGREE(view->state == job->now.state && view->tries == job->now.tries);
     AGREE(bytes_equal(bytes_at(view->tube.text, view->tube.len), m_name(job->tube)));
     check_body(view);
-    if (job->state == JOB_RESERVED)
+    if (job->now.state == JOB_RESERVED)
         learn_token(job, view->token);
     else
         AGREE(view->token == 0);
@@ -127,7 +233,7 @@ static void check_served(int c, struct job_view *view)
     AGREE(bytes_equal(bytes_at(view->tube.text, view->tube.len), m_name(client->served.tube)));
     check_body(view);
     struct m_job *job = m_find(view->id);
-    if (job && job->state == JOB_RESERVED && job->reservation == client->served.reservation)
+    if (job && job->now.state == JOB_RESERVED && job->reservation == client->served.reservation)
         learn_token(job, view->token);
     job_body_drop(jobs, &view->body);
     m_end_wait(c);
@@ -135,9 +241,9 @@ static void check_served(int c, struct job_view *view)
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-static uint64_t age_of(int64_t since_s)
+static uint64_t age_of(int64_t since_ms)
 {
-    return model.now.unix_s > since_s ? (uint64_t)(model.now.unix_s - since_s) : 0;
+    return model.wall_ms > since_ms ? (uint64_t)(model.wall_ms - since_ms) / 1000 : 0;
 }
 
 static uint64_t left_of(int64_t at_ns)
@@ -151,12 +257,13 @@ static void compare_job(const struct m_job *job)
     struct job_stats s;
     AGREE(jobs_stats_job(jobs, job->id, model.now, &s) == JOBS_OK);
     AGREE(s.id == job->id && bytes_equal(bytes_of(s.tube), m_name(job->tube)));
-    AGREE(s.state == job->state && s.pri == job->pri && s.delay_s == job->delay_s);
-    AGREE(s.ttr_s == job->ttr_s && s.age_s == age_of(job->put_s));
-    AGREE(s.reserves == job->reserves && s.timeouts == job->timeouts);
-    AGREE(s.releases == job->releases && s.buries == job->buries && s.kicks == job->kicks);
-    bool timed = job->state == JOB_RESERVED || job->state == JOB_DELAYED;
-    AGREE(s.time_left_s == (timed ? left_of(job->until_ns) : 0));
+    AGREE(s.state == job->now.state && s.pri == job->now.pri && s.delay_s == job->now.delay_s);
+    AGREE(s.ttr_s == job->ttr_s && s.age_s == age_of(job->put_ms));
+    AGREE(s.reserves == job->now.reserves && s.timeouts == job->now.timeouts);
+    AGREE(s.releases == job->now.releases && s.buries == job->now.buries &&
+          s.kicks == job->now.kicks);
+    bool timed = job->now.state == JOB_RESERVED || job->now.state == JOB_DELAYED;
+    AGREE(s.time_left_s == (timed ? left_of(job->now.until_ns) : 0));
 }
 
 static bool waits_for(const struct m_client *client, int tube)
@@ -171,9 +278,7 @@ static bool waits_for(const struct m_client *client, int tube)
 
 static void compare_settings(const struct job_settings *a, const struct job_settings *b)
 {
-    AGREE(a->given == b->given && a->order == b->order && a->claim == b->claim);
-    AGREE(a->tries == b->tries && a->limit == b->limit && a->prune_s == b->prune_s);
-    AGREE(a->remember_s == b->remember_s && strcmp(a->read_only, b->read_only) == 0);
+    AGREE(a->given == b->given && m_differ(a, b) == 0);
 }
 
 static void compare_tube(int t)
@@ -190,9 +295,9 @@ static void compare_tube(int t)
         const struct m_job *job = &model.jobs[n];
         if (job->tube != t)
             continue;
-        counts[job->state]++;
-        urgent += job->state == JOB_READY && job->pri < 1024;
-        if (job->state == JOB_READY && (!oldest || job->id < oldest->id))
+        counts[job->now.state]++;
+        urgent += job->now.state == JOB_READY && job->now.pri < 1024;
+        if (job->now.state == JOB_READY && !job->doomed && (!oldest || job->id < oldest->id))
             oldest = job;
     }
     for (int c = 0; c < M_CLIENTS; c++) {
@@ -207,9 +312,10 @@ static void compare_tube(int t)
     AGREE(s.total_jobs == tube->total_jobs && s.cmd_delete == tube->cmd_delete);
     AGREE(s.cmd_pause == tube->cmd_pause && s.pause_s == tube->pause_s);
     AGREE(s.pause_left_s == (tube->paused_until_ns ? left_of(tube->paused_until_ns) : 0));
-    AGREE(s.oldest_ready_s == (oldest ? age_of(oldest->put_s) : 0));
+    AGREE_ON(s.oldest_ready_s, oldest ? age_of(oldest->put_ms) : 0);
     AGREE(s.claims == tube->claims && s.acks == tube->acks && s.recycled == tube->recycled);
-    AGREE(s.abandoned == tube->abandoned && s.dropped == 0 && s.duplicates == 0);
+    AGREE(s.abandoned == tube->abandoned && s.dropped == tube->dropped);
+    AGREE(s.duplicates == tube->duplicates);
     AGREE(bytes_equal(bytes_of(s.name), m_name(t)));
     compare_settings(&s.settings, &tube->settings);
 }
@@ -274,13 +380,22 @@ static void compare_client(int c)
     AGREE(jobs_client_waits(clients[c]) == (client->wait != M_IDLE));
     uint32_t held = 0;
     for (unsigned n = 0; n < model.job_count; n++)
-        held += model.jobs[n].state == JOB_RESERVED && model.jobs[n].holder == c;
+        held += model.jobs[n].now.state == JOB_RESERVED && model.jobs[n].holder == c;
     AGREE(jobs_client_reserved(clients[c]) == held);
     int64_t due_ns = m_client_due(c);
     if (client->wait != M_IDLE && client->claims)
         due_ns = INT64_MAX;
     AGREE(jobs_wait_soon_ns(clients[c]) == (due_ns == INT64_MAX ? due_ns : due_ns - NS_PER_S));
     AGREE(jobs_client_owner(clients[c]) == &clients[c]);
+}
+
+#define SLACK_NS 1000
+
+/* With a store, what is remembered of roots is in memory only now and then. */
+static int64_t soon(int64_t at_ns)
+{
+    return config.store && at_ns > model.now.mono_ns + INT64_C(20) * 86400 * NS_PER_S ? INT64_MAX
+                                                                                      : at_ns;
 }
 
 static void compare_sums(void)
@@ -290,9 +405,9 @@ static void compare_sums(void)
     int64_t next_ns = INT64_MAX;
     jobs_get_stats(jobs, &s);
     for (unsigned n = 0; n < model.job_count; n++) {
-        counts[model.jobs[n].state]++;
-        urgent += model.jobs[n].state == JOB_READY && model.jobs[n].pri < 1024;
-        held += model.jobs[n].state == JOB_RESERVED && model.jobs[n].holder != M_LEASES;
+        counts[model.jobs[n].now.state]++;
+        urgent += model.jobs[n].now.state == JOB_READY && model.jobs[n].now.pri < 1024;
+        held += model.jobs[n].now.state == JOB_RESERVED && model.jobs[n].holder != M_LEASES;
     }
     for (int c = 0; c < M_CLIENTS; c++)
         waiting += model.clients[c].exists && model.clients[c].wait == M_WAITS;
@@ -305,11 +420,140 @@ static void compare_sums(void)
         int64_t due_ns = m_client_due(c);
         next_ns = due_ns < next_ns ? due_ns : next_ns;
     }
-    AGREE(memcmp(counts, s.states, sizeof(counts)) == 0 && s.urgent == urgent);
+    AGREE(memcmp(counts, s.states, sizeof(counts)) == 0);
+    AGREE_ON(s.urgent, urgent);
     AGREE(s.waiting == waiting && s.tubes == tubes);
     AGREE(s.total_jobs == model.total_jobs && s.timeouts == model.timeouts);
     AGREE(jobs_held(jobs) == held);
-    AGREE(jobs_next_ns(jobs) == next_ns);
+    next_ns = m_marks_due() < next_ns ? m_marks_due() : next_ns;
+    int64_t its_ns = soon(jobs_next_ns(jobs));
+    /* A root that had stale jobs may be looked at once more, and so may a key whose time was
+     * forgotten because the clock was set back. With a store, the times of burials that come
+     * together are some ns apart. */
+    if (!(config.keyed && (its_ns == 0 || (was_set_back && its_ns < next_ns))) &&
+        !(config.store && llabs(its_ns - soon(next_ns)) <= SLACK_NS))
+        AGREE_ON(its_ns, soon(next_ns));
+}
+
+/* ---- keys, roots and the store --------------------------------------------------------------- */
+
+/* The marks of a key and a root of a tube, which may be gone. */
+static void find_marks(int t, int key, int root, struct job_mark **key_r, struct job_mark **root_r)
+{
+    static uint64_t room[(sizeof(struct job_body) + JOBS_TUBE_MAX) / sizeof(uint64_t) + 1];
+    struct job_body *name = (struct job_body *)room;
+    const struct tube tube = {.name = name};
+    const struct job_put put = {.key = m_key(key), .root = m_root(root)};
+    name->len = (uint32_t)m_name(t).len;
+    memcpy(name->bytes, m_name(t).data, name->len);
+    job_keys_marks(jobs, &tube, &put, key_r, root_r);
+}
+
+static void compare_marks(int t)
+{
+    struct job_mark *key, *root;
+    for (int n = 0; n < M_KEYS; n++) {
+        struct m_mark *mark = &model.tubes[t].keys[n];
+        find_marks(t, n, n % M_ROOTS, &key, &root);
+        /* A time ahead of a clock that was set back is forgotten by the next look. */
+        if (mark->lowest_ms < mark->time_ms && (!key || key->time_ms == JOB_NO_TIME))
+            mark->time_ms = M_NO_TIME;
+        int64_t executed_ms = config.store ? m_executed(t, n) : mark->time_ms;
+        AGREE(!key || key->time_ms == executed_ms);
+        AGREE(!root || root->time_ms == m_newest(t, n % M_ROOTS));
+        AGREE(config.store || key || executed_ms == M_NO_TIME);
+        if (!config.store && key && key->refs == 0)
+            AGREE_ON(key->until_ns, mark->until_ns);
+        if (!config.store && root)
+            AGREE_ON(root->until_ns, model.tubes[t].roots[n % M_ROOTS].until_ns);
+        AGREE(config.store || root || m_newest(t, n % M_ROOTS) == M_NO_TIME);
+    }
+}
+
+/* What the engine deletes when it likes, if it may. After each call. */
+static void follow(void)
+{
+    for (unsigned n = model.job_count; n-- > 0;) {
+        struct m_job *job = &model.jobs[n];
+        uint32_t handle = job_find(jobs, job->id);
+        if (handle == JOB_NONE) {
+            AGREE(m_may_go(job));
+            m_gone(job);
+            continue;
+        }
+        AGREE(!job_at(jobs, handle)->frozen);
+        AGREE(!job_at(jobs, handle)->doomed || m_may_go(job));
+        job->doomed = job_at(jobs, handle)->doomed;
+    }
+    for (int t = 0; t < M_TUBES && config.keyed; t++) {
+        if (was_set_back || one_in(M_TUBES))
+            compare_marks(t);
+    }
+}
+
+/* What is on a disk in memory. */
+static void compare_kept(const struct m_job *job)
+{
+    struct fake_job kept;
+    const struct job_record *r = &kept.record;
+    const struct m_changing *now = &job->kept;
+    AGREE(fake_disk_job(disk, job->id, &kept));
+    AGREE(bytes_equal(r->tube, m_name(job->tube)) && r->put_ns == job->put_ms * NS_PER_MS);
+    AGREE(bytes_equal(r->key, job->key == M_NONE ? bytes_at("", 0) : m_key(job->key)));
+    AGREE(bytes_equal(r->root, job->root == M_NONE ? bytes_at("", 0) : m_root(job->root)));
+    AGREE(r->ttr_s == job->ttr_s && r->tries_max == job->tries_max);
+    AGREE(r->now.state == now->state && r->now.pri == now->pri && r->now.tries == now->tries);
+    AGREE(r->now.delay_s == now->delay_s && r->now.reserves == now->reserves);
+    AGREE(r->now.timeouts == now->timeouts && r->now.releases == now->releases);
+    AGREE(r->now.buries == now->buries && r->now.kicks == now->kicks);
+    bool reserved = now->state == JOB_RESERVED, delayed = now->state == JOB_DELAYED;
+    AGREE((r->now.token != 0) == reserved &&
+          (!now->token || !reserved || r->now.token == now->token));
+    if (now->state == JOB_BURIED || now->state == JOB_ABANDONED)
+        AGREE(llabs(r->now.due_ns - now->buried_wall_ns) <= NS_PER_MS);
+    else
+        AGREE(r->now.due_ns == (delayed || (reserved && now->lease) ? now->until_ns : 0));
+    AGREE(r->now.at_ns == (job->key != M_NONE ? now->at_ms * NS_PER_MS : 0));
+    AGREE(r->now.root_ns == (job->root != M_NONE ? now->root_ms * NS_PER_MS : 0));
+    AGREE(r->now.began_ns == (job->key != M_NONE && reserved ? now->began_ms * NS_PER_MS : 0));
+    uint8_t body[M_BODY_MAX];
+    for (uint32_t n = 0; n < m_body_len(job->id); n++)
+        body[n] = (uint8_t)(job->id + n);
+    AGREE(fake_disk_has_body(disk, job->id, bytes_at(body, m_body_len(job->id))));
+}
+
+static void compare_memory(enum job_memory_kind kind, int t, struct bytes name, int64_t time_ms,
+                           int64_t forget_ns)
+{
+    struct job_memory kept;
+    bool is = fake_disk_memory(disk, kind, m_name(t), name, &kept);
+    is = is && (kept.forget_ns == JOB_STORE_KEEP || kept.forget_ns > model.wall_ms * NS_PER_MS);
+    AGREE(is == (time_ms != M_NO_TIME));
+    AGREE(!is || (kept.time_ns == time_ms * NS_PER_MS && kept.forget_ns == forget_ns));
+}
+
+static void compare_disk(void)
+{
+    struct job_tube_record row;
+    for (unsigned n = 0; n < model.job_count; n++)
+        compare_kept(&model.jobs[n]);
+    AGREE(fake_disk_count(disk).jobs == model.job_count);
+    for (int t = 0; t < M_TUBES; t++) {
+        const struct m_tube *tube = &model.tubes[t];
+        for (int n = 0; n < M_KEYS; n++)
+            compare_memory(JOB_MEMORY_EXECUTION, t, m_key(n), m_executed(t, n),
+                           m_key_jobs(t, n) > 0 ? JOB_STORE_KEEP : tube->keys[n].until_ns);
+        for (int n = 0; n < M_ROOTS; n++)
+            compare_memory(JOB_MEMORY_ROOT, t, m_root(n), m_newest(t, n), tube->roots[n].until_ns);
+        if (!fake_disk_tube(disk, m_name(t), &row)) {
+            AGREE(!tube->exists || (!tube->settings.given && tube->pause_s == 0));
+            continue;
+        }
+        AGREE(tube->exists && row.settings.given == tube->settings.given);
+        AGREE((m_differ(&row.settings, &tube->settings) & row.settings.given) == 0);
+        AGREE(tube->pause_s == 0 ||
+              (row.pause_s == tube->pause_s && row.paused_until_ns == tube->kept_until_ns));
+    }
 }
 
 void world_compare(void)
@@ -322,11 +566,14 @@ void world_compare(void)
         compare_tube(t);
     for (int c = 0; c < M_CLIENTS; c++)
         compare_client(c);
+    if (disk)
+        compare_disk();
     jobs_check(jobs, model.now);
 }
 
 static void compare_some(void)
 {
+    follow();
     m_sweep();
     if (one_in(config.rarely)) {
         world_compare();
@@ -352,7 +599,7 @@ static uint64_t random_id(int client)
     struct m_job *job = NULL;
     for (unsigned n = 0; n < 6; n++) {
         job = random_job();
-        if (job && job->state == JOB_RESERVED && job->holder == client)
+        if (job && job->now.state == JOB_RESERVED && job->holder == client)
             break;
     }
     return !job || one_in(30) ? below(1 + (uint32_t)atomic_load(&jobs->next_id)) : job->id;
@@ -418,6 +665,7 @@ struct world_config world_config_random(void)
         c.defaults.limit = 0;
     }
     c.defaults.given = 0;
+    c.keyed = c.jobs < 1000 && one_in(2);
     return c;
 }
 
@@ -441,6 +689,7 @@ static void end_client(int c)
     if (at && clients[c]->ends_on)
         CALL(client_end_on(clients[c], &budget, model.now, &effects));
     m_client_end(c);
+    follow();
 }
 
 static struct job_body *new_body(uint64_t id)
@@ -458,9 +707,25 @@ static struct job_body *new_body(uint64_t id)
     return body;
 }
 
+static void random_key(struct job_put *put)
+{
+    if (config.keyed && !one_in(3)) {
+        put->key = m_key((int)below(M_KEYS));
+        put->has_at = one_in(2);
+        put->at_ms = model.wall_ms + 500 - below(5000);
+        put->at_whole = one_in(4);
+    }
+    if (config.keyed && one_in(3)) {
+        put->root = m_root((int)below(M_ROOTS));
+        put->root_ms = model.wall_ms + 4500 - below(9000);
+        put->root_whole = one_in(4);
+    }
+}
+
 static void put(int c)
 {
     static struct job_put puts[JOBS_STEP];
+    static struct job_duplicate duplicates[JOBS_STEP], m_duplicates[JOBS_STEP];
     uint32_t most = config.jobs > model.job_count ? config.jobs - model.job_count : 0;
     size_t count = one_in(3) ? 1 + below(config.batch) : 1, made = 0, failed, m_failed;
     enum jobs_status status = JOBS_NO_MEMORY;
@@ -477,10 +742,20 @@ static void put(int c)
                                       .ttr_s = one_in(3) ? below(3) : random_seconds(),
                                       .tries = tries,
                                       .body = new_body(id)};
+        random_key(&puts[made]);
+        puts[made].duplicate_r = &duplicates[made];
+        duplicates[made] = (struct job_duplicate){.is = false};
         if (!puts[made].body)
             break;
     }
-    if (made == count && count == 1)
+    if (made == count && config.store) {
+        struct ask *ask = new_ask(c, JOB_OP_PUT);
+        ask->op.puts = puts;
+        ask->op.count = count;
+        status = submit(ask);
+        failed = ask->op.failed;
+        ask_free(&ask);
+    } else if (made == count && count == 1)
         CALL(status = jobs_put(clients[c], puts, model.now, &effects));
     else if (made == count)
         CALL(status = jobs_put_all(clients[c], puts, count, &failed, model.now, &effects));
@@ -490,8 +765,10 @@ static void put(int c)
     }
     if (is_refused(status))
         return;
-    AGREE(m_put(c, puts, count, &m_failed) == status);
+    AGREE(m_put(c, puts, count, &m_failed, m_duplicates) == status);
     AGREE(status == JOBS_OK || count == 1 || failed == m_failed);
+    for (size_t n = 0; n < count && status == JOBS_OK; n++)
+        AGREE(duplicates[n].is == m_duplicates[n].is && duplicates[n].of == m_duplicates[n].of);
 }
 
 static void reserve(int c)
@@ -500,9 +777,22 @@ static void reserve(int c)
     enum jobs_status status;
     views[0].id = 0;
     CALL(status = jobs_reserve(clients[c], waits ? NS_PER_S : 0, &views[0], model.now));
+    if (status == JOBS_WAITS && jobs_read(clients[c], &views[0])) /* once it was committed */
+        status = JOBS_OK;
     AGREE(m_reserve(c, waits, status == JOBS_OK ? views[0].id : 0) == status);
     if (status == JOBS_OK)
         check_view(&views[0], m_find(views[0].id));
+}
+
+/* What a claim has got once it was committed. */
+static enum jobs_status read_claim(int c, size_t *taken_r)
+{
+    struct job_views *claimed = jobs_take_claimed(clients[c]);
+    *taken_r = claimed ? claimed->count : jobs_read(clients[c], &views[0]);
+    if (claimed)
+        memcpy(views, claimed->at, claimed->count * sizeof(views[0]));
+    job_views_free(jobs, &claimed);
+    return *taken_r > 0 ? JOBS_OK : JOBS_WAITS;
 }
 
 static void claim(int c)
@@ -526,6 +816,8 @@ static void claim(int c)
     CALL(status = jobs_claim(clients[c], &request, views, &taken, reason, model.now));
     if (is_refused(status))
         return;
+    if (status == JOBS_WAITS)
+        status = read_claim(c, &taken);
     for (size_t n = 0; n < taken; n++)
         chosen[n] = views[n].id;
     AGREE(m_claim(c, tubes, count, request.count, request.timeout_ns > 0, request.answer_max,
@@ -539,8 +831,9 @@ static void claim(int c)
 static void reserve_job(int c)
 {
     uint64_t id = random_id(c);
-    enum jobs_status status;
-    CALL(status = jobs_reserve_job(clients[c], id, &views[0], model.now));
+    enum jobs_status status = act(JOB_OP_RESERVE, c, id, 0, 0, 0);
+    if (is_refused(status))
+        return;
     AGREE(m_reserve_job(c, id) == status);
     if (status == JOBS_OK)
         check_view(&views[0], m_find(id));
@@ -548,42 +841,43 @@ static void reserve_job(int c)
 
 static void delete_id(int c, uint64_t id)
 {
-    enum jobs_status status;
-    CALL(status = jobs_delete(clients[c], id, model.now));
-    AGREE(m_delete(c, id) == status);
+    enum jobs_status status = act(JOB_OP_DELETE, c, id, 0, 0, 0);
+    if (!is_refused(status))
+        AGREE(m_delete(c, id) == status);
 }
 
 static struct m_job *own_job(int c, uint64_t id)
 {
     struct m_job *job = m_find(id);
-    return job && job->state == JOB_RESERVED && job->holder == c ? job : NULL;
+    return job && job->now.state == JOB_RESERVED && job->holder == c ? job : NULL;
 }
 
 static void release(int c)
 {
     uint64_t id = random_id(c);
     uint32_t pri = random_pri(), delay_s = one_in(3) ? random_seconds() : 0;
-    enum jobs_status status;
-    CALL(status = jobs_release(clients[c], id, pri, delay_s, model.now, &effects));
+    enum jobs_status status = act(JOB_OP_RELEASE, c, id, 0, pri, delay_s);
     struct m_job *job = own_job(c, id);
-    AGREE((job ? m_release(job, pri, delay_s) : JOBS_NOT_FOUND) == status);
+    if (!is_refused(status))
+        AGREE((job ? m_release(job, pri, delay_s) : JOBS_NOT_FOUND) == status);
 }
 
 static void bury(int c)
 {
     uint64_t id = random_id(c);
     uint32_t pri = random_pri();
-    enum jobs_status status;
-    CALL(status = jobs_bury(clients[c], id, pri, model.now));
-    AGREE(m_bury(c, id, pri) == status);
+    enum jobs_status status = act(JOB_OP_BURY, c, id, 0, pri, 0);
+    if (!is_refused(status))
+        AGREE(m_bury(c, id, pri) == status);
 }
 
 static void touch(int c)
 {
     uint64_t id = random_id(c);
-    enum jobs_status status;
-    CALL(status = jobs_touch(clients[c], id, model.now));
+    enum jobs_status status = act(JOB_OP_TOUCH, c, id, 0, 0, 0);
     struct m_job *job = own_job(c, id);
+    if (is_refused(status))
+        return;
     AGREE((job ? JOBS_OK : JOBS_NOT_FOUND) == status);
     if (!job)
         return;
@@ -597,37 +891,35 @@ static struct m_job *random_token(uint64_t *id_r, uint64_t *token_r)
 {
     struct m_job *job = random_job();
     *id_r = job ? job->id : 1;
-    *token_r = job && job->token && !one_in(8) ? job->token
-               : job && job->old_token         ? job->old_token
-                                               : below(3);
-    return job && job->state == JOB_RESERVED && job->token && *token_r == job->token ? job : NULL;
+    *token_r = job && job->now.token && !one_in(8) ? job->now.token
+               : job && job->old_token             ? job->old_token
+                                                   : below(3);
+    return job && job->now.state == JOB_RESERVED && job->now.token && *token_r == job->now.token
+               ? job
+               : NULL;
 }
 
 static void by_token(void)
 {
     uint64_t id, token;
     struct m_job *job = random_token(&id, &token);
-    if (!job && m_find(id) && m_find(id)->state == JOB_RESERVED && !m_find(id)->token)
+    if (!job && m_find(id) && m_find(id)->now.state == JOB_RESERVED && !m_find(id)->now.token)
         token = 0; /* nobody has seen its token */
-    enum jobs_status status, expected = job ? JOBS_OK : JOBS_NOT_FOUND;
+    static const enum job_op_kind kinds[] = {JOB_OP_ACK, JOB_OP_NACK, JOB_OP_RENEW};
+    enum job_op_kind kind = kinds[below(3)];
     uint32_t delay_s = random_seconds();
-    switch (below(3)) {
-    case 0:
-        CALL(status = jobs_ack(jobs, id, token, model.now));
-        if (job)
-            m_ack(job);
-        break;
-    case 1:
-        CALL(status = jobs_nack(jobs, id, token, delay_s, model.now, &effects));
-        if (job)
-            expected = m_release(job, job->pri, delay_s);
-        break;
-    default:
-        CALL(status = jobs_renew(jobs, id, token, model.now));
-        if (job)
-            m_touch(job);
-    }
-    AGREE(status == expected);
+    enum jobs_status status = act(kind, M_NONE, id, token, 0, delay_s);
+    if (is_refused(status))
+        return;
+    AGREE(job || status == JOBS_NOT_FOUND);
+    if (job && kind == JOB_OP_NACK)
+        AGREE(status == m_release(job, job->now.pri, delay_s));
+    else if (job)
+        AGREE(status == JOBS_OK);
+    if (job && kind == JOB_OP_ACK)
+        m_ack(job);
+    else if (job && kind == JOB_OP_RENEW)
+        m_touch(job);
 }
 
 static void kick(int c)
@@ -635,6 +927,19 @@ static void kick(int c)
     struct jobs_kick kick = {.left = one_in(20) ? UINT32_MAX : below(8)};
     uint32_t bound = kick.left;
     bool done = false;
+    if (config.store) {
+        struct ask *ask = new_ask(c, JOB_OP_KICK);
+        enum jobs_status status = JOBS_WAITS;
+        ask->op.kick = &kick;
+        for (unsigned n = 0; n < M_JOBS && status == JOBS_WAITS; n++)
+            status = submit(ask);
+        ask_free(&ask);
+        done = status == JOBS_OK;
+        if (is_refused(status)) { /* after some steps, maybe */
+            AGREE(kick.kicked == m_kick(c, kick.kicked));
+            return;
+        }
+    }
     for (unsigned n = 0; n < M_JOBS && !done; n++)
         CALL(done = jobs_kick(clients[c], &kick, model.now, &effects));
     AGREE(done && kick.kicked == m_kick(c, bound));
@@ -643,9 +948,9 @@ static void kick(int c)
 static void kick_job(int c)
 {
     uint64_t id = random_id(c);
-    enum jobs_status status;
-    CALL(status = jobs_kick_job(jobs, id, model.now, &effects));
-    AGREE(m_kick_job(id) == status);
+    enum jobs_status status = act(JOB_OP_KICK_JOB, M_NONE, id, 0, 0, 0);
+    if (!is_refused(status))
+        AGREE(m_kick_job(id) == status);
 }
 
 static void change_watches(int c)
@@ -671,32 +976,81 @@ static void change_watches(int c)
     AGREE(count == (uint32_t)model.clients[c].watch_count);
 }
 
+static void pause_for(int tube, uint32_t seconds)
+{
+    enum jobs_status status;
+    if (config.store) {
+        struct ask *ask = new_ask(M_NONE, JOB_OP_PAUSE);
+        ask->op.tube = m_name(tube);
+        ask->op.seconds = seconds;
+        status = submit(ask);
+        ask_free(&ask);
+    } else {
+        CALL(status = jobs_pause(jobs, m_name(tube), seconds, model.now, &effects));
+    }
+    if (!is_refused(status))
+        AGREE(m_pause(tube, seconds) == status);
+}
+
 static void pause_tube(void)
 {
     int tube = random_tube();
     uint32_t seconds = one_in(2) ? 0 : random_seconds();
+    pause_for(tube, seconds);
+}
+
+/* Returns false when it was refused. */
+static bool set_to(int tube, const struct job_settings *settings)
+{
     enum jobs_status status;
-    CALL(status = jobs_pause(jobs, m_name(tube), seconds, model.now, &effects));
-    AGREE(m_pause(tube, seconds) == status);
+    if (config.store) {
+        struct ask *ask = new_ask(M_NONE, JOB_OP_SET_TUBE);
+        ask->op.tube = m_name(tube);
+        ask->op.settings = settings;
+        status = submit(ask);
+        ask_free(&ask);
+    } else {
+        CALL(status = jobs_set_tube(jobs, m_name(tube), settings, model.now, &effects));
+    }
+    if (is_refused(status))
+        return false;
+    AGREE(status == JOBS_OK);
+    m_set(tube, settings);
+    follow();
+    return true;
 }
 
 static void set_tube(void)
 {
     int tube = random_tube();
     struct job_settings settings = random_settings();
-    enum jobs_status status;
     if (one_in(6)) {
+        enum jobs_status status;
         CALL(status = jobs_set_tube(jobs, m_name(tube), NULL, model.now, &effects));
         AGREE((status == JOBS_OK) == model.tubes[tube].exists);
         return;
     }
     if (one_in(2)) /* back to how it was, so that tubes may vanish */
         settings = model.defaults, settings.given = (1u << JOB_SETTINGS) - 1;
-    CALL(status = jobs_set_tube(jobs, m_name(tube), &settings, model.now, &effects));
-    if (settings.given == 0)
-        AGREE((status == JOBS_OK) == model.tubes[tube].exists);
-    else if (!is_refused(status))
-        m_set(tube, &settings);
+    if (settings.given)
+        (void)set_to(tube, &settings);
+}
+
+static void set_defaults(const struct job_settings *defaults)
+{
+    uint64_t place = 0;
+    bool done = false;
+    while (!done)
+        CALL(done = jobs_set_defaults(jobs, defaults, &place, model.now, &effects));
+    m_set_defaults(defaults);
+    follow();
+}
+
+static void set_any_defaults(void)
+{
+    struct job_settings defaults = random_settings();
+    defaults.given = 0;
+    set_defaults(&defaults);
 }
 
 static void clear_tube(int tube, unsigned state)
@@ -705,9 +1059,25 @@ static void clear_tube(int tube, unsigned state)
     char reason[JOBS_READ_ONLY_MAX + 1];
     uint64_t deleted;
     enum jobs_status status = JOBS_WAITS;
-    for (unsigned n = 0; n < M_JOBS && status == JOBS_WAITS; n++)
-        CALL(status = jobs_clear(jobs, m_name(tube), state, &clear, reason, model.now));
+    struct ask *ask = config.store ? new_ask(M_NONE, JOB_OP_CLEAR) : NULL;
+    if (ask) {
+        ask->op.tube = m_name(tube);
+        ask->op.state = state;
+        ask->op.clear = &clear;
+    }
+    for (unsigned n = 0; n < M_JOBS && status == JOBS_WAITS; n++) {
+        if (ask)
+            status = submit(ask);
+        else
+            CALL(status = jobs_clear(jobs, m_name(tube), state, &clear, reason, model.now));
+    }
+    ask_free(&ask);
+    if (is_refused(status)) {
+        AGREE(clear.deleted == 0);
+        return;
+    }
     AGREE(m_clear(tube, state, &deleted) == status && deleted == clear.deleted);
+    follow();
 }
 
 static void peek(int c)
@@ -723,7 +1093,7 @@ static void peek(int c)
         int tube = model.clients[c].used;
         CALL(status = jobs_peek_next(clients[c], what, &views[0]));
         if (what == JOB_PEEK_READY)
-            job = m_count(tube, JOB_READY) > 0 ? m_next(tube, views[0].id) : NULL;
+            job = m_count(tube, JOB_READY) > 0 ? m_peek(tube, views[0].id) : NULL;
         else
             job = m_first(tube, what);
     }
@@ -735,8 +1105,8 @@ static void peek(int c)
 static bool is_listed(const struct m_job *job, int tube, unsigned state, uint64_t after)
 {
     return job->tube == tube && job->id > after &&
-           (state == JOBS_ALL || job->state == state ||
-            (state == JOB_BURIED && job->state == JOB_ABANDONED));
+           (state == JOBS_ALL || job->now.state == state ||
+            (state == JOB_BURIED && job->now.state == JOB_ABANDONED));
 }
 
 static void list(void)
@@ -819,8 +1189,10 @@ static void deliver_all(void)
 
 static void set_time(int64_t at_ns)
 {
-    model.now.mono_ns = at_ns;
-    model.now.unix_s = 1000000000 + wall_offset_s + at_ns / NS_PER_S;
+    rig_wall_offset_ns = (1000000000 + wall_offset_s) * NS_PER_S;
+    rig.now.mono_ns = at_ns;
+    rig.now.unix_s = rig_wall_ns() / NS_PER_S;
+    m_set_time(at_ns, rig_wall_ms());
 }
 
 static int64_t due_of(int n)
@@ -838,60 +1210,44 @@ static int64_t first_due(void)
     return first_ns;
 }
 
-/* Ends what is due in one tube or client at this time. */
+static bool is_due(const struct m_job *job, int owner, int64_t at_ns)
+{
+    if (owner >= M_TUBES)
+        return job->now.state == JOB_RESERVED && job->holder == owner - M_TUBES &&
+               job->now.until_ns == at_ns;
+    return job->tube == owner && (job->now.state == JOB_ABANDONED ||
+                                  (job->now.state == JOB_DELAYED && job->now.until_ns == at_ns));
+}
+
+/* Ends something that is due in one tube or client at this time. */
 static void end_due(int owner, int64_t at_ns)
 {
+    const struct job_settings open = {.given = 1u << JOB_SETTING_READ_ONLY};
+    struct m_job *job = model.jobs, *end = model.jobs + model.job_count;
     if (owner < M_TUBES && model.tubes[owner].paused_until_ns == at_ns) {
-        CALL(AGREE(jobs_pause(jobs, m_name(owner), 0, model.now, &effects) == JOBS_OK));
-        AGREE(m_pause(owner, 0) == JOBS_OK);
+        pause_for(owner, 0);
         return;
     }
-    for (unsigned n = 0; n < model.job_count; n++) {
-        const struct m_job *job = &model.jobs[n];
-        if (owner < M_TUBES ? job->tube == owner && job->state != JOB_RESERVED &&
-                                  (job->state == JOB_ABANDONED ||
-                                   (job->state == JOB_DELAYED && job->until_ns == at_ns))
-                            : job->state == JOB_RESERVED && job->holder == owner - M_TUBES &&
-                                  job->until_ns == at_ns) {
-            uint64_t deleted, id = job->id;
-            struct m_job *whole = m_find(id);
-            if (job->state == JOB_RESERVED && job->token) {
-                CALL(AGREE(jobs_ack(jobs, id, whole->token, model.now) == JOBS_OK));
-                m_ack(whole);
-                return;
-            }
-            if (job->state == JOB_RESERVED) {
-                AGREE(jobs_peek(jobs, id, &views[0]) == JOBS_OK);
-                check_view(&views[0], whole);
-                n--;
-                continue;
-            }
-            /* An abandoned one: whatever is pruned first. */
-            if (job->state == JOB_ABANDONED) {
-                struct jobs_clear clear = {.deleted = 0};
-                char reason[JOBS_READ_ONLY_MAX + 1];
-                enum jobs_status status =
-                    jobs_clear(jobs, m_name(owner), JOB_ABANDONED, &clear, reason, model.now);
-                AGREE(m_clear(owner, JOB_ABANDONED, &deleted) == status);
-                if (status == JOBS_OK)
-                    return;
-                struct job_settings settings = {.given = 1u << JOB_SETTING_READ_ONLY};
-                CALL(AGREE(jobs_set_tube(jobs, m_name(owner), &settings, model.now, &effects) ==
-                           JOBS_OK));
-                m_set(owner, &settings);
-                n--;
-                continue;
-            }
-            for (int c = 0; c < M_CLIENTS; c++) {
-                if (model.clients[c].exists) {
-                    delete_id(c, id);
-                    return;
-                }
-            }
-            CALL(AGREE(jobs_kick_job(jobs, id, model.now, &effects) == m_kick_job(id)));
-            return;
+    while (job < end && !is_due(job, owner, at_ns))
+        job++;
+    if (job == end)
+        return;
+    if (job->now.state == JOB_ABANDONED) { /* whatever is pruned first */
+        if (model.tubes[owner].settings.read_only[0])
+            (void)set_to(owner, &open);
+        else
+            clear_tube(owner, JOB_ABANDONED);
+    } else if (job->now.state != JOB_RESERVED) {
+        delete_id(M_NONE, job->id);
+    } else {
+        if (!job->now.token) {
+            AGREE(jobs_peek(jobs, job->id, &views[0]) == JOBS_OK);
+            check_view(&views[0], job);
         }
+        if (!is_refused(act(JOB_OP_ACK, M_NONE, job->id, job->now.token, 0, 0)))
+            m_ack(job);
     }
+    follow();
 }
 
 /* Several things that are due in the same nanosecond have no order. */
@@ -911,8 +1267,8 @@ static unsigned count_due(int64_t until_ns)
     unsigned count = 0;
     for (unsigned n = 0; n < model.job_count; n++) {
         const struct m_job *job = &model.jobs[n];
-        bool timed = job->state == JOB_RESERVED || job->state == JOB_DELAYED;
-        count += (timed && job->until_ns <= until_ns) || job->state == JOB_ABANDONED;
+        bool timed = job->now.state == JOB_RESERVED || job->now.state == JOB_DELAYED;
+        count += (timed && job->now.until_ns <= until_ns) || job->now.state == JOB_ABANDONED;
     }
     return count;
 }
@@ -923,18 +1279,20 @@ static void run(void)
         CALL(jobs_run(jobs, model.now, &effects));
     } while (jobs_next_ns(jobs) <= model.now.mono_ns);
     m_run();
+    follow();
 }
 
 static void move_time(void)
 {
     int64_t to_ns = model.now.mono_ns, first_ns = first_due();
+    int64_t slack_ns = config.store ? SLACK_NS : 0;
     switch (below(8)) {
     case 0: /* the moment before */
-        to_ns = first_ns != INT64_MAX ? first_ns - 1 : to_ns;
+        to_ns = first_ns != INT64_MAX ? first_ns - 1 - slack_ns : to_ns;
         break;
     case 1:
     case 2:
-        to_ns = first_ns != INT64_MAX ? first_ns : to_ns;
+        to_ns = first_ns != INT64_MAX ? first_ns + slack_ns : to_ns;
         break;
     case 3: /* the last second of a reservation begins */
         to_ns = m_client_due((int)below(M_CLIENTS));
@@ -947,7 +1305,10 @@ static void move_time(void)
         to_ns += one_in(20) ? (int64_t)below(1000) * NS_PER_S : NS_PER_MS;
         break;
     case 6:
-        wall_offset_s = one_in(10) ? (int64_t)below(200) - 100 : wall_offset_s;
+        if (one_in(10) && !config.store) {
+            wall_offset_s = (int64_t)below(200) - 100;
+            was_set_back = true;
+        }
         break;
     default:
         to_ns += below(1000000);
@@ -957,6 +1318,11 @@ static void move_time(void)
         to_ns = first_ns + (to_ns - first_ns) / 2;
     if (to_ns < model.now.mono_ns || to_ns - model.now.mono_ns > 5000 * NS_PER_S)
         to_ns = model.now.mono_ns;
+    for (unsigned n = 0; n < model.job_count && config.store; n++) { /* burials are some ns apart */
+        int64_t at_ns = m_prune_at(&model.jobs[n]);
+        if (llabs(at_ns - to_ns) <= SLACK_NS)
+            to_ns = at_ns + SLACK_NS + 1;
+    }
     bool late = one_in(10); /* the timer comes later */
     if (!late)
         untie(to_ns);
@@ -1030,7 +1396,10 @@ static void other_step(void)
         pause_tube();
         break;
     case 6:
-        set_tube();
+        if (one_in(20))
+            set_any_defaults();
+        else
+            set_tube();
         break;
     default:
         if (one_in(config.jobs > 100 ? 100 : 10))
@@ -1057,16 +1426,24 @@ void world_step(void)
     compare_some();
 }
 
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static struct jobs_config jobs_config(uint64_t first_id)
+{
+    return (struct jobs_config){.memory_limit = UINT64_MAX,
+                                .defaults = model.defaults,
+                                .hash_key = {rng_next(rng), rng_next(rng)},
+                                .seed = rng_next(rng),
+                                .wall_ms = rig_wall_ms,
+                                .first_id = first_id,
+                                .many_watches = config.many_watches};
+}
+
 static struct jobs *new_jobs(uint64_t first_id)
 {
-    struct jobs_config of = {.memory_limit = UINT64_MAX,
-                             .defaults = config.defaults,
-                             .hash_key = {rng_next(rng), rng_next(rng)},
-                             .seed = rng_next(rng),
-                             .first_id = first_id,
-                             .many_watches = config.many_watches};
+    const struct jobs_config of = jobs_config(first_id);
     struct jobs *made = jobs_new(&of);
-    AGREE(made);
+    AGREE(made && (!config.store || rig_adopt(made)));
     struct jobs_stats stats;
     jobs_get_stats(made, &stats);
     base_memory = stats.memory;
@@ -1075,20 +1452,80 @@ static struct jobs *new_jobs(uint64_t first_id)
     return made;
 }
 
-void world_start(const struct world_config *with)
+static void some_clients(void)
 {
-    config = *with;
-    wall_offset_s = 0;
-    letter_count = 0;
-    jobs_effects_init(&effects);
-    jobs = new_jobs(one_in(2) ? 0 : 1 + below(100000));
-    model_served = served_of;
-    m_start(&config.defaults, (struct moment){0});
-    set_time(NS_PER_S + below(1000000000));
     for (int c = 0; c < M_CLIENTS; c++)
         clients[c] = NULL;
     for (int c = 0; c < 3; c++)
         new_client(c);
+}
+
+void world_start(const struct world_config *with)
+{
+    config = *with;
+    wall_offset_s = 0;
+    was_set_back = false;
+    letter_count = 0;
+    jobs_effects_init(&effects);
+    m_start(&config.defaults, config.store != NULL);
+    set_time(NS_PER_S + below(1000000000));
+    if (config.store) {
+        disk = config.path ? NULL : fake_disk_new();
+        rig.config = jobs_config(1);
+        rig_start(config.store, disk ? fake_disk_path(disk) : config.path);
+        jobs = rig.jobs;
+        base_memory = rig.empty;
+    } else {
+        jobs = new_jobs(one_in(2) ? 0 : 1 + below(100000));
+    }
+    model_served = served_of;
+    some_clients();
+}
+
+static void tell_all(void)
+{
+    while (letter_count > 0)
+        (void)jobs_client_letter(jobs_client_of(letters[--letter_count]));
+}
+
+/* The tubes are made again, in the order of the store. */
+static void number_tubes(void)
+{
+    uint64_t place = 0, number = 0;
+    struct job_body *name;
+    size_t count;
+    bool all;
+    do {
+        all = jobs_list_tubes(jobs, &place, 1, &name, &count);
+        for (int t = 0; t < M_TUBES && count > 0; t++) {
+            if (bytes_equal(bytes_at(name->bytes, name->len), m_name(t)))
+                model.tubes[t].number = ++number;
+        }
+        if (count > 0)
+            job_body_drop(jobs, &name);
+    } while (!all);
+    model.numbers = number;
+}
+
+void world_restart(void)
+{
+    struct jobs_effects caused;
+    jobs_effects_init(&caused);
+    model_step++;
+    for (int c = 0; c < M_CLIENTS; c++) {
+        if (model.clients[c].exists)
+            jobs_client_end(clients[c], model.now, &caused);
+    }
+    tell_all();
+    rig_send(&caused);
+    rig_crash(NULL, 0);
+    rig.config = jobs_config(1);
+    AGREE(rig_open() == JOB_STORE_OK);
+    jobs = rig.jobs;
+    m_restart();
+    number_tubes();
+    some_clients();
+    world_compare();
 }
 
 void world_end(void)
@@ -1102,15 +1539,14 @@ void world_end(void)
     m_sweep();
     world_compare();
     deliver_all();
+    config.fails = false;
+    set_defaults(&config.defaults);
     struct job_settings settings = config.defaults;
     settings.given = (1u << JOB_SETTINGS) - 1;
     for (int t = 0; t < M_TUBES; t++) {
-        enum jobs_status status;
         if (!model.tubes[t].exists)
             continue;
-        CALL(status = jobs_set_tube(jobs, m_name(t), &settings, model.now, &effects));
-        AGREE(status == JOBS_OK);
-        m_set(t, &settings);
+        AGREE(set_to(t, &settings));
         m_sweep();
         if (!model.tubes[t].exists)
             continue;
@@ -1122,9 +1558,18 @@ void world_end(void)
     }
     AGREE(model.job_count == 0);
     world_compare();
+    /* All that is remembered is forgotten. */
+    wall_offset_s = 0;
+    set_time(model.now.mono_ns + INT64_C(200) * 365 * 86400 * NS_PER_S);
+    run();
     jobs_get_stats(jobs, &stats);
     AGREE(stats.memory == base_memory && letter_count == 0);
-    jobs_free(&jobs);
+    if (!config.store) {
+        jobs_free(&jobs);
+        return;
+    }
+    rig_close();
+    fake_disk_free(&disk);
 }
 
 /* ---- upgrades -------------------------------------------------------------------------------- */
@@ -1178,6 +1623,8 @@ static bool restore_all(struct jobs *to, struct jobs_client **new, struct record
         whole = kind == 1; /* the last one */
         if (kind == JOBS_STATE)
             good = jobs_restore(to, &section) && good;
+        else if (kind == JOBS_PUT_TIMES)
+            good = jobs_restore_put_times(to, &section) && good;
         else if (whole)
             good = restore_clients(to, new, &section) && good;
         else
@@ -1217,8 +1664,9 @@ void world_upgrade(void)
     for (int c = 0; c < M_CLIENTS; c++)
         old_clients[c] = model.clients[c].exists ? clients[c] : NULL;
     memcpy(clients, new_clients, sizeof(clients));
-    jobs = new;
+    jobs = rig.jobs = new;
     end_all(old, old_clients);
+    follow();
     free(record);
     for (unsigned n = 0; n < model.job_count; n++) /* tokens, too */ {
         AGREE(jobs_peek(jobs, model.jobs[n].id, &views[0]) == JOBS_OK);

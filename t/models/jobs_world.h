@@ -2,19 +2,24 @@
  * jobs_world.h - jobs with some clients, random steps in them, and comparing all of it with the
  * model (jobs_model.h).
  */
-#ifndef UNIT_JOBS_WORLD_H
-#define UNIT_JOBS_WORLD_H
+#ifndef MODELS_JOBS_WORLD_H
+#define MODELS_JOBS_WORLD_H
 
-#include "t/unit/jobs/jobs_model.h"
+#include "jobs/store.h"
+#include "t/models/jobs.h"
 #include "t/unit/rng.h"
 
 struct world_config {
-    uint32_t jobs;         /* the most */
-    uint32_t batch;        /* the most in one put */
-    uint64_t memory_limit; /* bytes that clients may use; UINT64_MAX: no limit */
-    bool faulty;           /* some allocations fail */
-    unsigned rarely;       /* how rarely everything is compared */
-    uint32_t many_watches; /* of struct jobs_config */
+    uint32_t jobs;                      /* the most */
+    uint32_t batch;                     /* the most in one put */
+    uint64_t memory_limit;              /* bytes that clients may use; UINT64_MAX: no limit */
+    bool faulty;                        /* some allocations fail */
+    unsigned rarely;                    /* how rarely everything is compared */
+    uint32_t many_watches;              /* of struct jobs_config */
+    bool keyed;                         /* jobs have keys and roots */
+    const struct job_store_kind *store; /* NULL: none */
+    const char *path;                   /* of the store; NULL: it is in memory, and compared */
+    bool fails;                         /* some commits fail */
     struct job_settings defaults;
 };
 
@@ -31,6 +36,10 @@ void world_end(void);
 /* The number of allocations that failed, and of answers JOBS_NO_MEMORY. */
 unsigned long world_faults(void);
 uint64_t world_refusals(void);
+uint64_t world_store_failures(void);
+
+/* With a store: the process ends, and another one starts. */
+void world_restart(void);
 
 /* An upgrade in place: writes everything to a record, and goes on with what other jobs read. */
 void world_upgrade(void);
