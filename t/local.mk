@@ -92,9 +92,7 @@ single_threaded = $(filter t/vectors/% fuzz/%,$(TESTS)) \
 	t/unit/engine/pool_test t/unit/engine/pool_model_test t/unit/engine/pool_state_test \
 	t/unit/jobs/store_test t/unit/jobs/commit_test t/unit/jobs/commit_model_test \
 	t/unit/jobs/commit_disk_test t/unit/base/tree_test t/unit/base/ring_test \
-	t/unit/engine/table_test t/unit/engine/expiry_test t/unit/engine/names_test \
-	t/unit/engine/verdicts_test t/unit/engine/walk_test t/unit/engine/no_memory_test \
-	t/unit/engine/reserve_test t/unit/engine/waitq_test t/unit/jobs/job_tree_test \
+	t/unit/engine/table_test t/unit/engine/waitq_test t/unit/jobs/job_tree_test \
 	t/models/jobs_test \
 	t/campaigns/history/check_test t/campaigns/torture/splits \
 	t/campaigns/simulate/test_simulate.py t/campaigns/cluster/test_nodes.py \

@@ -4,13 +4,6 @@ engine_unit_tests = \
 	t/unit/engine/waitq_test \
 	t/unit/engine/sketch_test \
 	t/unit/engine/table_test \
-	t/unit/engine/expiry_test \
-	t/unit/engine/names_test \
-	t/unit/engine/verdicts_test \
-	t/unit/engine/walk_test \
-	t/unit/engine/no_memory_test \
-	t/unit/engine/reserve_test \
-	t/unit/engine/inspect_test \
 	t/unit/engine/contention_test \
 	t/unit/engine/pool_test \
 	t/unit/engine/pool_model_test \
@@ -41,26 +34,11 @@ t_unit_engine_waitq_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_waitq_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_sketch_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_sketch_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
-t_unit_engine_inspect_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_inspect_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_contention_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_contention_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_table_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_engine_table_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_table_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
-t_unit_engine_expiry_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_expiry_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
-t_unit_engine_names_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_names_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
-t_unit_engine_verdicts_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_verdicts_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
-t_unit_engine_walk_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_walk_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
-t_unit_engine_no_memory_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_no_memory_test_LDFLAGS = $(fault_wraps)
-t_unit_engine_no_memory_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
-t_unit_engine_reserve_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_reserve_test_LDFLAGS = $(fault_wraps)
-t_unit_engine_reserve_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_pool_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_pool_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_pool_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)

@@ -1,63 +1,819 @@
 /*
- * table_test.c - the table, row by row of the protocol page: the requests it admits, and the
- * clients it notifies, in which order.
+ * table_test.c - what random calls beside the model (t/models/table_test.c) do not show of the
+ * table: names of every length and of equal hashes, many names and many waiters, walks while names
+ * come and go, intervals that come round, memory, and calls that are bugs of the caller.
  */
+#include "engine/shard.h"
+#include "t/unit/engine/faults.h"
 #include "t/unit/engine/tables.h"
+#include "t/unit/random.h"
 
-/* ---- taking and giving back units ----------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-TEST(units_are_taken_and_given_back)
+TEST(names_of_every_length)
+{
+    static unsigned char bytes[TABLE_NAME_MAX];
+    struct rng rng = rng_start("names", random_seed());
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (unsigned char)rng_next(&rng);
+    start_with(&(struct table_config){
+        .buckets = 100, .memory_limit = 256 * MIB, .stats_interval_s = INTERVAL});
+    /*
+     * Each name begins with a shorter one; together they use every byte, all lengths of slots, and
+     * some lengths outside slots.
+     */
+    size_t lengths[2500];
+    uint32_t count = 0;
+    for (size_t len = 1; len <= 2200; len++)
+        lengths[count++] = len;
+    for (size_t len = 2201; len < TABLE_NAME_MAX; len += len / 3)
+        lengths[count++] = len;
+    lengths[count++] = TABLE_NAME_MAX - 1;
+    lengths[count++] = TABLE_NAME_MAX;
+    for (uint32_t i = 0; i < count; i++)
+        ck_assert_int_eq(take_bytes(&h[0], bytes, lengths[i], i + 1, false), TABLE_OK);
+    ck_assert(stats().names == count);
+    table_check(t);
+    for (uint32_t i = 0; i < count; i++)
+        ck_assert(count_of_bytes(bytes, lengths[i]) == i + 1);
+    size_t used = stats().memory;
+    for (uint32_t i = 0; i < count; i++) {
+        struct bytes name = {bytes, lengths[i]};
+        ck_assert_int_eq(table_release(t, &h[0], &(struct release){.name = name, .units = i + 1},
+                                       now, NULL, &out),
+                         TABLE_OK);
+        ck_assert(count_of_bytes(bytes, lengths[i]) == 0);
+        if (i % 200 == 0)
+            table_check(t);
+    }
+    ck_assert(stats().names == 0 && stats().memory < used);
+    finish();
+}
+END_TEST
+
+TEST(names_that_differ_in_one_byte)
+{
+    static const size_t lengths[] = {1, 2, 24, 25, 1000, 1996, 1997, 2048, 40000, TABLE_NAME_MAX};
+    static unsigned char bytes[TABLE_NAME_MAX];
+    start_with(&(struct table_config){
+        .buckets = 100, .memory_limit = 128 * MIB, .stats_interval_s = INTERVAL});
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+        size_t last = lengths[i] - 1;
+        for (uint32_t b = 0; b < 256; b++) {
+            bytes[last] = (unsigned char)b;
+            ck_assert_int_eq(take_bytes(&h[0], bytes, lengths[i], b + 1, false), TABLE_OK);
+        }
+        for (uint32_t b = 0; b < 256; b++) {
+            bytes[last] = (unsigned char)b;
+            ck_assert(count_of_bytes(bytes, lengths[i]) == b + 1);
+        }
+        bytes[last] = 0;
+        ck_assert(count_of_bytes(bytes, lengths[i]) == 1); /* zero bytes count */
+    }
+    finish();
+}
+END_TEST
+
+TEST(names_of_equal_hashes_are_different_names)
+{
+    /* Names whose hashes agree in every bit that the table keeps; found among three million. */
+    static const char *const pairs[][2] = {{"00122712", "02942864"},
+                                           {"02806466", "02952347"},
+                                           {"01005985", "01851472"},
+                                           {"00934611", "01582200"}};
+    const struct hash_key key = {.k0 = 1, .k1 = 2};
+    start();
+    for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+        const char *a = pairs[i][0], *b = pairs[i][1];
+        uint64_t differ = hash_bytes(&key, a, 8) ^ hash_bytes(&key, b, 8);
+        ck_assert(differ >> 58 == 0 && (uint32_t)differ == 0);
+        ck_assert_int_eq(take(&h[0], a, 1, 1), TABLE_OK);
+        ck_assert_int_eq(count_of(b), -1);
+        ck_assert_int_eq(take(&h[1], b, 2, 2), TABLE_OK);
+        ck_assert_int_eq(count_of(a), 1);
+        ck_assert_int_eq(give(&h[0], b, 1), TABLE_NOT_HELD);
+        ck_assert_int_eq(give(&h[0], a, 1), TABLE_OK);
+        ck_assert_int_eq(count_of(a), -1);
+        ck_assert_int_eq(count_of(b), 2);
+        ck_assert_int_eq(take(&h[0], a, 1, 1), TABLE_OK);
+        table_check(t);
+    }
+    ck_assert(walk_for(NULL).count == 2 * ARRAY_SIZE(pairs));
+    finish();
+}
+END_TEST
+
+TEST(a_name_is_copied)
 {
     start();
-    ck_assert_int_eq(count_of("k"), -1);
-    ck_assert_int_eq(take(&h[0], "k", 3, 5), TABLE_OK);
-    ck_assert_int_eq(take(&h[1], "k", 2, 5), TABLE_OK);
-    ck_assert_int_eq(take(&h[1], "k", 1, 5), TABLE_BUSY);
-    ck_assert_int_eq(count_of("k"), 5);
-    ck_assert_int_eq(give(&h[1], "k", 3), TABLE_NOT_HELD);
-    ck_assert_int_eq(give(&h[2], "k", 1), TABLE_NOT_HELD);
-    ck_assert_int_eq(give(&h[0], "other", 1), TABLE_NOT_FOUND);
-    ck_assert_int_eq(give(&h[0], "other", 0), TABLE_NOT_FOUND);
-    ck_assert_int_eq(count_of("k"), 5);
-    ck_assert_int_eq(give(&h[1], "k", 1), TABLE_OK);
-    ck_assert_int_eq(give(&h[1], "k", 0), TABLE_OK);
-    ck_assert_int_eq(give(&h[2], "k", 0), TABLE_OK);
-    ck_assert_int_eq(count_of("k"), 4);
-    struct table_stats s = stats();
-    ck_assert(s.names == 1 && s.names_made == 1 && s.units == 4 && s.holdings == 2);
-    ck_assert_int_eq(give(&h[1], "k", 1), TABLE_OK);
-    ck_assert_int_eq(give(&h[1], "k", 1), TABLE_NOT_HELD);
-    ck_assert_int_eq(give(&h[0], "k", 3), TABLE_OK);
-    ck_assert_int_eq(count_of("k"), -1);
-    ck_assert_int_eq(give(&h[0], "k", 0), TABLE_NOT_FOUND);
+    char name[] = "name";
+    struct holding *held = NULL;
+    struct acquire a = {.name = name_of(name), .units = 1, .limit = 1};
+    ck_assert_int_eq(table_acquire(t, &h[0], &a, now, &held, NULL), TABLE_OK);
+    name[0] = 'g';
+    ck_assert_int_eq(count_of("name"), 1);
+    ck_assert_int_eq(count_of("game"), -1);
+    ck_assert(memcmp(holding_name(t, held).data, "name", 4) == 0);
+    finish();
+}
+END_TEST
+
+TEST(long_names_are_charged_and_given_back)
+{
+    static unsigned char bytes[TABLE_NAME_MAX];
+    start();
+    ck_assert_int_eq(take_bytes(&h[0], bytes, 3000, 1, false), TABLE_OK);
+    table_close(t, &h[0], now, NULL, &out);
+    size_t before = stats().memory;
+    for (uint32_t i = 0; i < 100; i++) {
+        memcpy(bytes, &i, sizeof(i));
+        ck_assert_int_eq(take_bytes(&h[0], bytes, TABLE_NAME_MAX, 1, i % 2 == 0), TABLE_OK);
+    }
+    ck_assert(stats().memory >= before + (size_t)100 * TABLE_NAME_MAX);
+    table_close(t, &h[0], now, NULL, &out);
+    ck_assert(stats().names == 50);
+    size_t kept = stats().memory;
+    ck_assert(kept >= before + (size_t)50 * TABLE_NAME_MAX);
+    next_interval();
+    ck_assert(collect_all(5) == 50);
+    ck_assert(stats().memory <= before + (size_t)TABLE_SHARDS * ARENA_PAGE);
+    ck_assert(kept - stats().memory >= (size_t)50 * TABLE_NAME_MAX);
+    finish();
+}
+END_TEST
+
+TEST(a_table_is_freed_with_the_names_it_keeps)
+{
+    static unsigned char bytes[5000];
+    start();
+    for (uint32_t i = 0; i < 200; i++) {
+        memcpy(bytes, &i, sizeof(i));
+        ck_assert_int_eq(take_bytes(&h[0], bytes, i % 2 ? sizeof(bytes) : 10, 1, true), TABLE_OK);
+    }
+    table_close(t, &h[0], now, NULL, &out);
+    ck_assert(stats().names == 200);
+    table_free(&t);
+    ck_assert(t == NULL);
+    table_free(&t);
+}
+END_TEST
+
+/* ---- many ------------------------------------------------------------------------------------ */
+
+TEST(one_release_may_grant_many)
+{
+    start();
+    ck_assert_int_eq(take(&h[0], "k", 1000, 1000), TABLE_OK);
+    static struct waiter *w[1000];
+    for (int i = 0; i < 1000; i++)
+        w[i] = wait_for(&h[1 + i % 8], WAIT_ME, "k", 1, 1000);
+    table_check(t);
+    ck_assert_int_eq(give(&h[0], "k", 999), TABLE_OK);
+    for (int i = 0; i < 999; i++)
+        expect(w[i], WAITER_GRANTED);
     expect_nobody();
+    ck_assert_int_eq(count_of("k"), 1000);
+    ck_assert(w[999]->state == WAITER_WAITING);
     finish();
 }
 END_TEST
 
-TEST(a_holding_is_one_place_for_all_units_of_a_name)
+TEST(reservations_are_counted_with_the_waits)
 {
     start();
-    struct holding *first = NULL, *again = NULL, *other = NULL;
-    struct acquire a = {.name = name_of("k"), .units = 2, .limit = 10};
-    struct waiter *none = NULL;
-    ck_assert_int_eq(table_acquire(t, &h[0], &a, now, &first, &none), TABLE_OK);
-    ck_assert_int_eq(table_acquire(t, &h[1], &a, now, &other, &none), TABLE_OK);
-    ck_assert_int_eq(table_acquire(t, &h[0], &a, now, &again, &none), TABLE_OK);
-    ck_assert(first && first == again && other && other != first && none == NULL);
-    ck_assert(holding_units(first) == 4 && holding_units(other) == 2);
-    struct bytes name = holding_name(t, other);
-    ck_assert(name.len == 1 && memcmp(name.data, "k", 1) == 0);
-    table_release_held(t, &h[0], first, 3, now, &out);
-    ck_assert(holding_units(first) == 1);
-    ck_assert_int_eq(count_of("k"), 3);
-    table_release_held(t, &h[0], first, 1, now, &out);
-    ck_assert(h[0].holdings == 0);
-    table_release_held(t, &h[1], other, 2, now, &out);
-    ck_assert_int_eq(count_of("k"), -1);
+    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
+    struct waiter *w = wait_for(&h[1], WAIT_ME, "k", 1, 1);
+    struct holding *held = w->holding;
+    for (uint32_t i = 1; i < TABLE_WAITS_MAX; i++)
+        REQUIRE(table_reserve(t, &h[1], name_of("k"), 0, now) == held);
+    ck_assert(table_reserve(t, &h[1], name_of("k"), 0, now) == NULL);
+    struct acquire a = {.name = name_of("k"), .units = 1, .limit = 1, .wait = WAIT_ME};
+    struct waiter *none;
+    ck_assert_int_eq(ask(&h[1], &a, &none), TABLE_NO_MEMORY);
+    table_check(t);
+    for (uint32_t i = 1; i < TABLE_WAITS_MAX; i++)
+        table_unreserve(t, &h[1], held, now);
+    table_check(t);
+    ck_assert_int_eq(table_end_wait(t, w, WAITER_TIMED_OUT, now), WAITER_TIMED_OUT);
     finish();
 }
 END_TEST
+
+/*
+ * How much more memory an empty table may have than a new one: in each shard, one page for each
+ * size of slots used.
+ */
+static size_t kept_pages(unsigned sizes)
+{
+    return (size_t)sizes * TABLE_SHARDS * ARENA_PAGE;
+}
+
+TEST(a_million_names_leave_no_memory_behind)
+{
+#ifdef __SANITIZE_THREAD__
+    enum { MANY = 200000 }; /* TSan needs several times the memory of each name */
+#else
+    enum { MANY = 1000000 };
+#endif
+    start_with(&(struct table_config){
+        .buckets = 1000, .memory_limit = 512 * MIB, .stats_interval_s = INTERVAL});
+    size_t at_start = stats().memory;
+    char name[24];
+    for (uint32_t i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof(name), "a name, number %07u", i);
+        REQUIRE(take(&h[i % 3], name, 1, 1) == TABLE_OK);
+    }
+    struct table_stats full = stats();
+    ck_assert(full.names == MANY && full.units == MANY && full.holdings == MANY);
+    /* A slot of 80 bytes for each name, and 64 bytes for every four to six names. */
+    ck_assert(full.memory <= at_start + (size_t)MANY * 100 + kept_pages(2));
+    ck_assert(full.overflowing < MANY / 20);
+    for (int i = 0; i < 3; i++)
+        table_close(t, &h[i], now, NULL, &out);
+    struct table_stats empty = stats();
+    ck_assert(empty.names == 0 && empty.overflowing == 0);
+    /* Pages of counters and of further buckets. */
+    ck_assert(empty.memory <= at_start + kept_pages(2));
+    finish();
+}
+END_TEST
+
+/* ---- many waiters and holders ---------------------------------------------------------------- */
+
+enum { CROWD = 4000 };
+static struct holder many[CROWD];
+
+static void start_many(void)
+{
+    start();
+    for (unsigned i = 0; i < CROWD; i++)
+        open_holder(&many[i]);
+}
+
+static void finish_many(void)
+{
+    for (unsigned i = 0; i < CROWD; i++)
+        table_close(t, &many[i], now, NULL, &out);
+    finish();
+}
+
+/*
+ * Waits with `lanes` different thresholds. The table shows the oldest, in order. Returns how many.
+ */
+static size_t inspect_many(uint32_t lanes, size_t room)
+{
+    static struct table_wait waits[CROWD];
+    static struct waiter *real[CROWD];
+    struct rng rng = rng_start("waiters", random_seed());
+    bool left[CROWD] = {false};
+    uint32_t waiting = CROWD;
+    start_many();
+    ck_assert_int_eq(take(&h[0], "k", 1000000, 1000000), TABLE_OK);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        struct acquire a = {.name = name_of("k"),
+                            .units = 1,
+                            .limit = 1 + rng_below(&rng, lanes),
+                            .wait = rng_one_in(&rng, 2) ? WAIT_ME : WAIT_ANY};
+        now.mono_ns++;
+        REQUIRE(table_acquire(t, &many[i], &a, now, NULL, &real[i]) == TABLE_WAITING);
+    }
+    for (uint32_t n = 0; n < CROWD / 4; n++) { /* some end their waits, anywhere in the queue */
+        uint32_t i = rng_below(&rng, CROWD);
+        if (left[i])
+            continue;
+        REQUIRE(table_end_wait(t, real[i], WAITER_CANCELLED, now) == WAITER_CANCELLED);
+        left[i] = true;
+        waiting--;
+    }
+    struct table_entry e;
+    size_t count;
+    ck_assert(table_inspect(t, name_of("k"), now, &e, waits, room, &count) == TABLE_OK);
+    ck_assert(e.waiting == waiting && e.holders == 1 && count <= room);
+    uint32_t i = 0;
+    for (size_t k = 0; k < count; k++, i++) {
+        while (left[i])
+            i++;
+        REQUIRE(waits[k].tag == many[i].tag);
+    }
+    finish_many();
+    return count < waiting ? count : SIZE_MAX;
+}
+
+TEST(thousands_of_waiters_of_one_limit)
+{
+    ck_assert(inspect_many(1, CROWD) == SIZE_MAX);
+    ck_assert(inspect_many(1, 1000) == 1000);
+}
+END_TEST
+
+TEST(thousands_of_waiters_in_many_lanes)
+{
+    ck_assert(inspect_many(WAITQ_SCAN_LANES / 2, CROWD) == SIZE_MAX);
+    ck_assert(inspect_many(WAITQ_SCAN_LANES / 2, 700) == 700);
+}
+END_TEST
+
+TEST(more_lanes_than_are_looked_at_show_fewer_but_the_oldest)
+{
+    size_t count = inspect_many(1000000, CROWD);
+    ck_assert(count > 20 && count <= WAITQ_SCAN_LANES);
+}
+END_TEST
+
+/* How often a walk has shown each holder, by id. */
+static unsigned shown[64 * CROWD];
+
+/* Walks one slice; returns true at the end of the walk. */
+static bool slice(const char *name, struct table_walk *walk, unsigned budget, size_t room)
+{
+    struct table_hold holders[64];
+    size_t count = 99;
+    ck_assert(room <= ARRAY_SIZE(holders));
+    bool over = table_holders_on(t, bytes_of(name), walk, now, budget, holders, room, &count);
+    ck_assert(count <= room);
+    for (size_t i = 0; i < count; i++) {
+        REQUIRE(holders[i].holder < ARRAY_SIZE(shown) && holders[i].units > 0);
+        shown[holders[i].holder]++;
+    }
+    return over;
+}
+
+/* Thousands of holders come and go during a walk; those that stay are shown exactly once. */
+TEST(holders_that_stay_are_shown_exactly_once)
+{
+    struct rng rng = rng_start("holders", random_seed());
+    start_many();
+    for (uint32_t i = 0; i < CROWD; i++)
+        REQUIRE(take(&many[i], "k", 1, UINT32_MAX) == TABLE_OK);
+    for (unsigned round = 0; round < 6; round++) {
+        struct table_walk walk = {0};
+        unsigned slices = 0;
+        memset(shown, 0, sizeof(shown));
+        /* The first holder is inside the counter. In even rounds it is one of those that go. */
+        uint32_t goes = round % 2;
+        while (!slice("k", &walk, 1 + rng_below(&rng, 40), 1 + rng_below(&rng, 16))) {
+            slices++;
+            for (unsigned n = 0; n < 40; n++) {
+                uint32_t i = 2 * rng_below(&rng, CROWD / 2) + goes;
+                if (many[i].holdings) {
+                    table_close(t, &many[i], now, NULL, &out);
+                    open_holder(&many[i]);
+                } else {
+                    REQUIRE(take(&many[i], "k", 1, UINT32_MAX) == TABLE_OK);
+                }
+            }
+            REQUIRE(slices < 100000);
+        }
+        ck_assert(slices > 50);
+        for (uint32_t i = 0; i < CROWD; i++) {
+            bool stays = i % 2 != goes;
+            REQUIRE(shown[many[i].id] <= 1);
+            REQUIRE(!stays || shown[many[i].id] == 1);
+        }
+        for (uint32_t i = 0; i < CROWD; i++)
+            REQUIRE(many[i].holdings || take(&many[i], "k", 1, UINT32_MAX) == TABLE_OK);
+        table_check(t);
+    }
+    finish_many();
+}
+END_TEST
+
+/* A name in the same shard as "k". */
+static const char *neighbour_of_k(void)
+{
+    static const struct hash_key key = {.k0 = 1, .k1 = 2};
+    static char name[16];
+    for (int i = 0;; i++) {
+        int len = snprintf(name, sizeof(name), "n%d", i);
+        if (hash_bytes(&key, name, (size_t)len) >> 58 == hash_bytes(&key, "k", 1) >> 58)
+            return name;
+    }
+}
+
+TEST(a_name_that_vanishes_ends_the_walk)
+{
+    start_many();
+    const char *neighbour = neighbour_of_k();
+    for (uint32_t i = 0; i < CROWD / 2; i++)
+        REQUIRE(take(&many[i], "k", 1, UINT32_MAX) == TABLE_OK);
+    memset(shown, 0, sizeof(shown));
+    struct table_walk walk = {0};
+    ck_assert(!slice("k", &walk, 10, 5));
+    for (uint32_t i = 0; i < CROWD / 2; i++)
+        table_close(t, &many[i], now, NULL, &out);
+    ck_assert(slice("k", &walk, 10, 5)); /* the name is gone */
+
+    /* The name goes, and comes back elsewhere in memory. */
+    for (uint32_t i = 0; i < CROWD / 2; i++)
+        REQUIRE(take(&many[i], "k", 1, UINT32_MAX) == TABLE_OK);
+    walk = (struct table_walk){0};
+    ck_assert(!slice("k", &walk, 10, 5));
+    for (uint32_t i = 0; i < CROWD / 2; i++)
+        table_close(t, &many[i], now, NULL, &out);
+    ck_assert(take(&h[0], neighbour, 1, 1) == TABLE_OK); /* now it has that memory */
+    ck_assert(take(&h[1], "k", 1, 9) == TABLE_OK);
+    ck_assert(take(&h[2], "k", 1, 9) == TABLE_OK);
+    memset(shown, 0, sizeof(shown));
+    ck_assert(slice("k", &walk, 10, 5));
+    ck_assert(shown[h[0].id] == 0 && shown[h[1].id] == 0 && shown[h[2].id] == 0);
+    finish_many();
+}
+END_TEST
+
+/* ---- walks over all names -------------------------------------------------------------------- */
+
+struct marks {
+    uint32_t *seen; /* how often each number was visited */
+    uint32_t room;  /* entries that fit before the visitor says stop */
+};
+
+static bool mark(void *arg, const struct table_entry *entry)
+{
+    struct marks *marks = arg;
+    uint32_t number;
+    REQUIRE(entry->name.len == sizeof(number));
+    if (marks->room == 0)
+        return false;
+    marks->room--;
+    memcpy(&number, entry->name.data, sizeof(number));
+    marks->seen[number]++;
+    return true;
+}
+
+static void toggle(uint32_t number, bool on)
+{
+    if (on)
+        REQUIRE(take_bytes(&h[0], &number, sizeof(number), 1, false) == TABLE_OK);
+    else
+        REQUIRE(
+            table_release(t, &h[0],
+                          &(struct release){.name = bytes_at(&number, sizeof(number)), .units = 1},
+                          now, NULL, &out) == TABLE_OK);
+}
+
+TEST(walks_see_every_name_once_while_names_come_and_go)
+{
+    enum { STAY = 4000, MANY = 3000000 };
+    struct rng rng = rng_start("walks over the table", random_seed());
+    uint32_t *seen = calloc(MANY, sizeof(*seen)), *live = calloc(MANY, sizeof(*live));
+    ck_assert(seen && live);
+    start();
+    for (uint32_t i = 0; i < STAY; i++)
+        toggle(i, true);
+    uint32_t count = 0, next = STAY;
+    for (int w = 0; w < 30; w++) {
+        struct table_walk walk = {0};
+        struct marks marks = {.seen = seen};
+        uint32_t first = next;
+        bool over = false, filling = w % 2 == 0;
+        while (!over) {
+            marks.room = rng_below(&rng, 20);
+            over = table_walk_on(t, &walk, now, 1 + rng_below(&rng, 30), mark, &marks);
+            for (uint32_t k = rng_below(&rng, 80); k > 0 && next < MANY; k--) {
+                if (rng_one_in(&rng, 4) != filling) {
+                    toggle(next, true);
+                    live[count++] = next++;
+                } else if (count > 0) {
+                    uint32_t i = rng_below(&rng, count);
+                    toggle(live[i], false);
+                    live[i] = live[--count];
+                }
+            }
+        }
+        for (uint32_t i = 0; i < STAY; i++)
+            REQUIRE(seen[i] == 1);
+        for (uint32_t i = STAY; i < next; i++)
+            REQUIRE(seen[i] <= 1);
+        memset(seen, 0, next * sizeof(*seen));
+        ck_assert(next > first);
+    }
+    free(seen);
+    free(live);
+    finish();
+}
+END_TEST
+
+/*
+ * Regression: a walk paused between two names of equal hash, ordered by ref, and repeated the
+ * first.
+ */
+TEST(a_name_made_again_where_a_walk_pauses_is_not_shown_again)
+{
+    enum { MANY = 200 };
+    uint32_t seen[MANY + 64] = {0};
+    start();
+    for (uint32_t i = 0; i < MANY; i++)
+        toggle(i, true);
+    struct table_walk walk = {0};
+    struct marks marks = {.seen = seen};
+    bool over = false;
+    while (!over) {
+        uint32_t before[MANY];
+        memcpy(before, seen, sizeof(before));
+        marks.room = 1;
+        over = table_walk_on(t, &walk, now, 100000, mark, &marks);
+        for (uint32_t i = 0; i < MANY; i++) {
+            if (seen[i] == before[i])
+                continue;
+            /* Other names take its memory, so that it comes back at a higher ref. */
+            toggle(i, false);
+            for (uint32_t k = 0; k < 64; k++)
+                toggle(MANY + k, true);
+            toggle(i, true);
+            for (uint32_t k = 0; k < 64; k++)
+                toggle(MANY + k, false);
+        }
+    }
+    for (uint32_t i = 0; i < MANY; i++)
+        ck_assert(seen[i] == 1);
+    finish();
+}
+END_TEST
+
+/* ---- intervals ------------------------------------------------------------------------------- */
+
+/* Counters store 16 bits of an interval's number. */
+#define ROUND (INT64_C(1) << 16)
+
+TEST(intervals_that_come_round_are_other_intervals)
+{
+    start();
+    ck_assert_int_eq(take_keep(&h[0], "held", 7, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "held", 2), TABLE_OK);
+    ck_assert_int_eq(take_keep(&h[0], "kept", 3, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "kept", 3), TABLE_OK);
+    ck_assert(peak_of("held") == 7 && peak_of("kept") == 3);
+    uint64_t collected = 0;
+    for (int64_t i = 1; i <= ROUND + 2; i++) {
+        next_interval();
+        if (i % 1000 == 1 || i > ROUND - 3) {
+            ck_assert(peak_of("held") == 5 && stats().names == 1);
+            ck_assert(walk_for("kept").times == 0);
+        }
+        collected += collect_all(1000);
+    }
+    ck_assert(collected == 1);
+    /* One walk per round is enough. */
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(take_keep(&h[0], "held", 4, 9), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], "held", 4), TABLE_OK);
+        ck_assert_int_eq(take_keep(&h[0], "kept", 3, 9), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], "kept", 3), TABLE_OK);
+        ck_assert(peak_of("held") == 9 && peak_of("kept") == 3 && stats().names == 2);
+        now.unix_s += (ROUND - 2) * INTERVAL;
+        ck_assert(peak_of("held") == 5 && walk_for("kept").times == 0 && stats().names == 1);
+        ck_assert(collect_all(1000) == 1);
+        now.unix_s += 2 * INTERVAL;
+        ck_assert(peak_of("held") == 5 && walk_for("kept").times == 0 && stats().names == 1);
+        ck_assert_int_eq(count_of("kept"), -1);
+    }
+    finish();
+}
+END_TEST
+
+TEST(the_collector_takes_what_has_expired_in_small_slices)
+{
+    enum { NAMES = 3000 };
+    start();
+    char name[24];
+    for (int i = 0; i < NAMES; i++) {
+        (void)snprintf(name, sizeof(name), "name %d", i);
+        ck_assert_int_eq(take_keep(&h[0], name, 1, 1), TABLE_OK);
+        if (i % 3 > 0)
+            ck_assert_int_eq(give(&h[0], name, 1), TABLE_OK); /* two of three names are at 0 */
+    }
+    ck_assert(collect_all(3) == 0); /* their interval is not over */
+    next_interval();
+    for (int i = 1; i < NAMES; i += 3) { /* the new holder uses one of these two again */
+        (void)snprintf(name, sizeof(name), "name %d", i);
+        ck_assert_int_eq(take_keep(&h[1], name, 1, 1), TABLE_OK);
+        ck_assert_int_eq(give(&h[1], name, 1), TABLE_OK);
+    }
+    ck_assert(stats().names == NAMES - NAMES / 3);
+    struct table_walk walk = {0};
+    uint64_t collected = 0, calls = 0;
+    while (!table_collect(t, &walk, now, 1, &collected)) {
+        ck_assert(collected <= ++calls);
+        ck_assert(stats().names == NAMES - NAMES / 3);
+        if (calls % 64 == 0)
+            table_check(t);
+        ck_assert(calls < UINT64_C(10) * NAMES);
+    }
+    ck_assert(collected == NAMES / 3 && calls >= NAMES);
+    ck_assert(collect_all(1) == 0);
+    for (int i = 0; i < NAMES; i++) {
+        (void)snprintf(name, sizeof(name), "name %d", i);
+        ck_assert_int_eq(count_of(name), i % 3 == 0 ? 1 : i % 3 == 1 ? 0 : -1);
+    }
+    /* A budget of 0 does nothing. */
+    struct table_walk still = {0};
+    ck_assert(!table_collect(t, &still, now, 0, &collected));
+    ck_assert(still.shard == 0 && still.hash_from == 0);
+    finish();
+}
+END_TEST
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+#define SMALL (5 * MIB)
+
+static void start_small(void)
+{
+    start_with(&(struct table_config){
+        .buckets = 100,
+        .memory_limit = SMALL,
+        .stats_interval_s = INTERVAL,
+        .hash_key = {.k0 = 1, .k1 = 2},
+    });
+}
+
+/* The name with this number; in *shard_r its shard, unless that is NULL. */
+static const char *numbered(int number, unsigned *shard_r)
+{
+    static char name[24];
+    (void)snprintf(name, sizeof(name), "name %06d", number);
+    struct bytes bytes = name_of(name);
+    uint64_t hash;
+    table_prefetch(t, &bytes, 1, &hash);
+    if (shard_r)
+        *shard_r = (unsigned)(hash >> 58);
+    return name;
+}
+
+TEST(names_at_0_make_room_for_new_ones)
+{
+    enum { NAMES = 60000 };
+    start_small();
+    ck_assert_int_eq(take_keep(&h[1], "held", 1, 1), TABLE_OK);
+    for (int i = 0; i < NAMES; i++) {
+        const char *name = numbered(i, NULL);
+        ck_assert_int_eq(take_keep(&h[0], name, 1, 1), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], name, 1), TABLE_OK);
+        ck_assert(i % 1000 > 0 || stats().dropped_early == 0 || table_is_full(t));
+    }
+    ck_assert(stats().dropped_early > 0);
+    ck_assert(stats().names + stats().dropped_early == NAMES + 1);
+    /* Further holdings of a name, waits, and names of other sizes, too. */
+    ck_assert_int_eq(take(&h[0], "n", 1, 9), TABLE_OK);
+    for (int i = 1; i < HOLDERS; i++)
+        ck_assert_int_eq(take(&h[i], "n", 1, 99), TABLE_OK);
+    ck_assert_int_eq(count_of("held"), 1);
+    ck_assert_int_eq(take_keep(&h[1], "held", 1, 1), TABLE_BUSY);
+    table_check(t);
+    finish();
+}
+END_TEST
+
+TEST(a_request_without_memory_looks_at_64_names_and_goes_on_where_it_was)
+{
+    enum { NAMES = 200000 };
+    unsigned shard, wanted, in_shard = 0, tries = 0;
+    start_small();
+    int count = 0;
+    while (take_keep(&h[0], numbered(count, NULL), 1, 1) == TABLE_OK)
+        ck_assert_int_lt(++count, NAMES);
+    ck_assert(stats().dropped_early == 0); /* all are held */
+    (void)numbered(0, &wanted);
+    unsigned looks = ROOM_LOOKS;
+    lock_acquire(&t->shards[wanted].lock);
+    ck_assert(!shard_make_room(&t->shards[wanted], 0, &looks));
+    lock_release(&t->shards[wanted].lock);
+    ck_assert_uint_eq(looks, ROOM_LOOKS); /* at none: the count of names at 0 tells it */
+    for (int i = 0; i < count; i++) {
+        (void)numbered(i, &shard);
+        in_shard += shard == wanted;
+    }
+    ck_assert_uint_gt(in_shard, 128);
+    ck_assert_int_eq(give(&h[0], numbered(0, NULL), 1), TABLE_OK);
+    for (int i = NAMES; stats().dropped_early == 0; i++) {
+        const char *name = numbered(i, &shard);
+        if (shard != wanted)
+            continue;
+        bool has_room = take(&h[1], name, 1, 1) == TABLE_OK;
+        in_shard += has_room; /* at first, in slots that were never used */
+        ck_assert(has_room || stats().dropped_early == 0);
+        tries += !has_room;
+        ck_assert_uint_lt(tries, 2 * NAMES / 64);
+    }
+    /* A pass sees each name, and some empty buckets; it is seen in the first pass or the second. */
+    ck_assert_uint_gt(tries, 1);
+    ck_assert_uint_le(tries, 2 * (2 * in_shard / 64) + 1);
+    ck_assert_int_eq(count_of(numbered(0, NULL)), -1);
+    table_check(t);
+    finish();
+}
+END_TEST
+
+/* Regression: empty pages of many sizes were kept until an empty table had no room for a name. */
+TEST(little_memory_is_enough_for_names_of_all_lengths_one_at_a_time)
+{
+    static unsigned char bytes[2000];
+    start_with(&(struct table_config){
+        .buckets = 100, .memory_limit = 16 * MIB, .stats_interval_s = INTERVAL});
+    for (uint32_t i = 0; i < 60000; i++) {
+        memcpy(bytes, &i, sizeof(i));
+        REQUIRE(take_bytes(&h[0], bytes, 4 + i % 1900, 1, false) == TABLE_OK);
+        table_close(t, &h[0], now, NULL, &out);
+    }
+    finish();
+}
+END_TEST
+
+static uint32_t names_until_full(uint32_t first)
+{
+    uint32_t made = 0;
+    for (uint32_t i = first; take_bytes(&h[0], &i, sizeof(i), 1, false) == TABLE_OK; i++) {
+        if (++made % 1000 == 0 && table_is_tight(t))
+            table_trim(t); /* the collector does this every second */
+    }
+    table_close(t, &h[0], now, NULL, &out);
+    return made;
+}
+
+/* Regression: empty pages, kept while memory was free, took a third of it from other lengths. */
+TEST(pages_kept_empty_are_given_back_when_memory_is_tight)
+{
+    static unsigned char bytes[2000];
+    start_with(&(struct table_config){
+        .buckets = 1, .memory_limit = 16 * MIB, .stats_interval_s = INTERVAL});
+    uint32_t fresh = names_until_full(0);
+    table_trim(t);
+    for (uint32_t i = 0; i < 60000; i++) {
+        memcpy(bytes, &i, sizeof(i));
+        REQUIRE(take_bytes(&h[0], bytes, 4 + i % 1900, 1, false) == TABLE_OK);
+        table_close(t, &h[0], now, NULL, &out);
+    }
+    ck_assert(stats().memory > 4 * MIB);
+    ck_assert(names_until_full(1u << 30) >= fresh - fresh / 50);
+    finish();
+}
+END_TEST
+
+TEST(odd_sizes)
+{
+    static const uint64_t buckets[] = {0, 1, 63, 64, 65, 384, 385, 100000, UINT64_MAX};
+    static const size_t limits[] = {2 * MIB, 3 * MIB + 12345, 16 * MIB, SIZE_MAX};
+    for (size_t b = 0; b < ARRAY_SIZE(buckets); b++) {
+        for (size_t l = 0; l < ARRAY_SIZE(limits); l++) {
+            if (limits[l] == SIZE_MAX && buckets[b] == UINT64_MAX)
+                continue; /* such a table would start with gigabytes */
+            start_with(&(struct table_config){.buckets = buckets[b],
+                                              .memory_limit = limits[l],
+                                              .stats_interval_s = 1 + (uint32_t)b});
+            struct table_stats s = stats();
+            ck_assert(s.names == 0 && s.names_made == 0 && s.units == 0 && s.waiting == 0);
+            ck_assert(s.memory >= (size_t)2 * TABLE_SHARDS * ARENA_PAGE);
+            ck_assert(s.memory <= 2 * MIB || s.memory <= limits[l] / 2 + MIB);
+            table_check(t);
+            if (limits[l] > 2 * MIB) {
+                ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
+                ck_assert_int_eq(count_of("k"), 1);
+            } else { /* the empty indexes fill the limit */
+                ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_NO_MEMORY);
+                ck_assert_int_eq(count_of("k"), -1);
+            }
+            finish();
+        }
+    }
+}
+END_TEST
+
+TEST(too_little_memory_is_no_table)
+{
+    static const size_t limits[] = {1, ARENA_PAGE, (size_t)3 * ARENA_PAGE, MIB, 2 * MIB - 1};
+    for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+        errno = 0;
+        ck_assert(table_new(&(struct table_config){
+                      .buckets = 1, .memory_limit = limits[i], .stats_interval_s = 1}) == NULL);
+        ck_assert_int_eq(errno, ENOMEM);
+    }
+}
+END_TEST
+
+TEST(a_start_without_memory_leaves_nothing)
+{
+    const struct table_config config = {
+        .buckets = 100000, .memory_limit = 16 * MIB, .stats_interval_s = 1};
+    unsigned long n = 1;
+    for (;; n++) {
+        fault_countdown = n;
+        errno = 0;
+        t = table_new(&config);
+        fault_countdown = 0;
+        if (t)
+            break;
+        ck_assert_int_eq(errno, ENOMEM);
+    }
+    /* The table, and for each of 64 shards two indexes with a list of pages and pages. */
+    ck_assert_msg(n > 1 + 64 * 4, "link with fault_wraps");
+    table_free(&t);
+    fail_mmap = true;
+    ck_assert(table_new(&config) == NULL);
+    ck_assert_int_eq(errno, ENOMEM);
+}
+END_TEST
+
+/* ---- bugs of the caller ---------------------------------------------------------------------- */
 
 TEST(releasing_more_than_is_held_aborts)
 {
@@ -117,430 +873,124 @@ TEST(holder_0_aborts)
 }
 END_TEST
 
-/* ---- one table: the order of events ------------------------------------------------------ */
-
-TEST(release_tells_any_then_grants_me_oldest_first)
-{
-    start();
-    ck_assert_int_eq(take(&h[0], "k", 2, 2), TABLE_OK);
-    struct waiter *me1 = wait_for(&h[1], WAIT_ME, "k", 1, 2);
-    struct waiter *any1 = wait_for(&h[2], WAIT_ANY, "k", 1, 2);
-    struct waiter *me2 = wait_for(&h[3], WAIT_ME, "k", 1, 2);
-    struct waiter *any2 = wait_for(&h[4], WAIT_ANY, "k", 1, 1);
-    struct waiter *me3 = wait_for(&h[5], WAIT_ME, "k", 1, 2);
-    struct waiter *any3 = wait_for(&h[6], WAIT_ANY, "k", 2, 2);
-    ck_assert(stats().waiting == 6);
-    table_check(t);
-    now.mono_ns += 77;
-    ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
-    ck_assert(me1->state == WAITER_GRANTED && me2->state == WAITER_WAITING);
-    ck_assert_int_eq(count_of("k"), 2);
-    table_check(t);
-    expect(any1, WAITER_DONE);
-    expect(any2, WAITER_DONE);
-    expect(any3, WAITER_DONE);
-    expect(me1, WAITER_GRANTED);
-    expect_nobody();
-    now.mono_ns += 77;
-    ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
-    expect(me2, WAITER_GRANTED);
-    expect_nobody();
-    ck_assert_int_eq(give(&h[1], "k", 1), TABLE_OK);
-    expect(me3, WAITER_GRANTED);
-    expect_nobody();
-    ck_assert(stats().waiting == 0);
-    ck_assert_int_eq(count_of("k"), 2);
-    finish();
-}
-END_TEST
-
-TEST(release_of_0_units_wakes_nobody)
+TEST(freeing_a_table_in_use_aborts)
 {
     start();
     ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
-    (void)wait_for(&h[1], WAIT_ANY, "k", 1, 1);
-    (void)wait_for(&h[2], WAIT_ME, "k", 1, 1);
-    ck_assert_int_eq(give(&h[0], "k", 0), TABLE_OK);
-    ck_assert_int_eq(give(&h[3], "k", 0), TABLE_OK);
-    ck_assert_int_eq(give(&h[1], "k", 0), TABLE_OK);
-    ck_assert_int_eq(give(&h[1], "k", 1), TABLE_NOT_HELD); /* it waits and holds nothing */
-    expect_nobody();
-    ck_assert(stats().waiting == 2);
-    finish();
+    table_free(&t);
 }
 END_TEST
 
-TEST(release_tells_any_even_if_nothing_fits)
-{
-    start();
-    ck_assert_int_eq(take(&h[0], "k", 10, 10), TABLE_OK);
-    struct waiter *any = wait_for(&h[1], WAIT_ANY, "k", 1, 2);
-    (void)wait_for(&h[2], WAIT_ME, "k", 1, 2);
-    ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
-    expect(any, WAITER_DONE);
-    expect_nobody();
-    ck_assert(stats().waiting == 1);
-    finish();
-}
-END_TEST
-
-TEST(release_by_the_place_tells_the_same)
-{
-    start();
-    struct holding *held = NULL;
-    struct acquire a = {.name = name_of("k"), .units = 3, .limit = 3};
-    ck_assert_int_eq(table_acquire(t, &h[0], &a, now, &held, NULL), TABLE_OK);
-    struct waiter *me = wait_for(&h[1], WAIT_ME, "k", 2, 3);
-    struct waiter *any = wait_for(&h[2], WAIT_ANY, "k", 1, 3);
-    table_release_held(t, &h[0], held, 1, now, &out);
-    expect(any, WAITER_DONE);
-    expect_nobody();
-    table_release_held(t, &h[0], held, 1, now, &out);
-    expect(me, WAITER_GRANTED);
-    expect_nobody();
-    finish();
-}
-END_TEST
-
-TEST(close_grants_me_then_any_and_tells_nobody_done)
-{
-    start();
-    ck_assert_int_eq(take(&h[0], "k", 4, 4), TABLE_OK);
-    struct waiter *any1 = wait_for(&h[1], WAIT_ANY, "k", 1, 4);
-    struct waiter *me1 = wait_for(&h[2], WAIT_ME, "k", 2, 4);
-    struct waiter *any2 = wait_for(&h[3], WAIT_ANY, "k", 1, 4);
-    struct waiter *me2 = wait_for(&h[4], WAIT_ME, "k", 1, 4);
-    struct waiter *any3 = wait_for(&h[5], WAIT_ANY, "k", 1, 4);
-    table_close(t, &h[0], now, NULL, &out);
-    expect(me1, WAITER_GRANTED);
-    expect(me2, WAITER_GRANTED);
-    expect(any1, WAITER_GRANTED);
-    expect_nobody();
-    ck_assert(any2->state == WAITER_WAITING && any3->state == WAITER_WAITING);
-    ck_assert_int_eq(count_of("k"), 4);
-    ck_assert(h[0].holdings == 0 && h[0].waiters == NULL);
-    table_check(t);
-    finish();
-}
-END_TEST
-
-TEST(a_waiters_end_changes_nothing_else)
-{
-    start();
-    ck_assert_int_eq(take(&h[0], "k", 3, 3), TABLE_OK);
-    struct waiter *me1 = wait_for(&h[1], WAIT_ME, "k", 2, 3);
-    struct waiter *any1 = wait_for(&h[2], WAIT_ANY, "k", 1, 3);
-    struct waiter *me2 = wait_for(&h[3], WAIT_ME, "k", 1, 3);
-    (void)me1;
-    table_close(t, &h[1], now, NULL, &out);
-    expect_nobody();
-    ck_assert(stats().waiting == 2 && stats().holdings == 3);
-    ck_assert_int_eq(count_of("k"), 3);
-    ck_assert_int_eq(table_end_wait(t, any1, WAITER_TIMED_OUT, now), WAITER_TIMED_OUT);
-    expect_nobody();
-    ck_assert(h[2].waiters == NULL && h[2].holdings == 0 && stats().waiting == 1);
-    ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
-    expect(me2, WAITER_GRANTED);
-    expect_nobody();
-    finish();
-}
-END_TEST
-
-TEST(one_that_waits_and_holds_is_never_granted_its_own_unit)
+TEST(a_wait_ends_as_timed_out_or_cancelled_only)
 {
     start();
     ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
-    (void)wait_for(&h[0], WAIT_ME, "k", 1, 1);
-    (void)wait_for(&h[0], WAIT_ANY, "k", 1, 1);
-    struct waiter *any = wait_for(&h[1], WAIT_ANY, "k", 1, 1);
-    struct waiter *me = wait_for(&h[2], WAIT_ME, "k", 1, 1);
-    table_close(t, &h[0], now, NULL, &out);
-    expect(me, WAITER_GRANTED);
-    expect_nobody();
-    ck_assert(any->state == WAITER_WAITING && stats().waiting == 1);
-    table_close(t, &h[2], now, NULL, &out);
-    expect(any, WAITER_GRANTED);
-    ck_assert_int_eq(count_of("k"), 1);
-    finish();
+    struct waiter *w = wait_for(&h[1], WAIT_ME, "k", 1, 1);
+    (void)!table_end_wait(t, w, WAITER_GRANTED, now);
 }
 END_TEST
 
-TEST(close_ends_every_wait_and_frees_every_name)
+TEST(settling_what_waits_aborts)
 {
     start();
-    char name[24];
-    struct waiter *me[50];
-    for (int i = 0; i < 50; i++) {
-        (void)snprintf(name, sizeof(name), "n%d", i);
-        ck_assert_int_eq(take(&h[0], name, 2, 2), TABLE_OK);
-        (void)wait_for(&h[0], WAIT_ME, name, 1, 2);
-        me[i] = wait_for(&h[1], WAIT_ME, name, 2, 2);
-        (void)wait_for(&h[2], WAIT_ANY, name, 1, 2);
-    }
-    table_check(t);
-    table_close(t, &h[0], now, NULL, &out);
-    struct table_stats s = stats();
-    ck_assert(s.units == 100 && s.waiting == 50 && s.names == 50 && s.holdings == 100);
-    /* Newest first, the order of the holder's list. */
-    for (int i = 49; i >= 0; i--)
-        expect(me[i], WAITER_GRANTED);
-    expect_nobody();
-    /* The holder can be opened again. */
-    open_holder(&h[0]);
-    ck_assert_int_eq(take(&h[0], "fresh", 1, 1), TABLE_OK);
-    finish();
+    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
+    table_take_verdict(t, wait_for(&h[1], WAIT_ME, "k", 1, 1));
 }
 END_TEST
 
-TEST(closing_what_has_nothing_is_harmless)
+TEST(settling_twice_aborts)
 {
     start();
-    table_close(t, &h[0], now, NULL, &out);
-    table_close(t, &h[0], now, NULL, &out);
-    expect_nobody();
-    finish();
-}
-END_TEST
-
-/* ---- admission --------------------------------------------------------------------------- */
-
-TEST(each_request_brings_its_own_limit)
-{
-    start();
-    for (int i = 0; i < 4; i++)
-        ck_assert_int_eq(take(&h[0], "k", 1, 10), TABLE_OK);
-    struct waiter *low1 = wait_for(&h[1], WAIT_ME, "k", 1, 2);
-    struct waiter *low2 = wait_for(&h[2], WAIT_ME, "k", 1, 2);
-    /* Requests that allow more workers pass those that allow fewer. */
-    for (int i = 0; i < 6; i++)
-        ck_assert_int_eq(take(&h[3], "k", 1, 10), TABLE_OK);
-    struct waiter *high = wait_for(&h[4], WAIT_ME, "k", 1, 10);
-    ck_assert_int_eq(give(&h[3], "k", 1), TABLE_OK);
-    expect(high, WAITER_GRANTED);
-    ck_assert_int_eq(give(&h[3], "k", 5), TABLE_OK);
-    expect_nobody();
-    ck_assert_int_eq(give(&h[0], "k", 3), TABLE_OK);
-    expect_nobody(); /* 2 units are held */
-    ck_assert_int_eq(take(&h[5], "k", 1, 2), TABLE_BUSY);
+    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
+    struct waiter *w = wait_for(&h[1], WAIT_ME, "k", 1, 1);
     ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
-    expect(low1, WAITER_GRANTED);
-    expect_nobody();
-    ck_assert_int_eq(give(&h[4], "k", 1), TABLE_OK);
-    expect(low2, WAITER_GRANTED);
-    finish();
+    table_take_verdict(t, w);
+    table_take_verdict(t, w);
 }
 END_TEST
 
-TEST(of_those_that_fit_the_oldest_goes_first)
+TEST(freeing_a_waiter_that_waits_aborts)
 {
     start();
-    ck_assert_int_eq(take(&h[0], "k", 10, 10), TABLE_OK);
-    struct waiter *big = wait_for(&h[1], WAIT_ME, "k", 8, 10);
-    struct waiter *mid = wait_for(&h[2], WAIT_ME, "k", 4, 10);
-    struct waiter *one = wait_for(&h[3], WAIT_ME, "k", 1, 10);
-    struct waiter *two = wait_for(&h[4], WAIT_ME, "k", 2, 10);
+    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
+    table_waiter_free(t, wait_for(&h[1], WAIT_ME, "k", 1, 1));
+}
+END_TEST
+
+TEST(freeing_a_verdict_nobody_took_note_of_aborts)
+{
+    start();
+    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
+    struct waiter *w = wait_for(&h[1], WAIT_ME, "k", 1, 1);
     ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
-    expect(one, WAITER_GRANTED); /* the older waiters do not fit */
-    expect_nobody();
-    ck_assert_int_eq(give(&h[0], "k", 5), TABLE_OK);
-    expect(mid, WAITER_GRANTED);
-    expect_nobody(); /* 9 of 10 units are held */
-    ck_assert_int_eq(give(&h[2], "k", 1), TABLE_OK);
-    expect(two, WAITER_GRANTED);
-    ck_assert_int_eq(give(&h[0], "k", 4), TABLE_OK);
-    ck_assert_int_eq(give(&h[2], "k", 3), TABLE_OK);
-    expect_nobody();
-    ck_assert_int_eq(give(&h[3], "k", 1), TABLE_OK);
-    expect(big, WAITER_GRANTED);
-    ck_assert_int_eq(count_of("k"), 10);
-    finish();
+    table_waiter_free(t, w);
 }
 END_TEST
 
-TEST(what_fits_passes_what_waits)
+TEST(an_interval_of_0_aborts)
 {
-    start();
-    ck_assert_int_eq(take(&h[0], "k", 5, 10), TABLE_OK);
-    (void)wait_for(&h[1], WAIT_ME, "k", 8, 10);
-    ck_assert_int_eq(take(&h[2], "k", 5, 10), TABLE_OK);
-    ck_assert(stats().waiting == 1);
-    finish();
+    (void)!table_new(&(struct table_config){.memory_limit = 16 * MIB});
 }
 END_TEST
 
-TEST(one_release_may_grant_many)
+TEST(a_limit_of_0_aborts)
 {
-    start();
-    ck_assert_int_eq(take(&h[0], "k", 1000, 1000), TABLE_OK);
-    static struct waiter *w[1000];
-    for (int i = 0; i < 1000; i++)
-        w[i] = wait_for(&h[1 + i % 8], WAIT_ME, "k", 1, 1000);
-    table_check(t);
-    ck_assert_int_eq(give(&h[0], "k", 999), TABLE_OK);
-    for (int i = 0; i < 999; i++)
-        expect(w[i], WAITER_GRANTED);
-    expect_nobody();
-    ck_assert_int_eq(count_of("k"), 1000);
-    ck_assert(w[999]->state == WAITER_WAITING);
-    finish();
+    (void)!table_new(&(struct table_config){.stats_interval_s = 1});
 }
 END_TEST
 
-TEST(sums_never_wrap)
+TEST(closing_a_holder_with_a_reservation_aborts)
 {
     start();
-    ck_assert_int_eq(take(&h[0], "k", UINT32_MAX, UINT32_MAX), TABLE_OK);
-    ck_assert_int_eq(count_of("k"), UINT32_MAX);
-    ck_assert_int_eq(take(&h[0], "k", 1, UINT32_MAX), TABLE_BUSY);
-    ck_assert_int_eq(take(&h[1], "k", 1, UINT32_MAX), TABLE_BUSY);
-    ck_assert_int_eq(take(&h[1], "k", UINT32_MAX, UINT32_MAX), TABLE_BUSY);
-    struct waiter *all = wait_for(&h[1], WAIT_ME, "k", UINT32_MAX, UINT32_MAX);
-    struct waiter *one = wait_for(&h[2], WAIT_ME, "k", 1, UINT32_MAX);
-    ck_assert_int_eq(count_of("k"), UINT32_MAX);
-    struct acquire a = {.name = name_of("k"),
-                        .units = 1,
-                        .limit = UINT32_MAX,
-                        .queue_max = UINT32_MAX,
-                        .wait = WAIT_ME};
-    /* Also above the limit. */
-    ck_assert_int_eq(ask(&h[3], &a, &(struct waiter *){NULL}), TABLE_FULL);
-    table_check(t);
-    ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
-    expect(one, WAITER_GRANTED);
-    expect_nobody();
-    ck_assert_int_eq(count_of("k"), UINT32_MAX);
-    ck_assert_int_eq(give(&h[0], "k", UINT32_MAX), TABLE_NOT_HELD);
-    ck_assert_int_eq(give(&h[0], "k", UINT32_MAX - 1), TABLE_OK);
-    ck_assert_int_eq(give(&h[2], "k", 1), TABLE_OK);
-    expect(all, WAITER_GRANTED);
-    ck_assert_int_eq(count_of("k"), UINT32_MAX);
-    ck_assert(stats().units == UINT32_MAX);
-    ck_assert_int_eq(take(&h[4], "l", UINT32_MAX - 1, UINT32_MAX), TABLE_OK);
-    ck_assert_int_eq(take(&h[5], "l", 2, UINT32_MAX), TABLE_BUSY);
-    ck_assert_int_eq(take(&h[5], "l", 1, UINT32_MAX - 1), TABLE_BUSY);
-    ck_assert_int_eq(take(&h[5], "l", 1, UINT32_MAX), TABLE_OK);
-    ck_assert(stats().units == 2 * (uint64_t)UINT32_MAX);
-    table_check(t);
-    finish();
+    ck_assert_ptr_nonnull(table_reserve(t, &h[0], name_of("k"), 0, now));
+    table_close(t, &h[0], now, NULL, &out);
 }
 END_TEST
 
-TEST(queue_max_counts_units_and_waiters_before_anything_else)
+TEST(adding_to_a_holding_that_only_waits_aborts)
 {
     start();
-    struct acquire a = {
-        .name = name_of("k"), .units = 1, .limit = 2, .queue_max = 4, .wait = WAIT_ME};
-    struct waiter *w[4] = {NULL};
-    ck_assert_int_eq(ask(&h[0], &a, &w[0]), TABLE_OK);
-    ck_assert_int_eq(ask(&h[1], &a, &w[0]), TABLE_OK);
-    ck_assert_int_eq(ask(&h[2], &a, &w[0]), TABLE_WAITING);
-    a.wait = WAIT_ANY;
-    ck_assert_int_eq(ask(&h[3], &a, &w[1]), TABLE_WAITING);
-    ck_assert_int_eq(ask(&h[4], &a, &w[2]), TABLE_FULL);
-    ck_assert(w[2] == NULL);
-    a.wait = WAIT_NO;
-    ck_assert_int_eq(ask(&h[4], &a, NULL), TABLE_FULL);
-    a.queue_max = 5;
-    ck_assert_int_eq(ask(&h[4], &a, NULL), TABLE_BUSY);
-    /* A full queue refuses even a request that would fit; a queue_max of 0 is not checked. */
-    a.limit = 100;
-    a.queue_max = 4;
-    ck_assert_int_eq(ask(&h[4], &a, NULL), TABLE_FULL);
-    a.queue_max = 1;
-    ck_assert_int_eq(ask(&h[4], &a, NULL), TABLE_FULL);
-    a.queue_max = 0;
-    ck_assert_int_eq(ask(&h[4], &a, NULL), TABLE_OK);
-    ck_assert_int_eq(give(&h[4], "k", 1), TABLE_OK);
-    expect(w[1], WAITER_DONE);
-    /* One waits: there is room again. Nothing is held: there is always room. */
-    a.queue_max = 4;
-    a.limit = 2;
-    a.wait = WAIT_ME;
-    ck_assert_int_eq(ask(&h[5], &a, &w[2]), TABLE_WAITING);
-    ck_assert_int_eq(ask(&h[5], &a, &w[3]), TABLE_FULL);
-    a.name = name_of("new");
-    a.queue_max = 1;
-    ck_assert_int_eq(ask(&h[5], &a, NULL), TABLE_OK);
-    ck_assert_int_eq(ask(&h[5], &a, NULL), TABLE_FULL);
-    finish();
+    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
+    struct waiter *w = wait_for(&h[1], WAIT_ME, "k", 1, 1);
+    (void)!table_add_held(t, w->holding, 1, now);
 }
 END_TEST
 
-TEST(a_grant_of_somebody_else_is_added_whatever_the_limit)
+TEST(undoing_more_than_was_reserved_aborts)
 {
     start();
-    struct holding *held = NULL;
-    struct acquire a = {
-        .name = name_of("k"), .units = 2, .limit = 3, .queue_max = 1, .wait = WAIT_ME};
-    ck_assert_int_eq(table_grant(t, &h[0], &a, now, &held), TABLE_OK);
-    ck_assert_int_eq(table_grant(t, &h[0], &a, now, &held), TABLE_OK);
-    ck_assert_uint_eq(holding_units(held), 4);
-    a.limit = 7;
-    ck_assert_int_eq(table_grant(t, &h[1], &a, now, NULL), TABLE_OK);
-    ck_assert_int_eq(count_of("k"), 6);
-    struct table_entry entry;
-    size_t waiting;
-    ck_assert_int_eq(table_inspect(t, a.name, now, &entry, NULL, 0, &waiting), TABLE_OK);
-    ck_assert_uint_eq(entry.limit, 7);
-    a.units = a.limit = UINT32_MAX;
-    ck_assert_int_eq(table_grant(t, &h[1], &a, now, NULL), TABLE_BUSY);
-    table_check(t);
-    /* Without `keep` the name ends with its units. */
-    ck_assert_int_eq(give(&h[0], "k", 4), TABLE_OK);
-    ck_assert_int_eq(give(&h[1], "k", 2), TABLE_OK);
-    ck_assert_int_eq(count_of("k"), -1);
-    a = (struct acquire){.name = name_of("l"), .units = 1, .limit = 1, .keep = true};
-    ck_assert_int_eq(table_grant(t, &h[1], &a, now, NULL), TABLE_OK);
-    ck_assert_int_eq(give(&h[1], "l", 1), TABLE_OK);
-    ck_assert_int_eq(count_of("l"), 0);
-    finish();
-}
-END_TEST
-
-struct visits {
-    unsigned names, units;
-    bool has_waited_for;
-};
-
-static void visit(void *arg, struct bytes name, uint32_t units)
-{
-    struct visits *visits = arg;
-    visits->names++;
-    visits->units += units;
-    visits->has_waited_for = visits->has_waited_for || bytes_equal(name, name_of("w"));
-}
-
-TEST(a_visit_shows_each_name_that_a_holder_has_units_of)
-{
-    start();
-    struct visits visits = {0};
-    holder_visit(t, &h[0], visit, &visits);
-    ck_assert_uint_eq(visits.names, 0);
-    ck_assert_int_eq(take(&h[1], "w", 1, 1), TABLE_OK);
-    for (unsigned i = 1; i <= 9; i++) {
-        char name[8] = {(char)('0' + i), '\0'};
-        ck_assert_int_eq(take(&h[0], name, i, 9), TABLE_OK);
-        ck_assert_int_eq(take(&h[1], name, 1, 99), TABLE_OK);
-    }
-    struct waiter *w = wait_for(&h[0], WAIT_ME, "w", 1, 1);
-    holder_visit(t, &h[0], visit, &visits);
-    ck_assert_uint_eq(visits.names, 9);
-    ck_assert_uint_eq(visits.units, 45);
-    ck_assert(!visits.has_waited_for);
-    ck_assert_int_eq(give(&h[1], "w", 1), TABLE_OK);
-    visits = (struct visits){0};
-    holder_visit(t, &h[0], visit, &visits); /* the verdict has not arrived */
-    ck_assert(visits.has_waited_for);
-    expect(w, WAITER_GRANTED);
-    finish();
+    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
+    struct waiter *w = wait_for(&h[1], WAIT_ME, "k", 1, 1);
+    table_unreserve(t, &h[1], w->holding, now);
 }
 END_TEST
 
 static const struct unit_test tests[] = {
-    UNIT(a_grant_of_somebody_else_is_added_whatever_the_limit),
-    UNIT(a_visit_shows_each_name_that_a_holder_has_units_of),
-    UNIT(units_are_taken_and_given_back),
-    UNIT(a_holding_is_one_place_for_all_units_of_a_name),
+    UNIT(names_of_every_length),
+    UNIT(names_that_differ_in_one_byte),
+    UNIT(names_of_equal_hashes_are_different_names),
+    UNIT(a_name_is_copied),
+    UNIT(long_names_are_charged_and_given_back),
+    UNIT(a_table_is_freed_with_the_names_it_keeps),
+    UNIT(one_release_may_grant_many),
+    UNIT(reservations_are_counted_with_the_waits),
+    UNIT(a_million_names_leave_no_memory_behind),
+    UNIT(thousands_of_waiters_of_one_limit),
+    UNIT(thousands_of_waiters_in_many_lanes),
+    UNIT(more_lanes_than_are_looked_at_show_fewer_but_the_oldest),
+    UNIT(holders_that_stay_are_shown_exactly_once),
+    UNIT(a_name_that_vanishes_ends_the_walk),
+    UNIT(walks_see_every_name_once_while_names_come_and_go),
+    UNIT(a_name_made_again_where_a_walk_pauses_is_not_shown_again),
+    UNIT(intervals_that_come_round_are_other_intervals),
+    UNIT(the_collector_takes_what_has_expired_in_small_slices),
+    UNIT(names_at_0_make_room_for_new_ones),
+    UNIT(a_request_without_memory_looks_at_64_names_and_goes_on_where_it_was),
+    UNIT(little_memory_is_enough_for_names_of_all_lengths_one_at_a_time),
+    UNIT(pages_kept_empty_are_given_back_when_memory_is_tight),
+    UNIT(odd_sizes),
+    UNIT(too_little_memory_is_no_table),
+    UNIT(a_start_without_memory_leaves_nothing),
     UNIT_ABORTS(releasing_more_than_is_held_aborts),
     UNIT_ABORTS(releasing_0_of_a_holding_aborts),
     UNIT_ABORTS(asking_for_0_aborts),
@@ -548,21 +998,17 @@ static const struct unit_test tests[] = {
     UNIT_ABORTS(an_empty_name_aborts),
     UNIT_ABORTS(a_name_too_long_aborts),
     UNIT_ABORTS(holder_0_aborts),
-    UNIT(release_tells_any_then_grants_me_oldest_first),
-    UNIT(release_of_0_units_wakes_nobody),
-    UNIT(release_tells_any_even_if_nothing_fits),
-    UNIT(release_by_the_place_tells_the_same),
-    UNIT(close_grants_me_then_any_and_tells_nobody_done),
-    UNIT(a_waiters_end_changes_nothing_else),
-    UNIT(one_that_waits_and_holds_is_never_granted_its_own_unit),
-    UNIT(close_ends_every_wait_and_frees_every_name),
-    UNIT(closing_what_has_nothing_is_harmless),
-    UNIT(each_request_brings_its_own_limit),
-    UNIT(of_those_that_fit_the_oldest_goes_first),
-    UNIT(what_fits_passes_what_waits),
-    UNIT(one_release_may_grant_many),
-    UNIT(sums_never_wrap),
-    UNIT(queue_max_counts_units_and_waiters_before_anything_else),
+    UNIT_ABORTS(freeing_a_table_in_use_aborts),
+    UNIT_ABORTS(a_wait_ends_as_timed_out_or_cancelled_only),
+    UNIT_ABORTS(settling_what_waits_aborts),
+    UNIT_ABORTS(settling_twice_aborts),
+    UNIT_ABORTS(freeing_a_waiter_that_waits_aborts),
+    UNIT_ABORTS(freeing_a_verdict_nobody_took_note_of_aborts),
+    UNIT_ABORTS(an_interval_of_0_aborts),
+    UNIT_ABORTS(a_limit_of_0_aborts),
+    UNIT_ABORTS(closing_a_holder_with_a_reservation_aborts),
+    UNIT_ABORTS(adding_to_a_holding_that_only_waits_aborts),
+    UNIT_ABORTS(undoing_more_than_was_reserved_aborts),
 };
 
 UNIT_MAIN("engine/table", tests)
