@@ -7,7 +7,7 @@ let line = {"tube":"t","body":"x"}
 $ export COUNTER_SERVER={silent} COUNTER_ADMIN={silent}
     while read -r words; do
         echo '{line}' | eval "counterctl --io-timeout 0.05 $words" >out 2>err
-        [ $? = 69 ] && [ ! -s out ] && grep -q 'no answer in time' err || echo "$words: $(cat out err)"
+        [[ $? = 69 && ! -s out && $(<err) = *'no answer in time'* ]] || echo "$words: $(cat out err)"
     done <<'END'
     get n
     release n 1

@@ -196,7 +196,7 @@ class Stream:
         if self.is_over:
             return None
         try:
-            line = self.lines.get(timeout=wire.DEADLINE * 2)
+            line = self.lines.get(timeout=wire.DEADLINE * 5)
         except queue.Empty:
             raise Wrong("nothing comes") from None
         if line is None:
@@ -264,7 +264,7 @@ class Process:
         """It must end with this status, and have said no more than was expected."""
         self.is_done = True
         got, err = self.out.rest(), self.err.rest()
-        ended = self.child.wait(wire.DEADLINE * 2)
+        ended = self.child.wait(wire.DEADLINE * 5)
         wrong = [line for line in err if any(bad in line for bad in BAD)]
         if wrong or (err and not self.err.skips):
             raise Wrong("standard error:\n" + "\n".join(err))
@@ -365,7 +365,7 @@ class Terminal:
 
     def wait(self, is_seen, what):
         try:
-            wire.poll(lambda: is_seen(self.lines()), what)
+            wire.poll(lambda: is_seen(self.lines()), what, wire.DEADLINE * 5)
         except wire.Timeout:
             raise Wrong("the screen:\n" + "\n".join(self.lines())) from None
 
@@ -391,7 +391,7 @@ class Terminal:
             return self.child.poll() is not None
 
         try:
-            wire.poll(is_over, "its end", wire.DEADLINE * 2)
+            wire.poll(is_over, "its end", wire.DEADLINE * 5)
         except wire.Timeout:
             raise Wrong("it goes on:\n" + "\n".join(self.lines())) from None
         lines, ended = self.lines(), self.child.returncode
@@ -549,7 +549,7 @@ class Player:
     def actor(self, step):
         """The actor of a step. A name that is new is the next connection to the played server."""
         if step.name not in self.actors:
-            self.play.settimeout(wire.DEADLINE * 2)
+            self.play.settimeout(wire.DEADLINE * 5)
             try:
                 sock = self.play.accept()[0]
             except TimeoutError:
@@ -786,7 +786,7 @@ class Player:
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             ).returncode  # fmt: skip
 
-        wire.poll(is_true, text)
+        wire.poll(is_true, text, wire.DEADLINE * 5)
 
     def do_listen(self, text):
         """`listen off` ends the played servers, and `listen on` begins them again."""
@@ -820,7 +820,7 @@ class Player:
         seen = []
         while True:
             try:
-                seen.append(self.pages.asked.get(timeout=wire.DEADLINE))
+                seen.append(self.pages.asked.get(timeout=wire.DEADLINE * 5))
             except queue.Empty:
                 raise Wrong("asked: %s" % seen) from None
             if matcher(text).fullmatch(seen[-1]):

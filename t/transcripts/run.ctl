@@ -353,8 +353,8 @@ s<< {said}
 ? 76
 
 == over a unix socket
-daemon poolcounter.socket={dir}/socket counter.socket=@{dir}/socket
-$ counterctl -s unix:{dir}/socket run k -- echo ran
+daemon poolcounter.socket={dir}/so%&ck counter.socket=@{dir}/socket
+$ counterctl -s 'unix:{dir}/so%&ck' run k -- echo ran
 ran
 $ counterctl -s unix:@{dir}/socket acquire k 1 1 -- echo ran
 ran
