@@ -1,11 +1,13 @@
 /*
- * manual_test.c - compares the manual and the completions with the tables of commands, options and
- * exit statuses.
+ * manual_test.c - compares the manual, the help and the completions with the tables of commands,
+ * options and exit statuses.
  *
  * A command, an option or a status is an ".It" of a list, and its text goes to the next one.
  */
+#include "base/clock.h"
 #include "cli/command.h"
 #include "t/unit/manual.h"
+#include "t/unit/words.h"
 
 /* --- The manual ------------------------------------------------------------------------------ */
 
@@ -183,12 +185,77 @@ TEST(the_completion_of_zsh_has_every_command_and_option)
 }
 END_TEST
 
+/* --- The tables and the help ------------------------------------------------------------------ */
+
+TEST(options_of_tables_are_told_apart)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option_row *row = option_at(i);
+        ck_assert_ptr_nonnull(row->name);
+        ck_assert_ptr_eq(option_named(row->name, strlen(row->name)), row);
+        ck_assert_uint_eq(option_index(row), i);
+        if (row->letter)
+            ck_assert_ptr_eq(option_lettered(row->letter), row);
+        ck_assert_msg((row->argument == NULL) == (row->type == OPTION_IS_FLAG), "%s", row->name);
+    }
+    const struct command *command;
+    for (size_t i = 0; (command = command_at(i)); i++) {
+        ck_assert_ptr_eq(command_named(command->name), command);
+        ck_assert_ptr_nonnull(command->run);
+        ck_assert(command->least <= command->most);
+    }
+}
+END_TEST
+
+TEST(help_of_every_command_names_its_options)
+{
+    const struct command *command;
+    for (size_t i = 0; (command = command_at(i)); i++) {
+        char *text;
+        size_t size;
+        FILE *to = open_memstream(&text, &size);
+        print_help(command, to);
+        fclose(to);
+        for (size_t j = 0; j < OPTION_COUNT; j++) {
+            char name[40];
+            snprintf(name, sizeof name, " --%s%s", option_at(j)->name,
+                     option_at(j)->argument ? "=" : " ");
+            ck_assert_msg(!strstr(text, name) == !(command->options & OPTION_BIT(j)), "%s:%s",
+                          command->name, name);
+        }
+        free(text);
+    }
+}
+END_TEST
+
+/* Returns how long a command may take to end when nothing says it. */
+static int64_t grace_of(const char *const *words)
+{
+    struct command_line *line = command_line_of("counterctl", words);
+    struct invocation invocation;
+    ck_assert(command_line_parse(line->argc, line->argv, &invocation, stderr));
+    int64_t grace_ns = invocation.options.grace_ns;
+    invocation_free(&invocation);
+    return grace_ns;
+}
+
+TEST(a_supplier_has_a_default_of_its_own)
+{
+    ck_assert_int_eq(grace_of(WORDS("member", "p", "--", "x")), 10 * NS_PER_S);
+    ck_assert_int_eq(grace_of(WORDS("member", "p", "--grace", "0", "--", "x")), 0);
+    ck_assert_int_eq(grace_of(WORDS("run", "k", "--", "x")), 5 * NS_PER_S);
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(every_command_is_in_the_manual_with_its_options_and_no_other),
     UNIT(every_option_is_in_the_manual_with_its_default_and_no_other),
     UNIT(every_exit_status_is_in_the_manual_and_no_other),
     UNIT(the_completion_of_bash_has_every_command_and_option),
     UNIT(the_completion_of_zsh_has_every_command_and_option),
+    UNIT(options_of_tables_are_told_apart),
+    UNIT(help_of_every_command_names_its_options),
+    UNIT(a_supplier_has_a_default_of_its_own),
 };
 
 UNIT_MAIN("cli/manual", tests)
