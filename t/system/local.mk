@@ -6,7 +6,6 @@ system_tests = \
 	t/system/test_cluster_advice.py \
 	t/system/test_cluster_audit.py \
 	t/system/test_cluster_basics.py \
-	t/system/test_cluster_clients.py \
 	t/system/test_cluster_tls.py \
 	t/system/test_drain.py \
 	t/system/test_reload.py \
@@ -31,7 +30,6 @@ system_tests = \
 	t/system/test_vanished.py \
 	t/system/test_cluster.py \
 	t/system/test_cluster_found.py \
-	t/system/test_cluster_world.py \
 	t/system/test_readme.py \
 	t/system/test_sidebyside.py
 TESTS += $(system_tests)
