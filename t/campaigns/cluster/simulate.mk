@@ -25,6 +25,7 @@ planted_in_nodes = \
 	t/campaigns/cluster/nodes/planted/grace-ended-at-once.patch \
 	t/campaigns/cluster/nodes/planted/late-answer-waits.patch \
 	t/campaigns/cluster/nodes/planted/less-not-told.patch \
+	t/campaigns/cluster/nodes/planted/majority-of-before-the-beat.patch \
 	t/campaigns/cluster/nodes/planted/no-hand-over-after-ready.patch \
 	t/campaigns/cluster/nodes/planted/no-majority-for-beats.patch \
 	t/campaigns/cluster/nodes/planted/reaped-too-early.patch \

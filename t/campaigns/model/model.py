@@ -1,4 +1,4 @@
-"""./dev model: lets spin search counter.pml and cluster.pml, as they are and with planted bugs.
+"""./dev model: lets spin search counter.pml, as it is and with planted bugs.
 
 There is no seed: spin tries every order of steps, so each run is the same.
 """
@@ -9,7 +9,6 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import cluster  # noqa: E402
 import search as spin  # noqa: E402
 
 # The bug for each PLANT=n.
@@ -79,10 +78,8 @@ def search_planted(events):
 def main(argv):
     parser = argparse.ArgumentParser(
         prog="./dev model",
-        description="Searches a model of grant, timeout, close, mailbox and bell exhaustively, and one of the "
-        "rules by which nodes share a limit.",
+        description="Searches a model of grant, timeout, close, mailbox and bell exhaustively.",
     )
-    parser.add_argument("which", nargs="?", choices=("counter", "cluster"), help="only this model")
     parser.add_argument("--events", type=int, metavar="N",
                         help="so many requests, ends and timeouts (default: 7; planted: 6)")  # fmt: skip
     parser.add_argument("--planted", action="store_true", help="search for bugs that are planted")
@@ -90,15 +87,7 @@ def main(argv):
     if chosen.events is not None and not 1 <= chosen.events <= 20:
         parser.error("--events: from 1 to 20")
     try:
-        bad = 0
-        if chosen.which != "cluster":
-            bad += (
-                search_planted(chosen.events or 6)
-                if chosen.planted
-                else search_all(chosen.events or 7)
-            )
-        if chosen.which != "counter":
-            bad += cluster.search_planted() if chosen.planted else cluster.search_all()
+        bad = search_planted(chosen.events or 6) if chosen.planted else search_all(chosen.events or 7)
         return 1 if bad else 0
     except spin.Failed as e:
         print(e, file=sys.stderr)

@@ -37,14 +37,10 @@ class Result:
         return int(found.group(1)) if found else 0
 
 
-def have_tools():
-    return all(shutil.which(program) for program in ("spin", "gcc"))
-
-
-def search(model, defines, build, run, show=("-p", "-g")):
+def search(model, defines, build, run):
     """
     Builds and runs one search of `model`, a file beside this one. `build` are arguments of gcc, `run` of
-    the search, and `show` says how an error is shown.
+    the search.
     """
     defines = ["-D%s=%d" % (name, value) for name, value in defines.items()]
     with tempfile.TemporaryDirectory(prefix="model-") as work:
@@ -63,7 +59,7 @@ def search(model, defines, build, run, show=("-p", "-g")):
         result = Result(done.stdout)
         if result.error:
             trail = subprocess.run(
-                ["spin", "-t", *show, *defines, model],
+                ["spin", "-t", "-p", "-g", *defines, model],
                 cwd=work, capture_output=True, text=True, check=False,
             )  # fmt: skip
             result.trail = trail.stdout
