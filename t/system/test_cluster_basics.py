@@ -266,7 +266,7 @@ def test_answers_of_a_wait_and_of_a_release_do_not_get_lost(node, tmp_path):
     a, b = node("a", program=program(tmp_path)), node("b")
     client, holder = a.text_client(), b.text_client()
     seen = set()
-    for i in range(300):
+    for i in range(100):
         assert client.ask("ACQ4ME l-1 1 9 5") == "LOCKED"
         assert holder.ask("ACQ4ME l-2 1 9 5") == "LOCKED"
         # Each third wait runs out about when the release is on its way.
@@ -445,7 +445,7 @@ def test_a_grant_that_comes_while_the_node_ends_goes_back(node, engine):
     """Workers end while what other nodes gave back is granted to them."""
     a = node("a", grace=False)
     keys = ["l-%d" % i for i in range(20)]
-    for _ in range(wire.scaled(12, 6)):
+    for _ in range(wire.scaled(4, 2)):
         b = node("b", grace=False)
         holders, waiters = [a.text_client() for _ in keys], [b.text_client() for _ in keys]
         for holder, key in zip(holders, keys):
@@ -751,7 +751,7 @@ def test_upgrades_under_load(node, engine, tmp_path):
     load = [Load(d, i) for d in (a, b) for i in range(8)]
     for thread in load:
         thread.start()
-    for count in range(1, 6):
+    for count in range(1, 4):
         before = [thread.rounds for thread in load]
         upgrade(a, count)
         wire.poll(

@@ -9,7 +9,7 @@ A line is a step. `n1`, `n1.2` are sessions of the node n1; `$n1` is the id of o
     n1 a x ms1/5/0 7 -> 1                 a call of one op, here of the session n1
     n1 call a x ms1/5/0 7; g x -> 1 [1 0] one of several; `give` likewise; `ready`, `beat`, `leave`, `look`, `grace TERM`
     n1 reap S BEAT -> 0                   reaps once: what is left, and names that it could not hand over
-    n1 hears G 7 1 x | D x                all messages since the last time; D has the present seq
+    n1 reads G 7 1 x | D x                all messages since the last time; D has the present seq
     n1 goes deaf                          ends its subscription
     HSET meta grace 1                     a command of Redis on a key of the prefix, of any other program [-> ANSWER]
     costs hget=1 hset=2                   in memory: so many commands were called by the last script
@@ -21,8 +21,8 @@ among ops is three of them, with 0, 1, 2 for `#`; `3 * 1` are three answers. Byt
 After each step the keys add up (sums.lua), and an error has changed nothing. At the end all sessions end, are reaped
 and leave, and nothing is left.
 
-    engine_stories.py [-k TEXT]           as a test program
-    engine_stories.py --planted [BUG]...  plays them on the engine in memory with each bug of planted/
+    test_engine.py [-k TEXT]              as a test program
+    test_engine.py --planted [BUG]...     plays them on the engine in memory with each bug of planted/
 """
 
 import contextlib
@@ -288,7 +288,7 @@ class Player:
         assert reply[at + 1 :] == rest, reply
         return reply[at : at + 1]
 
-    def heard(self, label):
+    def messages(self, label):
         seq = self.place.ask("HGET", PREFIX + b"meta", "seq")
         shown = []
         for message in self.ears[label].published():
@@ -349,8 +349,8 @@ class Player:
         session = self.id_of(label)
         if what == "open":
             return self.answer(what, self.open(label, rest[1:]))
-        if what == "hears":
-            return self.heard(label)
+        if what == "reads":
+            return self.messages(label)
         if what == "goes":
             self.ears.pop(label).ask("UNSUBSCRIBE", self.key("to:$" + label))
             return None
@@ -372,10 +372,10 @@ class Player:
 
     def line(self, line):
         step, arrow, wanted = line.partition(" -> ")
-        if " hears " in step:
-            step, arrow, wanted = step.partition(" hears ")
-            step, wanted = step + " hears", " | ".join(repeated(wanted, " | "))
-        # An error has changed nothing, but of a beat that nobody hears, which counts.
+        if " reads " in step:
+            step, arrow, wanted = step.partition(" reads ")
+            step, wanted = step + " reads", " | ".join(repeated(wanted, " | "))
+        # An error has changed nothing, but of a beat that nobody reads, which counts.
         still = wanted[:1] == "!" and wanted != "!DEAF" and not re.match(r"\S+ [rb] ", step) and self.mode != "line"
         before = self.place.keys() if still else None
         answer = self.step(step)

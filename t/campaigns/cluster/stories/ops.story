@@ -62,15 +62,15 @@ n2 a x ms1/1/0 7 -> wait
 n1 a x ms1/1/0 8 -> wait
 n2 a x ms1/1/0 9 -> wait
 n1 r x 1 -> 1
-n1 hears nothing
-n2 hears G 7 1 x
+n1 reads nothing
+n2 reads G 7 1 x
 n2 b x 1 -> 1
-n1 hears G 8 1 x
-n2 hears nothing
+n1 reads G 8 1 x
+n2 reads nothing
 HGET u:$n1 x -> 1
 HGET u:$n2 x -> nil
 n1 r x 1 -> 1
-n2 hears G 9 1 x
+n2 reads G 9 1 x
 n1 g x -> [1 0]
 
 story A released unit goes to acq4me before acq4any unless it was explicit
@@ -79,9 +79,9 @@ n1 a x ns1/1/0 0 -> 1
 n2 a x as1/1/0 1 -> wait
 n2 a x ms1/1/0 2 -> wait
 n1 b x 1 -> 1
-n2 hears G 2 1 x
+n2 reads G 2 1 x
 n2 b x 1 -> 1
-n2 hears G 1 1 x
+n2 reads G 1 1 x
 
 story An explicit release tells every acq4any wait done
 live n0 n1 n2
@@ -97,9 +97,9 @@ n1 a x ms1/1/0 7 -> wait
 n2 a y ns1/1/0 0 -> 1
 n2 a y as1/1/0 8 -> wait
 n0 r x 1 -> 1
-n0 hears D x
-n1 hears D x | G 7 1 x
-n2 hears nothing
+n0 reads D x
+n1 reads D x | G 7 1 x
+n2 reads nothing
 n1 g x -> [1 0]
 n2 g y -> [1 1]
 
@@ -111,14 +111,14 @@ n2 a x ms1/2/0 2 -> wait
 n2 a x ms1/4/0 3 -> wait
 n2 a x as1/4/0 4 -> wait
 n1 b x 1 -> 1
-n2 hears G 3 1 x
+n2 reads G 3 1 x
 n1 b x 2 -> 1
-n2 hears G 4 1 x
+n2 reads G 4 1 x
 n1 b x 1 -> 1
-n2 hears nothing
+n2 reads nothing
 n2 g x -> [2 2]
 n2 b x 1 -> 1
-n2 hears G 1 3 x
+n2 reads G 1 3 x
 
 story An acquisition hands over first
 live n1 n2
@@ -127,7 +127,7 @@ n2 a x ms1/1/0 1 -> wait
 HDEL units x
 HDEL u:$n1 x
 n1 a x ns1/1/0 0 -> 0
-n2 hears G 1 1 x
+n2 reads G 1 1 x
 n1 a x ns1/2/0 0 -> 1
 
 story T hands over
@@ -135,12 +135,12 @@ live n1 n2
 n1 a x ns1/1/0 0 -> 1
 n2 a x ms1/1/0 1 -> wait
 n1 t x -> 1
-n2 hears nothing
+n2 reads nothing
 HDEL units x
 HDEL u:$n1 x
 SADD more x y
 n1 t x -> 1
-n2 hears G 1 1 x
+n2 reads G 1 1 x
 SISMEMBER more x -> 0
 n1 t y -> 1
 EXISTS more -> 0
@@ -161,9 +161,9 @@ n1.2 g x -> [5 2]
 story Ops of a call follow each other
 live n1 n2
 n1 call a x ms1/1/0 1; a x ms1/1/0 2; a x as1/1/3 3; a x as1/1/3 4; g x; c x ms1/1 2; g x; r x 1; g x; r x 1; a x ns1/1/1 5; b x 1; g x; h x -> 1 wait wait -1 [1 2] 1 [1 1] 1 [0 0] -2 1 1 [0 0] []
-n1 hears D x
+n1 reads D x
 n2 call a x ms1/1/0 1; a x ms1/1/0 2; r x 1; g x; h x; b x 1 -> 1 wait 1 [1 0] [n2 1 0] 1
-n2 hears G 2 1 x
+n2 reads G 2 1 x
 
 story Many names in a call
 with count 1 2 3 9 40 128 250
@@ -180,10 +180,10 @@ live n1
 n1 a $name ms1/1/0 1 -> 1
 n1 a $name ms1/1/0 2 -> wait
 n1 r $name 1 -> 1
-n1 hears G 2 1 $name
+n1 reads G 2 1 $name
 n1 a $name as1/1/0 3 -> wait
 n1 r $name 1 -> 1
-n1 hears D $name
+n1 reads D $name
 
 story Great numbers stay exact
 n1 open seq=4503599627370496 -> OPEN 0
@@ -194,7 +194,7 @@ n1 g x -> [4294967294 1]
 n1 c x ms4294967295/4294967295 18446744073709551615 -> 1
 n1 a x ms4294967295/4294967295/4294967295 18446744073709551615 -> wait
 n1 b x 4294967294 -> 1
-n1 hears G 18446744073709551615 4294967295 x
+n1 reads G 18446744073709551615 4294967295 x
 n1 b x 4294967295 -> 1
 
 story The 257th pair of a name is refused
@@ -217,20 +217,20 @@ HSET meta grace 1
 n1 a x ns1/1/0 0 -> 0
 n1 a x ms1/1/0 1 -> wait
 n1 a x as1/1/0 2 -> wait
-n1 hears nothing
+n1 reads nothing
 n1 g x -> [0 2]
 n1 a y nl1/1/0 3 -> 1
 n1 a x nl1/1/0 4 -> 1
 n1 a x ml1/1/0 5 -> wait
 n1 b x 1 -> 1
-n1 hears G 5 1 x
+n1 reads G 5 1 x
 n1 b x 1 -> 1
-n1 hears nothing
+n1 reads nothing
 n1 t x -> 1
-n1 hears nothing
+n1 reads nothing
 HDEL meta grace
 n1 t x -> 1
-n1 hears G 1 1 x
+n1 reads G 1 1 x
 
 story Done comes also in grace
 live n1
@@ -238,14 +238,14 @@ n1 a x ns1/1/0 0 -> 1
 n1 a x as1/1/0 1 -> wait
 HSET meta grace 1
 n1 r x 1 -> 1
-n1 hears D x
+n1 reads D x
 
 story A session that is opening is granted
 live n1
 n2 open -> OPEN 0
 n2 give w x ms1/1 5 1 -> 1
 n1 t x -> 1
-n2 hears G 5 1 x
+n2 reads G 5 1 x
 HGET u:$n2 x -> 1
 
 story An ended session is dropped with its whole queue
@@ -263,8 +263,8 @@ n2.2 open -> OPEN 0
 n2.2 ready -> {$n2=2}
 n1 g x -> [1 8]
 n1 b x 1 -> 1
-n1 hears G 7 1 x
-n2 hears nothing
+n1 reads G 7 1 x
+n2 reads nothing
 HGETALL w:$n2 -> {as1/1:x=1}
 n1 g x -> [1 1]
 
@@ -276,7 +276,7 @@ n2 a x ms1/1/0 2 -> wait
 n1 a x ms1/1/0 3 -> wait
 n2 goes deaf
 n1 b x 1 -> 1
-n1 hears G 3 1 x
+n1 reads G 3 1 x
 HGET u:$n2 x -> nil
 n1 g x -> [1 0]
 HGET u:$n1 x -> 1
@@ -338,7 +338,7 @@ SET q:$n2:ms1/1:x foreign
 n1 a x as1/1/0 2 -> !WRONGTYPE q:$n2:ms1/1:x
 n1 r x 1 -> !WRONGTYPE q:$n2:ms1/1:x
 HGET u:$n1 x -> nil
-n2 hears nothing
+n2 reads nothing
 n1 reap $n2 2 -> 0 {x}
 n1 beat -> 0 {x} {$n1=3}
 n1 t x -> 1
@@ -355,7 +355,7 @@ n2 a x ms1/1/0 1 -> wait
 n1 a x ms1/1/0 2 -> wait
 DEL q:$n2:ms1/1:x
 n1 r x 1 -> 1
-n1 hears G 2 1 x
+n1 reads G 2 1 x
 n1 g x -> [1 0]
 n2 give
 
@@ -391,13 +391,13 @@ n2 call 120 * a x ms1/1000/0 # from 240 -> 120 * wait
 n2 call 120 * a x ms1/1000/0 # from 360 -> 120 * wait
 n2 call 120 * a x ms1/1000/0 # from 480 -> 120 * wait
 n1 b x 1000 -> 2
-n2 hears 250 * G # 1 x
+n2 reads 250 * G # 1 x
 n1 beat -> 0 {x} {$n1=3 $n2=2}
 n1 t x -> 2
-n2 hears 250 * G # 1 x from 250
+n2 reads 250 * G # 1 x from 250
 n1 beat -> 0 {x} {$n1=4 $n2=2}
 n1 t x -> 1
-n2 hears 100 * G # 1 x from 500
+n2 reads 100 * G # 1 x from 500
 n1 beat -> 0 {} {$n1=5 $n2=2}
 
 story Nothing fits behind a hand over that is not finished
@@ -411,13 +411,13 @@ n2 call 120 * a x ms1/1000/0 # from 480 -> 120 * wait
 HDEL units x
 HDEL u:$n1 x
 n1 a x ns1/5000/0 900 -> 0
-n2 hears 250 * G # 1 x
+n2 reads 250 * G # 1 x
 n1 beat -> 0 {x} {$n1=3 $n2=2}
 n1 a x ms1/5000/601 901 -> wait
-n2 hears 250 * G # 1 x from 250
+n2 reads 250 * G # 1 x from 250
 n1 a x ns1/5000/601 902 -> -1
-n2 hears 100 * G # 1 x from 500
-n1 hears B 3 | G 901 1 x
+n2 reads 100 * G # 1 x from 500
+n1 reads B 3 | G 901 1 x
 
 story The bound is one of all ops of a call
 live n1 n2
@@ -428,10 +428,10 @@ n2 call 100 * a x1 ms1/100/0 # -> 100 * wait
 n1 a x2 ns100/100/0 0 -> 1
 n2 call 100 * a x2 ms1/100/0 # -> 100 * wait
 n1 call b x0 100; b x1 100; b x2 100 -> 1 1 2
-n2 hears 100 * G # 1 x0 | 100 * G # 1 x1 | 50 * G # 1 x2
+n2 reads 100 * G # 1 x0 | 100 * G # 1 x1 | 50 * G # 1 x2
 n1 beat -> 0 {x2} {$n1=3 $n2=2}
 n1 t x2 -> 1
-n2 hears 50 * G # 1 x2 from 50
+n2 reads 50 * G # 1 x2 from 50
 
 story Done reaches the queues of 256 pairs at once
 live n1
@@ -439,23 +439,23 @@ n1 a x ns1/1/0 0 -> 1
 n1 call 128 * a x as#/#/0 # from 1 -> 128 * wait
 n1 call 128 * a x as#/#/0 # from 129 -> 128 * wait
 n1 r x 1 -> 1
-n1 hears D x
+n1 reads D x
 n1 g x -> [0 0]
 
 story Many names are looked at when somebody waits for one
 live n1 n2
 n1 call 60 * a x# ns1/1/0 1 -> 60 * 1
 n2 a x30 ms1/1/0 7 -> wait
-n2 hears nothing
+n2 reads nothing
 n1 call 60 * r x# 1 -> 60 * 1
-n2 hears G 7 1 x30
+n2 reads G 7 1 x30
 n2 r x30 1 -> 1
 n1 call 60 * a x# ns1/1/0 1 -> 60 * 1
 n2 a x31 as1/1/0 8 -> wait
 HSET s:$n2 state ended
 HDEL node n2
 n1 call r x0 1; 59 * b x# 1 from 1 -> 60 * 1
-n2 hears nothing
+n2 reads nothing
 EXISTS k:x31 -> 0
 
 story Call and give need their session
@@ -498,7 +498,7 @@ n1 r x 1 -> !OOM
 n1 call b x 1; a z ns1/1/0 1 -> !OOM
 n1 beat -> 0 {} {$n1=3 $n2=2}
 n1 give r x 1 -> 1
-n2 hears G 1 1 x
+n2 reads G 1 1 x
 n2.2 open last=$n2 -> OPEN 0
 n2.2 give s x 1; s y 1; w x ms1/1 2 9 -> 1 1 1
 n2.2 ready -> {$n2=2}

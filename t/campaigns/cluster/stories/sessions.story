@@ -159,8 +159,8 @@ story Beat proves life and shows all beats
 live n1 n2 n3
 n3.2 open -> OPEN 0
 n1 beat -> 0 {} {$n1=3 $n2=2 $n3.2=1 $n3=2}
-n1 hears B 3
-n2 hears nothing
+n1 reads B 3
+n2 reads nothing
 HSET meta grace 1
 n1 beat -> 1 {} {$n1=4 $n2=2 $n3.2=1 $n3=2}
 
@@ -188,7 +188,7 @@ story Beat tells another term
 live n1
 HSET meta term gone
 n1 beat -> !TERM
-n1 hears nothing
+n1 reads nothing
 
 story Beat tells an engine that evicts
 live n1
@@ -196,10 +196,10 @@ CONFIG SET maxmemory-policy allkeys-lru
 n1 beat -> !POLICY
 CONFIG SET maxmemory-policy allkeys-random
 n1 beat -> !POLICY
-n1 hears nothing
+n1 reads nothing
 CONFIG SET maxmemory-policy volatile-ttl
 n1 beat -> 0 {} {$n1=3}
-n1 hears B 3
+n1 reads B 3
 
 story Beat of a session that is not live
 live n1
@@ -207,7 +207,7 @@ n1.2 open -> OPEN 0
 n1.2 ready -> {$n1=2}
 n1 beat -> !SESSION
 none beat -> !SESSION
-n1 hears nothing
+n1 reads nothing
 
 story Beat shows at most 100 of more
 live n1
@@ -329,34 +329,34 @@ n1.2 g x -> [1 5]
 n1.2 g x -> [1 5]
 HGET u:$n1.2 x -> 1
 n1.2 b x 1 -> 1
-n1.2 hears G 2 1 x
-n2 hears nothing
+n1.2 reads G 2 1 x
+n2 reads nothing
 n1.2 g x -> [1 4]
 HGET u:$n1.2 x -> 1
 n1.2 b x 1 -> 1
-n1.2 hears G 4 1 x
-n2 hears nothing
+n1.2 reads G 4 1 x
+n2 reads nothing
 n1.2 g x -> [1 3]
 HGET u:$n1.2 x -> 1
 n1.2 b x 1 -> 1
-n1.2 hears nothing
-n2 hears G 1 1 x
+n1.2 reads nothing
+n2 reads G 1 1 x
 n1.2 g x -> [1 2]
 HGET u:$n1.2 x -> nil
 n2 b x 1 -> 1
-n1.2 hears G 77 1 x
-n2 hears nothing
+n1.2 reads G 77 1 x
+n2 reads nothing
 n1.2 g x -> [1 1]
 HGET u:$n1.2 x -> 1
 n1.2 b x 1 -> 1
-n1.2 hears G 3 1 x
-n2 hears nothing
+n1.2 reads G 3 1 x
+n2 reads nothing
 n1.2 g x -> [1 0]
 n1.2 g x -> [1 0]
 HGET u:$n1.2 x -> 1
 n1.2 b x 1 -> 1
-n1.2 hears nothing
-n2 hears nothing
+n1.2 reads nothing
+n2 reads nothing
 n1.2 g x -> [0 0]
 n1.2 g x -> [0 0]
 
@@ -426,11 +426,11 @@ n2 a y ns1/1/0 0 -> 1
 n1 a y ms1/1/0 2 -> wait
 n1 a z ms1/1/0 3 -> wait
 n2 reap $n1 2 -> 0
-n2 hears G 1 1 x
+n2 reads G 1 1 x
 n1 beat -> !SESSION
 HGETALL units -> {x=1 y=1}
 n2 g y -> [1 0]
-n1 hears nothing
+n1 reads nothing
 HGETALL beat -> {$n2=2}
 n2 reap $n1 9 -> 0
 
@@ -442,7 +442,7 @@ n2 a x as1/1/0 2 -> wait
 HDEL units x
 HDEL u:$n2 x
 n2 reap $n1 2 -> 0
-n2 hears G 2 1 x
+n2 reads G 2 1 x
 
 story Reap of its own node does not mark
 live n1
@@ -505,10 +505,10 @@ n1 a x1 ns1/1/0 0 -> 1
 n2 a x1 ms1/1/0 1 -> wait
 HSET meta grace 1
 n2 reap $n1 2 -> 0
-n2 hears G 1 1 x0
+n2 reads G 1 1 x0
 HDEL meta grace
 n2 t x1 -> 1
-n2 hears G 1 1 x1
+n2 reads G 1 1 x1
 
 story Reap goes on where it stopped
 live n1 n2
