@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import queue
+import random
 import re
 import shlex
 import shutil
@@ -50,6 +51,7 @@ SIDE_BY_SIDE = 10  # more make the load themselves, and end later
 STILL = 0.3  # seconds by which the driver wakes up late: then the machine stands still
 BUSY = 4  # programs that want to run, for each processor: then the machine has too much to do
 PLAYS = 4  # of a story that fails meanwhile
+TAP_PLAYS = 4  # of the variants of a story, in a test
 ABILITIES = ("dispose", "scope", "worker")  # calls that not every library has
 BUILD = os.path.abspath(os.environ.get("TOP_BUILDDIR") or os.path.join(TOP, "build"))
 AGENTS = {  # commands; relative paths are below the folder of the agents
@@ -969,12 +971,13 @@ class Clock(threading.Thread):
         return self.last_still >= since or os.getloadavg()[0] > BUSY * os.cpu_count()
 
 
-def run(language, stories, agents_folder, on_result):
+def run(language, stories, agents_folder, on_result, draw=lambda found: found):
     """
     Plays the stories with an agent, several side by side, and calls `on_result(story, result, again)`
     in their order. A result is None, "-: reason", or what failed first of a story's variants. One that
     failed while the machine stood still or had too much to do is played again: times of a client
     and of a server that is scripted cannot be kept then. `again` lists how such plays had failed.
+    `draw` chooses among the variants of a story.
     """
     clock, command = Clock(), built(language, agents_folder)
     net = "127.%d.%d." % (100 + (os.getpid() >> 8) % 128, os.getpid() % 256)
@@ -1002,7 +1005,7 @@ def run(language, stories, agents_folder, on_result):
 
     with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         played = [
-            (story, [pool.submit(play, variant) for variant in variants.variants(story)])
+            (story, [pool.submit(play, one) for one in draw(variants.variants(story))])
             for story in stories
         ]
         for story, plays in played:
@@ -1017,7 +1020,7 @@ def run(language, stories, agents_folder, on_result):
     certs.close()
 
 
-def run_and_keep(language, stories, agents_folder, on_result=lambda story, result, again: None):
+def run_and_keep(language, stories, agents_folder, on_result=lambda *_: None, **options):
     """As `run`; keeps the results for the table: of each story its result and its failed plays."""
     results = {}
 
@@ -1025,7 +1028,7 @@ def run_and_keep(language, stories, agents_folder, on_result=lambda story, resul
         results[story["story"]] = [result, again]
         on_result(story, result, again)
 
-    run(language, stories, agents_folder, keep)
+    run(language, stories, agents_folder, keep, **options)
     os.makedirs(os.path.dirname(results_path(language)), exist_ok=True)
     with open(results_path(language) + ".new", "w", encoding="utf-8") as f:
         json.dump(results, f)
@@ -1091,7 +1094,10 @@ def table(stories, agents_folder):
 
 
 def tap(language):
-    """The stories of a language as a TAP test, a line for each. Returns the exit status."""
+    """
+    The stories of a language as a TAP test, a line for each; of their variants T_SEED draws TAP_PLAYS.
+    Returns the exit status.
+    """
     lacks = lacking(language) or (None if servers.have_counterd() else "COUNTERD names no daemon")
     if lacks:
         print("1..0 # SKIP " + lacks)
@@ -1114,13 +1120,20 @@ def tap(language):
             told = "\n".join(text for text in (result, told_of_plays(again)) if text)
             line(result is None, "%s: %s" % (language, story["story"]), told)
 
+    seed = int(os.environ.get("T_SEED") or random.randrange(2**32))
+    print("# variants: T_SEED=%d" % seed)
+    drawn = random.Random(seed)
+
+    def draw(found):
+        return drawn.sample(found, min(TAP_PLAYS, len(found)))
+
     missing = missing_rows(stories)
     line(
         not missing,
         "%s: each row has a story" % language,
         "without one: %s" % missing if missing else "",
     )
-    run_and_keep(language, stories, agents_folder(), on_result)
+    run_and_keep(language, stories, agents_folder(), on_result, draw=draw)
     print("1..%d" % counts["lines"])
     return 1 if counts["failed"] else 0
 
