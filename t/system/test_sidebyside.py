@@ -1,9 +1,12 @@
 """
 Plays the stories of t/scenario over TCP against the daemon. Plays those with the matching tags also
 against Debian's poolcounterd, yrmcdsd and beanstalkd; and those of jobs with a store. Each story has a server of its own.
+
+Of the daemon's, which run.py plays, too, T_SEED draws a quarter each time, unless arguments choose some.
 """
 
 import os
+import random
 import sys
 
 import tap
@@ -26,8 +29,16 @@ CASES = [
 CASES += [
     ("stored", story)
     for story in STORIES
-    if "ours" in story.servers and story.file.startswith("jobs-") and "jobs_memory" not in story.settings
+    if "ours" in story.servers
+    and story.file.startswith("jobs-")
+    and "jobs_memory" not in story.settings
 ]
+
+if len(sys.argv) == 1:
+    SEED = int(os.environ.get("T_SEED") or random.randrange(2**32))
+    print("# stories: T_SEED=%d" % SEED, flush=True)
+    DRAWN = random.Random(SEED)
+    CASES = [case for case in CASES if case[0] not in ("ours", "stored") or DRAWN.random() < 0.25]
 
 # The daemon's names for the settings of a story.
 OPTIONS = {
