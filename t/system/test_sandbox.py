@@ -376,7 +376,7 @@ def test_metrics_still_tell_of_the_process(start, confined):
     with open("/proc/stat") as f:
         boot = float(re.search(r"^btime (\d+)$", f.read(), re.M).group(1))
     started = boot + ticks / os.sysconf("SC_CLK_TCK")
-    assert abs(metric("process_start_time_seconds") - started) < 2
+    assert abs(metric("process_start_time_seconds") - started) < 20
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ STORM_KILL = os.path.join(BUILD, "t", "campaigns", "torture", "storm_kill")
 
 @pytest.mark.parametrize("threads", [4])
 def test_a_storm_of_clients_never_exceeds_a_limit_and_leaves_all_free(start, threads):
-    seconds = int(os.environ.get("T_STORM_SECONDS") or wire.scaled(8, 5))
+    seconds = int(os.environ.get("T_STORM_SECONDS") or 5)
     seed = int(os.environ.get("T_SEED") or random.randrange(2**32))
     daemon = start("counter.threads=%d" % threads)
     host, text_port = daemon.text
