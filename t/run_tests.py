@@ -78,6 +78,7 @@ class Result:
                 self.failed.append("    " + line[2:300])
                 left -= 1
         self.skipped = len(self.skips)
+        self.seeds = set(re.findall(r"T_SEED=(\d+)", log))
         if status is None:
             self.failed.append("it did not end within %d s" % LIMIT_S)
         elif planned is None or planned != count:
@@ -261,10 +262,12 @@ class Run:
             return
         say(clear + "FAILED: %s: %s" % (program.name, result.failed[0]))
         self.why += ["%s: %s" % (program.log, result.failed[0])] + result.failed[1:]
-        self.why += ["    again: " + self.again(program)]
+        self.why += ["    again: " + self.again(program, result)]
 
-    def again(self, program):
-        seed = "T_SEED=%d " % program.seed if program.seed else ""
+    def again(self, program, result):
+        """The command that runs a program again, with its seed."""
+        seeds = [program.seed] if program.seed else list(result.seeds)
+        seed = "T_SEED=%s " % seeds[0] if len(seeds) == 1 else ""
         return "%s./dev test %s%s" % (seed, self.kind, program.name)
 
     def all(self, names, seeds=None, done=lambda program, result: None):
@@ -303,7 +306,7 @@ def repeat(run, names, rounds, is_busy, unstopped):
             log = "%s.%d" % (program.log, state["round"])
             os.replace(program.log, log)
             lines = state["failures"].setdefault(program.name, [])
-            lines.append("%s: %s; %s" % (log, result.failed[0], run.again(program)))
+            lines.append("%s: %s; %s" % (log, result.failed[0], run.again(program, result)))
         write_json(path, state)
 
     while state["round"] < rounds:
