@@ -1,5 +1,5 @@
 """
-The Go client beside its stories: go vet, its own tests with the race detector, a program that uses
+The Go client beside its stories: its own tests with the race detector, a program that uses
 its module without a network, its examples and README.
 """
 
@@ -70,12 +70,6 @@ def examples(tmp_path_factory):
     folder = tmp_path_factory.mktemp("examples")
     run("go", "build", "-o", str(folder), "./...", folder=os.path.join(FOLDER, "examples"))
     return folder
-
-
-def test_vet_and_format():
-    run("go", "vet", "./...")
-    run("go", "vet", "./...", folder=os.path.join(FOLDER, "examples"))
-    assert run("gofmt", "-l", ".") == ""
 
 
 def test_own_tests_have_no_races(start):

@@ -73,11 +73,6 @@ def test_types_are_strict(tmp_path):
     )  # fmt: skip
 
 
-def test_style():
-    have("black")
-    run(PYTHON, "-m", "black", "--check", "--quiet", "-l", "100", SOURCES)
-
-
 def test_version_is_that_of_the_server():
     with open(os.path.join(TOP, "configure.ac"), encoding="utf-8") as f:
         version = re.search(r"AC_INIT\(\[counterd\], \[([\d.]+)\]", f.read()).group(1)
