@@ -1083,6 +1083,11 @@ static void restart_job(struct m_job *job)
     job->now = job->kept;
     job->doomed = false;
     job->now.buried_ns = model.now.mono_ns + (job->kept.buried_wall_ns - model.wall_ms * NS_PER_MS);
+    bool buried = job->now.state == JOB_BURIED || job->now.state == JOB_ABANDONED;
+    if (buried && job->now.buried_ns > model.last_burial)
+        model.last_burial = job->now.buried_ns;
+    if (buried && job->now.buried_wall_ns > model.last_burial_wall)
+        model.last_burial_wall = job->now.buried_wall_ns;
     if (job->now.state == JOB_DELAYED)
         left = left_ns(job->kept.until_ns, job->now.delay_s);
     if (job->now.state == JOB_RESERVED && job->now.lease)
@@ -1116,6 +1121,7 @@ void m_restart(void)
         model.tubes[t].paused_until_ns = left > 0 ? model.now.mono_ns + left : 0;
     }
     model.timeouts = model.total_jobs = 0;
+    model.last_burial = model.last_burial_wall = 0;
     EACH_JOB(job)
     restart_job(job);
     m_sweep();

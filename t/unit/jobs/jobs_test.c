@@ -82,21 +82,6 @@ static void set_claim(const char *tube, enum job_claim claim)
     set(tube, (struct job_settings){.claim = claim}, JOB_SETTING_CLAIM);
 }
 
-/* Claims one job; 0: there is none. */
-static uint64_t claim(const char *first, const char *second)
-{
-    const struct bytes tubes[] = {bytes_of(first), bytes_of(second)};
-    struct job_claim_request request = {
-        .tubes = tubes, .tube_count = 2, .count = 1, .answer_max = SIZE_MAX};
-    char reason[JOBS_READ_ONLY_MAX + 1];
-    struct job_view view;
-    size_t count;
-    if (jobs_claim(client, &request, &view, &count, reason, now) != JOBS_OK)
-        return 0;
-    job_body_drop(jobs, &view.body);
-    return view.id;
-}
-
 static void reserve(uint64_t id)
 {
     struct job_view view;
@@ -118,118 +103,6 @@ static struct tube_stats stats_of(const char *tube)
     ck_assert(jobs_stats_tube(jobs, bytes_of(tube), now, &stats) == JOBS_OK);
     return stats;
 }
-
-TEST(claim_holds_for_reservations_that_begin_after_it_is_set)
-{
-    begin();
-    uint64_t first = put("default", 0), second = put("default", 0);
-    reserve(first);
-    set_claim("default", JOB_CLAIM_LEASE);
-    reserve(second);
-    set_claim("default", JOB_CLAIM_CONNECTION);
-    jobs_client_end(client, now, &effects);
-    ck_assert(state_of(first) == JOB_READY && state_of(second) == JOB_RESERVED);
-    client = jobs_client_new(jobs, 0, NULL);
-    ck_assert(client != NULL);
-    end();
-}
-END_TEST
-
-TEST(tries_hold_for_reservations_that_begin_after_they_are_set)
-{
-    begin();
-    uint64_t id = put("default", 0);
-    reserve(id);
-    set_tries("default", 1);
-    ck_assert(jobs_release(client, id, 0, 0, now, &effects) == JOBS_OK);
-    reserve(id);
-    set_tries("default", 0);
-    ck_assert(jobs_release(client, id, 0, 0, now, &effects) == JOBS_BURIED);
-    ck_assert(state_of(id) == JOB_ABANDONED);
-    end();
-}
-END_TEST
-
-TEST(a_reservation_that_ran_out_and_does_not_go_back_is_not_recycled)
-{
-    begin();
-    set_tries("default", 2);
-    uint64_t id = put("default", 0);
-    for (unsigned n = 1; n <= 2; n++) {
-        reserve(id);
-        now.mono_ns += 10 * NS_PER_S;
-        jobs_run(jobs, now, &effects);
-        ck_assert(stats_of("default").recycled == 1);
-    }
-    ck_assert(stats_of("default").abandoned == 1);
-    end();
-}
-END_TEST
-
-TEST(tubes_take_turns_though_they_vanish)
-{
-    begin();
-    uint64_t others[] = {put("b", 0), put("b", 0)};
-    for (unsigned n = 0; n < 2; n++) {
-        uint64_t id = put("a", 0);
-        ck_assert(claim("a", "b") == id);
-        ck_assert(jobs_delete(client, id, now) == JOBS_OK); /* the last of its tube */
-        id = put("a", 0);
-        ck_assert(claim("a", "b") == others[n]);
-        ck_assert(jobs_delete(client, id, now) == JOBS_OK);
-    }
-    end();
-}
-END_TEST
-
-TEST(a_tube_that_is_not_there_keeps_its_turn)
-{
-    begin();
-    uint64_t last = put("b", 0), first = put("c", 0);
-    const struct bytes tubes[] = {bytes_of("c"), bytes_of("a"), bytes_of("a"), bytes_of("b")};
-    struct job_claim_request request = {
-        .tubes = tubes, .tube_count = 4, .count = 2, .answer_max = SIZE_MAX};
-    char reason[JOBS_READ_ONLY_MAX + 1];
-    struct job_view views[2];
-    size_t count;
-    uint64_t id = put("a", 0);
-    ck_assert(claim("a", "b") == id);
-    ck_assert(jobs_delete(client, id, now) == JOBS_OK); /* with it the tube, whose turn was last */
-    ck_assert(jobs_claim(client, &request, views, &count, reason, now) == JOBS_OK && count == 2);
-    ck_assert(views[0].id == last && views[1].id == first);
-    for (size_t n = 0; n < count; n++)
-        job_body_drop(jobs, &views[n].body);
-    end();
-}
-END_TEST
-
-TEST(a_reserve_takes_a_turn)
-{
-    begin();
-    uint32_t count;
-    ck_assert(jobs_watch(client, bytes_of("a"), &count) == JOBS_OK);
-    reserve(put("a", 0));
-    (void)put("a", 0);
-    uint64_t id = put("b", 0);
-    ck_assert(claim("a", "b") == id);
-    end();
-}
-END_TEST
-
-TEST(a_claim_that_waits_is_never_told_that_a_deadline_is_near)
-{
-    begin();
-    struct job_claim_request request = {.count = 1, .timeout_ns = 1, .answer_max = SIZE_MAX};
-    char reason[JOBS_READ_ONLY_MAX + 1];
-    struct job_view view;
-    size_t count;
-    reserve(put("default", 0));
-    ck_assert(jobs_wait_soon_ns(client) == now.mono_ns + 9 * NS_PER_S);
-    ck_assert(jobs_claim(client, &request, &view, &count, reason, now) == JOBS_WAITS);
-    ck_assert(jobs_wait_soon_ns(client) == INT64_MAX);
-    end();
-}
-END_TEST
 
 TEST(jobs_are_freed_while_something_is_due)
 {
@@ -267,41 +140,6 @@ static void upgrade(void)
     ck_assert(jobs_restore_done(jobs, &r));
     record_unmap(&r);
     ck_assert(close(fd) == 0);
-}
-
-static uint64_t age_of(uint64_t id)
-{
-    struct job_stats stats, listed;
-    size_t count;
-    uint64_t next;
-    ck_assert(jobs_stats_job(jobs, id, now, &stats) == JOBS_OK);
-    ck_assert(jobs_list_stats(jobs, bytes_of("t"), JOB_READY, id - 1, 1, now, &listed, &count,
-                              &next) == JOBS_OK);
-    ck_assert(listed.age_s == stats.age_s);
-    return stats.age_s;
-}
-
-TEST(ages_are_whole_seconds_that_have_passed_also_over_an_upgrade)
-{
-    wall_ms = 1000750;
-    begin();
-    uint64_t id = put("t", 0), other;
-    wall_ms += 999;
-    ck_assert(age_of(id) == 0 && stats_of("t").oldest_ready_s == 0);
-    other = put("t", 0);
-    jobs_client_end(client, now, &effects);
-    upgrade();
-    ck_assert(age_of(id) == 0 && age_of(other) == 0 && stats_of("t").oldest_ready_s == 0);
-    wall_ms += 1;
-    ck_assert(age_of(id) == 1 && age_of(other) == 0 && stats_of("t").oldest_ready_s == 1);
-    wall_ms += 998;
-    ck_assert(age_of(id) == 1 && age_of(other) == 0);
-    wall_ms += 1;
-    ck_assert(age_of(id) == 1 && age_of(other) == 1);
-    wall_ms -= 5000; /* it was set back */
-    ck_assert(age_of(id) == 0);
-    wall_ms = 0;
-    jobs_free(&jobs);
 }
 
 TEST(an_upgrade_keeps_the_first_tube_when_nobody_is_connected)
@@ -730,15 +568,7 @@ static const struct unit_test tests[] = {
     UNIT(a_tube_serves_its_line_in_steps),
     UNIT(a_list_searches_once_for_each_job_and_lets_others_in_between),
     UNIT(the_table_of_tubes_grows_in_steps),
-    UNIT(claim_holds_for_reservations_that_begin_after_it_is_set),
-    UNIT(tries_hold_for_reservations_that_begin_after_they_are_set),
-    UNIT(a_reservation_that_ran_out_and_does_not_go_back_is_not_recycled),
-    UNIT(tubes_take_turns_though_they_vanish),
-    UNIT(a_tube_that_is_not_there_keeps_its_turn),
-    UNIT(a_reserve_takes_a_turn),
-    UNIT(a_claim_that_waits_is_never_told_that_a_deadline_is_near),
     UNIT(jobs_are_freed_while_something_is_due),
-    UNIT(ages_are_whole_seconds_that_have_passed_also_over_an_upgrade),
     UNIT(an_upgrade_keeps_the_first_tube_when_nobody_is_connected),
     UNIT(bodies_and_names_of_unread_answers_are_shared_and_count_while_somebody_else_has_them),
     UNIT(a_body_that_was_read_for_an_answer_counts_until_the_output_has_it),
