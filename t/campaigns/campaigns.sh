@@ -254,6 +254,13 @@ fuzz_coverage() {
     say 'line by line: build/fuzzing-coverage/lines.txt'
 }
 
+torture_stories() {
+    need "${build_packages[@]}" python3
+    configured build/asan --enable-sanitize=address,undefined CFLAGS='-Og -g1'
+    make -s -C build/asan -j"$jobs" t/scenario/fakenet
+    FAKENET=$PWD/build/asan/t/scenario/fakenet exec python3 -B t/scenario/modes.py "$@"
+}
+
 torture_splits() {
     need "${build_packages[@]}"
     configured build CFLAGS='-O2 -g'

@@ -2,9 +2,10 @@
  * fakenet.c - the daemon without a network: the real services, engine, workers and connections, on
  * a loop, streams and a clock (t/campaigns/simulate/fake.h) that a script controls.
  *
- * There is one worker and one thread, and nothing happens without a command, so a run is the same
- * each time. Commands come on standard input, one in each line:
+ * There is one thread, and nothing happens without a command, so a run is the same each time.
+ * Commands come on standard input, one in each line:
  *
+ *     start [KEY=VALUE...]     starts a server; the keys are those of `arguments`
  *     open NAME text|binary|jobs [ADDRESS]
  *                              a client connects, from an IPv4 address (127.0.0.1)
  *     send NAME HEX            it sends bytes
@@ -18,16 +19,34 @@
  *     drain on|off             begins and ends a drain
  *     hold on|off              from `on` to `off` the server does nothing; then it does all at once
  *     counts PROTOCOL          prints the protocol's counters, as lines `count ...`
+ *     upgrade WORKERS          another server takes over the state and the connections
+ *     reload                   the server gets its settings again
+ *     finish                   all clients leave; nothing may be left of them, nor of the server
  *
  * After each command come the events that it caused, `recv NAME HEX` and `closed NAME REASON`, and
- * then `ok`, or `error TEXT` for an invalid command. Arguments are KEY=VALUE settings (see
- * `arguments`).
+ * then `ok`, or `error TEXT` for an invalid command.
+ *
+ * These keys of `start` make trouble, as `seed` chooses it:
+ *
+ *     workers=N    so many workers take turns; they share the clients
+ *     split=N      what a client sends arrives in pieces of at most N bytes
+ *     short=N      reads and writes move at most N bytes, or none
+ *     slow=N       a client reads only when the server has nothing else to do: N bytes, then more
+ *     refuse=N     allocation N gets no memory (event `refused`); `refuse_start`: of the start
+ *     break=N      read or write N finds the connection broken (event `broke NAME`)
+ *
+ * `finish` tells how many allocations and calls there were: `info allocations 12`, `info calls 3`.
  */
+#include "base/record.h"
 #include "jobs/jobs.h"
+#include "net/carry.h"
 #include "net/listener.h"
+#include "net/private.h"
 #include "service/job_session.h"
 #include "service/pools.h"
 #include "t/campaigns/simulate/fake.h"
+#include "t/unit/engine/faults.h"
+#include "t/unit/rng.h"
 #include "t/unit/serving.h"
 
 #include <arpa/inet.h>
@@ -36,6 +55,91 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- settings ---------------------------------------------------------------------------- */
+
+enum argument {
+    STATS_INTERVAL,
+    BUCKETS,
+    MEMORY_LIMIT,
+    MAX_LOCKS,
+    MAX_LINE,
+    MAX_CONNECTIONS,
+    OUTPUT_BUFFER,
+    REQUEST_TIMEOUT,
+    WRITE_TIMEOUT,
+    MONO,
+    POOLS_MAX,
+    POOLS_MAX_MEMBERS,
+    POOLS_MAX_WATCHERS,
+    POOLS_MAX_TAKEN,
+    MAX_JOB_SIZE,
+    JOBS_MEMORY,
+    /* of trouble */
+    SEED,
+    WORKERS,
+    SPLIT,
+    SHORT,
+    SLOW,
+    REFUSE,
+    REFUSE_START,
+    BREAK,
+    ARGUMENTS,
+};
+
+static const struct {
+    const char *key;
+    uint64_t usual;
+} argument_rows[ARGUMENTS] = {
+    [STATS_INTERVAL] = {"stats_interval", 86400},
+    [BUCKETS] = {"buckets", 1000},
+    [MEMORY_LIMIT] = {"memory_limit", 64 << 20},
+    [MAX_LOCKS] = {"max_locks", 4},
+    [MAX_LINE] = {"max_line", 8192},
+    [MAX_CONNECTIONS] = {"max_connections", 0},
+    [OUTPUT_BUFFER] = {"output_buffer", 262144},
+    [REQUEST_TIMEOUT] = {"request_timeout", 30},
+    [WRITE_TIMEOUT] = {"write_timeout", 30},
+    [MONO] = {"mono", 0},
+    [POOLS_MAX] = {"pools_max", 1000},
+    [POOLS_MAX_MEMBERS] = {"pools_max_members", 10000},
+    [POOLS_MAX_WATCHERS] = {"pools_max_watchers", 100},
+    [POOLS_MAX_TAKEN] = {"pools_max_taken", 64},
+    [MAX_JOB_SIZE] = {"max_job_size", 1 << 20},
+    [JOBS_MEMORY] = {"jobs_memory", 64 << 20},
+    [SEED] = {"seed", 0},
+    [WORKERS] = {"workers", 1},
+    [SPLIT] = {"split", 0},
+    [SHORT] = {"short", 0},
+    [SLOW] = {"slow", 0},
+    [REFUSE] = {"refuse", 0},
+    [REFUSE_START] = {"refuse_start", 0},
+    [BREAK] = {"break", 0},
+};
+
+static uint64_t arguments[ARGUMENTS];
+/* The networks of `operators=` and `suppliers=`: one each. */
+static struct pools_settings pools_settings;
+static struct tubes_settings tubes_settings;
+static struct job_settings_of_protocol job_settings;
+
+/* ---- trouble ----------------------------------------------------------------------------- */
+
+static struct rng rng;
+static bool in_server; /* its code runs; allocations of this program never fail */
+static bool upgraded;  /* the state was read by another server */
+static uint64_t allocations, calls;
+static uint64_t refused_allocation; /* the number of the one that fails; 0: none does */
+
+static bool refuse_memory(void)
+{
+    if (!in_server || ++allocations != refused_allocation)
+        return false;
+    printf("refused\n");
+    return true;
+}
 
 /* ---- clients ----------------------------------------------------------------------------- */
 
@@ -43,7 +147,9 @@ struct client {
     struct fake_peer peer; /* its descriptor is the client's number */
     struct client *next;
     char name[64];
-    struct protocol *protocol;
+    unsigned kind; /* of `kinds` */
+    bool slow;
+    size_t gulp; /* what it reads next, if it is slow */
     struct in_addr address;
 };
 
@@ -65,33 +171,68 @@ int __wrap_getpeername(int fd, struct sockaddr *restrict sa, socklen_t *restrict
     return 0;
 }
 
+/* Instead of the C library's: descriptors of the fake network are always open. */
+int __wrap_fcntl(int fd, int what, ...);
+int __wrap_fcntl(int fd, int what, ...)
+{
+    (void)fd;
+    (void)what;
+    return 0;
+}
+
+/* So many reads and writes of a command are cut; what is left is long. */
+#define CUT_MOST 2000
+static unsigned cut;
+
+/* Decides what a read or write may do (fake_hooks). */
+static ssize_t on_call(struct fake_peer *peer, bool writes, size_t len)
+{
+    (void)writes;
+    if (++calls == arguments[BREAK]) {
+        printf("broke %s\n", clients[peer->fd]->name);
+        peer->broken = true;
+    }
+    if (!arguments[SHORT] || ++cut > CUT_MOST)
+        return (ssize_t)len;
+    uint64_t most = rng_below(&rng, (uint32_t)arguments[SHORT] + 1);
+    return most == 0 ? STREAM_AGAIN : most < len ? (ssize_t)most : (ssize_t)len;
+}
+
 /* ---- iterations -------------------------------------------------------------------------- */
 
 static struct server server;
-static struct loop *the_loop;
+static struct services *services;
 static bool holds;
 
-/* One iteration: handles everything that is ready, once. Returns false if nothing was. */
-static bool turn(void)
+static struct loop *loop_of(unsigned worker)
 {
-    const struct loop_handlers *h = &the_loop->handlers;
-    bool any = false, soon = the_loop->soon;
-    the_loop->soon = false;
+    return worker_reactor(server.workers[worker])->loop;
+}
+
+/* One iteration of a worker: handles everything that is ready, once. Returns false if nothing was.
+ */
+static bool turn(struct loop *loop)
+{
+    const struct loop_handlers *h = &loop->handlers;
+    bool any = false, soon = loop->soon;
+    loop->soon = false;
+    in_server = true;
     (void)h->begin(h->arg);
     for (int i = 0; i < client_count; i++) {
-        unsigned ready = fake_peer_ready(&clients[i]->peer);
+        struct fake_peer *peer = &clients[i]->peer;
+        unsigned ready = peer->loop == loop ? fake_peer_ready(peer) : 0;
         if (ready) {
-            fake_peer_tell(&clients[i]->peer, ready);
+            fake_peer_tell(peer, ready);
             any = true;
         }
     }
-    if (the_loop->rung) {
-        the_loop->rung = false;
+    if (loop->rung) {
+        loop->rung = false;
         h->bell(h->arg);
         any = true;
     }
-    if (the_loop->timer_at_ns <= fake_now.mono_ns) {
-        the_loop->timer_at_ns = INT64_MAX;
+    if (loop->timer_at_ns <= fake_now.mono_ns) {
+        loop->timer_at_ns = INT64_MAX;
         h->timer(h->arg);
         any = true;
     }
@@ -100,29 +241,60 @@ static bool turn(void)
         any = true;
     }
     (void)h->end(h->arg);
-    return any || the_loop->soon;
+    in_server = false;
+    return any || loop->soon;
+}
+
+/* Slow clients that the server waits for read a little, and more the next time. Returns false if
+ * there are none. */
+static bool read_slowly(void)
+{
+    bool any = false;
+    for (int i = 0; i < client_count; i++) {
+        struct client *c = clients[i];
+        if (!c->slow || !c->peer.io || !(c->peer.io->wanted & LOOP_WRITE))
+            continue;
+        c->peer.window = c->gulp;
+        c->gulp *= 2;
+        any = true;
+    }
+    return any;
 }
 
 static void run_until_quiet(void)
 {
-    while (turn())
-        continue;
+    unsigned idle = 0, next = 0;
+    for (int i = 0; i < client_count; i++)
+        clients[i]->gulp = arguments[SLOW];
+    while (idle < server.count) {
+        next = server.count > 1 ? (next + 1 + rng_below(&rng, 2)) % server.count : 0;
+        idle = turn(loop_of(next)) ? 0 : idle + 1;
+        if (idle >= server.count) { /* it may have looked at one of them twice */
+            for (unsigned i = 0; i < server.count; i++)
+                idle = turn(loop_of(i)) ? 0 : idle;
+        }
+        if (idle >= server.count && read_slowly())
+            idle = 0;
+    }
 }
 
-static void pass_time(int64_t ns)
+static int64_t next_timer_ns(void)
 {
-    fake_pass_time(ns);
+    int64_t at_ns = INT64_MAX;
+    for (unsigned i = 0; i < server.count; i++)
+        at_ns = loop_of(i)->timer_at_ns < at_ns ? loop_of(i)->timer_at_ns : at_ns;
+    return at_ns;
 }
 
 static void advance(int64_t ns)
 {
     int64_t end_ns = fake_now.mono_ns + ns;
     run_until_quiet();
-    while (the_loop->timer_at_ns <= end_ns) {
-        pass_time(the_loop->timer_at_ns - fake_now.mono_ns);
+    while (next_timer_ns() <= end_ns) {
+        fake_pass_time(next_timer_ns() - fake_now.mono_ns);
         run_until_quiet();
     }
-    pass_time(end_ns - fake_now.mono_ns);
+    fake_pass_time(end_ns - fake_now.mono_ns);
     run_until_quiet();
 }
 
@@ -154,22 +326,25 @@ static void on_closed(struct fake_peer *peer)
 
 /* ---- events ------------------------------------------------------------------------------ */
 
-/* Returns the reason counted since the last close was printed. */
-static const char *reason_of(struct protocol *protocol)
+/* The kinds of clients, and their protocols. */
+static const char *const kinds[][2] = {
+    {"text", "poolcounter"}, {"binary", "counter"}, {"jobs", "jobs"}};
+
+static struct protocol *protocol_of(unsigned kind)
 {
-    static struct {
-        const struct protocol *protocol;
-        uint64_t closed[CLOSE_MAX];
-    } told[3];
-    size_t of = 0;
-    while (told[of].protocol && told[of].protocol != protocol)
-        of++;
-    CHECK(of < ARRAY_SIZE(told));
-    told[of].protocol = protocol;
-    uint64_t *seen = told[of].closed;
+    return services_protocol(services, kinds[kind][1]);
+}
+
+/* Closes by reason that were told. */
+static uint64_t told[ARRAY_SIZE(kinds)][CLOSE_MAX];
+
+/* Returns the reason counted since the last close was printed. */
+static const char *reason_of(unsigned kind)
+{
+    const struct protocol *protocol = protocol_of(kind);
     for (unsigned i = 0; i < CLOSE_MAX; i++) {
-        if (seen[i] < atomic_load(&protocol->closed[i])) {
-            seen[i]++;
+        if (told[kind][i] < atomic_load(&protocol->closed[i])) {
+            told[kind][i]++;
             return protocol_close_word(protocol->row, i);
         }
     }
@@ -179,13 +354,11 @@ static const char *reason_of(struct protocol *protocol)
 static void tell_events(void)
 {
     for (struct client *c = closing_order; c; c = c->next)
-        printf("closed %s %s\n", c->name, reason_of(c->protocol));
+        printf("closed %s %s\n", c->name, reason_of(c->kind));
     closing_order = NULL;
 }
 
 /* ---- commands ---------------------------------------------------------------------------- */
-
-static struct services *services;
 
 static struct client *find(const char *name)
 {
@@ -196,45 +369,40 @@ static struct client *find(const char *name)
     return NULL;
 }
 
-/* The protocol of a kind of clients; NULL: there is no such kind. */
-static struct protocol *protocol_of(const char *kind)
-{
-    static const char *const kinds[][2] = {
-        {"text", "poolcounter"}, {"binary", "counter"}, {"jobs", "jobs"}};
-    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-        if (strcmp(kind, kinds[i][0]) == 0)
-            return services_protocol(services, kinds[i][1]);
-    }
-    return NULL;
-}
-
 static const char *do_open(const char *name, const char *kind, const char *from)
 {
     struct in_addr address;
-    struct protocol *protocol = kind ? protocol_of(kind) : NULL;
-    if (!name || !protocol || strlen(name) >= sizeof(clients[0]->name) ||
+    unsigned k = 0;
+    while (kind && k < ARRAY_SIZE(kinds) && strcmp(kind, kinds[k][0]) != 0)
+        k++;
+    if (!kind || k == ARRAY_SIZE(kinds) || strlen(name) >= sizeof(clients[0]->name) ||
         inet_pton(AF_INET, from ? from : "127.0.0.1", &address) != 1)
         return "open NAME text|binary|jobs [ADDRESS]";
     struct client *c = calloc(1, sizeof(*c));
     clients = realloc(clients, (size_t)(client_count + 1) * sizeof(struct client *));
     CHECK(c && clients);
     strcpy(c->name, name);
-    c->protocol = protocol;
+    c->kind = k;
     c->address = address;
-    c->peer.window = SIZE_MAX;
+    c->slow = arguments[SLOW] != 0;
+    c->peer.window = c->slow ? 0 : SIZE_MAX;
     clients[client_count++] = c;
     fake_peer_join(&c->peer);
     struct stream stream = {.fd = c->peer.fd};
-    worker_begin_iteration(server.workers[0]);
+    struct worker *worker = server.workers[(unsigned)c->peer.fd % server.count];
+    struct protocol *protocol = protocol_of(k);
+    in_server = true;
+    worker_begin_iteration(worker);
     uint32_t open_now = atomic_fetch_add(&protocol->connections, 1) + 1;
     if (protocol->max_connections && open_now > protocol->max_connections) {
         atomic_fetch_sub(&protocol->connections, 1); /* as listener.c does */
         atomic_fetch_add(&protocol->closed[CLOSE_REFUSED], 1);
         stream_close(&stream);
     } else {
-        (void)worker_open(server.workers[0], protocol, stream, 0);
+        (void)worker_open(worker, protocol, stream, 0);
     }
-    (void)worker_end_iteration(server.workers[0]);
+    (void)worker_end_iteration(worker);
+    in_server = false;
     return NULL;
 }
 
@@ -259,7 +427,14 @@ static const char *do_send(struct client *c, const char *hex)
         }
         bytes[i] = (uint8_t)(high << 4 | low);
     }
-    fake_peer_send(&c->peer, bytes, len);
+    size_t longest = holds || !arguments[SPLIT] ? len : arguments[SPLIT];
+    longest = longest < len / 1000 ? len / 1000 : longest;
+    for (size_t at = 0, n; at < len; at += n) {
+        n = longest < len - at ? 1 + rng_below(&rng, (uint32_t)longest) : len - at;
+        fake_peer_send(&c->peer, bytes + at, n);
+        if (!holds)
+            run_until_quiet();
+    }
     free(bytes);
     return NULL;
 }
@@ -276,7 +451,7 @@ static void tell_histogram(const char *what, const char *how, const struct bucke
 /* Prints the counters of a protocol that are not 0. */
 static const char *tell_counts(const char *name)
 {
-    const struct protocol *protocol = services_protocol(services, name);
+    struct protocol *protocol = services_protocol(services, name);
     if (!protocol)
         return "counts PROTOCOL";
     const struct service *s = protocol->service;
@@ -299,91 +474,7 @@ static const char *tell_counts(const char *name)
     return NULL;
 }
 
-/* Executes a command. Returns NULL, or an error text. */
-static const char *carry_out(char *line)
-{
-    char *save = NULL;
-    const char *verb = strtok_r(line, " \n", &save);
-    const char *first = strtok_r(NULL, " \n", &save);
-    const char *second = strtok_r(NULL, " \n", &save);
-    if (!verb || !first)
-        return "a command and its arguments";
-    if (strcmp(verb, "open") == 0)
-        return do_open(first, second, strtok_r(NULL, " \n", &save));
-    if (strcmp(verb, "advance") == 0) {
-        advance(strtoll(first, NULL, 10));
-        return NULL;
-    }
-    if (strcmp(verb, "jump") == 0) {
-        run_until_quiet();
-        pass_time(strtoll(first, NULL, 10));
-        return NULL;
-    }
-    if (strcmp(verb, "unix") == 0) {
-        fake_now.unix_s = strtoll(first, NULL, 10);
-        fake_unix_ns = 0;
-        return NULL;
-    }
-    if (strcmp(verb, "drain") == 0) {
-        services_drain(services, strcmp(first, "on") == 0);
-        return NULL;
-    }
-    if (strcmp(verb, "hold") == 0) {
-        holds = strcmp(first, "on") == 0;
-        return NULL;
-    }
-    if (strcmp(verb, "counts") == 0)
-        return tell_counts(first);
-    struct client *c = find(first);
-    if (!c)
-        return "no such client";
-    c->peer.news = true;
-    if (strcmp(verb, "send") == 0)
-        return do_send(c, second);
-    if (strcmp(verb, "eof") == 0)
-        c->peer.ended = true;
-    else if (strcmp(verb, "reset") == 0)
-        c->peer.broken = true;
-    else if (strcmp(verb, "stubborn") == 0)
-        c->peer.stubborn = true;
-    else if (strcmp(verb, "window") == 0 && second)
-        c->peer.window = strcmp(second, "all") == 0 ? SIZE_MAX : strtoull(second, NULL, 10);
-    else
-        return "no such command";
-    return NULL;
-}
-
-/* ---- settings ---------------------------------------------------------------------------- */
-
-struct argument {
-    const char *key;
-    uint64_t value;
-};
-
-static struct argument arguments[] = {
-    {"stats_interval", 86400},   {"buckets", 1000},
-    {"memory_limit", 64 << 20},  {"max_locks", 4},
-    {"max_line", 8192},          {"max_connections", 0},
-    {"output_buffer", 262144},   {"request_timeout", 30},
-    {"write_timeout", 30},       {"mono", 0},
-    {"pools_max", 1000},         {"pools_max_members", 10000},
-    {"pools_max_watchers", 100}, {"pools_max_taken", 64},
-    {"max_job_size", 1 << 20},   {"jobs_memory", 64 << 20},
-};
-
-/* The networks of `operators=` and `suppliers=`: one each. */
-static struct pools_settings pools_settings;
-static struct tubes_settings tubes_settings;
-
-static uint64_t value_of(const char *key)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(arguments); i++) {
-        if (strcmp(arguments[i].key, key) == 0)
-            return arguments[i].value;
-    }
-    CHECK(false);
-    return 0;
-}
+/* ---- servers ----------------------------------------------------------------------------- */
 
 static bool take_network(const char *text, struct access_networks *networks)
 {
@@ -413,59 +504,128 @@ static bool take_argument(const char *text)
         return take_network(text + strlen(operators), &pools_settings.operators);
     if (strncmp(text, suppliers, strlen(suppliers)) == 0)
         return take_network(text + strlen(suppliers), &pools_settings.suppliers);
-    for (size_t i = 0; i < ARRAY_SIZE(arguments); i++) {
-        size_t len = strlen(arguments[i].key);
-        if (strncmp(text, arguments[i].key, len) == 0 && text[len] == '=') {
-            arguments[i].value = strtoull(text + len + 1, NULL, 10);
+    for (size_t i = 0; i < ARGUMENTS; i++) {
+        size_t len = strlen(argument_rows[i].key);
+        if (strncmp(text, argument_rows[i].key, len) == 0 && text[len] == '=') {
+            arguments[i] = strtoull(text + len + 1, NULL, 10);
             return true;
         }
     }
-    fprintf(stderr, "fakenet: unknown argument %s\n", text);
     return false;
 }
 
-static void start(void)
+/* Makes rules. NULL: there is no memory. */
+static struct rules *make_rules(void)
 {
-    fake_hooks = (struct fake_hooks){.received = on_received, .closed = on_closed};
-    fake_now.mono_ns = (int64_t)value_of("mono");
-    struct rules_config rules_config = {
+    return rules_new(&(struct rules_config){
         .limits =
             {
-                .output_buffer = value_of("output_buffer"),
-                .request_timeout_ns = (int64_t)value_of("request_timeout") * NS_PER_S,
-                .write_timeout_ns = (int64_t)value_of("write_timeout") * NS_PER_S,
+                .output_buffer = arguments[OUTPUT_BUFFER],
+                .request_timeout_ns = (int64_t)arguments[REQUEST_TIMEOUT] * NS_PER_S,
+                .write_timeout_ns = (int64_t)arguments[WRITE_TIMEOUT] * NS_PER_S,
             },
-    };
-    if (pools_settings.operators.count == 0)
-        CHECK(take_network("127.0.0.0/8", &pools_settings.operators));
-    pools_settings.max = (uint32_t)value_of("pools_max");
-    pools_settings.max_members = (uint32_t)value_of("pools_max_members");
-    pools_settings.max_watchers = (uint32_t)value_of("pools_max_watchers");
-    pools_settings.max_taken = (uint32_t)value_of("pools_max_taken");
-    static struct job_settings_of_protocol job_settings;
-    job_settings.max_job_size = value_of("max_job_size");
-    tubes_settings.memory_limit = value_of("jobs_memory");
+    });
+}
+
+/* Tells the tubes, or the pools, their settings. */
+static void set_all(bool again)
+{
+    tubes_options.changed(services, NULL, again ? &tubes_settings : NULL, &tubes_settings);
+    if (again)
+        pools_options.changed(services, NULL, &pools_settings, &pools_settings);
+}
+
+/* Makes workers and services. Returns false if there was no memory. */
+static bool make(unsigned workers)
+{
     struct serving_config config = {
         .table =
             {
-                .buckets = value_of("buckets"),
-                .memory_limit = value_of("memory_limit"),
-                .stats_interval_s = (uint32_t)value_of("stats_interval"),
+                .buckets = arguments[BUCKETS],
+                .memory_limit = arguments[MEMORY_LIMIT],
+                .stats_interval_s = (uint32_t)arguments[STATS_INTERVAL],
                 .hash_key = {.k0 = 1, .k1 = 2},
             },
-        .counter_max_connections = (uint32_t)value_of("max_connections"),
-        .poolcounter_max_connections = (uint32_t)value_of("max_connections"),
-        .poolcounter_max_locks = (uint32_t)value_of("max_locks"),
-        .poolcounter_max_line = value_of("max_line"),
+        .counter_max_connections = (uint32_t)arguments[MAX_CONNECTIONS],
+        .poolcounter_max_connections = (uint32_t)arguments[MAX_CONNECTIONS],
+        .poolcounter_max_locks = (uint32_t)arguments[MAX_LOCKS],
+        .poolcounter_max_line = arguments[MAX_LINE],
         .pools = &pools_settings,
         .jobs = &job_settings,
         .tubes = &tubes_settings,
     };
-    services = serving_make(&server, 1, &rules_config, &config);
-    the_loop = worker_reactor(server.workers[0])->loop;
-    struct option_check check = {.is = &tubes_settings};
-    CHECK(tubes_options.check(&check));
-    tubes_options.changed(services, NULL, NULL, &tubes_settings);
+    struct rules *rules = make_rules();
+    if (!rules)
+        return false;
+    server_set_rules(&server, rules);
+    for (; server.count < workers; server.count++) {
+        server.workers[server.count] = worker_new(&server, server.count);
+        if (!server.workers[server.count])
+            return false;
+    }
+    services = serving_services(&config, &server, worker_now(server.workers[0]));
+    return services != NULL;
+}
+
+static uint64_t table_memory(void)
+{
+    struct table_stats stats;
+    table_get_stats(services->table, fake_now, &stats);
+    return stats.memory;
+}
+
+static uint64_t memory_at_start; /* of the table */
+
+/* Starts a server. Its settings were taken before. */
+static const char *start(void)
+{
+    struct option_check of_tubes = {.is = &tubes_settings};
+    fake_hooks = (struct fake_hooks){
+        .received = on_received, .closed = on_closed, .refuses = fault_now, .call = on_call};
+    fake_now = (struct moment){.mono_ns = (int64_t)arguments[MONO], .unix_s = 1700000000};
+    fake_unix_ns = 0;
+    rng = (struct rng){.state = arguments[SEED]};
+    if (pools_settings.operators.count == 0)
+        CHECK(take_network("127.0.0.0/8", &pools_settings.operators));
+    pools_settings.max = (uint32_t)arguments[POOLS_MAX];
+    pools_settings.max_members = (uint32_t)arguments[POOLS_MAX_MEMBERS];
+    pools_settings.max_watchers = (uint32_t)arguments[POOLS_MAX_WATCHERS];
+    pools_settings.max_taken = (uint32_t)arguments[POOLS_MAX_TAKEN];
+    job_settings.max_job_size = arguments[MAX_JOB_SIZE];
+    tubes_settings.memory_limit = arguments[JOBS_MEMORY];
+    fault_dice = refuse_memory;
+    allocations = calls = 0;
+    upgraded = false;
+    refused_allocation = arguments[REFUSE_START];
+    in_server = true;
+    bool made = make((unsigned)arguments[WORKERS]);
+    in_server = false;
+    if (arguments[REFUSE_START])
+        printf("info allocations %" PRIu64 "\n", allocations);
+    allocations = 0;
+    refused_allocation = arguments[REFUSE];
+    if (!made)
+        return "it does not start";
+    CHECK(tubes_options.check(&of_tubes));
+    set_all(false);
+    memory_at_start = table_memory();
+    return NULL;
+}
+
+static const char *do_start(char **save)
+{
+    if (services)
+        return "a server runs";
+    fault_counting = true;
+    fault_pieces = 0;
+    for (size_t i = 0; i < ARGUMENTS; i++)
+        arguments[i] = argument_rows[i].usual;
+    pools_settings = (struct pools_settings){0};
+    for (const char *word; (word = strtok_r(NULL, " \n", save)) != NULL;) {
+        if (!take_argument(word))
+            return "start: no such key";
+    }
+    return start();
 }
 
 static void check(void)
@@ -475,36 +635,251 @@ static void check(void)
     jobs_check(jobs_of(services), worker_now(server.workers[0]));
 }
 
-static void end(void)
+/* Frees workers and services, also if some could not be made. */
+static void free_server(void)
 {
-    for (int i = 0; i < client_count; i++)
-        clients[i]->peer.broken = clients[i]->peer.news = true;
-    run_until_quiet();
-    for (int i = 0; i < client_count; i++)
-        CHECK(clients[i]->peer.closed);
-    check();
-    serving_free(&server, &services);
-    free(tubes_settings.tube_defaults);
+    for (unsigned i = 0; i < server.count; i++)
+        worker_drain(server.workers[i]);
+    if (services)
+        services_free(&services);
+    while (server.count > 0)
+        worker_free(&server.workers[--server.count]);
+    server_free_rules(&server);
+    server = (struct server){0};
+}
+
+/* Names that nobody has used for two intervals go; then the table has all its memory back. */
+static const char *see_memory_back(void)
+{
+    struct pools_sums pools;
+    struct table_walk walk = {0};
+    uint64_t collected;
+    pools_sums(pools_of(services), &pools);
+    if (pools.pools > 0 || upgraded)
+        return NULL; /* pools have counters of their own */
+    fake_pass_time(3 * (int64_t)arguments[STATS_INTERVAL] * NS_PER_S);
+    for (unsigned sweeps = 0; sweeps < 3; sweeps++) {
+        walk = (struct table_walk){0};
+        while (!table_collect(services->table, &walk, fake_now, 10000, &collected))
+            continue;
+    }
+    table_trim(services->table);
+    return table_memory() == memory_at_start ? NULL : "the table has not got its memory back";
+}
+
+/* Expects that nothing is left of the clients. */
+static const char *see_all_free(void)
+{
+    struct table_stats stats;
+    struct pools_sums pools;
+    table_get_stats(services->table, fake_now, &stats);
+    pools_sums(pools_of(services), &pools);
+    for (int i = 0; i < client_count; i++) {
+        if (!clients[i]->peer.closed)
+            return "a connection is still open";
+    }
+    for (unsigned kind = 0; kind < ARRAY_SIZE(kinds); kind++) {
+        if (atomic_load(&protocol_of(kind)->connections) > 0)
+            return "a connection is still counted";
+        if (service_waiting(protocol_of(kind)->service) > 0)
+            return "a wait is still counted";
+    }
+    if (stats.units || stats.waiting || stats.holdings)
+        return "something is still held";
+    return pools.held || pools.waiting ? "a member is still held" : see_memory_back();
+}
+
+static const char *do_finish(void)
+{
+    const char *wrong = NULL;
+    if (services) {
+        for (int i = 0; i < client_count; i++)
+            clients[i]->peer.broken = clients[i]->peer.news = true;
+        holds = false;
+        run_until_quiet();
+        check();
+        wrong = see_all_free();
+        printf("info allocations %" PRIu64 "\ninfo calls %" PRIu64 "\n", allocations, calls);
+    }
+    free_server();
     fake_peers_leave();
     for (int i = 0; i < client_count; i++)
         free(clients[i]);
     free(clients);
+    clients = NULL;
+    client_count = 0;
+    closing_order = NULL;
+    memset(told, 0, sizeof(told));
+    free(tubes_settings.tube_defaults);
+    tubes_settings = (struct tubes_settings){0};
+    return wrong ? wrong : fault_pieces ? "memory was not freed" : NULL;
 }
 
-int main(int argc, char **argv)
+/* ---- upgrades ---------------------------------------------------------------------------- */
+
+static struct protocol *protocol_named(void *arg, const char *name)
 {
-    for (int i = 1; i < argc; i++) {
-        if (!take_argument(argv[i]))
-            return 2;
+    (void)arg;
+    return services_protocol(services, name);
+}
+
+/* Writes the state, as daemon/upgrade.c does. Returns the file's descriptor. */
+static int save(void)
+{
+    static struct record_writer writer;
+    int fd = memfd_create("fakenet", MFD_CLOEXEC);
+    CHECK(fd >= 0 && services_park(services, DEADLINE_NONE));
+    record_writer_init(&writer, fd);
+    services_save(services, fake_now, &writer);
+    server_save(&server, &writer);
+    CHECK(record_finish(&writer));
+    return fd;
+}
+
+/* Forgets the old server, whose connections go on without it. */
+static void abandon(void)
+{
+    server_end(&server);
+    for (unsigned i = 0; i < server.count; i++) {
+        for (uint32_t slot = 0; slot < worker_slots(server.workers[i]); slot++) {
+            struct conn *conn = worker_conn_at(server.workers[i], slot);
+            if (!conn)
+                continue;
+            loop_io_remove(loop_of(i), &conn->io);
+            conn->stream.fd = -1;
+            conn_close(conn, CLOSE_KILLED);
+        }
     }
-    start();
+    free_server();
+}
+
+/* Reads the state. Returns false if it was refused. */
+static bool restore(struct record_reader *r)
+{
+    struct carry carry = {.server = &server, .protocol = protocol_named};
+    struct record_reader section;
+    uint32_t kind;
+    while (record_enter(r, &kind, &section)) {
+        if (!carry_restore(&carry, kind, &section) &&
+            !services_restore(services, fake_now, kind, &section))
+            record_unknown(&section, kind);
+    }
+    if (!record_ok(r))
+        return false;
+    carry_done(&carry);
+    return services_restore_done(services, r);
+}
+
+static const char *do_upgrade(unsigned workers)
+{
+    struct record_reader r;
+    bool drains = atomic_load(&services->draining);
+    if (workers == 0 || workers > WORKERS_MAX)
+        return "upgrade WORKERS";
+    upgraded = true;
+    int fd = save();
+    abandon();
+    CHECK(make(workers) && record_map(&r, fd));
+    (void)close(fd);
+    set_all(false);
+    bool restored = restore(&r);
+    if (!restored)
+        fprintf(stderr, "fakenet: %s\n", r.why);
+    record_unmap(&r);
+    services_resume(services);
+    services_drain(services, drains);
+    return restored ? NULL : "the state was refused";
+}
+
+static const char *do_reload(void)
+{
+    struct rules *rules = make_rules();
+    CHECK(rules);
+    server_set_rules(&server, rules);
+    set_all(true);
+    return NULL;
+}
+
+/* ---- command line ------------------------------------------------------------------------ */
+
+/* Executes a command. Returns NULL, or an error text. */
+static const char *carry_out(char *line)
+{
+    char *save = NULL;
+    cut = 0;
+    const char *verb = strtok_r(line, " \n", &save);
+    if (!verb)
+        return "no command";
+    if (strcmp(verb, "start") == 0)
+        return do_start(&save);
+    if (strcmp(verb, "finish") == 0)
+        return do_finish();
+    if (!services)
+        return "no server runs";
+    if (strcmp(verb, "reload") == 0)
+        return do_reload();
+    const char *first = strtok_r(NULL, " \n", &save);
+    const char *second = strtok_r(NULL, " \n", &save);
+    if (!first)
+        return "a command and its arguments";
+    if (strcmp(verb, "open") == 0)
+        return do_open(first, second, strtok_r(NULL, " \n", &save));
+    if (strcmp(verb, "upgrade") == 0)
+        return do_upgrade((unsigned)strtoul(first, NULL, 10));
+    if (strcmp(verb, "advance") == 0) {
+        advance(strtoll(first, NULL, 10));
+        return NULL;
+    }
+    if (strcmp(verb, "jump") == 0) {
+        run_until_quiet();
+        fake_pass_time(strtoll(first, NULL, 10));
+        return NULL;
+    }
+    if (strcmp(verb, "unix") == 0) {
+        fake_now.unix_s = strtoll(first, NULL, 10);
+        fake_unix_ns = 0;
+        return NULL;
+    }
+    if (strcmp(verb, "drain") == 0) {
+        services_drain(services, strcmp(first, "on") == 0);
+        return NULL;
+    }
+    if (strcmp(verb, "hold") == 0) {
+        holds = strcmp(first, "on") == 0;
+        return NULL;
+    }
+    if (strcmp(verb, "counts") == 0)
+        return tell_counts(first);
+    struct client *c = find(first);
+    if (!c)
+        return "no such client";
+    c->peer.news = true;
+    if (strcmp(verb, "send") == 0)
+        return do_send(c, second);
+    if (strcmp(verb, "eof") == 0)
+        c->peer.ended = true;
+    else if (strcmp(verb, "reset") == 0)
+        c->peer.broken = true;
+    else if (strcmp(verb, "stubborn") == 0)
+        c->peer.stubborn = true;
+    else if (strcmp(verb, "window") == 0 && second) {
+        c->peer.window = strcmp(second, "all") == 0 ? SIZE_MAX : strtoull(second, NULL, 10);
+        c->slow = false;
+    } else
+        return "no such command";
+    return NULL;
+}
+
+int main(void)
+{
     char *line = NULL;
     size_t room = 0;
     while (getline(&line, &room, stdin) > 0) {
         const char *wrong = carry_out(line);
-        if (!holds)
+        if (services && !holds && !wrong)
             run_until_quiet();
-        check();
+        if (services && !wrong)
+            check();
         tell_events();
         if (wrong)
             printf("error %s\n", wrong);
@@ -513,6 +888,5 @@ int main(int argc, char **argv)
         fflush(stdout);
     }
     free(line);
-    end();
     return 0;
 }

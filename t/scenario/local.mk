@@ -39,12 +39,13 @@ TESTS += t/scenario/run.py
 EXTRA_DIST += $(scenarios) \
 	t/scenario/README.md \
 	t/scenario/jobs.rows \
+	t/scenario/modes.py \
 	t/scenario/player.py \
 	t/scenario/pools.rows \
 	t/scenario/run.py
 
 check_PROGRAMS += t/scenario/fakenet
 t_scenario_fakenet_SOURCES = t/scenario/fakenet.c t/campaigns/simulate/fake.c t/campaigns/simulate/fake.h
-t_scenario_fakenet_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=getpeername
+t_scenario_fakenet_LDFLAGS = $(fault_wraps) -Wl,--wrap=getpeername,--wrap=fcntl
 t_scenario_fakenet_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
 	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(SQLITE_LIBS)

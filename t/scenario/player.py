@@ -11,6 +11,7 @@ import select
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
@@ -149,6 +150,7 @@ class Story:
         self.steps = []
         self.servers = DEFAULT_SERVERS
         self.settings = {}
+        self.cannot = set()  # modes that it cannot bear
         self.broken = None  # why it fails as yet
         for key, value in headers:
             self.header(key, value)
@@ -161,6 +163,8 @@ class Story:
                 raise BadScript("%s: unknown servers: %s" % (self.path, " ".join(unknown)))
         elif key == "broken":
             self.broken = value
+        elif key == "cannot":
+            self.cannot |= set(value.partition(" because ")[0].split())
         else:
             self.settings = dict(pair.split("=", 1) for pair in value.split())
 
@@ -179,7 +183,7 @@ def read_stories(path):
     with open(path, encoding="ascii") as f:
         for number, raw in enumerate(f, 1):
             line = raw.strip()
-            found = re.match(r"#\s*(servers|settings|broken):\s*(.*)$", line)
+            found = re.match(r"#\s*(servers|settings|cannot|broken):\s*(.*)$", line)
             if found:
                 if stories:
                     stories[-1].header(*found.groups())
@@ -275,7 +279,14 @@ def parse_duration(text):
     found = re.fullmatch(r"(\d+)(ns|us|ms|s|m|h)", text)
     if not found:
         raise BadScript("no duration: %s" % text)
-    unit = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+    unit = {
+        "ns": 1,
+        "us": 10**3,
+        "ms": 10**6,
+        "s": 10**9,
+        "m": 60 * 10**9,
+        "h": 3600 * 10**9,
+    }
     return int(found.group(1)) * unit[found.group(2)]
 
 
@@ -295,27 +306,40 @@ class Connection:
         self.opaque = 0
         self.held_back = b""  # bytes put aside with `|`
         self.sent_at = 0  # clock at the last send
+        self.since_fault = bytearray()  # all received bytes since the server had trouble
+
+
+class Died(Failed):
+    """The server is gone, or has left something behind."""
 
 
 class FakeBackend:
-    """The program `fakenet`, in lock-step over its standard input and output."""
+    """
+    The program `fakenet`, in lock-step over its standard input and output. It plays one story after
+    another: `start` begins one, and `finish` ends it.
+    """
 
     server = "fake"
     is_real = False
 
-    def __init__(self, program, settings):
-        argv = [program] if isinstance(program, str) else list(program)
-        self.child = subprocess.Popen(
-            argv + ["%s=%s" % pair for pair in settings.items()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        self.pending = b""
+    def __init__(self, program):
+        self.program = [program] if isinstance(program, str) else list(program)
+        self.child = None
+
+    def start(self, settings):
+        if self.child is None:
+            self.errors = tempfile.TemporaryFile()
+            self.child = subprocess.Popen(
+                self.program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors
+            )
+            self.pending = b""
         self.connections = {}
         self.now = 0
         self.journal = []  # (connection, piece) in the order of arrival
         self.counts = []  # output of the last command `counts`
+        self.info = {}  # numbers of allocations and calls
+        self.faults = []  # what went wrong by order of `start`
+        self.command("start", *("%s=%s" % pair for pair in settings.items()))
 
     def _line(self):
         until = time.monotonic() + wire.DEADLINE
@@ -323,14 +347,18 @@ class FakeBackend:
         while b"\n" not in self.pending:
             left = until - time.monotonic()
             if left <= 0 or not select.select([fd], [], [], left)[0]:
-                raise Failed("fakenet does not answer")
+                raise Died("fakenet does not answer")
             data = os.read(fd, 1 << 20)
             if not data:
-                error = self.child.stderr.read().decode("utf-8", "replace")
-                raise Failed("fakenet ended (%s):\n%s" % (self.child.wait(), error[-6000:]))
+                raise Died("fakenet ended (%s):\n%s" % (self.child.wait(), self.said()))
             self.pending += data
         line, _, self.pending = self.pending.partition(b"\n")
         return line.decode("latin-1")
+
+    def said(self):
+        """The end of what it has written to standard error."""
+        self.errors.seek(0)
+        return self.errors.read().decode("utf-8", "replace")[-6000:]
 
     def command(self, *words):
         try:
@@ -344,18 +372,25 @@ class FakeBackend:
             if verb == "ok":
                 return
             if verb == "error":
-                raise Failed("fakenet: %s: %s" % (" ".join(words)[:80], rest))
+                raise Died("fakenet: %s: %s" % (" ".join(words)[:80], rest))
             name, _, value = rest.partition(" ")
             conn = self.connections.get(name)
             if verb == "recv" and conn:
-                conn.buffer += bytes.fromhex(value)
-                self.journal.append((conn, len(value) // 2))
+                data = bytes.fromhex(value)
+                conn.buffer += data
+                if self.faults:
+                    conn.since_fault += data
+                self.journal.append((conn, len(data)))
             elif verb == "closed" and conn:
                 conn.closed = value
             elif verb == "count":
                 self.counts.append(rest)
-            elif verb not in ("stat", "info"):
-                raise Failed("fakenet says what nobody asked: %s" % line[:200])
+            elif verb == "info":
+                self.info[name] = int(value)
+            elif verb in ("refused", "broke"):
+                self.faults.append(line)
+            else:
+                raise Died("fakenet says what nobody asked: %s" % line[:200])
 
     def open(self, conn, source):
         self.connections[conn.name] = conn
@@ -369,8 +404,8 @@ class FakeBackend:
     def end(self, conn, how):
         self.command("reset" if how == "reset" else "eof", conn.name)
 
-    def window(self, conn, size):
-        self.command("window", conn.name, size)
+    def window(self, name, size):
+        self.command("window", name, size)
 
     def stubborn(self, conn):
         self.command("stubborn", conn.name)
@@ -404,25 +439,34 @@ class FakeBackend:
         pass
 
     def finish(self):
-        """Ends the program. It must exit with 0 and print nothing to standard error."""
+        """Has all clients leave. Nothing may be left of them."""
+        self.command("finish")
+
+    def close(self):
+        """Ends the program. It must exit with 0 and have no report of a sanitizer."""
+        if self.child is None:
+            return
         try:
             self.child.stdin.close()
-            error = self.child.stderr.read().decode("utf-8", "replace")
             status = self.child.wait(wire.DEADLINE)
+            error = self.said()
         finally:
             self.kill()
         if status != 0 or "Sanitizer" in error or "runtime error" in error:
-            raise Failed("fakenet ended with %s:\n%s" % (status, error[-6000:]))
+            raise Died("fakenet ended with %s:\n%s" % (status, error))
 
     def kill(self):
+        if self.child is None:
+            return
         if self.child.poll() is None:
             self.child.kill()
             self.child.wait()
-        for stream in (self.child.stdin, self.child.stdout, self.child.stderr):
+        for stream in (self.child.stdin, self.child.stdout, self.errors):
             try:
                 stream.close()
             except OSError:
                 pass
+        self.child = None
 
 
 class SocketBackend:
@@ -465,7 +509,7 @@ class SocketBackend:
         else:
             client.close()
 
-    def window(self, conn, size):
+    def window(self, name, size):
         raise BadScript("a window can only be had on the fake")
 
     def stubborn(self, conn):
@@ -528,32 +572,74 @@ class SocketBackend:
 
 
 class Player:
-    """Plays one story on one backend."""
+    """
+    Plays one story on one backend, in a mode (modes.py). Once trouble of the mode explains why an
+    answer differs, the clients go on as the story says, and their answers are not looked at.
+    """
 
-    def __init__(self, story, backend):
+    def __init__(self, story, backend, mode=None):
         self.story = story
         self.backend = backend
+        self.mode = mode
         self.connections = {}
         self.known = {}  # values of the story's variables
+        self.lost = False  # answers may differ from now on
 
     def play(self):
         server = self.backend.server
         step = None
         try:
-            for step in self.story.steps:
+            for number, step in enumerate(self.story.steps):
                 line = step.for_server(server)
                 if line is None:
                     continue
                 if line == "stop":
                     return
-                self.step(line)
+                if self.mode:
+                    self.mode.before(self.backend, number)
+                self.try_step(line)
             step = None
-            self.check_nothing_left()
+            if not self.lost:
+                self.check_nothing_left()
         except (AssertionError, BadScript, OSError) as e:
             if step is None:
                 raise Failed("%s [%s] at its end: %s" % (self.story.path, server, e)) from e
             text = "%s [%s] %s\n  %s" % (step.where, server, step.line[:200], e)
             raise Failed(text) from e
+
+    def try_step(self, line):
+        try:
+            if self.lost:
+                self.act(line)
+            else:
+                self.step(line)
+        except Died:
+            raise
+        except Failed:
+            if not (self.mode and self.mode.explains(self.backend)):
+                raise
+            self.lost = True
+
+    def act(self, line):
+        """Does what clients do in a step, and lets time pass; looks at no answer."""
+        found = re.search(r" < .* after (\S+)$", line)
+        words = line.split() + [""]
+        try:
+            if found:
+                self.backend.advance(parse_duration(found.group(1)))
+            elif words[1] == "each":
+                for text in line.partition(": ")[2].split("; "):
+                    self.send(self.conn(words[0]), self.request(self.conn(words[0]), text.strip()))
+            elif words[1] == "tell":
+                text = line.split(None, 2)[2].partition(": ")[0]
+                self.send(self.conn(words[0]), self.request(self.conn(words[0]), text))
+            elif words[1] in (">", ">>", "|", "split", "window") or (
+                words[0] in KINDS + ("hold", "go", "drain", "advance", "jump", "unix")
+                or words[-2] in ("close", "eof", "reset", "stubborn")
+            ):
+                self.step(line)
+        except BadScript:
+            pass  # it needs a value from an answer that did not come
 
     def check_nothing_left(self):
         self.backend.await_idle()
@@ -597,7 +683,10 @@ class Player:
             self.in_order(line.split(":", 1)[1])
         elif words[0] == "any" and words[1] == "order:":
             self.any_order(line.split(":", 1)[1])
-        elif words[-1] in ("quiet", "close", "eof", "reset", "closed", "stubborn") and len(words) >= 2:
+        elif (
+            words[-1] in ("quiet", "close", "eof", "reset", "closed", "stubborn")
+            and len(words) >= 2
+        ):
             for name in words[:-1]:
                 getattr(self, "do_" + words[-1])(self.conn(name))
         elif len(words) >= 2:
@@ -631,7 +720,7 @@ class Player:
         elif verb == "closed":
             self.do_closed(conn, rest)
         elif verb == "window":
-            self.backend.window(conn, rest)
+            self.backend.window(conn.name, rest)
         elif verb == "swallow":
             self.swallow(conn, rest)
         elif verb == "until":
@@ -1006,7 +1095,7 @@ class Player:
         for part in text.split(";"):
             name, _, answer = part.strip().partition(" ")
             conn = self.conn(name)
-            if not self.backend.is_real:
+            if not self.backend.is_real and not (self.mode and self.mode.reorders):
                 places.append((self.place_of_next(conn), part.strip()))
             self.expect(conn, answer.strip())
         if places != sorted(places, key=lambda place: place[0]):
@@ -1039,14 +1128,15 @@ class Player:
         raise Failed("no answer on %s" % conn.name)
 
 
-def play(story, backend):
+def play(story, backend, mode=None):
     """Plays a story to its end. One that is broken must fail."""
     try:
-        Player(story, backend).play()
+        Player(story, backend, mode).play()
         backend.finish()
     except Failed:
         if not story.broken:
             raise
+        backend.kill()
         return
     if story.broken:
         raise Failed("%s: it does not fail any more: take `# broken:` away" % story.name)

@@ -1,7 +1,12 @@
-"""Plays every story on the fake network: the daemon's real services with a clock of our own."""
+"""
+Plays every story on the fake network, the daemon's real services with a clock of our own: once
+plainly, and in modes that T_SEED chooses (modes.py). `./dev torture stories` has all modes.
+"""
 
 import glob
+import itertools
 import os
+import random
 import re
 import sys
 
@@ -9,30 +14,55 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import tap  # noqa: E402
 import pytest  # noqa: E402
 
+import modes  # noqa: E402
 import player  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FAKENET = os.environ.get("FAKENET") or os.path.join(
-    os.environ.get("TOP_BUILDDIR", "."), "t", "scenario", "fakenet"
-)
-STORIES = [
-    story
-    for story in player.read_folder(HERE)
-    if "fake" in story.servers
-]
+STORIES = [story for story in player.read_folder(HERE) if "fake" in story.servers]
+SEED = int(os.environ.get("T_SEED") or random.randrange(2**32))
+SAMPLE = [story for story in STORIES if not story.broken]
+if os.environ.get("T_SLOW") == "1":
+    SAMPLE = random.Random(SEED).sample(SAMPLE, len(SAMPLE) // 4)
+INFO = {}  # numbers of allocations and calls in each story
 
 # Moves that only the configuration makes; t/system/test_pools.py has them.
 FILE_MOVES = {("- down", "add")}
 ROW = re.compile(r"^\s*#\s*row ([^:\n]*)", re.M)
 
 
+@pytest.fixture(scope="module")
+def fakenet():
+    backend = player.FakeBackend(modes.FAKENET)
+    yield backend
+    backend.close()
+
+
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
-def test_story(story):
-    backend = player.FakeBackend(FAKENET, story.settings)
-    try:
-        player.play(story, backend)
-    finally:
-        backend.kill()
+def test_story(story, fakenet):
+    modes.play(story, fakenet, modes.Mode("", 0))
+    INFO[story] = fakenet.info
+
+
+@pytest.mark.parametrize("story", SAMPLE, ids=lambda story: story.name)
+def test_modes(story, fakenet):
+    """One mode, or two together, and one number of those that are counted."""
+    chance = random.Random("%d %s" % (SEED, story.name))
+    for spec in modes.sample(story, INFO.get(story) or modes.counts(story, fakenet), chance):
+        modes.play(story, fakenet, modes.Mode(spec, SEED))
+
+
+def test_start_without_memory(fakenet):
+    """Each allocation of the start is refused once: nothing is left of the server."""
+    for number in itertools.count(1):
+        try:
+            fakenet.start({"refuse_start": number})
+        except player.Died as e:
+            assert "it does not start" in str(e)
+        refused = fakenet.faults
+        fakenet.finish()
+        if not refused:
+            break
+    assert number > 50
 
 
 def rows_of(text):
@@ -75,4 +105,5 @@ def test_every_move_of_a_pool_is_expected_by_a_story():
 
 
 if __name__ == "__main__":
+    print("# T_SEED=%d" % SEED, flush=True)
     tap.main(__file__)

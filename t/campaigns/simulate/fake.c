@@ -63,13 +63,14 @@ void fake_peers_leave(void)
 
 void fake_peer_send(struct fake_peer *peer, const void *bytes, size_t len)
 {
-    if (peer->input_len + len > peer->input_room) {
-        peer->input_room = (peer->input_len + len) * 2;
+    size_t end = peer->input_begin + peer->input_len;
+    if (end + len > peer->input_room) {
+        peer->input_room = (end + len) * 2;
         peer->input = realloc(peer->input, peer->input_room);
         CHECK(peer->input);
     }
     if (len)
-        memcpy(peer->input + peer->input_len, bytes, len);
+        memcpy(peer->input + end, bytes, len);
     peer->input_len += len;
     peer->news = true;
 }
@@ -151,11 +152,11 @@ void loop_soon(struct loop *loop)
 
 bool loop_io_add(struct loop *loop, struct loop_io *io, int fd, unsigned wanted, loop_io_fn *fn)
 {
-    (void)loop;
     if (fake_hooks.refuses && fake_hooks.refuses())
         return false;
     *io = (struct loop_io){.fn = fn, .fd = fd, .wanted = wanted};
     peers[fd]->io = io;
+    peers[fd]->loop = loop;
     stir(peers[fd]);
     return true;
 }
@@ -183,33 +184,45 @@ void loop_io_remove(struct loop *loop, struct loop_io *io)
 
 /* ---- streams ------------------------------------------------------------------------------ */
 
+/* What the program lets a call do: a number of bytes, or a result. */
+static ssize_t allowed(struct fake_peer *peer, bool writes, size_t len)
+{
+    ssize_t n = fake_hooks.call ? fake_hooks.call(peer, writes, len) : (ssize_t)len;
+    return peer->broken ? STREAM_RESET : n;
+}
+
 ssize_t stream_read(struct stream *stream, void *to, size_t room)
 {
     struct fake_peer *peer = peers[stream->fd];
-    if (peer->broken)
-        return STREAM_RESET;
+    ssize_t most = allowed(peer, false, room);
+    if (most < (ssize_t)room)
+        peer->news = true; /* the rest arrives later */
+    if (most < 0)
+        return most;
     if (!peer->input_len)
         return peer->ended ? STREAM_END : STREAM_AGAIN;
-    size_t n = peer->input_len < room ? peer->input_len : room;
-    memcpy(to, peer->input, n);
+    size_t n = peer->input_len < (size_t)most ? peer->input_len : (size_t)most;
+    memcpy(to, peer->input + peer->input_begin, n);
     peer->input_len -= n;
-    memmove(peer->input, peer->input + n, peer->input_len);
+    peer->input_begin = peer->input_len ? peer->input_begin + n : 0;
     return (ssize_t)n;
 }
 
 ssize_t stream_write(struct stream *stream, struct iovec *pieces, int count)
 {
     struct fake_peer *peer = peers[stream->fd];
-    if (peer->broken)
-        return STREAM_RESET;
-    size_t written = 0;
-    for (int i = 0; i < count && peer->window > 0; i++) {
-        size_t n = pieces[i].iov_len < peer->window ? pieces[i].iov_len : peer->window;
+    ssize_t most = allowed(peer, true, SIZE_MAX / 2);
+    if (most < 0)
+        return most;
+    size_t written = 0, left = peer->window < (size_t)most ? peer->window : (size_t)most;
+    for (int i = 0; i < count && left > 0; i++) {
+        size_t n = pieces[i].iov_len < left ? pieces[i].iov_len : left;
+        left -= n;
         if (peer->window != SIZE_MAX)
             peer->window -= n;
         if (fake_hooks.received)
             fake_hooks.received(peer, pieces[i].iov_base, n, written == 0,
-                                i == count - 1 || peer->window == 0);
+                                i == count - 1 || left == 0);
         written += n;
     }
     return written ? (ssize_t)written : STREAM_AGAIN;

@@ -30,9 +30,10 @@ struct loop {
  */
 struct fake_peer {
     int fd;
+    struct loop *loop;  /* of the worker that watched it last */
     struct loop_io *io; /* set while the server watches it */
     uint8_t *input;     /* sent, but not read yet */
-    size_t input_len, input_room;
+    size_t input_begin, input_len, input_room;
     size_t window; /* number of bytes that it still accepts; SIZE_MAX: any number */
     bool ended;    /* sends nothing after its input */
     bool broken;   /* the connection is reset */
@@ -51,6 +52,9 @@ struct fake_hooks {
     void (*stirred)(struct fake_peer *peer);
     /* True if the kernel has no memory to watch a descriptor. */
     bool (*refuses)(void);
+    /* Before each read (of so much room) and write: returns how many bytes it may move, or a result
+     * of stream.h. */
+    ssize_t (*call)(struct fake_peer *peer, bool writes, size_t len);
 };
 extern struct fake_hooks fake_hooks;
 

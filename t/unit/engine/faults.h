@@ -64,6 +64,7 @@ void *__real_calloc(size_t count, size_t size) WEAK;
 void *__wrap_calloc(size_t count, size_t size);
 void *__real_realloc(void *at, size_t size) WEAK;
 void *__wrap_realloc(void *at, size_t size);
+void *__wrap_reallocarray(void *at, size_t count, size_t size);
 void *__real_aligned_alloc(size_t alignment, size_t size) WEAK;
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 void __real_free(void *at) WEAK;
@@ -107,6 +108,12 @@ void *__wrap_realloc(void *at, size_t size)
         return NULL;
     void *to = __real_realloc(at, size);
     return at ? to : fault_taken(to);
+}
+
+void *__wrap_reallocarray(void *at, size_t count, size_t size)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(count, size, &bytes) ? NULL : __wrap_realloc(at, bytes);
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t size)

@@ -21,7 +21,7 @@ pool_world_sources = t/unit/engine/pool_world.c t/unit/engine/pool_world.h $(poo
 # The functions that faults.h stands before.
 fault_wraps = $(AM_LDFLAGS) \
 	-Wl,--wrap=slab_alloc,--wrap=arena_page_take,--wrap=arena_charge \
-	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup,--wrap=free \
+	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=reallocarray,--wrap=aligned_alloc,--wrap=strdup,--wrap=free \
 	-Wl,--wrap=mmap,--wrap=mprotect,--wrap=madvise
 TESTS += $(engine_unit_tests)
 t_unit_engine_arena_test_CFLAGS = $(UNIT_CFLAGS)
