@@ -32,6 +32,7 @@
  *     split=N      what a client sends arrives in pieces of at most N bytes
  *     short=N      reads and writes move at most N bytes, or none
  *     slow=N       a client reads only when the server has nothing else to do: N bytes, then more
+ *     amid=N       before one in N of those pieces and reads, another server takes over
  *     refuse=N     allocation N gets no memory (event `refused`); `refuse_start`: of the start
  *     break=N      read or write N finds the connection broken (event `broke NAME`)
  *
@@ -83,6 +84,7 @@ enum argument {
     SPLIT,
     SHORT,
     SLOW,
+    AMID,
     REFUSE,
     REFUSE_START,
     BREAK,
@@ -114,6 +116,7 @@ static const struct {
     [SPLIT] = {"split", 0},
     [SHORT] = {"short", 0},
     [SLOW] = {"slow", 0},
+    [AMID] = {"amid", 0},
     [REFUSE] = {"refuse", 0},
     [REFUSE_START] = {"refuse_start", 0},
     [BREAK] = {"break", 0},
@@ -245,6 +248,19 @@ static bool turn(struct loop *loop)
     return any || loop->soon;
 }
 
+/* So many upgrades come amid a command. */
+#define MOVES_MOST 10
+static unsigned moves;
+
+static const char *do_upgrade(unsigned workers);
+
+/* At times another server takes over, in the midst of a command. */
+static void upgrade_amid(void)
+{
+    if (arguments[AMID] && rng_one_in(&rng, (uint32_t)arguments[AMID]) && ++moves <= MOVES_MOST)
+        CHECK(!do_upgrade(server.count));
+}
+
 /* Slow clients that the server waits for read a little, and more the next time. Returns false if
  * there are none. */
 static bool read_slowly(void)
@@ -273,8 +289,10 @@ static void run_until_quiet(void)
             for (unsigned i = 0; i < server.count; i++)
                 idle = turn(loop_of(i)) ? 0 : idle;
         }
-        if (idle >= server.count && read_slowly())
+        if (idle >= server.count && read_slowly()) {
+            upgrade_amid();
             idle = 0;
+        }
     }
 }
 
@@ -434,6 +452,8 @@ static const char *do_send(struct client *c, const char *hex)
         fake_peer_send(&c->peer, bytes + at, n);
         if (!holds)
             run_until_quiet();
+        if (at + n < len)
+            upgrade_amid();
     }
     free(bytes);
     return NULL;
@@ -783,12 +803,10 @@ static const char *do_upgrade(unsigned workers)
     (void)close(fd);
     set_all(false);
     bool restored = restore(&r);
-    if (!restored)
-        fprintf(stderr, "fakenet: %s\n", r.why);
     record_unmap(&r);
     services_resume(services);
     services_drain(services, drains);
-    return restored ? NULL : "the state was refused";
+    return restored ? NULL : r.why;
 }
 
 static const char *do_reload(void)
@@ -806,7 +824,7 @@ static const char *do_reload(void)
 static const char *carry_out(char *line)
 {
     char *save = NULL;
-    cut = 0;
+    cut = moves = 0;
     const char *verb = strtok_r(line, " \n", &save);
     if (!verb)
         return "no command";

@@ -33,6 +33,7 @@ MODES = {
     "workers": ("workers", (2, 3)),
     "upgrade": (None, (1, 1, 3)),
     "spread": (None, (1, 3)),
+    "amid": ("amid", (1, 3)),
     "reload": (None, (1, 2)),
     "nomem": ("refuse", None),
     "fail": ("break", None),
@@ -61,6 +62,8 @@ class Mode:
     def settings(self, story):
         """The story's settings, and those of the mode."""
         keys = {MODES[name][0]: number for name, number in self.parts.items() if MODES[name][0]}
+        if "amid" in keys:
+            keys = {"slow": 7, "split": 3, **keys}
         return {**story.settings, **keys, "seed": self.seed}
 
     def before(self, backend, number):

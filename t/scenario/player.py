@@ -22,6 +22,7 @@ SERVERS = ("fake", "ours", "poolcounterd", "yrmcds", "beanstalkd")
 DEFAULT_SERVERS = ("fake", "ours")
 KINDS = ("text", "binary", "jobs")
 MAX_EXPANDED = 1 << 24
+PATIENCE = 600  # seconds for an answer of fakenet, which waits for nothing
 
 # Every move of a pool's member: from and to, and each `why` that makes it.
 MOVES = {
@@ -342,7 +343,7 @@ class FakeBackend:
         self.command("start", *("%s=%s" % pair for pair in settings.items()))
 
     def _line(self):
-        until = time.monotonic() + wire.DEADLINE
+        until = time.monotonic() + PATIENCE
         fd = self.child.stdout.fileno()
         while b"\n" not in self.pending:
             left = until - time.monotonic()
