@@ -11,8 +11,7 @@
  * TLS. It intercepts the server's system calls (--wrap). Clients act when the worker would wait,
  * one at a time: the next one when all answers of the model have arrived. So the order of requests
  * is known, and every byte of every session. Each run (one seed) has its own server and sessions,
- * over TCP, TLS and a unix socket. Some text sessions use pools: they take and return members, join
- * them, or watch. Of these, connections are lost, too: reading fails, or writing a TAKEN.
+ * over TCP, TLS and a unix socket. Some connections are lost: reading fails.
  *
  * epoll reports arrived bytes of a TCP connection only once (net/input.c). So after a short read or
  * EAGAIN that this program made up, it must notify the worker again, as if the rest came later:
@@ -21,7 +20,6 @@
 #include "net/listener.h"
 #include "proto/counter.h"
 #include "proto/poolcounter.h"
-#include "service/pools.h"
 #include "t/campaigns/simulate/unchecked.h"
 #include "t/models/locks.h"
 
@@ -62,7 +60,7 @@ static struct {
 } troubles;
 
 static struct {
-    uint64_t runs, sessions, requests, secure, lost, taken, undone;
+    uint64_t runs, sessions, requests, secure, lost;
 } sums;
 static uint64_t said; /* bytes of this run's requests */
 
@@ -122,9 +120,8 @@ int __wrap_epoll_wait(int epoll_fd, struct epoll_event *events, int room, int ti
 int __wrap_epoll_pwait2(int epoll_fd, struct epoll_event *events, int room,
                         const struct timespec *timeout, const sigset_t *mask);
 
-/* A call on a client's connection that fails for good: reading LOST_BYTE, or writing a TAKEN. */
-enum doom { DOOM_NONE, DOOM_READ, DOOM_WRITE };
-static enum doom doom;
+/* The next read of LOST_BYTE fails for good. */
+static bool doom;
 #define LOST_BYTE '!'
 
 /* The watched descriptors, and the ones to notify again. */
@@ -165,22 +162,15 @@ static void tell_again(int fd)
     watches[fd].again = true;
 }
 
-/* True if this call is the one that fails for good; says how. */
-static bool is_doomed(enum doom how, uint8_t first, uint8_t awaited)
-{
-    if (!in_server || doom != how || first != awaited)
-        return false;
-    doom = DOOM_NONE;
-    errno = how == DOOM_WRITE && rng_one_in(&rng, 2) ? EPIPE : ECONNRESET;
-    return true;
-}
-
 ssize_t __wrap_recv(int fd, void *to, size_t room, int flags)
 {
     uint8_t first = 0;
-    if (doom == DOOM_READ && __real_recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1 &&
-        is_doomed(DOOM_READ, first, LOST_BYTE))
+    if (in_server && doom && __real_recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1 &&
+        first == LOST_BYTE) {
+        doom = false;
+        errno = ECONNRESET;
         return -1;
+    }
     enum trouble kind = befall(INTERRUPTED | AGAIN | ONE_BYTE);
     if (kind == TROUBLE_AGAIN || kind == TROUBLE_ONE_BYTE)
         tell_again(fd);
@@ -193,8 +183,6 @@ ssize_t __wrap_recv(int fd, void *to, size_t room, int flags)
 ssize_t __wrap_write(int fd, const void *from, size_t len)
 {
     bool is_socket = isfdtype(fd, S_IFSOCK) == 1;
-    if (is_socket && is_doomed(DOOM_WRITE, *(const uint8_t *)from, 'T'))
-        return -1;
     enum trouble kind = befall(INTERRUPTED | (is_socket ? AGAIN | ONE_BYTE : 0));
     if (kind == TROUBLE_INTERRUPTED || kind == TROUBLE_AGAIN)
         return in_vain(kind);
@@ -203,8 +191,6 @@ ssize_t __wrap_write(int fd, const void *from, size_t len)
 
 ssize_t __wrap_writev(int fd, const struct iovec *pieces, int count)
 {
-    if (is_doomed(DOOM_WRITE, *(const uint8_t *)pieces->iov_base, 'T'))
-        return -1;
     enum trouble kind = befall(INTERRUPTED | AGAIN | ONE_BYTE);
     if (kind == TROUBLE_INTERRUPTED || kind == TROUBLE_AGAIN)
         return in_vain(kind);
@@ -332,8 +318,6 @@ static void ssl_free(void *at, const char *file, int line)
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
-#define HOLDS 16 /* pools.max_taken */
-
 enum door { TEXT_TCP, BINARY_TCP, TEXT_UNIX, BINARY_UNIX, TEXT_TLS, BINARY_TLS, DOORS };
 
 static struct server server;
@@ -356,14 +340,7 @@ static void set_up(void)
                    .handshake_timeout_ns = 600 * NS_PER_S},
         .tls = tls,
     };
-    static const struct pools_settings pools = {
-        .operators = {.count = 1, .at = {{AF_INET, 8, {127}}}},
-        .max = 9,
-        .max_members = 1000,
-        .max_watchers = 100,
-        .max_taken = HOLDS};
     const struct serving_config config = {
-        .pools = &pools,
         .table = {.buckets = 100,
                   .memory_limit = (size_t)16 << 20,
                   .stats_interval_s = 86400,
@@ -399,23 +376,7 @@ static void tear_down(void)
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
-/* What a text session does in pools. */
-enum role { ROLE_NONE, ROLE_MAKER, ROLE_USER, ROLE_MEMBER, ROLE_WATCHER };
-
-struct hold {
-    unsigned member; /* GONE: it was lost */
-    uint64_t fence;
-    bool clean;
-};
-
 struct session {
-    enum role role;
-    struct hold holds[HOLDS]; /* oldest first */
-    unsigned hold_count;
-    struct pool *waits; /* for a member of it */
-    bool watches;
-    char line[256]; /* a watcher's unfinished one */
-    size_t line_len;
     struct model_client has;
     bool made, open, shaking, over; /* over: closed by either side */
     bool text, awaits_end;
@@ -461,249 +422,7 @@ static void expect_verdicts(void)
     }
 }
 
-/* ---- sessions in pools ----------------------------------------------------------------------- */
-
-/*
- * Three pools, made by the first session: `db` is static and has MEMBERS members, `br` is joined;
- * both hand out the member that was used last. From `sup` only WANT comes. A member is free, or
- * dirty (in `db`), or in a hold, or it stops.
- */
-#define MEMBERS 3
-#define JOINED  64 /* members of `br` in a run, at most */
-#define GONE    UINT32_MAX
-
-static struct pool {
-    const char *name;
-    unsigned free[JOINED], free_count;   /* most lately used last */
-    unsigned dirty[JOINED], dirty_count; /* least lately tried first */
-    struct session *line[SESSIONS];      /* oldest first */
-    unsigned line_count;
-} db, br;
-static struct session *joiner[JOINED]; /* of a member of `br`; NULL: gone */
-static unsigned joined;
-static uint64_t fence;
-static struct session *unheard; /* its TAKEN is not written */
-
-static void expect_text(struct session *s, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void expect_text(struct session *s, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    expect_bytes(s, text, (size_t)vsnprintf(text, sizeof(text), format, args));
-    va_end(args);
-}
-
-static void tell_move(const struct pool *pool, unsigned member, const char *move, uint64_t held)
-{
-    for (unsigned i = 0; i < made && pool == &db; i++) {
-        if (sessions[i].watches && !sessions[i].over)
-            expect_text(&sessions[i], "EVENT db m%u %s fence=%" PRIu64 "\n", member, move, held);
-    }
-}
-
-static void take_out(unsigned *list, unsigned *count, unsigned at)
-{
-    memmove(list + at, list + at + 1, (--*count - at) * sizeof(*list));
-}
-
-static void hand_out(struct session *s, struct pool *pool, bool clean)
-{
-    unsigned member = clean ? pool->dirty[0] : pool->free[pool->free_count - 1];
-    if (clean)
-        take_out(pool->dirty, &pool->dirty_count, 0);
-    else
-        pool->free_count--;
-    CHECK(s->hold_count < HOLDS);
-    sums.taken++;
-    s->holds[s->hold_count++] = (struct hold){member, ++fence, clean};
-    tell_move(pool, member, clean ? "dirty cleaning clean" : "free taken take", fence);
-    if (s != unheard)
-        expect_text(s, "TAKEN %s m%u %" PRIu64 " at-%u\n", pool->name, member, fence, member);
-}
-
-static void leave_line(struct session *s)
-{
-    struct pool *pool = s->waits;
-    for (unsigned i = 0; pool && i < pool->line_count; i++) {
-        if (pool->line[i] == s) {
-            memmove(&pool->line[i], &pool->line[i + 1],
-                    (--pool->line_count - i) * sizeof(pool->line[0]));
-            s->waits = NULL;
-            return;
-        }
-    }
-}
-
-static void is_free(struct pool *pool, unsigned member)
-{
-    pool->free[pool->free_count++] = member;
-    if (pool->line_count > 0) {
-        struct session *first = pool->line[0];
-        leave_line(first);
-        hand_out(first, pool, false);
-    }
-}
-
-/* Ends hold `i`: `why` is "return", "fail" or "crash". */
-static void end_hold(struct session *s, unsigned i, const char *why)
-{
-    struct hold hold = s->holds[i];
-    bool ok = strcmp(why, "return") == 0;
-    memmove(&s->holds[i], &s->holds[i + 1], (--s->hold_count - i) * sizeof(hold));
-    if (hold.member == GONE)
-        return;
-    if (hold.member >= MEMBERS) {
-        if (ok)
-            is_free(&br, hold.member);
-        else
-            expect_text(joiner[hold.member], "STOP br m%u %s\n", hold.member, why);
-        return;
-    }
-    char move[64];
-    snprintf(move, sizeof(move), "%s %s %s", hold.clean ? "cleaning" : "taken",
-             ok ? "free" : "dirty",
-             !hold.clean ? why
-             : ok        ? "cleaned"
-                         : "clean_failed");
-    tell_move(&db, hold.member, move, hold.fence);
-    if (ok)
-        is_free(&db, hold.member);
-    else
-        db.dirty[db.dirty_count++] = hold.member;
-}
-
-/* A member of `br` is gone. Its holder is told later. */
-static void is_lost(unsigned member)
-{
-    joiner[member] = NULL;
-    for (unsigned i = 0; i < br.free_count; i++) {
-        if (br.free[i] == member) {
-            take_out(br.free, &br.free_count, i);
-            return;
-        }
-    }
-    for (unsigned i = 0; i < made; i++) {
-        for (unsigned h = 0; h < sessions[i].hold_count; h++) {
-            if (sessions[i].holds[h].member == member)
-                sessions[i].holds[h].member = GONE;
-        }
-    }
-}
-
-/* The end of a session in the pools. */
-static void end_in_pools(struct session *s)
-{
-    leave_line(s);
-    while (s->hold_count > 0)
-        end_hold(s, s->hold_count - 1, "crash");
-    for (unsigned m = 0; m < joined; m++) {
-        if (joiner[m] == s)
-            is_lost(m);
-    }
-}
-
-/* The next four write a request, and expect its answer. They return its length. */
-
-static int take_request(struct session *s, char *to, size_t room)
-{
-    struct pool *pool = rng_one_in(&rng, 3) ? &br : &db;
-    bool waits = rng_one_in(&rng, 2);
-    bool clean = pool == &db && rng_one_in(&rng, db.dirty_count > 0 ? 2 : 9);
-    if (s->waits)
-        expect_text(s, "ERROR WAIT_FOR_RESPONSE\n");
-    else if (s->hold_count == HOLDS)
-        expect_text(s, "ERROR TOO_MANY\n");
-    else if (clean ? pool->dirty_count : pool->free_count)
-        hand_out(s, pool, clean);
-    else if (waits && !clean)
-        (s->waits = pool)->line[pool->line_count++] = s;
-    else
-        expect_text(s, "TIMEOUT\n");
-    return snprintf(to, room, "TAKE %s %d%s\n", pool->name, waits && !clean ? 10000 : 0,
-                    clean ? " for=clean" : "");
-}
-
-static int return_request(struct session *s, char *to, size_t room)
-{
-    bool ok = !rng_one_in(&rng, 3), by_fence = s->hold_count > 0 && rng_one_in(&rng, 3);
-    unsigned i = by_fence ? rng_below(&rng, s->hold_count) : s->hold_count - 1;
-    int len = by_fence ? snprintf(to, room, "RETURN %" PRIu64 "%s\n", s->holds[i].fence,
-                                  ok ? "" : " fail")
-                       : snprintf(to, room, "RETURN%s\n", ok ? "" : " fail");
-    if (s->waits && !by_fence) {
-        leave_line(s);
-        expect_text(s, "RETURNED\n");
-    } else if (s->hold_count == 0) {
-        expect_text(s, "NOT_TAKEN\n");
-    } else {
-        bool gone = s->holds[i].member == GONE;
-        end_hold(s, i, ok ? "return" : "fail");
-        expect_text(s, gone ? "GONE\n" : "RETURNED\n");
-    }
-    return len;
-}
-
-static int member_request(struct session *s, char *to, size_t room)
-{
-    unsigned mine = joined;
-    for (unsigned m = MEMBERS; m < joined && rng_one_in(&rng, 2); m++) {
-        if (joiner[m] == s)
-            mine = m;
-    }
-    if (mine < joined) {
-        is_lost(mine);
-        expect_text(s, "OK\n");
-        return snprintf(to, room, "MEMBER DROP br m%u now\n", mine);
-    }
-    if (joined < JOINED && rng_one_in(&rng, 2)) {
-        joiner[joined] = s;
-        expect_text(s, "JOINED\n");
-        is_free(&br, joined);
-        joined++;
-        return snprintf(to, room, "JOIN br m%u at-%u\n", mine, mine);
-    }
-    uint32_t number = rng_below(&rng, 4);
-    expect_text(s, "OK\n");
-    if (number > 0)
-        expect_text(s, "WANT sup %u\n", number);
-    return snprintf(to, room, "SUPPLY sup %u %u\n", number, number);
-}
-
-static int other_request(struct session *s, char *to, size_t room)
-{
-    if (s->role == ROLE_MAKER && s->requests == 0) {
-        int len = snprintf(to, room,
-                           "POOL ADD db clean_tries=0\nPOOL ADD sup kind=joined\n"
-                           "POOL ADD br kind=joined stop_timeout=10000\n");
-        for (joined = 0; joined < MEMBERS; joined++) {
-            len +=
-                snprintf(to + len, room - (size_t)len, "MEMBER ADD db m%u at-%u\n", joined, joined);
-            db.free[db.free_count++] = joined;
-        }
-        for (unsigned i = 0; i < 3 + MEMBERS; i++)
-            expect_text(s, "OK\n");
-        return len;
-    }
-    if (s->role == ROLE_WATCHER && rng_one_in(&rng, 2)) {
-        s->watches = true;
-        expect_text(s, "OK\n");
-        return snprintf(to, room, "WATCH db\n");
-    }
-    expect_text(s, "\n");
-    return snprintf(to, room, "POOL LIST none\n");
-}
-
-static size_t pool_request(struct session *s, uint8_t *to, size_t room)
-{
-    bool takes = s->waits ? !rng_one_in(&rng, 8) : rng_one_in(&rng, 2); /* or returns */
-    int len = s->role == ROLE_USER && takes ? take_request(s, (char *)to, room)
-              : s->role == ROLE_USER        ? return_request(s, (char *)to, room)
-              : s->role == ROLE_MEMBER      ? member_request(s, (char *)to, room)
-                                            : other_request(s, (char *)to, room);
-    return (size_t)len;
-}
+/* ---- what clients do ------------------------------------------------------------------------- */
 
 static void end_session(struct session *s)
 {
@@ -712,7 +431,6 @@ static void end_session(struct session *s)
     s->over = true;
     model_client_close(&model, &s->has);
     expect_verdicts();
-    end_in_pools(s);
 }
 
 static void close_socket(struct session *s)
@@ -756,24 +474,6 @@ static void compare(struct session *s, const uint8_t *in, size_t n)
     s->received += n;
 }
 
-/* The same, of a watcher: line by line, without the ids of connections. */
-static void compare_lines(struct session *s, const uint8_t *in, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        EXPECT(s->line_len < sizeof(s->line) - 1);
-        s->line[s->line_len++] = (char)in[i];
-        if (in[i] != '\n')
-            continue;
-        s->line[s->line_len] = '\0';
-        char *id = strstr(s->line, " conn=");
-        if (id)
-            memmove(id, id + 1 + strcspn(id + 1, " \n"),
-                    strlen(id + 1 + strcspn(id + 1, " \n")) + 1);
-        compare(s, (const uint8_t *)s->line, strlen(s->line));
-        s->line_len = 0;
-    }
-}
-
 /* Reads all that has arrived. Returns true when the answers are complete. */
 static bool is_answered(struct session *s)
 {
@@ -793,12 +493,8 @@ static bool is_answered(struct session *s)
         }
     }
     ssize_t n;
-    while ((n = take(s, in, sizeof(in))) > 0) {
-        if (s->role == ROLE_WATCHER)
-            compare_lines(s, in, (size_t)n);
-        else
-            compare(s, in, (size_t)n);
-    }
+    while ((n = take(s, in, sizeof(in))) > 0)
+        compare(s, in, (size_t)n);
     if (n == -1)
         return s->received == s->expected_len && !s->awaits_end;
     /* The connection has ended. */
@@ -909,11 +605,10 @@ static void request(struct session *s)
 {
     static uint8_t bytes[256 * 128];
     size_t len = 0;
-    unsigned most_now = rng_one_in(&rng, 30) ? s->role ? 40 : 250 : 1 + rng_below(&rng, 6);
-    for (unsigned i = s->role == ROLE_MAKER ? 1 : most_now; i > 0; i--) {
-        len += s->role   ? pool_request(s, bytes + len, sizeof(bytes) - len)
-               : s->text ? text_request(s, bytes + len, sizeof(bytes) - len)
-                         : binary_request(s, bytes + len, sizeof(bytes) - len);
+    unsigned most_now = rng_one_in(&rng, 30) ? 250 : 1 + rng_below(&rng, 6);
+    for (unsigned i = most_now; i > 0; i--) {
+        len += s->text ? text_request(s, bytes + len, sizeof(bytes) - len)
+                       : binary_request(s, bytes + len, sizeof(bytes) - len);
         sums.requests++;
         s->requests++;
     }
@@ -928,15 +623,7 @@ static void open_session(void)
     enum door door = (enum door)rng_below(&rng, rng_one_in(&rng, 4) ? TEXT_TLS : TEXT_UNIX);
     if (memory_fails || rng_one_in(&rng, 24))
         door = (enum door)(TEXT_TLS + rng_below(&rng, 2));
-    if (!memory_fails && made == 1)
-        door = TEXT_TCP;
     *s = (struct session){.made = true, .open = true, .door = door, .text = door % 2 == 0};
-    static const enum role roles[] = {ROLE_NONE, ROLE_NONE,   ROLE_NONE,   ROLE_USER,
-                                      ROLE_USER, ROLE_MEMBER, ROLE_WATCHER};
-    if (!memory_fails && s->text)
-        s->role = made == 1    ? ROLE_MAKER
-                  : joined > 0 ? roles[rng_below(&rng, ARRAY_SIZE(roles))]
-                               : 0;
     CHECK(getsockname(doors[door].fd, (struct sockaddr *)&to, &len) == 0);
     s->fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     EXPECT(s->fd >= 0 && connect(s->fd, (struct sockaddr *)&to, len) == 0, ": can't connect");
@@ -974,65 +661,15 @@ static void leave(struct session *s)
     }
 }
 
-/* A session that has a member of `db` for use, and may give it back to the first in line. */
-static struct session *giver_of_db(unsigned *hold_r)
-{
-    for (unsigned i = 0; i < made; i++) {
-        for (unsigned h = 0; h < sessions[i].hold_count; h++) {
-            *hold_r = h;
-            if (sessions[i].holds[h].member < MEMBERS && !sessions[i].holds[h].clean)
-                return &sessions[i];
-        }
-    }
-    return NULL;
-}
-
-/*
- * Has a session lose its connection as it is told of a member: it has just asked for it, or another
- * gives it back. The member is as before, and then the next one's. Returns false if there is none.
- */
-static bool lose_taken(struct session *s)
-{
-    unsigned h = 0;
-    char text[64] = "TAKE db\n";
-    struct session *giver = s;
-    unheard = s;
-    if (!s->waits && s->hold_count < HOLDS && db.free_count > 0) {
-        hand_out(s, &db, false);
-    } else {
-        giver = giver_of_db(&h);
-        if (!giver || giver == s || db.line_count == 0 || db.line[0] != s || s->hold_count == HOLDS)
-            return false;
-        snprintf(text, sizeof(text), "RETURN %" PRIu64 "\n", giver->holds[h].fence);
-        end_hold(giver, h, "return");
-        expect_text(giver, "RETURNED\n");
-    }
-    struct hold undone = s->holds[--s->hold_count];
-    tell_move(&db, undone.member, "taken free undone", undone.fence);
-    db.free[db.free_count++] = undone.member;
-    doom = DOOM_WRITE;
-    sums.undone++;
-    say(giver, (const uint8_t *)text, strlen(text));
-    return true;
-}
-
 /* Loses a connection without TLS, in the midst of a session. */
 static void lose(struct session *s)
 {
     static const uint8_t lost = LOST_BYTE;
-    if (s->role != ROLE_USER || !lose_taken(s)) {
-        doom = DOOM_READ;
-        EXPECT(send(s->fd, &lost, 1, MSG_NOSIGNAL) == 1);
-    }
+    doom = true;
+    EXPECT(send(s->fd, &lost, 1, MSG_NOSIGNAL) == 1);
     sums.lost++;
     s->awaits_end = true;
     end_session(s);
-    while (db.line_count > 0 && db.free_count > 0) {
-        struct session *first = db.line[0];
-        leave_line(first);
-        hand_out(first, &db, false);
-    }
-    unheard = NULL;
 }
 
 static unsigned open_now(void)
@@ -1062,8 +699,7 @@ static bool let_clients_act(void)
         if (sessions[i].open)
             all = is_answered(&sessions[i]) && all;
     }
-    EXPECT(!all || memory_fails || doom == DOOM_NONE ||
-           worker_connections(server.workers[0]) != open_now());
+    EXPECT(!all || memory_fails || !doom || worker_connections(server.workers[0]) != open_now());
     unsigned open = open_now();
     uint64_t heard = 0;
     for (unsigned i = 0; i < services_count(services); i++)
@@ -1076,9 +712,8 @@ static bool let_clients_act(void)
     } else if (open == 0 || (made < most && open < OPEN_MOST && rng_one_in(&rng, 3))) {
         open_session();
     } else {
-        bool of_line = db.line_count > 0 && rng_one_in(&rng, 4);
-        struct session *s = of_line ? db.line[0] : some_session();
-        if (s->requests > 3 && s->role && !s->ssl && rng_one_in(&rng, 6))
+        struct session *s = some_session();
+        if (!memory_fails && s->requests > 3 && !s->ssl && rng_one_in(&rng, 24))
             lose(s);
         else if (s->requests > 3 && rng_one_in(&rng, 4))
             leave(s);
@@ -1103,11 +738,7 @@ static void run(uint64_t with_seed, unsigned how_many)
         snprintf(texts[n], sizeof(texts[n]), "name-%u", n);
         names[n] = bytes_at(texts[n], strlen(texts[n]));
     }
-    db = (struct pool){.name = "db"};
-    br = (struct pool){.name = "br"};
-    fence = (uint64_t)(clock_unix_ns() / NS_PER_US);
-    joined = 0;
-    doom = DOOM_NONE;
+    doom = false;
     in_server = !memory_fails;
     set_up();
     in_server = true;
@@ -1119,10 +750,6 @@ static void run(uint64_t with_seed, unsigned how_many)
     loop_run(worker_reactor(server.workers[0])->loop);
     struct table_stats stats;
     table_get_stats(services->table, clock_now(), &stats);
-    struct pools_sums pools;
-    pools_sums(pools_of(services), &pools);
-    EXPECT(memory_fails || (pools.held == 0 && pools.waiting == 0), ": a member is held");
-    EXPECT(memory_fails || db.free_count + db.dirty_count == MEMBERS);
     EXPECT(stats.units == 0 && stats.holdings == 0 && stats.waiting == 0, ": something is held");
     table_check(services->table);
     tear_down();
@@ -1138,11 +765,10 @@ static void torture_io(uint64_t first_seed, uint64_t how_many)
     while (sums.sessions < how_many)
         run(first_seed++, SESSIONS);
     printf("io: %" PRIu64 " runs, %" PRIu64 " sessions (%" PRIu64 " over TLS), %" PRIu64
-           " requests, %" PRIu64 " members taken; %" PRIu64 " of %" PRIu64
-           " calls troubled, %" PRIu64 " connections lost (%" PRIu64
-           " before a TAKEN); all others answered alike\n",
-           sums.runs, sums.sessions, sums.secure, sums.requests, sums.taken, troubles.made,
-           troubles.calls, sums.lost, sums.undone);
+           " requests; %" PRIu64 " of %" PRIu64 " calls troubled, %" PRIu64
+           " connections lost; all others answered alike\n",
+           sums.runs, sums.sessions, sums.secure, sums.requests, troubles.made, troubles.calls,
+           sums.lost);
 }
 
 /*
