@@ -42,8 +42,6 @@ include t/campaigns/simulate/local.mk
 include t/system/local.mk
 include t/echo/local.mk
 include bench/t/local.mk
-include t/campaigns/torture/splits.mk
-include t/campaigns/torture/malformed.mk
 include t/campaigns/model/local.mk
 include t/campaigns/torture/exhaustion.mk
 include t/system/bench.mk
@@ -94,7 +92,7 @@ single_threaded = $(filter t/vectors/% fuzz/%,$(TESTS)) \
 	t/unit/jobs/commit_disk_test t/unit/base/tree_test t/unit/base/ring_test \
 	t/unit/engine/table_test t/unit/engine/waitq_test t/unit/jobs/job_tree_test \
 	t/models/jobs_test \
-	t/campaigns/history/check_test t/campaigns/torture/splits \
+	t/campaigns/history/check_test \
 	t/campaigns/simulate/test_simulate.py t/campaigns/cluster/test_nodes.py \
 	$(filter t/unit/cluster/node_%,$(TESTS)) \
 	t/unit/cluster/url_test t/unit/cluster/where_test t/unit/cluster/wire_test \

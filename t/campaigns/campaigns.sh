@@ -261,28 +261,6 @@ torture_stories() {
     FAKENET=$PWD/build/asan/t/scenario/fakenet exec python3 -B t/scenario/modes.py "$@"
 }
 
-torture_splits() {
-    need "${build_packages[@]}"
-    configured build CFLAGS='-O2 -g'
-    make -s -C build -j"$jobs" t/campaigns/torture/splits
-    case " $* " in
-    *" --streams "* | *" --only "* | *" -h "*) ;;
-    *) set -- --streams 1000000 "$@" ;;
-    esac
-    build/t/campaigns/torture/splits "$@"
-}
-
-torture_malformed() {
-    need "${build_packages[@]}" python3
-    configured build/asan --enable-sanitize=address,undefined CFLAGS='-Og -g1'
-    make -s -C build/asan -j"$jobs" counterd
-    case " $* " in
-    *" --requests "* | *" -h "*) ;;
-    *) set -- --requests 1000000 "$@" ;;
-    esac
-    COUNTERD=$PWD/build/asan/counterd python3 -B t/campaigns/torture/malformed.py "$@"
-}
-
 torture_upgrade() {
     need "${build_packages[@]}" python3 openssl
     configured build CFLAGS='-O2 -g'
