@@ -156,7 +156,7 @@ s1< {answer}
 s2> TAKE db ...
 s2< {answer}
 s1> TAKE db ...
-! counterctl: ...{why}...; trying again
+! counterctl: pool db: {play} answers: ...{why}...; trying again
 signal TERM
 ? 143
 
