@@ -36,7 +36,7 @@ import wire
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEP = re.compile(r"([a-z]\w*)?(\$\$?|<[<=*]?|[>!?@])(?: (.*))?$", re.S)
 WORDS = "daemon beanstalkd redis let until route asked size listen stop kill".split()
-DEEDS = "accept agree signal eof close reset resize restored quiet said raw without whole selected".split()
+DEEDS = "accept agree signal eof close resize restored quiet said raw without whole selected".split()
 DEED = re.compile(r"(?:([a-z]\w*) )?(%s)(?: (.*))?$" % "|".join(DEEDS), re.S)
 WORD = re.compile(r"(%s)(?: (.*))?$" % "|".join(WORDS), re.S)
 OPERATORS = {
@@ -309,10 +309,6 @@ class Connection:
             self.sock.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
-
-    def reset(self):
-        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.close()
 
     def finish(self, _):
         if self.out.next() is not None:
@@ -688,10 +684,6 @@ class Player:
         actor.close()
 
     do_close = do_eof
-
-    @staticmethod
-    def do_reset(actor, _):
-        actor.reset()
 
     @staticmethod
     def do_resize(actor, text):
