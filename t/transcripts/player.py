@@ -63,7 +63,7 @@ class Skipped(Exception):
 
 
 class Step:
-    """One line of a transcript with its indented lines: who does what."""
+    """One line of a transcript with its indented lines: an actor and what it does."""
 
     def __init__(self, number, text):
         self.number, self.text = number, text
