@@ -413,7 +413,9 @@ struct bytes check_composed(const struct codec *codec, const struct message *mes
         fail("%s", refused ? "it should not be composed" : "it was parsed, but is not composed");
     if (len == 0)
         return bytes_at(to, 0);
-    if (codec->rooms && codec->rooms[message->kind] > 0 && len > codec->rooms[message->kind])
+    /* What was parsed may have longer parts than a server has. */
+    if (exact && codec->rooms && codec->rooms[message->kind] > 0 &&
+        len > codec->rooms[message->kind])
         fail("it has %zu bytes, more than its room", len);
     size_t least = !exact ? len - 1 : len > 600 ? len - 300 : 0;
     for (size_t room = least; room <= len; room++) {

@@ -114,9 +114,10 @@ static const char *parse_stats(struct stream *stream, const uint8_t *data, size_
     for (size_t at = 0, line_len; at < len || len == 0; at += line_len + 1) {
         const uint8_t *end = at < len ? memchr(data + at, '\n', len - at) : NULL;
         line_len = end ? (size_t)(end - data) - at : len - at;
+        struct bytes line = bytes_at(len > 0 ? data + at : NULL, line_len);
         struct pc_stats before = stats->of;
         bool is_end = at > 0 && line_len == 0 && at + 1 == len;
-        if (!is_end && !pc_parse_stats_line(bytes_at(data + at, line_len), &stats->of)) {
+        if (!is_end && !pc_parse_stats_line(line, &stats->of)) {
             if (memcmp(&before, &stats->of, sizeof(before)) != 0)
                 fail("a wrong line changes something");
             return "UNKNOWN";
