@@ -221,9 +221,9 @@ static struct m_job *twin_of(int tube, int key, int root)
 
 static void learn_root(int tube, int root, int64_t time_ms)
 {
-    struct m_mark *mark = &model.tubes[tube].roots[root];
-    if (root == M_NONE || time_ms < mark->time_ms)
+    if (root == M_NONE || time_ms < m_newest(tube, root))
         return;
+    struct m_mark *mark = &model.tubes[tube].roots[root];
     mark->time_ms = time_ms;
     mark->until_ns = memory_ns() + INT64_C(28) * 86400 * NS_PER_S;
 }
@@ -231,10 +231,10 @@ static void learn_root(int tube, int root, int64_t time_ms)
 /* A reserved job is done. */
 static void execute(const struct m_job *job)
 {
-    struct m_mark *mark = &model.tubes[job->tube].keys[job->key];
-    int64_t before_ms = job->key != M_NONE ? m_executed(job->tube, job->key) : 0;
     if (job->key == M_NONE || job->now.began_ms > model.wall_ms)
         return;
+    struct m_mark *mark = &model.tubes[job->tube].keys[job->key];
+    int64_t before_ms = m_executed(job->tube, job->key);
     mark->time_ms = job->now.began_ms > before_ms ? job->now.began_ms : before_ms;
     mark->lowest_ms = model.wall_ms;
 }

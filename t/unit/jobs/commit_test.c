@@ -1816,6 +1816,29 @@ TEST(delays_leases_and_pauses_go_on_or_are_over)
     end();
 }
 
+TEST(buried_jobs_keep_the_order_of_their_burials)
+{
+    struct job_view view;
+    begin();
+    uint64_t ids[5];
+    rig_pass_ns(NS_PER_MS - rig.now.mono_ns % NS_PER_MS);
+    for (unsigned n = 0; n < 5; n++)
+        ids[n] = put("default");
+    for (unsigned n = 0; n < 5; n++) {
+        ck_assert(act(a, JOB_OP_RESERVE, ids[4 - n]) == JOBS_OK);
+        ck_assert(act(a, JOB_OP_BURY, ids[4 - n]) == JOBS_OK);
+        rig_pass_ns(1000);
+    }
+    restart();
+    for (unsigned n = 0; n < 5; n++) {
+        ck_assert(jobs_peek_next(a, JOB_PEEK_BURIED, &view) == JOBS_OK);
+        job_body_drop(rig.jobs, &view.body);
+        ck_assert(view.id == ids[4 - n]);
+        ck_assert(act(a, JOB_OP_DELETE, view.id) == JOBS_OK);
+    }
+    end();
+}
+
 TEST(an_execution_ahead_of_the_clock_is_forgotten_in_the_store_too)
 {
     struct job_memory memory;
@@ -1997,6 +2020,7 @@ static const struct unit_test tests[] = {
     UNIT(what_the_store_cannot_do_holds_up_nothing_else),
     UNIT(a_damaged_store_makes_no_endless_work),
     UNIT(delays_leases_and_pauses_go_on_or_are_over),
+    UNIT(buried_jobs_keep_the_order_of_their_burials),
     UNIT(an_execution_ahead_of_the_clock_is_forgotten_in_the_store_too),
     UNIT(a_load_refuses_what_cannot_be),
     UNIT(a_load_that_fails_says_so),
