@@ -145,7 +145,7 @@ unsigned m_count(int tube, enum job_state state);
 bool m_is_stale(const struct m_job *job);
 /* True if it may be deleted because of that, or because its tube is pruned. */
 bool m_may_go(const struct m_job *job);
-/* When an abandoned job is to be deleted; INT64_MAX: never. */
+/* When an abandoned job has to be deleted; INT64_MAX: never. */
 int64_t m_prune_at(const struct m_job *job);
 /* The engine has deleted such a job. */
 void m_gone(struct m_job *job);

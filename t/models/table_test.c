@@ -737,7 +737,7 @@ static void step_squeeze(void)
 
 static struct record_writer writer;
 
-/* Writes the table, and who has what. Returns the file. */
+/* Writes the table and its holders. Returns the file. */
 static int save(void)
 {
     int fd = memfd_create("state", MFD_CLOEXEC);

@@ -1,8 +1,8 @@
 /*
  * mutant.h - included before each file of the copy that generate.py makes. The variable
  * COUNTERD_MUTANT of the environment switches one mutant on; COUNTERD_MUTANT_SEEN names a file with
- * a byte for each, which becomes 1 when a process comes to its place. The file is mapped, so that it
- * is true of killed processes, too. No header is included: config.h comes first in a file.
+ * a byte for each, which becomes 1 when a process comes to its place. The file is mapped, so that
+ * it is true of killed processes, too. No header is included: config.h comes first in a file.
  */
 #ifndef MUTANT_H
 #define MUTANT_H

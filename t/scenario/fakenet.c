@@ -183,7 +183,7 @@ int __wrap_fcntl(int fd, int what, ...)
     return 0;
 }
 
-/* So many reads and writes of a command are cut; what is left is long. */
+/* Up to this many reads and writes of a command are cut; the others are whole. */
 #define CUT_MOST 2000
 static unsigned cut;
 
