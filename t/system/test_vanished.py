@@ -138,14 +138,14 @@ def test_units_of_a_vanished_peer_are_free_in_time(start, cable):
         began = time.monotonic()
         watcher.stdin.write(b"gone\n")
         watcher.stdin.flush()
-        out = watcher.communicate(timeout=PROMISE + wire.DEADLINE * 2)[0].decode()
+        out = watcher.communicate(timeout=PROMISE + wire.DEADLINE * 4)[0].decode()
         passed = time.monotonic() - began
         print(out)
         if os.environ.get("T_VANISHED_TIME"):
             with open(os.environ["T_VANISHED_TIME"], "w") as f:
                 f.write("%.1f" % passed)
         assert watcher.returncode == 0, out
-        assert passed < PROMISE + (wire.DEADLINE if wire.SLOW else 10), "%.1f s" % passed
+        assert passed < PROMISE + wire.DEADLINE * 3, "%.1f s" % passed
     finally:
         program.kill()
         program.communicate()
