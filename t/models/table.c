@@ -20,7 +20,8 @@ static int64_t now_ns(const struct model *m)
 
 static uint16_t this_interval(const struct model *m)
 {
-    return m->now && m->now->unix_s > 0 ? (uint16_t)(m->now->unix_s / m->interval_s) : 0;
+    bool known = m->now && m->now->unix_s > 0;
+    return (uint16_t)(known ? m->now->unix_s / m->interval_s : 0);
 }
 
 /* True if the name was used in this interval, or in the next one by a thread that is ahead. */
