@@ -61,7 +61,7 @@ include t/campaigns/torture/storm.mk
 .PHONY: check-quick
 check-quick:
 	$(MAKE) $(AM_MAKEFLAGS) check \
-		TESTS='$(filter-out %/load_test %/threads_test,$(filter t/unit/% t/vectors/% t/scenario/%,$(TESTS)))'
+		TESTS='$(filter-out %/load_test %/threads_test,$(filter t/unit/% t/models/% t/vectors/% t/scenario/%,$(TESTS)))'
 
 # All tests, by t/run_tests.py; RUN has its options. Until it knows how long they take, these start first.
 long_tests = t/browser/test_page.py t/system/test_cluster_basics.py t/system/test_cluster.py t/system/test_sidebyside.py \

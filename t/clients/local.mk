@@ -1,4 +1,4 @@
-# The client libraries. They test no code of the daemon, so one build is enough (without_programs in t/local.mk).
+# The client libraries. They test no code of the daemon, so one build is enough (plain_tests in t/local.mk).
 library_tests = \
 	t/clients/test_stories_python.py \
 	t/clients/test_stories_aio.py \

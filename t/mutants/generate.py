@@ -21,7 +21,6 @@ from collections import Counter, namedtuple
 import clang.cindex as clang
 
 Candidate = namedtuple("Candidate", "name file function operator text edits")
-OPERATORS = ["compare", "branch", "bound", "constant", "call", "lock"]
 TURNED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 LOCKS = {"lock_acquire": "lock_release", "pthread_mutex_lock": "pthread_mutex_unlock"}
 # What a call to one of these does is seen by people only, or is a check itself.

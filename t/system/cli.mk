@@ -12,6 +12,7 @@ transcripts = \
 	t/transcripts/admin.ctl \
 	t/transcripts/clean.ctl \
 	t/transcripts/cluster.ctl \
+	t/transcripts/command-line.ctl \
 	t/transcripts/completion.ctl \
 	t/transcripts/hostile.ctl \
 	t/transcripts/jobs.ctl \

@@ -340,18 +340,13 @@ class Proxy:
 
     def stall(self, way="both", kind=None, source=None, old_only=False):
         """
-        Holds back what arrives until `go_on`, also on connections to come unless `old_only`.
+        Holds back what arrives until `heal`, also on connections to come unless `old_only`.
         """
         self.network.do(self._stall, way, kind, source, old_only)
 
     def _stall(self, way, kind, source, old_only):
         self.stalls.append(Fault(way, kind, source, set(self.pipes) if old_only else None))
         self.news.set()
-
-    def go_on(self, source=None):
-        """Ends all stalls (of a source)."""
-        ended = [f for f in self.stalls if source is None or f.source == source]
-        self.network.do(self._unset, ended)
 
     def swallow(self, count=1, then="cut", kind=None, source=None, matching=None):
         """
@@ -376,10 +371,6 @@ class Proxy:
         """Ends all faults. Connections that are open stay open."""
         self.listen()
         self.network.do(self._heal)
-
-    def _unset(self, ended):
-        self.stalls = [fault for fault in self.stalls if fault not in ended]
-        self.news.set()
 
     def _heal(self):
         self.stalls, self.swallows = [], []

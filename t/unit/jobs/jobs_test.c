@@ -1,6 +1,6 @@
 /*
- * jobs_test.c - rules of the jobs that are easy to break, each in a few calls. The model test
- * (jobs_model_test.c) has all of them, in any order.
+ * jobs_test.c - rules of the jobs that are easy to break, each in a few calls. The model
+ * (t/models/jobs_test.c) has all of them, in any order.
  */
 #include "jobs/jobs.h"
 #include "jobs/jobs_inside.h"
