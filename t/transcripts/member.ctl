@@ -207,15 +207,17 @@ until [ $({run}) -gt 1 ] && gone $(head -n1 pids.0)
 do leave quietly
 
 == stop is TERM and then kill
-$ {member} --ready --grace 1 -- sh -c 'trap "date +%s%N >>log" TERM; echo READY; while :; do sleep 0.05; done'
+$ {member} --ready --grace 3 -- sh -c 'trap "echo x >>log" TERM; echo READY; while :; do sleep 0.05; done'
 s> SUPPLY p 1 1
 s< OK
 s< WANT p 1
 s> JOIN p {a=\S+}
 s< JOINED
+k$ date +%s%N >sent
+k? 0
 s< STOP p {a} operator
 s> MEMBER DROP p {a} now
-k$ [ $(wc -l <log) = 1 ] && [ $(($(date +%s%N) - $(cat log))) -gt 900000000 ]
+k$ [ $(wc -l <log) = 1 ] && [ $(($(date +%s%N) - $(cat sent))) -ge 3000000000 ]
 k? 0
 s< OK
 s> JOIN p ...
