@@ -496,8 +496,16 @@ class Daemons:
             daemon.stop()
 
     def stop(self):
+        wrong = []
         for daemon in self.idle:
-            daemon.stop()
+            try:
+                daemon.stop()
+            except AssertionError as e:
+                wrong.append(str(e))
+            finally:
+                daemon.kill()
+        if wrong:
+            raise Wrong("\n".join(wrong))
 
 
 class Player:
