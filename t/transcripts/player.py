@@ -275,8 +275,8 @@ class Process:
 
     def end(self):
         self.close()
-        if self.child.poll() is None:
-            self.child.kill()
+        if self.child.returncode is None:  # nobody else has the number of its group yet
+            os.killpg(self.pid, signal.SIGKILL)
         self.child.wait()
 
 
