@@ -540,7 +540,9 @@ class Player:
             number = os.getpid() * 16 + next(NETS)
             self.values["net"] = "127.88.%d.%d" % (number >> 8 & 255, number & 255)
         if "{none}" in self.uses:
-            self.values["none"] = "127.0.0.1:%d" % servers.free_port()
+            sock = socket.socket()  # bound, so that no other program listens there
+            sock.bind(("127.0.0.1", 0))
+            self.listener("none", sock)
         if "{mock}" in self.uses:
             self.pages = Pages()
             self.values["mock"] = ctl.at(self.pages.server_address)
