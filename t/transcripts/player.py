@@ -215,6 +215,8 @@ class Stream:
             if line is None:
                 raise Wrong("no such line; there were %s" % missed if missed else "no more lines")
             got = shown(line.rstrip(b"\n").removesuffix(b"\r"))
+            if any(bad in got for bad in BAD):
+                raise Wrong("got: " + got)
             found = pattern.fullmatch(got)
             if found:
                 self.skips = False
@@ -580,6 +582,9 @@ class Player:
                     text = "%s:%d: %s\n%s: %s" % (self.case.file, step.number, step.text, type(e).__name__, e)
                     raise Wrong(text + self.what_else()) from (None if isinstance(e, Wrong) else e)
             self.done()
+            said = self.what_else()
+            if any(bad in said for bad in BAD):
+                raise Wrong("standard error:" + said)
             while self.daemons:
                 self.all_daemons.give(self.daemons.pop())
         finally:
