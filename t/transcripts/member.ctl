@@ -163,7 +163,7 @@ s> SUPPLY p 1 1
 s< OK
 s< WANT p 1
 ! {=(?!.*{said}).*not of the form.*}
-until [ $(wc -l <log) = 2 ]
+until [ $(wc -l <log) -ge 2 ]
 ! ...
 do leave quietly
 
