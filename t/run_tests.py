@@ -17,9 +17,11 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -94,14 +96,16 @@ class Result:
 
 
 class Program:
-    """A program that runs, in a session of its own."""
+    """A program that runs, in a session of its own, with a folder for its temporary files."""
 
     def __init__(self, name, seed=None):
         self.name, self.seed = name, seed
         self.log = re.sub(r"\.py$", "", name) + ".log"
         source = os.path.join(os.environ["TOP_SRCDIR"], name)
         argv = [sys.executable, "-B", source] if name.endswith(".py") else [os.path.abspath(name)]
-        env = dict(os.environ, **({"T_SEED": str(seed)} if seed else {}))
+        self.tmp = tempfile.mkdtemp(prefix="t.")
+        os.chmod(self.tmp, 0o1777)  # tests drop their rights and go on writing
+        env = dict(os.environ, TMPDIR=self.tmp, **({"T_SEED": str(seed)} if seed else {}))
         os.makedirs(os.path.dirname(self.log), exist_ok=True)
         self.start, self.is_late, self.cpu_s = time.monotonic(), False, 0
         with open(self.log, "wb") as log:
@@ -130,14 +134,15 @@ class Program:
             status = self.child.returncode = os.waitstatus_to_exitcode(status)
             self.cpu_s = usage.ru_utime + usage.ru_stime
         self.wall_s = self.seconds
+        self.kill()
         with open(self.log, encoding="utf-8", errors="replace") as log:
             return Result(log.read(), None if self.is_late else status)
 
     def kill(self):
-        try:
-            os.killpg(self.pid, signal.SIGKILL)
-        except OSError:
-            pass
+        """Ends it and what it started, and removes its temporary files."""
+        for _ in range(3):  # a process that starts another in the meantime
+            send(processes_of(self.pid, but="Z"), signal.SIGKILL)
+        shutil.rmtree(self.tmp, ignore_errors=True)
 
 
 # --- the machine -----------------------------------------------------------------------------------
@@ -182,8 +187,8 @@ def keep_busy():
         os._exit(0)
 
 
-def processes_of(session):
-    """The processes of a session that are not stopped."""
+def processes_of(session, but="TtZ"):
+    """The processes of a session, but those in these states: stopped ones and zombies."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -191,7 +196,7 @@ def processes_of(session):
                 state, _, _, of = f.read().rpartition(")")[2].split()[:4]
         except OSError:
             continue
-        if int(of) == session and state not in "TtZ":
+        if int(of) == session and state not in but:
             found.append(int(pid))
     return found
 
@@ -350,7 +355,6 @@ def main():
         sys.exit(1)
     finally:
         for program in run.running:
-            send(processes_of(program.pid), signal.SIGCONT)
             program.kill()
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
