@@ -173,8 +173,9 @@ def keep_busy():
     for number in range(5):
         if os.fork():
             continue
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            if signal.getsignal(one) != signal.SIG_IGN:
+                signal.signal(one, signal.SIG_DFL)
         while os.getppid() == parent:
             end = time.monotonic() + random.uniform(0.02, 0.8)
             while time.monotonic() < end and number:
@@ -345,7 +346,9 @@ def main():
     parser.add_argument("names", nargs="*")
     a = parser.parse_args()
     run = Run(Cores(a.jobs), a.kind and a.kind + " ")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, lambda *_: sys.exit(1))
     try:
         if a.repeat:
             repeat(run, a.names, a.repeat, a.busy, set(a.unstopped.split()))
