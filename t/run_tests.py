@@ -62,7 +62,7 @@ class Result:
             if found:
                 count += 1
                 is_bad, what = found.groups()
-                is_skipped = re.search(r"# SKIP", what, re.I)
+                is_skipped = not is_bad and re.search(r"# SKIP", what, re.I)
                 if is_skipped:
                     self.skips.append(what.strip(" -"))
                 elif is_bad:
@@ -72,8 +72,10 @@ class Result:
                     self.passed += 1
             elif re.match(r"1\.\.\d+", line):
                 planned = int(line[3:].split()[0])
-                if planned == 0:
+                if planned == 0 and re.search(r"# SKIP", line, re.I):
                     self.skips.append(line[4:].strip())
+                elif planned == 0:
+                    self.failed.append("it has no tests")
             elif line.startswith("Bail out!"):
                 self.failed.append(line)
             elif left and re.match(r"# (E |[^ ]+:[0-9]+: )", line):
@@ -345,6 +347,8 @@ def main():
     parser.add_argument("--unstopped", default="", help="programs that are not stopped")
     parser.add_argument("names", nargs="*")
     a = parser.parse_args()
+    if not a.names:
+        parser.error("no tests")
     run = Run(Cores(a.jobs), a.kind and a.kind + " ")
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup

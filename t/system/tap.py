@@ -93,13 +93,16 @@ def main(*paths, arguments=None):
         os.dup2(nowhere, 1)
         os.close(nowhere)
     options = ["-p", "no:cacheprovider", "-q", "--tb=short", "--rootdir", os.path.dirname(paths[0])]
-    options += sys.argv[1:] if arguments is None else arguments
-    status = pytest.main(options + [os.path.abspath(p) for p in paths], plugins=[reporter])
+    chosen = sys.argv[1:] if arguments is None else arguments
+    status = pytest.main(options + chosen + [os.path.abspath(p) for p in paths], plugins=[reporter])
     if status not in (0, 1, 5):
         reporter._line("Bail out! pytest ended with status %d" % status)
+        sys.exit(1)
+    if reporter.count == 0 and not chosen:
+        reporter._line("Bail out! no tests")
         sys.exit(1)
     if reporter.count == 0:
         reporter._line("1..0 # SKIP no test was chosen")
     else:
         reporter._line("1..%d" % reporter.count)
-    sys.exit(1 if reporter.failed else 0)
+    sys.exit(1 if reporter.failed or status == 1 else 0)
