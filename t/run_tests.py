@@ -28,6 +28,7 @@ import time
 MOST = 2  # programs for each core: some of them start ten at once
 LIMIT_S = 1800  # ends hangs only
 STOP_S = 0.5
+REPORT = r"(ERROR|WARNING): \w+Sanitizer: |runtime error: "  # of a sanitizer
 
 
 def say(*words):
@@ -77,6 +78,8 @@ class Result:
                 elif planned == 0:
                     self.failed.append("it has no tests")
             elif line.startswith("Bail out!"):
+                self.failed.append(line)
+            elif re.search(REPORT, line) and not line.startswith("#"):
                 self.failed.append(line)
             elif left and re.match(r"# (E |[^ ]+:[0-9]+: )", line):
                 self.failed.append("    " + line[2:300])
