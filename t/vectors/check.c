@@ -196,17 +196,21 @@ void message_tell(const struct codec *codec, const struct message *message, stru
         tell_field(field, message->body, text);
 }
 
-static number read_number(const struct field *field, const char *text, size_t len)
+/* Reads a number, or one of the field's words. Returns false when it is neither. */
+static bool read_number(const struct field *field, const char *text, size_t len, number *value_r)
 {
     for (size_t i = 0; field->words && field->words[i]; i++) {
+        *value_r = i;
         if (bytes_equal(bytes_at(text, len), bytes_of(field->words[i])))
-            return i;
+            return true;
     }
     bool minus = len > 0 && *text == '-', hex = len > 2 && text[1] == 'x';
-    number value = 0;
-    for (size_t i = hex ? 2 : minus; i < len; i++)
-        value = value * (hex ? 16 : 10) + hex_digit(text[i]);
-    return minus ? -value : value;
+    unsigned base = hex ? 16 : 10;
+    size_t at = hex ? 2 : minus, begin = at;
+    for (*value_r = 0; at < len && memchr("0123456789abcdef", text[at], base); at++)
+        *value_r = *value_r * base + hex_digit(text[at]);
+    *value_r = minus ? -*value_r : *value_r;
+    return at > begin && at == len;
 }
 
 /* Reads the field "name=value", or "+key=value". Returns false when it is none. */
@@ -227,12 +231,11 @@ static bool read_field(const struct field *fields, const char *text, size_t len,
         return false;
     void *at = to->body + field->at;
     size_t *count = (void *)(to->body + field->count_at);
-    if (field->type == FLAG) {
-        to->body[field->at] = read_number(field, mark + 1, value_len) != 0;
-        return true;
-    }
-    if (field->type == NUMBER || field->type == HIDDEN) {
-        number value = read_number(field, mark + 1, value_len);
+    if (field->type == FLAG || field->type == NUMBER || field->type == HIDDEN) {
+        number value;
+        if (!read_number(field, mark + 1, value_len, &value))
+            return false;
+        value = field->type == FLAG ? value != 0 : value;
         memcpy(at, &value, field->size);
         return true;
     }
@@ -273,8 +276,9 @@ bool message_read(const struct codec *codec, const char *text, size_t len, struc
             to->kind = i;
         }
         if (first && !good && (*text == '-' || (*text >= '0' && *text <= '9'))) {
-            to->kind = (size_t)read_number(&(struct field){0}, text, word);
-            good = true;
+            number kind;
+            good = read_number(&(struct field){0}, text, word, &kind);
+            to->kind = (size_t)kind;
         }
         if (!first)
             good = word == 0 || read_field(codec->fields, text, word, to, &memory) ||

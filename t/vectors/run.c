@@ -407,6 +407,8 @@ static void run_file(const char *path)
         take(whole.data);
         keep_line(&whole);
     }
+    if (whole.len > 0)
+        fail("the last line goes on");
     free(line);
     fclose(from);
     end_codec();
@@ -506,9 +508,13 @@ int main(int argc, char **argv)
     glob_t files = {0};
     char all[4096];
     snprintf(all, sizeof(all), "%s/t/vectors/*.vec", top ? top : ".");
-    (void)glob(argc > first ? argv[first] : all, 0, NULL, &files);
+    int missing = glob(argc > first ? argv[first] : all, 0, NULL, &files);
     for (int i = first + 1; i < argc; i++)
-        (void)glob(argv[i], GLOB_APPEND, NULL, &files);
+        missing |= glob(argv[i], GLOB_APPEND, NULL, &files);
+    if (missing) {
+        printf("Bail out! no vectors: %s\n", argc > first ? "a file is missing" : all);
+        return 1;
+    }
     for (size_t i = 0; i < files.gl_pathc; i++)
         run_file(files.gl_pathv[i]);
     globfree(&files);
@@ -519,6 +525,8 @@ int main(int argc, char **argv)
         snprintf(title, sizeof(title), "%s, T_SEED=%" PRIu64, codecs[i]->name, seed);
         now.file = "random";
         begin_test(title);
+        if (argc <= first && all_seen[i].stream_count + all_seen[i].message_count == 0)
+            fail("no vectors");
         rng.state = seed;
         run_random(codecs[i], &all_seen[i]);
     }
