@@ -598,22 +598,19 @@ class Player:
                     return
                 if self.mode:
                     self.mode.before(self.backend, number)
-                self.try_step(line)
+                self.attempt(self.act if self.lost else self.step, line)
             step = None
             if not self.lost:
-                self.check_nothing_left()
+                self.attempt(self.check_nothing_left)
         except (AssertionError, BadScript, OSError) as e:
             if step is None:
                 raise Failed("%s [%s] at its end: %s" % (self.story.path, server, e)) from e
             text = "%s [%s] %s\n  %s" % (step.where, server, step.line[:200], e)
             raise Failed(text) from e
 
-    def try_step(self, line):
+    def attempt(self, action, *arguments):
         try:
-            if self.lost:
-                self.act(line)
-            else:
-                self.step(line)
+            action(*arguments)
         except Died:
             raise
         except Failed:
