@@ -10,6 +10,7 @@ import argparse
 import os
 import random
 import re
+import shlex
 import sys
 import time
 
@@ -94,9 +95,12 @@ def play(story, backend, mode):
     except player.Failed as e:
         backend.kill()
         raise player.Failed(
-            "%s\nagain: ./dev torture stories --mode %s --seed %d -k '%s'"
-            % (e, mode.spec or "''", mode.seed, story.name)
+            "%s\nagain: ./dev torture stories --mode %s --seed %d -k %s"
+            % (e, mode.spec or "''", mode.seed, shlex.quote(story.name))
         ) from e
+    except Exception:
+        backend.kill()
+        raise
 
 
 def counts(story, backend):
@@ -183,7 +187,7 @@ def main():
             time.monotonic() - began,
         )
     )
-    return 1 if failed or not played else 0
+    return 1 if failed or not runs else 0
 
 
 if __name__ == "__main__":
