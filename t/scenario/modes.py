@@ -137,12 +137,13 @@ def specs(story, names, backend, chance):
 
 
 def sample(story, info, chance):
-    """Two modes of a story: one, or two together, that have no counted numbers; and one that has."""
+    """One mode of a story: of those with counted numbers, or of the others, also two together."""
     free = [name for name in MODES if name not in story.cannot]
+    if chance.randrange(2):
+        name = chance.choice([name for name in free if name in COUNTED])
+        return "%s=%d" % (name, 1 + chance.randrange(max(1, info[COUNTED[name]])))
     uncounted = [name for name in free if name not in COUNTED]
-    yield some(chance.sample(uncounted, min(len(uncounted), chance.choice((1, 1, 2)))), chance)
-    for name in chance.sample([name for name in free if name in COUNTED], 1):
-        yield "%s=%d" % (name, 1 + chance.randrange(max(1, info[COUNTED[name]])))
+    return some(chance.sample(uncounted, min(len(uncounted), chance.choice((1, 1, 2)))), chance)
 
 
 def main():
