@@ -77,6 +77,9 @@ class Mode:
 
     def explains(self, backend):
         """Returns whether an answer may differ now."""
+        if "fail" in self.parts:
+            broken = [fault.split()[1] for fault in backend.faults if fault.startswith("broke ")]
+            return any(backend.connections[name].closed is not None for name in broken)
         if not backend.faults or "nomem" not in self.parts:
             return bool(backend.faults)
         for name in backend.connections:
