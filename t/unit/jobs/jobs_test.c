@@ -1,5 +1,5 @@
 /*
- * jobs_test.c - rules of the jobs that are easy to break, each in a few calls. The model
+ * jobs_test.c - rules of the jobs that are easy to break, each in a few calls. The model test
  * (t/models/jobs_test.c) has all of them, in any order.
  */
 #include "jobs/jobs.h"
@@ -558,6 +558,33 @@ TEST(an_answer_of_several_jobs_ends_before_the_one_that_would_pass_it)
     end();
 }
 
+static void add_ready(void *arg, struct bytes name, uint64_t jobs_there)
+{
+    ck_assert(bytes_equal(name, bytes_of("t")));
+    *(uint64_t *)arg += jobs_there;
+}
+
+TEST(who_looks_too_late_for_what_is_ready_waits_on)
+{
+    const struct jobs_ready ready = {.pattern = bytes_of("t"), .limit = 1};
+    uint64_t seen = 0;
+    begin();
+    struct jobs_client *asks = jobs_client_new(jobs, 1, NULL);
+    ck_assert(asks && jobs_list_ready(asks, &ready, true, add_ready, &seen) == JOBS_WAITS);
+    for (unsigned n = 0; n < 3; n++) { /* the job has gone before the letter comes */
+        ck_assert(jobs_delete(client, put("t", 0), now) == JOBS_OK);
+        struct mail *mail = mail_list_take(&effects.letters);
+        ck_assert(mail && jobs_client_letter(jobs_client_of(mail)));
+        ck_assert(!jobs_read_ready(asks, add_ready, &seen));
+    }
+    (void)put("t", 0);
+    struct mail *mail = mail_list_take(&effects.letters);
+    ck_assert(mail && jobs_client_letter(jobs_client_of(mail)));
+    ck_assert(jobs_read_ready(asks, add_ready, &seen) && seen == 1);
+    jobs_client_end(asks, now, &effects);
+    end();
+}
+
 static const struct unit_test tests[] = {
     UNIT(a_clear_leaves_what_comes_meanwhile),
     UNIT(a_clear_of_all_has_jobs_that_only_change_their_state),
@@ -573,6 +600,7 @@ static const struct unit_test tests[] = {
     UNIT(bodies_and_names_of_unread_answers_are_shared_and_count_while_somebody_else_has_them),
     UNIT(a_body_that_was_read_for_an_answer_counts_until_the_output_has_it),
     UNIT(an_answer_of_several_jobs_ends_before_the_one_that_would_pass_it),
+    UNIT(who_looks_too_late_for_what_is_ready_waits_on),
 };
 
 UNIT_MAIN("jobs/jobs", tests)
