@@ -394,11 +394,6 @@ function api.waits(e, prefix, session, name)
     return n
 end
 
-function api.meta(e, prefix, field)
-    E = e
-    return commands.HGET(prefix .. 'meta', field)
-end
-
 -- A key beside `meta`.
 function api.left(e, prefix)
     for key in pairs(e.data) do

@@ -218,7 +218,9 @@ class Player:
 
     def unordered(self, flat, width=1):
         rows = ["=".join(map(self.shown, flat[i : i + width])) for i in range(0, len(flat), width)]
-        return "{%s}" % " ".join(sorted(r for r in rows if not re.search(r"\bqueues\b|^other{}name", r)))
+        if self.mode == "queue":
+            rows = [r for r in rows if not re.search(r"\bqueues\b|^other{}name", r)]
+        return "{%s}" % " ".join(sorted(rows))
 
     def answer(self, what, reply):
         """A reply as stories write it."""
@@ -343,7 +345,7 @@ class Player:
             return self.command(words)
         if label == "costs":
             costs = self.place.costs
-            assert not costs or self.unordered(costs, 2) == "{%s}" % " ".join(sorted(rest)), costs
+            assert costs is None or self.unordered(costs, 2) == "{%s}" % " ".join(sorted(rest)), costs
             return None
         what = rest[0]
         session = self.id_of(label)
@@ -393,8 +395,7 @@ class Player:
         self.place.run("ready", last)
         for session, beat in zip(over[::2], over[1::2]):
             self.reaps(last, session, beat)
-        while self.finishes(last):
-            pass
+        assert any(self.finishes(last) == 0 for _ in range(1000)), "a name stays in `more`"
         assert self.place.run("leave", last) == 1
         assert self.place.ask("KEYS", "*") == [PREFIX + b"meta"]
 
@@ -472,7 +473,7 @@ def place(request):
 @pytest.mark.parametrize("story", STORIES, ids=["%s: %s" % s[:2] for s in STORIES])
 def test_story(place, story):
     """On Redis alone, and in one of the other modes."""
-    modes = MODES if place.in_memory else ("alone", RANDOM.choice(MODES[1:]))
+    modes = MODES if place.in_memory else ("alone", random.Random("%d %s" % (SEED, story[1])).choice(MODES[1:]))
     assert play(place, story, modes) is None
 
 
