@@ -183,7 +183,8 @@ static bool is_of_old_root(const struct m_job *job)
     return job->root != M_NONE && m_newest(job->tube, job->root) > job->now.root_ms;
 }
 
-bool m_is_stale(const struct m_job *job)
+/* True if a job must not be handed out: its key was executed since, or its root is old. */
+static bool is_stale(const struct m_job *job)
 {
     return is_of_old_root(job) ||
            (job->key != M_NONE && m_executed(job->tube, job->key) > job->now.at_ms);
@@ -191,7 +192,7 @@ bool m_is_stale(const struct m_job *job)
 
 static bool is_good(const struct m_job *job)
 {
-    return job->now.state == JOB_READY && !job->doomed && !m_is_stale(job);
+    return job->now.state == JOB_READY && !job->doomed && !is_stale(job);
 }
 
 static bool has_key(const struct m_job *job)
@@ -212,7 +213,7 @@ static struct m_job *twin_of(int tube, int key, int root)
     EACH_JOB(job)
     {
         if (job->tube == tube && job->key == key && has_key(job) && !job->doomed &&
-            (job->root == M_NONE || job->root == root) && !m_is_stale(job) &&
+            (job->root == M_NONE || job->root == root) && !is_stale(job) &&
             (!twin || job->id < twin->id))
             twin = job;
     }
@@ -258,7 +259,7 @@ int64_t m_marks_due(void)
 
 /* ---- what comes next ------------------------------------------------------------------------- */
 
-bool m_is_closed(int tube)
+static bool is_closed(int tube)
 {
     return model.tubes[tube].paused_until_ns != 0 || is_read_only(tube);
 }
@@ -285,7 +286,8 @@ static struct m_job *next_of(int tube, uint64_t chosen, bool (*is)(const struct 
     return best;
 }
 
-struct m_job *m_next(int tube, uint64_t chosen)
+/* `chosen` is the one that the engine took. */
+static struct m_job *next_job(int tube, uint64_t chosen)
 {
     return next_of(tube, chosen, is_good);
 }
@@ -390,7 +392,7 @@ static void remove_job(struct m_job *job)
 
 bool m_may_go(const struct m_job *job)
 {
-    return job->doomed || m_is_stale(job) || m_prune_at(job) <= model.now.mono_ns;
+    return job->doomed || is_stale(job) || m_prune_at(job) <= model.now.mono_ns;
 }
 
 void m_gone(struct m_job *job)
@@ -424,7 +426,7 @@ static void take(struct m_job *job, int client)
     uint32_t most = most_tries(job);
     bool leases = tube->settings.claim == JOB_CLAIM_LEASE;
     bool keeps = job->now.state != JOB_READY || most > 0 || leases;
-    AGREE(!m_is_stale(job));
+    AGREE(!is_stale(job));
     job->doomed = false;
     job->now.state = JOB_RESERVED;
     job->now.began_ms = model.wall_ms;
@@ -442,7 +444,7 @@ static void take(struct m_job *job, int client)
         keep(job);
 }
 
-static bool waits_for(const struct m_client *client, int tube)
+bool m_waits_for(const struct m_client *client, int tube)
 {
     if (!client->exists || client->wait != M_WAITS)
         return false;
@@ -460,7 +462,7 @@ static int first_waiting(int tube)
 {
     int first = M_NONE;
     for (int c = 0; c < M_CLIENTS; c++) {
-        if (waits_for(&model.clients[c], tube) &&
+        if (m_waits_for(&model.clients[c], tube) &&
             (first == M_NONE || model.clients[c].age < model.clients[first].age))
             first = c;
     }
@@ -470,9 +472,9 @@ static int first_waiting(int tube)
 static void serve(int tube)
 {
     int c;
-    while (!m_is_closed(tube) && (c = first_waiting(tube)) != M_NONE && has_ready(tube)) {
+    while (!is_closed(tube) && (c = first_waiting(tube)) != M_NONE && has_ready(tube)) {
         struct m_client *client = &model.clients[c];
-        struct m_job *job = m_next(tube, model_served(c));
+        struct m_job *job = next_job(tube, model_served(c));
         take(job, c);
         client->wait = M_SERVED;
         client->turn = tube;
@@ -690,7 +692,7 @@ static bool may_be_after(int tube, const struct m_job *best)
 static bool hides(int tube)
 {
     const struct m_job *first = m_peek(tube, 0);
-    return model.tubes[tube].settings.order == JOB_ORDER_FIFO && first && m_is_stale(first);
+    return model.tubes[tube].settings.order == JOB_ORDER_FIFO && first && is_stale(first);
 }
 
 enum jobs_status m_reserve(int client, bool waits, uint64_t chosen)
@@ -700,22 +702,22 @@ enum jobs_status m_reserve(int client, bool waits, uint64_t chosen)
     bool any = false;
     for (int n = 0; n < c->watch_count; n++) {
         int tube = c->watched[n];
-        if (m_is_closed(tube) || !has_ready(tube))
+        if (is_closed(tube) || !has_ready(tube))
             continue;
         any = true;
         AGREE(best && is_good(best));
         if (best->tube == tube)
-            AGREE(m_next(tube, chosen) == best);
+            AGREE(next_job(tube, chosen) == best);
         else if (model.tubes[tube].settings.order == JOB_ORDER_RANDOM)
             AGREE(may_be_after(tube, best));
         else
-            AGREE(comes_before(best, m_next(tube, 0)) || hides(tube));
+            AGREE(comes_before(best, next_job(tube, 0)) || hides(tube));
     }
     AGREE(any == (chosen != 0));
     if (any) {
         bool watched = false;
         for (int n = 0; n < c->watch_count; n++)
-            watched = watched || (c->watched[n] == best->tube && !m_is_closed(best->tube));
+            watched = watched || (c->watched[n] == best->tube && !is_closed(best->tube));
         AGREE(watched);
         take(best, client);
         c->turn = best->tube;
@@ -760,11 +762,11 @@ enum jobs_status m_claim(int client, const int *tubes, int tube_count, uint32_t 
     for (int n = first, idle = 0; taken < count && idle < orders; n++) {
         int tube = order[n % orders];
         idle++;
-        if (m_is_closed(tube) || !has_ready(tube))
+        if (is_closed(tube) || !has_ready(tube))
             continue;
         idle = 0;
         /* An answer ends when it is long; only then is one missing that is there. */
-        struct m_job *job = taken < chosen_count ? m_next(tube, chosen[taken]) : NULL;
+        struct m_job *job = taken < chosen_count ? next_job(tube, chosen[taken]) : NULL;
         if (!job) {
             AGREE(taken > 0 && bytes + JOBS_LINE + m_name(tube).len + M_BODY_MAX > answer_max);
             break;
@@ -794,7 +796,7 @@ enum jobs_status m_reserve_job(int client, uint64_t id)
     struct m_job *job = m_find(id);
     if (!job || job->now.state == JOB_RESERVED || is_read_only(job->tube))
         return JOBS_NOT_FOUND;
-    if (m_is_stale(job)) {
+    if (is_stale(job)) {
         job->doomed = true; /* it goes now, or with a store soon */
         return JOBS_NOT_FOUND;
     }

@@ -133,17 +133,16 @@ void m_set_time(int64_t mono_ns, int64_t wall_ms);
 struct m_job *m_find(uint64_t id);
 /* The bytes of a job's body, at most M_BODY_MAX. */
 uint32_t m_body_len(uint64_t id);
-/* The next job of a tube; `chosen` is the one that the engine took. NULL: none. */
-struct m_job *m_next(int tube, uint64_t chosen);
-/* The same for `peek`, which shows stale jobs, too. */
+/* The next job of a tube for `peek`, which shows stale jobs, too; `chosen` is the one that the
+ * engine took. NULL: none. */
 struct m_job *m_peek(int tube, uint64_t chosen);
-bool m_is_closed(int tube);
+/* True if a client waits for a job of that tube. */
+bool m_waits_for(const struct m_client *client, int tube);
 /* The first that was buried, or whose delay ends first. NULL: none. */
 struct m_job *m_first(int tube, enum job_peek what);
 unsigned m_count(int tube, enum job_state state);
-/* True if a job must not be handed out: its key was executed since, or its root is old. */
-bool m_is_stale(const struct m_job *job);
-/* True if it may be deleted because of that, or because its tube is pruned. */
+/* True if a job may be deleted: its key was executed since, its root is old, or its tube is
+ * pruned. */
 bool m_may_go(const struct m_job *job);
 /* When an abandoned job has to be deleted; INT64_MAX: never. */
 int64_t m_prune_at(const struct m_job *job);

@@ -27,7 +27,7 @@ static uint64_t base_memory, refusals, store_failures;
 static int64_t wall_offset_s;
 static bool was_set_back;
 static struct job_view views[JOBS_STEP];
-static struct fake_disk *disk; /* of a store in memory; NULL */
+static struct fake_disk *disk; /* of the store; NULL: none */
 
 unsigned long world_faults(void)
 {
@@ -111,7 +111,7 @@ static enum jobs_status submit(struct ask *ask)
     static const enum job_store_status ways[] = {JOB_STORE_FULL, JOB_STORE_IO, JOB_STORE_NO_MEMORY};
     /* What fails a put is tried again without it. */
     uint64_t failed = rig.failed_commits, times = ask->op.kind == JOB_OP_PUT ? 2 : 1;
-    bool fails = disk && config.fails && one_in(10);
+    bool fails = config.fails && one_in(10);
     if (fails)
         fake_disk_fail(disk, FAKE_COMMIT, 1, times, ways[below(ARRAY_SIZE(ways))]);
     CALL(ask_submit(ask));
@@ -266,16 +266,6 @@ static void compare_job(const struct m_job *job)
     AGREE(s.time_left_s == (timed ? left_of(job->now.until_ns) : 0));
 }
 
-static bool waits_for(const struct m_client *client, int tube)
-{
-    bool found = false;
-    for (int n = 0; client->named_count > 0 && n < client->named_count; n++)
-        found = found || client->named[n] == tube;
-    for (int n = 0; client->named_count == 0 && n < client->watch_count; n++)
-        found = found || client->watched[n] == tube;
-    return client->exists && client->wait == M_WAITS && found;
-}
-
 static void compare_settings(const struct job_settings *a, const struct job_settings *b)
 {
     AGREE(a->given == b->given && m_differ(a, b) == 0);
@@ -305,7 +295,7 @@ static void compare_tube(int t)
         using += client->exists && client->used == t;
         for (int n = 0; client->exists && n < client->watch_count; n++)
             watching += client->watched[n] == t;
-        waiting += waits_for(client, t);
+        waiting += m_waits_for(client, t);
     }
     AGREE(memcmp(counts, s.states, sizeof(counts)) == 0);
     AGREE(s.urgent == urgent && s.using == using && s.watching == watching && s.waiting == waiting);
@@ -389,6 +379,21 @@ static void compare_client(int c)
     AGREE(jobs_client_owner(clients[c]) == &clients[c]);
 }
 
+static int64_t due_of(int n)
+{
+    return n < M_TUBES ? m_tube_due(n) : m_client_due(n - M_TUBES);
+}
+
+enum { OWNERS = M_TUBES + M_CLIENTS + 1 };
+
+static int64_t first_due(void)
+{
+    int64_t first_ns = INT64_MAX;
+    for (int n = 0; n < OWNERS; n++)
+        first_ns = due_of(n) < first_ns ? due_of(n) : first_ns;
+    return first_ns;
+}
+
 #define SLACK_NS 1000
 
 /* With a store, what is remembered of roots is in memory only now and then. */
@@ -402,7 +407,7 @@ static void compare_sums(void)
 {
     struct jobs_stats s;
     uint64_t counts[JOB_STATES] = {0}, urgent = 0, waiting = 0, tubes = 0, held = 0;
-    int64_t next_ns = INT64_MAX;
+    int64_t next_ns = first_due();
     jobs_get_stats(jobs, &s);
     for (unsigned n = 0; n < model.job_count; n++) {
         counts[model.jobs[n].now.state]++;
@@ -411,15 +416,8 @@ static void compare_sums(void)
     }
     for (int c = 0; c < M_CLIENTS; c++)
         waiting += model.clients[c].exists && model.clients[c].wait == M_WAITS;
-    for (int t = 0; t < M_TUBES; t++) {
+    for (int t = 0; t < M_TUBES; t++)
         tubes += model.tubes[t].exists;
-        int64_t due_ns = m_tube_due(t);
-        next_ns = due_ns < next_ns ? due_ns : next_ns;
-    }
-    for (int c = 0; c <= M_LEASES; c++) {
-        int64_t due_ns = m_client_due(c);
-        next_ns = due_ns < next_ns ? due_ns : next_ns;
-    }
     AGREE(memcmp(counts, s.states, sizeof(counts)) == 0);
     AGREE_ON(s.urgent, urgent);
     AGREE(s.waiting == waiting && s.tubes == tubes);
@@ -1195,21 +1193,6 @@ static void set_time(int64_t at_ns)
     m_set_time(at_ns, rig_wall_ms());
 }
 
-static int64_t due_of(int n)
-{
-    return n < M_TUBES ? m_tube_due(n) : m_client_due(n - M_TUBES);
-}
-
-enum { OWNERS = M_TUBES + M_CLIENTS + 1 };
-
-static int64_t first_due(void)
-{
-    int64_t first_ns = INT64_MAX;
-    for (int n = 0; n < OWNERS; n++)
-        first_ns = due_of(n) < first_ns ? due_of(n) : first_ns;
-    return first_ns;
-}
-
 static bool is_due(const struct m_job *job, int owner, int64_t at_ns)
 {
     if (owner >= M_TUBES)
@@ -1470,9 +1453,9 @@ void world_start(const struct world_config *with)
     m_start(&config.defaults, config.store != NULL);
     set_time(NS_PER_S + below(1000000000));
     if (config.store) {
-        disk = config.path ? NULL : fake_disk_new();
+        disk = fake_disk_new();
         rig.config = jobs_config(1);
-        rig_start(config.store, disk ? fake_disk_path(disk) : config.path);
+        rig_start(config.store, fake_disk_path(disk));
         jobs = rig.jobs;
         base_memory = rig.empty;
     } else {

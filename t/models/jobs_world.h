@@ -1,6 +1,6 @@
 /*
  * jobs_world.h - jobs with some clients, random steps in them, and comparing all of it with the
- * model (jobs_model.h).
+ * model (jobs.h).
  */
 #ifndef MODELS_JOBS_WORLD_H
 #define MODELS_JOBS_WORLD_H
@@ -17,8 +17,7 @@ struct world_config {
     unsigned rarely;                    /* how rarely everything is compared */
     uint32_t many_watches;              /* of struct jobs_config */
     bool keyed;                         /* jobs have keys and roots */
-    const struct job_store_kind *store; /* NULL: none */
-    const char *path;                   /* of the store; NULL: it is in memory, and compared */
+    const struct job_store_kind *store; /* in memory, and compared; NULL: none */
     bool fails;                         /* some commits fail */
     struct job_settings defaults;
 };
