@@ -1084,6 +1084,8 @@ static void restart_job(struct m_job *job)
     int64_t left = 0;
     job->now = job->kept;
     job->doomed = false;
+    if (job->old_token == job->now.token) /* the store has an earlier reservation */
+        job->old_token = 0;
     job->now.buried_ns = model.now.mono_ns + (job->kept.buried_wall_ns - model.wall_ms * NS_PER_MS);
     bool buried = job->now.state == JOB_BURIED || job->now.state == JOB_ABANDONED;
     if (buried && job->now.buried_ns > model.last_burial)
