@@ -695,7 +695,7 @@ static bool hides(int tube)
     return model.tubes[tube].settings.order == JOB_ORDER_FIFO && first && is_stale(first);
 }
 
-enum jobs_status m_reserve(int client, bool waits, uint64_t chosen)
+enum jobs_status m_reserve(int client, bool waits, uint64_t chosen, bool many)
 {
     struct m_client *c = &model.clients[client];
     struct m_job *best = m_find(chosen);
@@ -711,7 +711,7 @@ enum jobs_status m_reserve(int client, bool waits, uint64_t chosen)
         else if (model.tubes[tube].settings.order == JOB_ORDER_RANDOM)
             AGREE(may_be_after(tube, best));
         else
-            AGREE(comes_before(best, next_job(tube, 0)) || hides(tube));
+            AGREE(comes_before(best, next_job(tube, 0)) || (many && hides(tube)));
     }
     AGREE(any == (chosen != 0));
     if (any) {

@@ -45,7 +45,7 @@ static void run_world(const struct plan *plan)
     if (plan->store && config.jobs > 200)
         config.jobs = 200;
     if (plan->small)
-        config.memory_limit = 3000 + rng_below(rng, 20000);
+        config.memory_limit = 3000 + rng_below(rng, model_step == 0 ? 1000 : 20000);
     world_start(&config);
     for (uint32_t n = 1 + rng_below(rng, WORLD_STEPS); n > 0; n--) {
         world_step();
