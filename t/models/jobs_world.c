@@ -1643,6 +1643,8 @@ void world_upgrade(void)
     struct jobs_client *old_clients[M_CLIENTS] = {NULL}, *new_clients[M_CLIENTS] = {NULL};
     struct record_reader r;
     model_step++;
+    /* The order of burials in one millisecond is that of one process. */
+    set_time(model.now.mono_ns + NS_PER_MS);
     uint8_t *record = world_save(&len);
     struct jobs *old = jobs, *new = new_jobs(1);
     record_reader_init(&r, record, len);
