@@ -2,7 +2,7 @@
 daemon admin.token=s3cret-token counter.threads=2
 until echo s3cret-token >token; chmod 600 token
 
-== who holds and who waits, and killing them
+== holders and waiters are listed, and their connections are killed
 a$ counterctl -s {text} run 'odd key' --strict -- cat
 a< x
 a> x

@@ -1,6 +1,6 @@
 # The command line: what is refused, and what becomes of options that are taken.
 
-== what is wrong is said
+== a wrong command line gets a message
 $ while IFS='|' read -r words why; do
         eval "counterctl $words" >out 2>err </dev/null
         status=$? said=$(<err)

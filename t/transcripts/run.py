@@ -3,6 +3,7 @@
 import concurrent.futures
 import glob
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
@@ -40,7 +41,9 @@ def test_transcript(case, played):
     if isinstance(wrong, player.Skipped):
         pytest.skip(str(wrong))
     if isinstance(wrong, player.Wrong):
-        pytest.fail("%s\nrepeat it: %s -k %r" % (wrong, __file__, case.title.split(" [")[0]), pytrace=False)
+        words = set(re.findall(r"\w+", case.title.split(" [")[0])) - {"and", "or", "not"}
+        again = "%s -k '%s'" % (__file__, " and ".join(sorted(words)))
+        pytest.fail("%s\nrepeat it: %s" % (wrong, again), pytrace=False)
     played[case.id].result()
 
 

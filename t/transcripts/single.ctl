@@ -18,7 +18,7 @@ $ counterctl help dmup
 ! counterctl: ...dump...
 ? 64
 
-== what is wrong goes to standard error
+== messages go to standard error
 each words
     xyzzy
     get
