@@ -291,7 +291,7 @@ c< ACQ4ME k 1 9 0
 c> LOCKED
 a$ counterctl -s {jobs} work t --lock k --lock-server {text} -- touch ran
 until counterctl -s {text} stats --text | grep -q 'waiting_workers *1'
-$ counts {jobs} t; ! test -e ran
+$ test ! -e ran && counts {jobs} t
 > 0 0 1 0
 c< RELEASE k
 c> RELEASED

@@ -492,6 +492,8 @@ class Daemons:
         if daemon.is_expected_to_be_gone:
             daemon.check_log()
         elif daemon.is_plain and daemon.is_running():
+            with wire.TextClient(daemon.text) as client:  # the ends of the case's clients may be on their way
+                wire.poll(lambda: not client.stat("hashtable_entries"), "no names are left")
             with self.lock:
                 self.idle.append(daemon)
         else:
@@ -516,7 +518,7 @@ class Player:
     def __init__(self, case, all_daemons):
         self.case, self.all_daemons = case, all_daemons
         self.actors, self.daemons, self.sockets = {}, [], []
-        self.size = (24, 80)
+        self.size, self.place = (24, 80), self.case.file
         self.pages = self.redis = None
         self.temporary = tempfile.TemporaryDirectory(prefix="ctl-")
         self.folder = self.temporary.name
@@ -576,17 +578,19 @@ class Player:
     def run(self):
         try:
             for number, step in enumerate(self.case.steps):
-                try:
-                    self.step(number, step)
-                except (Wrong, OSError, wire.Timeout, KeyError, ValueError, AssertionError) as e:
-                    text = "%s:%d: %s\n%s: %s" % (self.case.file, step.number, step.text, type(e).__name__, e)
-                    raise Wrong(text + self.what_else()) from (None if isinstance(e, Wrong) else e)
+                self.place = "%s:%d: %s" % (self.case.file, step.number, step.text)
+                self.step(number, step)
+            self.place = "%s:%d: the end of %s" % (self.case.file, self.case.steps[-1].number, self.case.title)
             self.done()
             said = self.what_else()
             if any(bad in said for bad in BAD):
                 raise Wrong("standard error:" + said)
+            self.end_actors()
             while self.daemons:
                 self.all_daemons.give(self.daemons.pop())
+        except (Wrong, OSError, wire.Timeout, KeyError, ValueError, AssertionError) as e:
+            text = "%s\n%s: %s" % (self.place, type(e).__name__, e)
+            raise Wrong(text + self.what_else()) from (None if isinstance(e, Wrong) else e)
         finally:
             self.end()
 
@@ -598,9 +602,12 @@ class Player:
                 said.append("%s! %s" % (name, actor.err.lines.get()))
         return "".join("\n" + line for line in said)
 
+    def end_actors(self):
+        while self.actors:
+            self.actors.popitem()[1].end()
+
     def end(self):
-        for actor in self.actors.values():
-            actor.end()
+        self.end_actors()
         for daemon in self.daemons:
             daemon.kill()
         if self.redis:
@@ -754,6 +761,8 @@ class Player:
         ):  # fmt: skip
             if address:
                 self.values[key] = ctl.at(address)
+        if "{binary}" in self.uses:  # names of units are remembered for a while
+            daemon.is_plain = False
 
     def do_beanstalkd(self, _):
         if not servers.Beanstalkd.is_installed():
