@@ -281,7 +281,7 @@ eof
 == strict ends the command
 each options | trap | told
     run --strict k | echo told; exit 0 | told
-    run --strict --grace 0.1 k | echo told | told
+    run --strict --grace 0.1 k |  | ...
     acquire --strict k 1 1 | echo told; exit 0 | told
 $ case '{options}' in acquire*) at={binary} ;; *) at={text} ;; esac
     counterctl -s $at {options} -- sh -c "trap '{trap}' TERM; echo x; while :; do sleep 0.01; done"
