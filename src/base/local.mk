@@ -20,6 +20,7 @@ libbase_a_SOURCES = \
 	src/base/option_value.h src/base/option_value.c \
 	src/base/ring.h src/base/record.h src/base/record.c \
 	src/base/spelling.h src/base/spelling.c \
+	src/base/steps.h src/base/steps.c \
 	src/base/syslog.h src/base/syslog.c \
 	src/base/tally.h \
 	src/base/text.h src/base/text.c \

@@ -11,6 +11,7 @@
 #define BASE_LOCK_H
 
 #include "base/check.h"
+#include "base/steps.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -78,11 +79,13 @@ static inline void lock_acquire(struct lock *lock)
         lock_wait(lock);
     lock_ranks_held |= 1u << lock->rank;
     atomic_store_explicit(&lock->owner, &lock_ranks_held, memory_order_relaxed);
+    steps_begin(lock->rank);
 }
 
 static inline void lock_release(struct lock *lock)
 {
     lock_assert_held(lock);
+    steps_end(lock->rank);
     atomic_store_explicit(&lock->owner, NULL, memory_order_relaxed);
     lock_ranks_held &= ~(1u << lock->rank);
     if (unlikely(atomic_exchange_explicit(&lock->state, LOCK_FREE, memory_order_release) ==

@@ -282,6 +282,7 @@ void pools_check(struct pools *pools, struct moment now)
 {
     uint64_t held = 0, by_clients = 0, members = 0, waiting = 0, count = 0;
     lock_acquire(&pools->lock);
+    steps_unbounded(LOCK_RANK_POOLS);
     pool_set_now(pools, now);
     for (struct tree_node *n = tree_first(&pools->by_name); n; n = tree_next(n), count++) {
         struct pool *pool = item_of(n, struct pool, by_name);

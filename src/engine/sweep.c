@@ -26,6 +26,8 @@ static bool walk_on(struct table *t, struct table_walk *walk, unsigned budget,
         struct index_walk at = {.hash_from = walk->hash_from, .ref_from = walk->ref_from};
         bool room = true;
         lock_acquire(&s->lock);
+        if (budget == UINT32_MAX)
+            steps_unbounded(LOCK_RANK_SHARD);
         while (room) {
             ref_t ref = index_walk_next(&s->names, &at, &budget);
             if (!ref)

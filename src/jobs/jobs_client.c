@@ -241,6 +241,7 @@ bool jobs_finish_ends(struct jobs *jobs, struct moment now)
 {
     bool any = false;
     jobs_enter(jobs);
+    steps_unbounded(LOCK_RANK_JOBS);
     for (struct ring *at = ring_first(&jobs->clients), *next; at; at = next) {
         struct jobs_client *client = container_of(at, struct jobs_client, all);
         next = ring_after(&jobs->clients, at);

@@ -243,6 +243,7 @@ enum job_store_status jobs_load(struct jobs *jobs, struct job_store *store, stru
     const struct job_store_visitors jobs_first = {.arg = &l, .tube = load_tube, .job = load_job};
     const struct job_store_visitors then = {.arg = &l, .tube = let_go, .memory = load_memory};
     jobs_enter(jobs);
+    steps_unbounded(LOCK_RANK_JOBS);
     jobs_begin_load(jobs);
     enum job_store_status status = store->does->load(store, &jobs_first);
     if (status == JOB_STORE_OK)

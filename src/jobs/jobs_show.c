@@ -548,6 +548,7 @@ void jobs_check(struct jobs *jobs, struct moment now)
     uint64_t coming = 0, held = 0, doomed = 0;
     (void)now;
     jobs_enter(jobs);
+    steps_unbounded(LOCK_RANK_JOBS);
     for (struct tree_node *at = tree_first(&jobs->tubes); at; at = tree_next(at)) {
         check_tube(jobs, tube_of_number(at), states, &doomed);
         coming += tube_of_number(at)->coming;

@@ -142,6 +142,7 @@ static void save_clears(const struct jobs *jobs, struct record_writer *w)
 void jobs_save(struct jobs *jobs, struct record_writer *w)
 {
     jobs_enter(jobs);
+    steps_unbounded(LOCK_RANK_JOBS);
     if (jobs->used) {
         record_begin(w, JOBS_STATE);
         record_put_u64(w, atomic_load(&jobs->next_id));
@@ -400,6 +401,7 @@ bool jobs_restore(struct jobs *jobs, struct record_reader *r)
 {
     uint64_t last = 0;
     jobs_enter(jobs);
+    steps_unbounded(LOCK_RANK_JOBS);
     jobs->used = true;
     jobs_begin_load(jobs); /* until the clients have come, too */
     uint64_t next_id = record_get_u64(r);
@@ -437,6 +439,7 @@ bool jobs_restore(struct jobs *jobs, struct record_reader *r)
 bool jobs_restore_put_times(struct jobs *jobs, struct record_reader *r)
 {
     jobs_enter(jobs);
+    steps_unbounded(LOCK_RANK_JOBS);
     for (uint64_t id; (id = record_get_u64(r)) != 0 && record_ok(r);) {
         uint32_t handle = job_find(jobs, id);
         uint16_t ms = record_get_u16(r);
@@ -453,6 +456,7 @@ bool jobs_restore_put_times(struct jobs *jobs, struct record_reader *r)
 bool jobs_restore_clears(struct jobs *jobs, struct record_reader *r)
 {
     jobs_enter(jobs);
+    steps_unbounded(LOCK_RANK_JOBS);
     jobs->clears = record_get_u32(r);
     if (record_ok(r) && jobs->clears > CLEARS_MAX)
         record_refuse(r, "there are too many clears");
@@ -476,6 +480,7 @@ bool jobs_restore_clears(struct jobs *jobs, struct record_reader *r)
 bool jobs_restore_done(struct jobs *jobs, struct record_reader *r)
 {
     jobs_enter(jobs);
+    steps_unbounded(LOCK_RANK_JOBS);
     jobs_end_load(jobs);
     if (jobs->unclaimed > 0)
         record_refuse(r, "a reservation has lost its connection");

@@ -10,6 +10,7 @@
  * bytes a connection and 300 instructions an event, and we would use nothing else of it.
  */
 #include "net/loop.h"
+#include "base/steps.h"
 
 #include "base/clock.h"
 
@@ -251,6 +252,7 @@ void loop_run(struct loop *loop)
     while (!loop->stopped) {
         int ready = await(loop, now_ns);
         CHECK(ready >= 0 || errno == EINTR);
+        steps_begin(STEPS_LOOP);
         bool soon = loop->soon;
         loop->soon = false;
         now_ns = h->begin(h->arg);
@@ -269,5 +271,6 @@ void loop_run(struct loop *loop)
         else if (soon)
             loop->soon = true;
         now_ns = h->end(h->arg);
+        steps_end(STEPS_LOOP);
     }
 }

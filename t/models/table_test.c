@@ -1092,6 +1092,7 @@ static void run(const char *mode, uint64_t seed)
     /* Each part ends with an empty table, so that small leaks add up and show in the last part. */
     for (uint64_t part = 0; part < 10; part++) {
         lock_acquire(&pools);
+        steps_unbounded(LOCK_RANK_POOLS);
         for (uint64_t i = 0; i < steps / 10; i++, step++)
             one_step();
         end_all();

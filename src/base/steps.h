@@ -1,0 +1,49 @@
+/*
+ * steps.h - a budget of work for each time that a thread holds a lock, and for each iteration of
+ * an event loop. A step is a basic block of our code. Builds with sanitizers count them (the
+ * compiler calls __sanitizer_cov_trace_pc in each), and abort when there are more than the budget,
+ * which they do in every test. In other builds this is nothing.
+ */
+#ifndef BASE_STEPS_H
+#define BASE_STEPS_H
+
+#include <stdint.h>
+
+/* What has a budget: locks, by their rank (lock.h), and an iteration of a loop. */
+enum { STEPS_LOOP = 6, STEPS_KINDS };
+
+#ifdef COUNT_STEPS
+/* The steps of this thread, and how many they were when each kind of work began. */
+extern _Thread_local uint64_t steps_counted, steps_at_begin[STEPS_KINDS];
+/* Aborts, and says on standard error which budget of how many steps was exceeded. */
+void steps_end(unsigned kind);
+#endif
+
+/* This thread begins work of a kind, which steps_end ends. Again: it begins anew. */
+static inline void steps_begin(unsigned kind)
+{
+#ifdef COUNT_STEPS
+    steps_at_begin[kind] = steps_counted;
+#else
+    (void)kind;
+#endif
+}
+
+/* The work under way has no budget: at a start, an upgrade or in a check of tests nobody waits. */
+static inline void steps_unbounded(unsigned kind)
+{
+#ifdef COUNT_STEPS
+    steps_at_begin[kind] = UINT64_MAX;
+#else
+    (void)kind;
+#endif
+}
+
+#ifndef COUNT_STEPS
+static inline void steps_end(unsigned kind)
+{
+    (void)kind;
+}
+#endif
+
+#endif
