@@ -22,13 +22,15 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.normpath(os.path.join(HERE, "..", ".."))
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(TOP, "t", "system"))
+os.environ.setdefault("TOP_BUILDDIR", os.path.join(TOP, "build"))
+sys.path[:0] = [os.path.join(TOP, "t", "system"), os.path.join(TOP, "t", "clients")]
 
 import certificates
+import npm_modules
 import servers
 import wire
 
-BUILD = os.environ.get("TOP_BUILDDIR") or os.path.join(TOP, "build")
+BUILD = os.environ["TOP_BUILDDIR"]
 OUT = os.path.join(BUILD, "bench", "clients")
 LIBRARIES = {
     name: os.environ.get("COUNTERD_" + name.upper()) or os.path.join(TOP, "clients", name)
@@ -121,7 +123,7 @@ def on_core(number):
 
 
 def make_programs(subjects):
-    """Builds the Go program, and installs what npm has, below the build folder."""
+    """Builds the Go program below the build folder. Returns the folder of what npm has, if one is asked for that."""
     if any(SUBJECTS[name][0] is GO for name in subjects):
         folder, module = os.path.dirname(GO[0]), "example.org/counterd/clients/go"
         os.makedirs(folder, exist_ok=True)
@@ -132,12 +134,7 @@ def make_programs(subjects):
         env = dict(os.environ, GOFLAGS="", GO111MODULE="on", GOPROXY="off", GOWORK="off")
         env["GOCACHE"] = os.path.join(BUILD, "go-cache")
         subprocess.run(["go", "build", "-o", "calls", "."], cwd=folder, env=env, check=True)
-    if {"ioredis", "jackd"}.intersection(subjects):
-        os.makedirs(OUT, exist_ok=True)
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(os.path.join(HERE, name), OUT)
-        subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"], cwd=OUT, check=True,
-                       stdin=subprocess.DEVNULL)  # fmt: skip
+    return npm_modules.installed() if {"ioredis", "jackd"}.intersection(subjects) else ""
 
 
 def fill(daemon, tube, count):
@@ -240,8 +237,8 @@ def machine(loads):
     for name in ("redis-server", "python3-redis", "php-cli", "php-pda-pheanstalk"):
         said = subprocess.run(["dpkg-query", "-W", "-f=${Version}", name], capture_output=True, text=True)
         versions.append("%s %s" % (name, said.stdout or "?"))
-    with open(os.path.join(HERE, "package.json")) as f:
-        versions += ["%s %s" % pair for pair in json.load(f)["dependencies"].items()]
+    with open(npm_modules.NAMED) as f:
+        versions += ["%s %s" % (k, v) for k, v in json.load(f)["dependencies"].items() if k in ("ioredis", "jackd")]
     return "%s, %d processors; Linux %s; %s. Load average before and after: %.1f, %.1f." % (
         model.group(1) if model else "?", os.cpu_count(), platform.release(), ", ".join(versions), *loads)  # fmt: skip
 
@@ -257,8 +254,7 @@ def main():
     env = dict(os.environ)
     env.pop("COUNTER_URL", None)
     env.update(PYTHONPATH=LIBRARIES["python"], COUNTERD_PHP=LIBRARIES["php"], COUNTERD_NODE=LIBRARIES["node"])
-    env["BENCH_MODULES"] = os.path.join(OUT, "node_modules")
-    make_programs(options.only)
+    env["BENCH_MODULES"] = make_programs(options.only)
     loads, subjects, redis, daemon = [os.getloadavg()[0]], [], None, None
     folder = tempfile.mkdtemp(prefix="bench-tls-")
     try:

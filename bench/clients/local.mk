@@ -1,6 +1,6 @@
 # ./dev bench clients
 EXTRA_DIST += bench/clients/bench.py bench/clients/calls.go bench/clients/calls.mjs bench/clients/calls.php \
-	bench/clients/calls.py bench/clients/package.json bench/clients/package-lock.json \
+	bench/clients/calls.py \
 	$(wildcard $(srcdir)/bench/CLIENTS.md)
 
 if CLIENT

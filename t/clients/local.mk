@@ -36,7 +36,6 @@ EXTRA_DIST += \
 	t/clients/greenstalk_calls.py \
 	t/clients/jackd.mjs \
 	t/clients/package.json \
-	t/clients/package-lock.json \
 	t/clients/pheanstalk.php \
 	t/clients/port.cjs
 

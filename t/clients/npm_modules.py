@@ -1,5 +1,5 @@
 """
-Installs what package.json names here, in the versions of the lock file, below the build folder, once.
+Installs what package.json names here, and what that needs as it was on a fixed day, below the build folder, once.
 As a program it prints that folder, or says on stderr why it can't.
 """
 
@@ -12,7 +12,11 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ.get("TOP_BUILDDIR") or os.getcwd()
 OUT = os.path.join(BUILD, "t", "clients", "out")
-FILES = ("package.json", "package-lock.json")
+NAMED = os.path.join(HERE, "package.json")
+# With the exact versions of package.json the day fixes the versions of all others. Change both together.
+DAY = "2026-11-20"
+INSTALL = ["npm", "install", "--before=" + DAY, "--no-package-lock", "--include=dev"]
+INSTALL += ["--ignore-scripts", "--no-audit", "--no-fund"]
 
 
 class Missing(Exception):
@@ -37,13 +41,13 @@ def installed():
     os.makedirs(OUT, exist_ok=True)
     with open(os.path.join(OUT, "lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several tests need it
-        if read(done) == read(os.path.join(HERE, FILES[1])):
+        wanted = read(NAMED) + DAY.encode()
+        if read(done) == wanted:
             return folder
-        for name in FILES:
-            shutil.copyfile(os.path.join(HERE, name), os.path.join(OUT, name))
+        shutil.copy(NAMED, OUT)
         try:
             npm = subprocess.run(
-                ["npm", "ci", "--include=dev", "--ignore-scripts", "--no-audit", "--no-fund"],
+                INSTALL,
                 cwd=OUT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -56,7 +60,8 @@ def installed():
             raise Missing("npm did not install what t/clients needs within 5 minutes") from None
         if npm.returncode != 0:
             raise Missing("npm can't install what t/clients needs: " + npm.stdout.strip()[-300:])
-        shutil.copyfile(os.path.join(OUT, FILES[1]), done)
+        with open(done, "wb") as f:
+            f.write(wanted)
         return folder
 
 
