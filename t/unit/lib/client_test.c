@@ -1,6 +1,6 @@
 /*
  * client_test.c - what stories cannot show of libcounter: events that nobody pulls, structs of
- * other sizes, addresses, sockets of operations, forks, signals, and a closed client.
+ * other sizes, addresses, sockets of operations, signals, and a closed client.
  */
 #include "t/unit/lib/peer.h"
 #include "t/unit/unit.h"
@@ -309,21 +309,6 @@ TEST(the_end_of_a_hold_makes_its_descriptor_readable)
 }
 END_TEST
 
-TEST(nothing_is_freed_as_well)
-{
-    counter_close(NULL);
-    counter_op_free(NULL);
-    counter_hold_free(NULL);
-    counter_job_free(NULL);
-    counter_link_free(NULL);
-    ck_assert_ptr_null(counter_release(NULL, true));
-    ck_assert_ptr_null(counter_ack(NULL));
-    ck_assert_ptr_null(counter_nack(NULL, 0));
-    ck_assert_ptr_null(counter_bury(NULL));
-    ck_assert_ptr_null(counter_renew(NULL));
-}
-END_TEST
-
 /* ---- a closed client --------------------------------------------------------------------- */
 
 TEST(a_closed_client_ends_its_operations_but_not_what_it_gave)
@@ -352,80 +337,6 @@ TEST(a_closed_client_ends_its_operations_but_not_what_it_gave)
     while (peer_open_conns(&peer) > 0) /* none is kept for later */
         peer_turn(&peer);
     peer_close(&peer);
-}
-END_TEST
-
-/* ---- forks ------------------------------------------------------------------------------- */
-
-/* In the child: 0 when all is as it must be, else the number of what is not. */
-static int child(counter_hold *hold, counter_hold *other, counter_job *job, counter_op *op)
-{
-    size_t heard = peer.heard_len;
-    counter_forked(client);
-    if (counter_hold_check(hold) != COUNTER_LOST || counter_hold_fd(hold) != -1)
-        return 1;
-    if (counter_step(op) != COUNTER_LOST)
-        return 2;
-    counter_op_free(op);
-    counter_op *end = counter_release(hold, true);
-    if (!end || counter_run(end) != COUNTER_LOST)
-        return 3;
-    counter_op_free(end);
-    end = counter_ack(job);
-    if (!end || counter_run(end) != COUNTER_LOST)
-        return 4;
-    counter_op_free(end);
-    counter_hold_free(other);
-    while (counter_next_event(client))
-        ;
-    counter_op *mine = counter_lock(client, counter_str("mine"), NULL);
-    if (peer_run(&peer, mine) != COUNTER_OK)
-        return 5;
-    counter_hold *lock = counter_take_hold(mine);
-    counter_op_free(mine);
-    if (!lock || counter_hold_check(lock) != COUNTER_OK)
-        return 6;
-    mine = counter_release(lock, true);
-    if (!mine || peer_run(&peer, mine) != COUNTER_OK)
-        return 7;
-    counter_op_free(mine);
-    counter_close(client);
-    return strncmp(peer.heard + heard, "ACQ4ME mine ", 12) == 0 ? 0 : 8;
-}
-
-TEST(a_child_has_nothing_of_its_parent)
-{
-    start("");
-    counter_hold *hold = locked("k"), *other = locked("o");
-    counter_job *job = claimed(1);
-    counter_hold_free(locked("idle"));
-    peer_end(&peer, counter_usage(client, counter_str("k"))); /* an idle connection */
-    peer.is_silent = true;
-    counter_op *op = counter_lock(client, counter_str("z"), NULL);
-    while (!strstr(peer.heard, "ACQ4ME z ")) {
-        ck_assert_int_eq(counter_step(op), COUNTER_AGAIN);
-        peer_turn(&peer);
-    }
-    peer.is_silent = false;
-    pid_t pid = fork();
-    ck_assert_int_ge(pid, 0);
-    if (pid == 0) {
-        for (size_t i = 0; i < PEER_CONNS; i++)
-            peer_cut(&peer.conns[i]); /* the parent's ends stay with the parent */
-        _exit(child(hold, other, job, op));
-    }
-    int status;
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_int_eq(WIFEXITED(status) ? WEXITSTATUS(status) : 99, 0);
-    counter_op_free(op);
-    peer_turn(
-        &peer); /* nothing has come from the child over these connections, nor has it ended them */
-    ck_assert_int_eq(counter_hold_check(hold), COUNTER_OK);
-    ck_assert_int_eq(peer_end(&peer, counter_release(hold, true)), COUNTER_OK);
-    ck_assert_int_eq(peer_end(&peer, counter_release(other, true)), COUNTER_OK);
-    ck_assert_int_eq(peer_end(&peer, counter_ack(job)), COUNTER_OK);
-    ck_assert_int_eq(peer_end(&peer, counter_usage(client, counter_str("k"))), COUNTER_OK);
-    finish();
 }
 END_TEST
 
@@ -533,9 +444,7 @@ static const struct unit_test tests[] = {
     UNIT(the_serial_number_changes_with_the_socket),
     UNIT(steps_do_no_harm),
     UNIT(the_end_of_a_hold_makes_its_descriptor_readable),
-    UNIT(nothing_is_freed_as_well),
     UNIT(a_closed_client_ends_its_operations_but_not_what_it_gave),
-    UNIT(a_child_has_nothing_of_its_parent),
     UNIT(writes_raise_no_signal),
     UNIT(signals_end_no_wait),
     UNIT(requests_of_the_jobs_of_a_claim_go_in_the_order_of_the_calls),
