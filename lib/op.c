@@ -601,20 +601,21 @@ static struct counter_op *first_of(const struct counter_op *op)
 
 static int step(struct counter_op *op, bool may_wait)
 {
-    if (op->state == OP_ENDED && op->status == COUNTER_OK && op->row_next == op->row_count &&
-        op->following != 0) { /* the next page of a list */
-        op->after = op->following;
-        op->attempt = 0;
-        forget_results(op);
-        op->state = OP_BEGINS;
-    }
     int status;
     struct counter_op *first;
     do {
+        if (op->state == OP_ENDED && op->status == COUNTER_OK && op->row_next == op->row_count &&
+            op->following != 0) { /* the next page of a list, also behind an empty one */
+            op->after = op->following;
+            op->attempt = 0;
+            forget_results(op);
+            op->state = OP_BEGINS;
+        }
         first = first_of(op);
         first->may_wait = may_wait;
         status = advance(first);
-    } while (first != op && status != COUNTER_AGAIN);
+    } while ((first != op && status != COUNTER_AGAIN) ||
+             (status == COUNTER_OK && op->row_count == 0 && op->following != 0));
     return status;
 }
 

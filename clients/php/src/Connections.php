@@ -103,6 +103,9 @@ final class Connections
                 return $value;
             } catch (Refused | Lost $e) {
                 $this->giveBack($own);
+                if ($isOnce && $unanswered && $e instanceof Refused) {
+                    throw $own->error(Unanswered::class, 'refused what it may have done before', '', $e->answer);
+                }
                 if (!$e instanceof Draining) {
                     $this->isUp($protocol, $server);
                     throw $e;
