@@ -1,6 +1,6 @@
 """
-The Python client: its types, style, wheel, examples and README, and what stories cannot show: URLs, the order of
-servers, forks, forgotten holds, hooks, TLS, threads, and cancelling by tasks.
+The Python client: its types, wheel, examples and README, and what stories cannot show: children that live on,
+forgotten holds, the log, and cancelling by tasks.
 """
 
 import asyncio
@@ -73,13 +73,6 @@ def test_types_are_strict(tmp_path):
     )  # fmt: skip
 
 
-def test_version_is_that_of_the_server():
-    with open(os.path.join(TOP, "configure.ac"), encoding="utf-8") as f:
-        version = re.search(r"AC_INIT\(\[counterd\], \[([\d.]+)\]", f.read()).group(1)
-    with open(os.path.join(SOURCES, "pyproject.toml"), encoding="utf-8") as f:
-        assert '\nversion = "%s"\n' % version in f.read()
-
-
 def test_wheel_builds_and_imports_without_a_network(tmp_path):
     for module in ("pip", "setuptools", "wheel"):
         have(module)
@@ -128,57 +121,6 @@ def test_readme_runs(start):
     assert "b'Dear customer' 1" in said and "this block is cancelled" in said
 
 
-# --- URLs and servers ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        "http://127.0.0.1", "counter://u:p@h", "counter://u@h", "counter://h#f", "counter://h?tls=0&tls=1",
-        "counter://h?nothing=1", "counter://h:0", "counter://h:65536", "counter://h:x", "counter://[::1",
-        "counter://", "counter://h/path", "counter://h?io_timeout=-1", "counter://h?io_timeout=nan",
-        "counter://h?io_timeout=1000001", "counter://h?idle=x", "counter://h?binary=0", "counter://h?max_body=-1",
-        "counter://h,,g", "counter://h?tls=2",
-    ],
-)  # fmt: skip
-def test_bad_urls(bad):
-    with pytest.raises(counterd.Usage):
-        counterd.Client(bad)
-    with pytest.raises(counterd.Usage):
-        aio.Client(bad)
-
-
-@pytest.mark.parametrize(
-    "good",
-    [
-        "counter://h", "counter://h/", "counter://h:7531,[::1]:7,g/?tls=0", "counter://[::1]", "counter://?text=unix:/a",
-        "counter://h?jobs=j:1&binary=unix:@n", "counter://h?jobs=unix:%2Frun%2Fa%20b&idle=0&idle_seconds=0.5",
-    ],
-)  # fmt: skip
-def test_good_urls_connect_to_nothing(good):
-    counterd.Client(good).close()
-    aio.Client(good)
-
-
-def test_parameters_win_over_the_url_and_the_environment(start, monkeypatch):
-    daemon = start()
-    monkeypatch.setenv("COUNTER_URL", "counter://127.0.0.1:1?binary=2")
-    with counterd.Client(binary=daemon.binary[1]) as client:
-        assert client.usage("k") == 0
-        with pytest.raises(counterd.Unreachable) as caught:
-            client.lock("k")
-    assert caught.value.server == "127.0.0.1:1" and caught.value.sent is False
-    with pytest.raises(counterd.Usage):
-        counterd.Client(nothing=1)
-
-
-def test_order_of_servers():
-    three = ["a:7531", "b:7531", "c:7531"]
-    for name, order in (("k", "abc"), ("page 1", "bac"), ("é", "cab")):
-        assert "".join(server[0] for server in counterd.servers_for(name, three)) == order
-        assert counterd.servers_for(name.encode(), three) == counterd.servers_for(name, three)
-
-
 # --- forks, threads, forgotten holds -------------------------------------------------------------
 
 
@@ -200,17 +142,13 @@ def in_child(body):
     return said
 
 
-@pytest.mark.parametrize("tls", [False, True])
-def test_a_child_has_nothing_of_its_parent(start, tmp_path, tls):
-    more, where, parameters = (), None, {}
-    if tls:
-        authority = certificates.Authority(tmp_path)
-        cert, key = authority.issue("server")
-        port = servers.free_port()
-        more = ("tls.cert=" + cert, "tls.key=" + key, "poolcounter.tls_port=%d" % port)
-        where, parameters = "counter://127.0.0.1:%d" % port, {"tls": True, "tls_ca": authority.cert}
-    daemon = start(*more)
-    with counterd.Client(where or url(daemon), **parameters) as client, wire.TextClient(daemon.text) as other:
+def test_a_child_sends_nothing_over_its_parents_tls(start, tmp_path):
+    authority = certificates.Authority(tmp_path)
+    cert, key = authority.issue("server")
+    port = servers.free_port()
+    daemon = start("tls.cert=" + cert, "tls.key=" + key, "poolcounter.tls_port=%d" % port)
+    where, parameters = "counter://127.0.0.1:%d" % port, {"tls": True, "tls_ca": authority.cert}
+    with counterd.Client(where, **parameters) as client, wire.TextClient(daemon.text) as other:
         lock = client.lock("k")
         client.lock("idle").release()
 
@@ -262,31 +200,6 @@ def test_a_child_that_lives_on_keeps_no_lock(start, kind):
         os.close(reader)
 
 
-def test_threads_share_a_client(start):
-    daemon = start()
-    inside, most, wrong = [], [0], []
-    with counterd.Client(url(daemon)) as client:
-
-        def work():
-            try:
-                for _ in range(20):
-                    with client.lock("k", workers=2, queue=100, timeout=60):
-                        inside.append(1)
-                        most[0] = max(most[0], len(inside))
-                        time.sleep(0.001)
-                        inside.pop()
-                    client.usage("k")
-            except Exception as error:
-                wrong.append(error)
-
-        threads = [threading.Thread(target=work) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert not wrong and most[0] <= 2
-
-
 def test_forgotten_holds_close_with_a_warning(start):
     daemon = start()
     client = counterd.Client(url(daemon))
@@ -310,42 +223,7 @@ def test_forgotten_holds_close_with_a_warning(start):
     client.close()
 
 
-def test_a_closed_client_and_what_it_gave(start):
-    daemon = start()
-    client = counterd.Client(url(daemon))
-    lock = client.lock("k")
-    client.close()
-    for call in (lambda: client.lock("k"), lambda: client.usage("k")):
-        with pytest.raises(counterd.Usage):
-            call()
-    assert not lock.lost
-    lock.release()
-    lock.release()
-
-
 # --- hooks ---------------------------------------------------------------------------------------
-
-
-def test_events_in_order(start, caplog):
-    daemon = start(*JOBS)
-    seen = []
-
-    def hook(event):
-        seen.append((event.kind, event.name, event.result))
-        assert event.server.startswith("127.0.0.1") and (event.seconds is None or event.seconds >= 0)
-        raise ValueError("dropped")
-
-    with counterd.Client(url(daemon), on_event=hook) as client:
-        with client.lock("k"):
-            with pytest.raises(counterd.Busy):
-                client.lock("k", timeout=0)
-        client.put("t", b"x")
-        client.claim(["t"])[0].ack()
-    kinds = [kind for kind, _, _ in seen]
-    assert kinds[:2] == ["connect", "wait"] and seen[1] == ("wait", "k", "locked")
-    assert ("wait", "k", "busy") in seen and "held" in kinds and kinds[-1] == "disconnect"
-    assert ("put", "t") in [event[:2] for event in seen] and ("job", "t", "ack") in seen
-    assert not caplog.records
 
 
 def test_what_is_logged(start, caplog):
@@ -364,85 +242,6 @@ def test_what_is_logged(start, caplog):
     assert any("down" in text for text in words) and any("lost" in text for text in words)
 
 
-# --- transports ----------------------------------------------------------------------------------
-
-
-def uses(client_url, **parameters):
-    """Uses all three protocols, with both kinds of client."""
-    with counterd.Client(client_url, **parameters) as client:
-        with client.lock("k"), client.units("u", 2, 3):
-            assert client.usage("u") == 2
-        client.put("t", b"x" * 300_000)
-        (job,) = client.claim(["t"])
-        assert job.body == b"x" * 300_000
-        job.ack()
-
-    async def use():
-        async with aio.Client(client_url, **parameters) as theirs:
-            async with theirs.lock("k"), theirs.units("u", 2, 3):
-                assert await theirs.usage("u") == 2
-            await theirs.put("t", b"y" * 300_000)
-            (job,) = await theirs.claim(["t"])
-            assert job.body == b"y" * 300_000
-            await job.ack()
-
-    asyncio.run(use())
-
-
-def test_tls(start, tmp_path):
-    authority, other = certificates.Authority(tmp_path), certificates.Authority(tmp_path, "other")
-    cert, key = authority.issue("server")
-    mine, my_key = authority.issue("mine")
-    ports = [servers.free_port() for _ in range(3)]
-    start(
-        "tls.cert=" + cert, "tls.key=" + key, "tls.ca=" + authority.cert, "tls.verify_client=require", *JOBS,
-        "poolcounter.tls_port=%d" % ports[0], "counter.tls_port=%d" % ports[1], "jobs.tls_port=%d" % ports[2],
-    )  # fmt: skip
-    where = "counter://localhost:%d?binary=%d&jobs=%d&tls=1" % tuple(ports)
-    shown = {"tls_ca": authority.cert, "tls_cert": mine, "tls_key": my_key}
-    uses(where, **shown)
-    uses(where.replace("localhost", "127.0.0.1"), **shown, tls_name="localhost")
-    for wrong in ({"tls_ca": other.cert}, {"tls_name": "elsewhere"}, {"tls_ca": ""}):
-        parameters = {k: v for k, v in {**shown, **wrong}.items() if v}
-        with pytest.raises(counterd.Unreachable) as caught:
-            counterd.Client(where, **parameters).lock("k")
-        assert "certificate" in caught.value.reason.lower() and caught.value.sent is False
-        with pytest.raises(counterd.Unreachable) as caught:
-            asyncio.run(one_lock(where, **parameters))
-        assert "certificate" in caught.value.reason.lower()
-
-
-async def one_lock(where, **parameters):
-    async with aio.Client(where, **parameters) as client:
-        async with client.lock("k") as lock:
-            return lock.name
-
-
-def test_tls_ports_have_no_defaults():
-    with pytest.raises(counterd.Usage):
-        counterd.Client("counter://127.0.0.1?tls=1").lock("k")
-    with pytest.raises(counterd.Usage):
-        counterd.Client("counter://127.0.0.1:1?tls=1").usage("k")
-    with pytest.raises(counterd.Usage):
-        counterd.Client("counter://?text=unix:/x&tls=1").lock("k")
-
-
-def test_unix_sockets(start, tmp_path):
-    paths = [str(tmp_path / name) for name in ("text.sock", "binary.sock", "jobs.sock")]
-    start(
-        "poolcounter.socket=" + paths[0], "counter.socket=" + paths[1], "jobs.socket=" + paths[2], *JOBS
-    )
-    uses("counter://?text=unix:%s&binary=unix:%s&jobs=unix:%s" % tuple(paths))
-
-
-def test_abstract_unix_sockets(start):
-    name = "@counterd-test-%d" % os.getpid()
-    start("poolcounter.socket=" + name)
-    with counterd.Client("counter://?text=unix:" + name) as client:
-        client.lock("k").release()
-    assert asyncio.run(one_lock("counter://?text=unix:" + name)) == "k"
-
-
 # --- asyncio -------------------------------------------------------------------------------------
 
 
@@ -455,22 +254,6 @@ def play(daemon, story, **parameters):
                 return await story(client)
 
     return asyncio.run(whole())
-
-
-def test_a_loss_cancels_the_body_and_nothing_else(start):
-    daemon = start()
-
-    async def story(client):
-        task = asyncio.current_task()
-        with pytest.raises(counterd.Lost) as caught:
-            async with client.lock("k") as lock:
-                daemon.end_with(signal.SIGKILL)
-                await asyncio.sleep(60)
-        assert isinstance(caught.value.__cause__, asyncio.CancelledError)
-        assert lock.lost and task.cancelling() == 0
-        await asyncio.sleep(0)
-
-    play(daemon, story)
 
 
 def test_a_loss_ends_what_the_body_waits_for(start):
@@ -507,26 +290,6 @@ def test_nested_holds_are_lost_together(start):
                 await asyncio.sleep(60)
         assert asyncio.current_task().cancelling() == 0
         await asyncio.sleep(0)
-
-    play(daemon, story)
-
-
-def test_a_cancel_from_elsewhere_stays_one(start):
-    daemon = start()
-
-    async def story(client):
-        async def hold():
-            async with client.lock("k"):
-                held.set_result(True)
-                await asyncio.sleep(60)
-
-        held = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(hold())
-        await held
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await (await client.lock("k", timeout=0)).release()  # it was given back meanwhile
 
     play(daemon, story)
 
@@ -595,24 +358,6 @@ def test_who_is_not_watched_is_only_told(start, way):
     play(daemon, story)
 
 
-def test_a_cancelled_call_waits_no_more(start):
-    daemon = start()
-
-    async def story(client):
-        async with client.lock("k"):
-            waiting = asyncio.create_task(client.lock("k", timeout=50))
-            with wire.TextClient(daemon.text) as other:
-                while other.stat("waiting_workers") != 1:
-                    await asyncio.sleep(0.01)
-                waiting.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await waiting
-                while other.stat("waiting_workers") != 0:
-                    await asyncio.sleep(0.01)
-
-    play(daemon, story)
-
-
 def test_a_release_is_not_cut_off(start):
     daemon = start()
     seen = []
@@ -649,18 +394,6 @@ def test_a_look_during_a_release_loses_nothing(start):
             await release
 
     play(daemon, story)
-
-
-def test_a_client_goes_on_in_another_loop(start):
-    daemon = start()
-    client = aio.Client(url(daemon))
-
-    async def once():
-        async with client.lock("k", timeout=0) as lock:
-            return lock.lost
-
-    assert asyncio.run(once()) is False
-    assert asyncio.run(once()) is False
 
 
 def test_a_worker_that_is_cancelled_gives_its_jobs_back(start):

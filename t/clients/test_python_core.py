@@ -1,8 +1,7 @@
-"""The core of the Python client, where stories do not reach: lost answers, signals, forgotten jobs, hooks."""
+"""The core of the Python client, where stories do not reach: signals, forgotten jobs, hooks, loops."""
 
 import asyncio
 import contextlib
-import errno
 import gc
 import hashlib
 import os
@@ -27,12 +26,9 @@ from conftest import start  # noqa: F401: a fixture
 
 import counterd
 import wire
-from counterd import _sync, _wire, aio, worker
+from counterd import _wire, aio, worker
 
 JOBS = ("jobs.enable=true", "jobs.port=0")
-HELLO = b"tube default\r\n"
-KNOWN = b"OK 4\r\n---\n\r\n"
-CLAIMED = (HELLO + b"claim 1 0 t\r\n", KNOWN + b"CLAIMED 1\r\nRESERVED 7 1 99 t 1\r\nx\r\n")
 ACQUIRE, LOCKED = b"ACQ4ME k 1 101 0\n", b"LOCKED\n"
 
 
@@ -70,10 +66,6 @@ def scripted(*scripts):
         assert not thread.is_alive()
 
 
-def jobs_client(port, **more):
-    return counterd.Client("counter://127.0.0.1", jobs=port, io_timeout=20, **more)
-
-
 def soon(what):
     """Waits for it to become true."""
     until = time.monotonic() + 20
@@ -91,29 +83,6 @@ def connect(daemon, **more):
         io_timeout=20,
         **more,
     )
-
-
-def test_a_refusal_after_a_lost_answer_proves_nothing():
-    put = b"put-into t 1024 0 60 1 key=k\r\nx\r\n"
-    first = [(HELLO, KNOWN), (put, None)]
-    second = [(HELLO, KNOWN), (put, b"READ_ONLY moved\r\n")]
-    with scripted(first, second) as (port, _):
-        with counterd.Client("counter://127.0.0.1", jobs=port) as client:
-            with pytest.raises(counterd.Unanswered) as caught:
-                client.put("t", b"x", key="k")
-    assert caught.value.sent and caught.value.answer == "READ_ONLY moved"
-
-
-def test_a_connection_with_an_answer_to_come_is_not_used_again():
-    request = HELLO + b"delete 7\r\n"
-    with scripted([(request, b"OUT_OF_MEMORY\r\n")]) as (port, ended):
-        with counterd.Client("counter://127.0.0.1", jobs=port) as client:
-            with pytest.raises(counterd.NoMemory):
-                client.delete(7)
-            until = time.monotonic() + 20
-            while not ended and time.monotonic() < until:
-                time.sleep(0.01)
-            assert ended
 
 
 def test_signals_do_not_prolong_a_wait():
@@ -139,13 +108,6 @@ def test_what_is_no_text_is_a_wrong_type():
     with pytest.raises(counterd.Usage):
         client.put("t", "\ud800")
     assert _wire.record(counterd.NewJob(bytearray(b"ab"))) == b"1024 0 60 2\r\nab\r\n"
-
-
-@pytest.mark.parametrize(
-    "seconds, told", [(0, b"0"), (5, b"5"), (0.5, b"0.500"), (4.98765, b"4.987"), (0.29, b"0.290")]
-)
-def test_times_are_cut_to_milliseconds(seconds, told):
-    assert _wire.wait(seconds) == told
 
 
 def test_a_forgotten_job_goes_back_when_the_others_of_its_claim_have_ended(start):
@@ -243,76 +205,6 @@ def test_a_job_forgotten_in_a_cycle_is_given_back(start):
         soon(lambda: client.tube("t")["current-jobs-ready"] == 1)
 
 
-def test_a_job_keeps_its_connection_when_a_renewal_is_refused():
-    script = [CLAIMED, (b"renew 7 1\r\n", b"OUT_OF_MEMORY\r\n"), (b"ack 7 1\r\n", b"DELETED\r\n")]
-    with scripted(script) as (port, _):
-        client = jobs_client(port)
-        (job,) = client.claim("t", timeout=0)
-        with pytest.raises(counterd.NoMemory):
-            job.renew()
-        client.close()  # idle connections; this one has an owner
-        job.ack()
-
-
-def test_a_refused_first_renewal_leaves_no_answer_behind():
-    renew, stats = b"renew 7 1\r\nstats-job 7\r\n", b"OK 12\r\n---\nttr: 60\n\r\n"
-    script = [CLAIMED, (renew, b"OUT_OF_MEMORY\r\n" + stats), (renew, b"TOUCHED\r\n" + stats)]
-    with scripted(script) as (port, _):
-        with jobs_client(port) as client:
-            (job,) = client.claim("t", timeout=0)
-            with pytest.raises(counterd.NoMemory):
-                _sync.run(job._renew_first(20))
-            assert _sync.run(job._renew_first(20)) == 60
-            job._claim.link.close()
-
-
-@pytest.mark.parametrize("end", ["ack", "nack", "bury"])
-def test_a_job_whose_end_was_refused_takes_its_connection_along(end):
-    asked = {"ack": b"ack 7 1\r\n", "nack": b"nack 7 1 0\r\n", "bury": b"stats-job 7\r\n"}[end]
-    put = b"put-into t 1024 0 60 1\r\nx\r\n"
-    first = [CLAIMED, (asked, b"OUT_OF_MEMORY\r\n")]
-    with scripted(first, [(HELLO, KNOWN), (put, b"INSERTED 8\r\n")]) as (port, _):
-        with jobs_client(port) as client:
-            (job,) = client.claim("t", timeout=0)
-            with pytest.raises(counterd.NoMemory):
-                getattr(job, end)()
-            assert client.put("t", b"x").id == 8
-            with pytest.raises(counterd.Usage):
-                job.ack()
-
-
-@pytest.mark.parametrize(
-    "end, asked, answer", [("ack", b"ack 7 1\r\n", b"BURIED\r\n"), ("bury", b"stats-job 7\r\n", KNOWN)]
-)
-def test_what_a_job_s_end_does_not_have_as_an_answer_is_malformed(end, asked, answer):
-    with scripted([CLAIMED, (asked, answer)]) as (port, ended):
-        with jobs_client(port) as client:
-            (job,) = client.claim("t", timeout=0)
-            with pytest.raises(counterd.Malformed):
-                getattr(job, end)()
-            soon(lambda: ended)
-            with pytest.raises(counterd.Usage):
-                job.ack()
-
-
-def test_a_job_is_given_back_before_others_have_the_turn():
-    with scripted([CLAIMED, (b"ack 7 1\r\n", b"DELETED\r\n")]) as (port, _):
-        with jobs_client(port) as client:
-            (job,) = client.claim("t", timeout=0)
-            link, seen = job._claim.link, []
-            end, link.end = link.end, lambda: (seen.append(job._claim), end())
-            job.ack()
-            del link.end
-            assert seen == [None]
-
-
-def test_a_copy_of_the_core_is_closed_with_it():
-    client = counterd.Client("counter://127.0.0.1:1")
-    made = counterd.Worker(client, ["t"], print, on_event=print)
-    client.close()
-    assert made.core.closed
-
-
 # --- hooks, alarms, forks
 
 
@@ -400,19 +292,6 @@ def test_a_child_has_no_connection_in_the_making():
         listener.close()
     thread.join(20)
     assert errors
-
-
-def test_a_lack_of_descriptors_is_no_fault_of_the_server():
-    told = []
-    client = counterd.Client("counter://127.0.0.1:1,127.0.0.1:2", on_event=told.append)
-
-    async def fail(*_):
-        raise OSError(errno.EMFILE, "too many open files")
-
-    client._core._connect = fail
-    with pytest.raises(counterd.Unreachable):
-        client.lock("k")
-    assert "down" not in [event.kind for event in told]
 
 
 def test_a_name_that_descriptors_lack_for_is_no_fault_of_the_server(monkeypatch):
@@ -570,20 +449,6 @@ def test_loops_leave_no_connections(start):
             assert len({asyncio.run(lock()) for _ in range(4)}) == 1
     finally:
         gc.enable()
-
-
-def test_a_list_goes_on_behind_an_empty_page():
-    pages = [
-        (HELLO + b"list-jobs t ready 0 100\r\n", KNOWN + b"LISTED 0 5\r\n"),
-        (b"list-jobs t ready 5 100\r\n", b"LISTED 1 0\r\nFOUND 6 1 ready 0\r\nx\r\n"),
-    ]
-
-    async def listed(port):
-        async with aio.Client("counter://127.0.0.1", jobs=port) as client:
-            return [job.id async for job in client.list_jobs("t", "ready")]
-
-    with scripted(pages) as (port, _):
-        assert asyncio.run(listed(port)) == [6]
 
 
 if __name__ == "__main__":
