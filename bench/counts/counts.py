@@ -23,13 +23,11 @@ import textwrap
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORD = os.path.join(HERE, "record")
-# The one from before connections got one state for each direction.
-BEFORE = RECORD + ".before"
 REQUESTS = os.environ.get("REQUESTS") or os.path.join(
     os.environ.get("TOP_BUILDDIR", "."), "bench", "counts", "requests"
 )
 
-# Per cent: growth that fails, shrinkage that is reported, a change that the history notes.
+# Per cent: growth that fails, shrinkage that is reported, a change that the record notes.
 GROWTH = 5
 SHRINKAGE = 5
 NOTED = 0.5
@@ -229,16 +227,16 @@ def measure():
 
 OPENING = """\
 What requests cost: instructions in user space, and system calls (counts.py). Not to be edited:
-`./dev counts` shows what is now, `./dev counts --accept 'REASON'` puts it on record.
+`./dev counts` shows what is now, `./dev counts --accept 'REASON'` puts it on record. git has the earlier ones.
 """
 
 
 class Record:
-    """The recorded counts, the build they belong to, and their history."""
+    """The recorded counts, the build they belong to, and what changed last."""
 
     def __init__(self, text=""):
         self.built, self.counts = {}, {}
-        rows, _, self.history = text.partition("\nHistory\n\n")
+        rows = text.partition("\nLast change\n\n")[0]
         columns = []
         for line in rows.splitlines():
             words = line.split()
@@ -253,11 +251,10 @@ class Record:
                 self.counts[words[0]] = Count(words[1], int(words[2]), float(words[3]), layers)
 
     @classmethod
-    def read(cls, path=None):
-        path = path or RECORD
-        if not os.path.exists(path):
+    def read(cls):
+        if not os.path.exists(RECORD):
             return cls()
-        with open(path, encoding="utf-8") as f:
+        with open(RECORD, encoding="utf-8") as f:
             return cls(f.read())
 
     def judged(self, built):
@@ -272,7 +269,7 @@ class Record:
         return judged, "; ".join(why)
 
     def changes(self, counts):
-        """Lines for the history: changes large enough to note."""
+        """Lines for the record: changes large enough to note."""
         lines = []
         for name in {**counts, **self.counts} if self.counts else ():
             old, new = self.counts.get(name), counts.get(name)
@@ -291,7 +288,7 @@ class Record:
         with open(RECORD, "w", encoding="utf-8") as f:
             f.write(textwrap.indent(OPENING, "# ") + "\n")
             f.write("".join("%-9s %s\n" % item for item in built.items()) + "\n")
-            f.write("\n".join(table(counts)) + "\n\nHistory\n\n" + entry + self.history)
+            f.write("\n".join(table(counts)) + "\n\nLast change\n\n" + entry)
 
 
 def table(counts):
@@ -321,18 +318,16 @@ def compare(name, old, new):
 
 def main(arguments):
     accept = len(arguments) == 2 and arguments[0] == "--accept" and arguments[1].strip()
-    before = arguments == ["--before"]
-    if arguments and not accept and not before:
-        sys.exit("usage: counts [--accept REASON | --before]")
+    if arguments and not accept:
+        sys.exit("usage: counts [--accept REASON]")
     why = cannot_count()
     if why:
         sys.exit("counts: " + why)
     built, counts = measure()
-    record = Record.read(BEFORE if before else RECORD)
+    record = Record.read()
     if accept:
         record.write(built, counts, arguments[1].strip())
-    which = " so far" if accept else " from before" if before else ""
-    print("\n".join(table(counts)) + "\n\nbeside the record%s:" % which)
+    print("\n".join(table(counts)) + "\n\nbeside the record%s:" % (" so far" if accept else ""))
     judged, why = record.judged(built)
     if why:
         print("only %s are judged: %s" % (" and ".join(judged), why))

@@ -1,6 +1,6 @@
 # Compares the number of instructions that requests cost with a record.
 TESTS += bench/counts/test_counts.py
-EXTRA_DIST += bench/counts/counts.py bench/counts/record bench/counts/record.before bench/counts/test_counts.py
+EXTRA_DIST += bench/counts/counts.py bench/counts/record bench/counts/test_counts.py
 
 check_PROGRAMS += bench/counts/requests
 bench_counts_requests_SOURCES = bench/counts/requests.c bench/counts/later.c bench/counts/later.h
