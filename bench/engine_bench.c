@@ -1,31 +1,24 @@
 /*
- * engine_bench.c - measures the table without sockets: nanoseconds per acquire and release, the
- * worst single acquire while the table grows, resident bytes per name.
+ * engine_bench.c - measures the table without sockets: engine_bench NAMES THREADS DEPTH kept|hot
+ * prints the nanoseconds of an acquire and release as JSON.
  *
- * A pair is an acquire and a release of one name, drawn at random. Requests come in batches, as
- * over the network: of one, or of 32 (16 pairs: acquire, release, acquire, ...); the table sees the
- * whole batch before it carries out the first request. Names are written before the clock starts,
- * because a socket would deliver them. A name is either kept (it exists at 0 before and after, as
- * in the binary protocol), or fresh (the acquire makes it and the release removes it, as in the
- * text protocol) among the given number of other names.
+ * A pair is an acquire and a release of one name, drawn at random, or of the one hot name. Requests
+ * come in batches, as over the network: of one, or of 32 (16 pairs: acquire, release, acquire,
+ * ...); the table sees the whole batch before it carries out the first request. Names are written
+ * before the clock starts, because a socket would deliver them. They exist at 0 before and after.
  *
- * A figure is the elapsed time divided by the pairs of all threads, so two threads that work in
+ * The figure is the elapsed time divided by the pairs of all threads, so two threads that work in
  * parallel halve it.
  */
 #include "base/hash.h"
-#include "engine/shard.h" /* for the layout of memory */
 #include "engine/table.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -34,16 +27,7 @@ enum { NAME_LEN = 24, THREADS_MAX = 2, BATCH_MAX = 32, BLOCK = 1024 };
 /* Size of the table: the default of counter.buckets. */
 enum { BUCKETS = 16384 };
 
-static struct {
-    bool json;
-    int64_t run_ns; /* time for one figure */
-    uint64_t names_max;
-    uint64_t pairs; /* a fixed number of pairs instead of a time */
-    /* Restrict the measurements to these: */
-    uint64_t names;
-    unsigned threads, depth;
-    const char *kind;
-} options;
+#define RUN_NS (400 * NS_PER_MS)
 
 static struct table *t;
 
@@ -88,15 +72,11 @@ static void write_name(uint64_t number, unsigned char *to)
 
 /* ---- threads ----------------------------------------------------------------------------- */
 
-enum kind { KEPT, FRESH, HOT, KINDS };
-
-static const char *const kind_words[KINDS] = {"kept", "fresh", "hot"};
-
 /* What to measure. */
 struct run {
     unsigned threads, depth;
     uint64_t names;
-    enum kind kind;
+    bool is_hot;
 };
 
 _Static_assert(BATCH_MAX <= TABLE_PREFETCH_MAX, "a batch is looked at in one go");
@@ -134,8 +114,8 @@ static void draw_names(struct runner *r)
     for (unsigned i = 0; i < BLOCK; i++) {
         r->random += UINT64_C(0x9e3779b97f4a7c15);
         uint64_t number = (uint64_t)((mix(r->random) >> 32) * run->names >> 32);
-        number = run->kind == HOT ? 0 : number / run->threads * run->threads + r->number;
-        write_name(run->kind == FRESH ? number + ((uint64_t)1 << 40) : number, r->names[i]);
+        number = run->is_hot ? 0 : number / run->threads * run->threads + r->number;
+        write_name(number, r->names[i]);
     }
 }
 
@@ -145,7 +125,7 @@ static void acquire(struct runner *r, unsigned i, struct moment now)
                         .hash = r->hashes[i],
                         .units = 1,
                         .limit = 1000,
-                        .keep = r->run->kind != FRESH};
+                        .keep = true};
     CHECK(table_acquire(t, &r->holder, &a, now, NULL, NULL) == TABLE_OK);
 }
 
@@ -191,8 +171,7 @@ static void *run_pairs(void *arg)
     struct runner *r = arg;
     pin(r->number);
     /* A tenth of the time is warm-up. */
-    for (int64_t warm_ns = options.run_ns / 10, begun = clock_mono_ns();
-         options.pairs == 0 && clock_mono_ns() - begun < warm_ns;) {
+    for (int64_t begun = clock_mono_ns(); clock_mono_ns() - begun < RUN_NS / 10;) {
         draw_names(r);
         do_block(r);
     }
@@ -205,7 +184,7 @@ static void *run_pairs(void *arg)
         do_block(r);
         int64_t to = clock_mono_ns();
         r->busy_ns += to - from;
-        if (options.pairs ? r->pairs >= options.pairs : to - begun >= options.run_ns)
+        if (to - begun >= RUN_NS)
             break;
     }
     atomic_store(&over, true);
@@ -249,258 +228,38 @@ static void new_table(void)
         fail("table_new");
 }
 
-/* Creates the names `from` to `to`. */
-static void make_names(struct holder *holder, uint64_t from, uint64_t to, bool kept)
+static void make_names(struct holder *holder, uint64_t count)
 {
     struct moment now = moment_now();
     verdicts out;
     mail_list_init(&out);
-    for (uint64_t n = from; n < to; n++) {
+    for (uint64_t n = 0; n < count; n++) {
         unsigned char name[NAME_LEN];
         write_name(n, name);
-        struct acquire a = {.name = {name, NAME_LEN}, .units = 1, .limit = 1000, .keep = kept};
+        struct acquire a = {.name = {name, NAME_LEN}, .units = 1, .limit = 1000, .keep = true};
         CHECK(table_acquire(t, holder, &a, now, NULL, NULL) == TABLE_OK);
         struct release r = {.name = a.name, .units = 1};
-        if (kept)
-            CHECK(table_release(t, holder, &r, now, NULL, &out) == TABLE_OK);
+        CHECK(table_release(t, holder, &r, now, NULL, &out) == TABLE_OK);
     }
-}
-
-static void show_pair(const struct run *run, double ns)
-{
-    const char *yes = "true", *no = "false";
-    if (options.json)
-        printf("{\"what\":\"pair\",\"names\":%" PRIu64 ",\"threads\":%u,\"depth\":%u,\"hot\":%s,"
-               "\"kept\":%s,\"ns_per_operation\":%.2f}\n",
-               run->names, run->threads, run->depth, run->kind == HOT ? yes : no,
-               run->kind == FRESH ? no : yes, ns);
-    else
-        printf("%10" PRIu64 " %-5s  %u thread%s depth %2u %10.1f ns a pair\n", run->names,
-               kind_words[run->kind], run->threads, run->threads > 1 ? "s" : " ", run->depth, ns);
-    (void)fflush(stdout);
-}
-
-static bool is_wanted(const struct run *run)
-{
-    return (!options.threads || run->threads == options.threads) &&
-           (!options.depth || run->depth == options.depth) &&
-           (!options.kind || strcmp(options.kind, kind_words[run->kind]) == 0) &&
-           /* The hot name does not depend on the others. */
-           (run->kind != HOT || run->names == 1000 || options.names);
-}
-
-static void bench_pairs(void)
-{
-    struct holder maker;
-    for (uint64_t names = 1000; names <= options.names_max; names *= 10) {
-        if (options.names && names != options.names)
-            continue;
-        new_table();
-        holder_init(&maker, 100, 0);
-        make_names(&maker, 0, names, true);
-        struct run run = {.names = names};
-        for (run.kind = KEPT; run.kind < KINDS; run.kind++) {
-            for (run.threads = 1; run.threads <= THREADS_MAX; run.threads++) {
-                for (run.depth = 1; run.depth <= BATCH_MAX; run.depth *= BATCH_MAX) {
-                    if (is_wanted(&run))
-                        show_pair(&run, measure_pairs(&run));
-                }
-            }
-        }
-        table_free(&t);
-    }
-}
-
-/* ---- growth ------------------------------------------------------------------------------ */
-
-/* How often the kernel has taken the processor from this thread. */
-static long times_interrupted(void)
-{
-    struct rusage usage;
-    CHECK(getrusage(RUSAGE_THREAD, &usage) == 0);
-    return usage.ru_nivcsw;
-}
-
-/*
- * Adds one name after the other, each timed by itself. If the kernel took the processor away during
- * one, its time says nothing about the table: the worst of those is printed apart.
- */
-static void bench_growth(void)
-{
-    enum { FROM = 100000 };
-    static uint64_t counts[HISTOGRAM_CLASSES];
-    struct holder maker;
-    uint64_t to = options.names_max, worst_ns = 0, interrupted_ns = 0, sum_ns = 0;
-    pin(0);
-    new_table();
-    holder_init(&maker, 1, 0);
-    make_names(&maker, 0, FROM, false);
-    struct moment now = moment_now();
-    for (uint64_t n = FROM; n < to; n++) {
-        unsigned char name[NAME_LEN];
-        write_name(n, name);
-        struct acquire a = {.name = {name, NAME_LEN}, .units = 1, .limit = 1000};
-        long interrupted = times_interrupted();
-        int64_t from_ns = clock_mono_ns();
-        CHECK(table_acquire(t, &maker, &a, now, NULL, NULL) == TABLE_OK);
-        uint64_t ns = (uint64_t)(clock_mono_ns() - from_ns);
-        counts[log_linear_class(ns, HISTOGRAM_BITS)]++;
-        sum_ns += ns;
-        uint64_t *worst = times_interrupted() == interrupted ? &worst_ns : &interrupted_ns;
-        *worst = ns > *worst ? ns : *worst;
-    }
-    double mean_ns = (double)sum_ns / (double)(to - FROM);
-    uint64_t wanted = (uint64_t)((double)(to - FROM) * 0.99999), seen = 0;
-    size_t class_no = 0;
-    while ((seen += counts[class_no]) < wanted)
-        class_no++;
-    uint64_t p99999_ns = log_linear_least(class_no + 1, HISTOGRAM_BITS);
-    if (options.json)
-        printf("{\"what\":\"growth\",\"from\":%d,\"to\":%" PRIu64 ",\"mean_ns\":%.1f,"
-               "\"p99999_ns\":%" PRIu64 ",\"worst_ns\":%" PRIu64 ",\"interrupted_ns\":%" PRIu64
-               "}\n",
-               FROM, to, mean_ns, p99999_ns, worst_ns, interrupted_ns);
-    else
-        printf("growth from %d to %" PRIu64 " names: mean %.0f ns, 99.999th percentile %.1f us, "
-               "worst %.1f us (%.1f us where others had the processor meanwhile)\n",
-               FROM, to, mean_ns, (double)p99999_ns / 1e3, (double)worst_ns / 1e3,
-               (double)interrupted_ns / 1e3);
-    int64_t begun = clock_mono_ns();
-    verdicts out;
-    mail_list_init(&out);
-    table_close(t, &maker, now, NULL, &out);
-    double close_ns = (double)(clock_mono_ns() - begun) / (double)to;
-    if (options.json)
-        printf("{\"what\":\"close\",\"names\":%" PRIu64 ",\"ns_each\":%.1f}\n", to, close_ns);
-    else
-        printf("closing their holder: %.0f ns a name\n", close_ns);
-    table_free(&t);
-}
-
-/* ---- memory ------------------------------------------------------------------------------ */
-
-static size_t resident(void)
-{
-    unsigned long size, pages;
-    FILE *f = fopen("/proc/self/statm", "r");
-    if (!f || fscanf(f, "%lu %lu", &size, &pages) != 2) // NOLINT(cert-err34-c): the kernel's
-        fail("/proc/self/statm");
-    (void)fclose(f);
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
-/* Bytes of the arena that the index of names takes, without further buckets. */
-static size_t index_bytes(void)
-{
-    size_t buckets = 0;
-    for (unsigned i = 0; i < TABLE_SHARDS; i++)
-        buckets += t->shards[i].names.buckets;
-    return buckets * sizeof(struct index_bucket);
-}
-
-static void bench_memory(void)
-{
-    struct holder maker;
-    for (uint64_t names = 1000000; names <= options.names_max; names *= 10) {
-        size_t before = resident();
-        new_table();
-        holder_init(&maker, 1, 0);
-        make_names(&maker, 0, names, false);
-        struct table_stats s;
-        table_get_stats(t, moment_now(), &s);
-        double each = (double)(resident() - before) / (double)names;
-        double arena = (double)s.memory / (double)names;
-        double index = (double)index_bytes() / (double)names;
-        if (options.json)
-            printf("{\"what\":\"memory\",\"names\":%" PRIu64 ",\"resident\":%.2f,\"arena\":%.2f,"
-                   "\"index\":%.2f}\n",
-                   names, each, arena, index);
-        else
-            printf("%10" PRIu64 " names of %d bytes held by one: %.1f bytes resident each; of the "
-                   "arena %.1f, of which index %.1f\n",
-                   names, NAME_LEN, each, arena, index);
-        verdicts out;
-        mail_list_init(&out);
-        table_close(t, &maker, moment_now(), NULL, &out);
-        table_free(&t);
-    }
-}
-
-/* ---- command line ------------------------------------------------------------------------ */
-
-static void usage(FILE *to)
-{
-    (void)fputs("engine_bench [OPTION]... [pairs | growth | memory]...\n"
-                "  -q, --quick      less of everything: up to 10^6 names\n"
-                "  -j, --json       a JSON object to a line\n"
-                "  -n, --pairs N    pairs: so many in each thread, instead of for a time\n"
-                "Of pairs only those\n"
-                "  -k, --names N    among so many names, a power of ten from 1,000\n"
-                "  -t, --threads N  in so many threads, 1 or 2\n"
-                "  -d, --depth N    in batches of so many requests, 1 or 32\n"
-                "  -w, --what KIND  kept, fresh or hot\n"
-                "  -h, --help       this\n",
-                to);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"quick", no_argument, NULL, 'q'},
-        {"json", no_argument, NULL, 'j'},
-        {"names", required_argument, NULL, 'k'},
-        {"pairs", required_argument, NULL, 'n'},
-        {"threads", required_argument, NULL, 't'},
-        {"depth", required_argument, NULL, 'd'},
-        {"what", required_argument, NULL, 'w'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    static const struct {
-        const char *word;
-        void (*run)(void);
-    } benches[] = {{"memory", bench_memory}, {"growth", bench_growth}, {"pairs", bench_pairs}};
-    options.run_ns = 400 * NS_PER_MS;
-    options.names_max = 10000000;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet */
-    for (int c; (c = getopt_long(argc, argv, "qjn:k:t:d:w:h", longs, NULL)) != -1;) {
-        switch (c) {
-        case 'q':
-            options.run_ns = 50 * NS_PER_MS;
-            options.names_max = 1000000;
-            break;
-        case 'j':
-            options.json = true;
-            break;
-        case 'k':
-            options.names = strtoull(optarg, NULL, 10);
-            break;
-        case 't':
-            options.threads = (unsigned)strtoul(optarg, NULL, 10);
-            break;
-        case 'd':
-            options.depth = (unsigned)strtoul(optarg, NULL, 10);
-            break;
-        case 'w':
-            options.kind = optarg;
-            break;
-        case 'n':
-            options.pairs = strtoull(optarg, NULL, 10);
-            break;
-        case 'h':
-            usage(stdout);
-            return EXIT_SUCCESS;
-        default:
-            usage(stderr);
-            return 2;
-        }
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(benches); i++) {
-        bool wanted = optind == argc;
-        for (int k = optind; k < argc; k++)
-            wanted |= strcmp(argv[k], benches[i].word) == 0;
-        if (wanted)
-            benches[i].run();
-    }
+    struct holder maker;
+    if (argc != 5)
+        return 2;
+    struct run run = {.names = strtoull(argv[1], NULL, 10),
+                      .threads = (unsigned)strtoul(argv[2], NULL, 10),
+                      .depth = (unsigned)strtoul(argv[3], NULL, 10),
+                      .is_hot = strcmp(argv[4], "hot") == 0};
+    CHECK(run.names > 0 && run.threads > 0 && run.threads <= THREADS_MAX);
+    CHECK(run.depth == 1 || run.depth == BATCH_MAX);
+    new_table();
+    holder_init(&maker, 100, 0);
+    make_names(&maker, run.names);
+    printf("{\"what\":\"pair\",\"names\":%" PRIu64 ",\"threads\":%u,\"depth\":%u,\"hot\":%s,"
+           "\"ns_per_operation\":%.2f}\n",
+           run.names, run.threads, run.depth, run.is_hot ? "true" : "false", measure_pairs(&run));
+    table_free(&t);
     return EXIT_SUCCESS;
 }

@@ -148,8 +148,7 @@ def by_part(result, parts):
 
 def run_engine(build, names, threads, depth, kind):
     """Runs engine_bench for one figure. Returns the result."""
-    argv = [os.path.join(build, "bench", "engine_bench"), "--json", "pairs"]
-    argv += ["--names", str(names), "--threads", str(threads), "--depth", str(depth)]
+    argv = [os.path.join(build, "bench", "engine_bench"), str(names), str(threads), str(depth), kind]
     with machine.Others(machine.two_cpus(), cpu_of_ended) as others:
-        result = _result(argv + ["--what", kind], 0)
+        result = _result(argv, 0)
     return dict(result, others=others.share)
