@@ -158,20 +158,6 @@ class Cases extends Maintenance
                 same([0, 0, 0, 0], $this->sizes(), 'sizes');
                 same(false, $this->queue()->pop(), 'pop');
             },
-            'a pushed job is there' => function (): void {
-                same(null, $this->queue()->push($this->job(['n' => 1])), 'push');
-                check(!$this->queue()->isEmpty(), 'not empty');
-                same([1, 0, 0, 0], $this->sizes(), 'sizes');
-            },
-            'several pushes add up' => function (): void {
-                $this->queue()->push([$this->job(['n' => 1]), $this->job(['n' => 2])]);
-                $this->queue()->batchPush([$this->job(['n' => 3])]);
-                same(3, $this->queue()->getSize(), 'size');
-            },
-            'a push of no jobs does nothing' => function (): void {
-                $this->queue()->push([]);
-                check($this->queue()->isEmpty(), 'empty');
-            },
             'a popped job is what was pushed' => function (): void {
                 $params = ['n' => 1, 'deep' => ['a' => [1, 2, ['b' => 'c']]], 'requestId' => 'r1', 'null' => null,
                     'text' => "ä\u{1F600}'\"\\", 'bytes' => "\x00\xff\r\n", 'float' => 0.1,
@@ -182,25 +168,6 @@ class Cases extends Maintenance
                 same($this->type, $job->getType(), 'type');
                 same($params, array_intersect_key($job->getParams(), $params), 'parameters');
                 same('r1', $job->getRequestId(), 'request');
-            },
-            'a popped job is acquired' => function (): void {
-                $this->queue()->push([$this->job(['n' => 1]), $this->job(['n' => 2])]);
-                $job = $this->queue()->pop();
-                same([1, 1, 0, 0], $this->sizes(), 'sizes');
-                $this->queue()->ack($job);
-            },
-            'an acknowledged job is gone' => function (): void {
-                $this->queue()->push($this->job());
-                $this->queue()->ack($this->queue()->pop());
-                same([0, 0, 0, 0], $this->sizes(), 'sizes');
-                check($this->queue()->isEmpty(), 'empty');
-                same(false, $this->queue()->pop(), 'pop');
-            },
-            'the object that popped acknowledges' => function (): void {
-                $queue = $this->queue();
-                $queue->push($this->job());
-                $queue->ack($queue->pop());
-                same([0, 0, 0, 0], $this->sizes(), 'sizes');
             },
             'no job is popped twice' => function (): void {
                 $this->queue()->push(array_map(fn ($n) => $this->job(['n' => $n]), range(1, 20)));
@@ -220,14 +187,6 @@ class Cases extends Maintenance
                 same(range(1, 9), $this->drain(['order' => 'fifo']), 'order');
                 same('fifo', $this->queue(['order' => 'fifo'])->getOrder(), 'told');
             },
-            'order timestamp' => function (): void {
-                $this->queue(['order' => 'timestamp'])->push([$this->job(['n' => 1]), $this->job(['n' => 2])]);
-                same(2, count($this->drain(['order' => 'timestamp'])), 'popped');
-                same('timestamp', $this->queue(['order' => 'timestamp'])->getOrder(), 'told');
-            },
-            'an unknown order is an error' => function (): void {
-                throws(JobQueueError::class, fn () => $this->queue(['order' => 'backwards']));
-            },
             'duplicates of one push collapse' => function (): void {
                 $this->queue()->push(array_fill(0, 9, $this->job(['n' => 1, 'removeDuplicates' => true])));
                 same([1], $this->drain(), 'popped');
@@ -238,10 +197,6 @@ class Cases extends Maintenance
                 }
                 same(1, $this->queue()->getSize(), 'size');
                 same([1], $this->drain(), 'popped');
-            },
-            'jobs that may be there twice are' => function (): void {
-                $this->queue()->push(array_fill(0, 3, $this->job(['n' => 1])));
-                same([1, 1, 1], $this->drain(), 'popped');
             },
             'other parameters make no duplicate' => function (): void {
                 $this->queue()->push([$this->job(['n' => 1, 'removeDuplicates' => true]),
@@ -269,11 +224,6 @@ class Cases extends Maintenance
                     same([1], $this->drain(), 'popped');
                 }
             },
-            'specifications become jobs' => function (): void {
-                $this->queue()->push(new JobSpecification($this->type, ['n' => 7]));
-                check(($job = $this->queue()->pop()) instanceof RecordedJob, 'class');
-                same(7, $job->getParams()['n'], 'parameters');
-            },
             'specifications have a page' => function (): void {
                 $page = Title::makeTitle(NS_HELP, 'Some_page');
                 $this->queue()->push(new JobSpecification($this->type, [], [], $page));
@@ -285,12 +235,6 @@ class Cases extends Maintenance
                 $this->queue()->push(new JobSpecification($this->type, ['n' => 1, 'when' => 2], $conf));
                 same([1], $this->drain(), 'popped');
             },
-            'a job of another type is not pushed' => function (): void {
-                throws(JobQueueError::class, fn () => $this->queue()->push($this->job([], 'one')));
-            },
-            'a job of another type is not acknowledged' => function (): void {
-                throws(JobQueueError::class, fn () => $this->queue()->ack($this->job([], 'one')));
-            },
             'a read-only queue changes nothing' => function (): void {
                 $this->queue()->push($this->job(['n' => 1]));
                 $queue = $this->queue(['readOnlyReason' => 'closed']);
@@ -301,14 +245,6 @@ class Cases extends Maintenance
                 throws(JobQueueReadOnlyError::class, fn () => $queue->delete());
                 same(1, $queue->getSize(), 'size');
                 same([1], self::numbers($queue->getAllQueuedJobs()), 'queued');
-            },
-            'queues of other types are others' => function (): void {
-                $this->queue()->push($this->job(['n' => 1]));
-                $other = $this->queue(['type' => 'case98']);
-                $other->push($this->job(['n' => 2], 'case98'));
-                same(1, $this->queue()->getSize(), 'size');
-                same([1], $this->drain(), 'popped');
-                $other->ack($other->pop());
             },
             'attempts and times are known' => function (): void {
                 $begun = time();
@@ -323,10 +259,6 @@ class Cases extends Maintenance
                 check($this->queue()->isEmpty(), 'empty');
                 same([0, 0, 0, 0], $this->sizes(), 'sizes');
             },
-            'delete of an empty queue' => function (): void {
-                $this->queue()->delete();
-                check($this->queue()->isEmpty(), 'empty');
-            },
             'delete makes duplicates possible' => function (): void {
                 $job = $this->job(['n' => 1, 'removeDuplicates' => true]);
                 $this->queue()->push($job);
@@ -338,11 +270,6 @@ class Cases extends Maintenance
                 $this->queue()->push(array_map(fn ($n) => $this->job(['n' => $n]), range(1, 250)));
                 same(range(1, 250), self::numbers($this->queue()->getAllQueuedJobs()), 'listed');
                 same(250, $this->queue()->getSize(), 'size');
-            },
-            'no queue, no list' => function (): void {
-                foreach (['Queued', 'Delayed', 'Acquired', 'Abandoned'] as $state) {
-                    same([], self::numbers($this->queue()->{"getAll{$state}Jobs"}()), $state);
-                }
             },
             'all acquired jobs are listed' => function (): void {
                 $this->queue()->push(array_map(fn ($n) => $this->job(['n' => $n]), range(1, 4)));
@@ -371,19 +298,6 @@ class Cases extends Maintenance
                 $root = Job::newRootJobParams('task');
                 $this->queue()->push([$this->job(['n' => 1] + $root), $this->job(['n' => 2] + $root)]);
                 check(!$this->queue()->pop() instanceof DuplicateJob, 'no duplicate');
-            },
-            'no caches, no backups to wait for' => function (): void {
-                $this->queue()->push($this->job());
-                $this->queue()->flushCaches();
-                $this->queue()->waitForBackups();
-                same(1, $this->queue()->getSize(), 'size');
-            },
-            'domain and type' => function (): void {
-                same('wiki', $this->queue()->getDomain(), 'domain');
-                same($this->type, $this->queue()->getType(), 'type');
-            },
-            'no queue for all types' => function (): void {
-                throws(JobQueueError::class, fn () => $this->queue(['typeAgnostic' => true]));
             },
             'a root job needs its parameters' => function (): void { // the last: it breaks the database's connection
                 throws(JobQueueError::class, fn () => $this->queue()->deduplicateRootJob($this->job()));
@@ -476,9 +390,6 @@ class Cases extends Maintenance
                 $this->queue()->ack($job);
                 $this->queue()->ack($job);
             },
-            'a job that was never popped' => function (): void {
-                throws(JobQueueError::class, fn () => $this->queue()->ack($this->job()));
-            },
             'numbers that the server does not take are an error' => function (): void {
                 foreach ([['maxTries' => -1], ['claimTTL' => 10000000000]] as $conf) {
                     throws(JobQueueError::class, fn () => $this->queue($conf)->push($this->job()));
@@ -565,14 +476,6 @@ class Cases extends Maintenance
                     $root = ['rootJobSignature' => 'task', 'rootJobTimestamp' => $time];
                     $this->queue()->push($this->job(['n' => 1] + $root));
                     same([1], $this->drain(), "popped of '$time'");
-                }
-            },
-            'any signature of a root will do' => function (): void {
-                foreach (["two words\n", str_repeat('x', 65), '-', ''] as $signature) {
-                    $root = ['rootJobSignature' => $signature, 'rootJobTimestamp' => '20260101000000'];
-                    $this->queue()->push($this->job(['n' => 1] + $root));
-                    $this->queue()->push($this->job(['n' => 2, 'rootJobTimestamp' => '20260101000001'] + $root));
-                    same([2], $this->drain(), "popped of '$signature'");
                 }
             },
             'names of tubes' => function (): void {
