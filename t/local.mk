@@ -75,7 +75,7 @@ unit_tests = $(filter t/unit/% fuzz/% t/scenario/% t/vectors/% t/models/% t/camp
 
 # Real clusters, peers, browsers, client libraries and the tests' own tools: a
 # sanitizer shows nothing that other tests do not show with it.
-plain_tests = $(filter t/system/test_cluster%,$(TESTS)) $(library_tests) \
+plain_tests = $(filter t/system/test_cluster%,$(TESTS)) $(filter-out t/clients/test_stories_c.py,$(library_tests)) \
 	t/campaigns/cluster/test_engine.py t/campaigns/clients/test_clients_storm.py t/campaigns/pools/test_planted.py \
 	t/campaigns/history/test_pools_check.py t/browser/test_page.py t/system/test_sidebyside.py \
 	t/system/test_jobs_clients.py t/system/test_jobs_transcripts.py \
@@ -96,7 +96,7 @@ single_threaded = $(filter t/vectors/% fuzz/%,$(TESTS)) \
 	t/campaigns/simulate/test_simulate.py t/campaigns/cluster/test_nodes.py \
 	$(filter t/unit/cluster/node_%,$(TESTS)) \
 	t/unit/cluster/url_test t/unit/cluster/where_test t/unit/cluster/wire_test \
-	t/unit/net/dial_test t/scenario/run.py
+	t/unit/net/dial_test t/scenario/run.py t/clients/test_stories_c.py
 threads_tests = $(filter-out $(single_threaded),$(sanitized_tests))
 
 # They stop processes themselves, or look at processes that others stop.
