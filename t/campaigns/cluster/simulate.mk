@@ -11,12 +11,23 @@ t_campaigns_cluster_simulate_CFLAGS = $(AM_CFLAGS) $(HIREDIS_CFLAGS)
 t_campaigns_cluster_simulate_LDADD = $(fake_engine_libs) libcluster.a libbase.a $(HIREDIS_LIBS)
 TESTS += t/campaigns/cluster/test_nodes.py
 EXTRA_DIST += t/campaigns/cluster/test_nodes.py
-# The unit test of the node has the engine in memory, too.
-check_PROGRAMS += t/unit/cluster/node_test
-TESTS += t/unit/cluster/node_test
-t_unit_cluster_node_test_SOURCES = t/unit/cluster/node_test.c
-t_unit_cluster_node_test_CFLAGS = $(UNIT_CFLAGS) $(HIREDIS_CFLAGS)
-t_unit_cluster_node_test_LDADD = $(fake_engine_libs) libcluster.a libbase.a $(HIREDIS_LIBS) $(CHECK_LIBS)
+# The node by stories, which need the engine in memory, too.
+check_PROGRAMS += t/unit/cluster/node_stories t/unit/cluster/node_bytes_test
+TESTS += t/unit/cluster/node_stories t/unit/cluster/node_bytes_test
+node_stories = \
+	t/unit/cluster/node/asks.story \
+	t/unit/cluster/node/away.story \
+	t/unit/cluster/node/lease.story \
+	t/unit/cluster/node/opening.story \
+	t/unit/cluster/node/sentinel.story
+EXTRA_DIST += $(node_stories)
+node_unit_libs = $(fake_engine_libs) libcluster.a libbase.a $(HIREDIS_LIBS) $(CHECK_LIBS)
+t_unit_cluster_node_stories_SOURCES = t/unit/cluster/node_stories.c t/unit/cluster/node_rig.h
+t_unit_cluster_node_stories_CFLAGS = $(UNIT_CFLAGS) $(HIREDIS_CFLAGS)
+t_unit_cluster_node_stories_LDADD = $(node_unit_libs)
+t_unit_cluster_node_bytes_test_SOURCES = t/unit/cluster/node_bytes_test.c t/unit/cluster/node_rig.h
+t_unit_cluster_node_bytes_test_CFLAGS = $(UNIT_CFLAGS) $(HIREDIS_CFLAGS)
+t_unit_cluster_node_bytes_test_LDADD = $(node_unit_libs)
 # Bugs planted in the node, which the simulation must find.
 planted_in_nodes = \
 	t/campaigns/cluster/nodes/planted/cancelled-grant-told.patch \

@@ -1,6 +1,8 @@
 /*
  * node_rig.h - a node, its owner, and an engine whose words the test itself writes. Nothing comes
- * by itself: neither bytes nor time. hiredis parses what the node sends.
+ * by itself: neither bytes nor time. hiredis parses what the node sends. Two modes are the rig's:
+ * bytes come one by one; the answer number `wrong_at` is another one, and the test goes on in
+ * `stop`.
  */
 #ifndef NODE_RIG_H
 #define NODE_RIG_H
@@ -10,21 +12,22 @@
 #include "cluster/patterns.h"
 #include "cluster/scripts.h"
 #include "cluster/url.h"
+#include "t/campaigns/cluster/engine.h"
 #include "t/unit/unit.h"
 
 #include <hiredis/hiredis.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MS        INT64_C(1000000)
-#define LEASE     (10000 * MS)
-#define FIFTH     (LEASE / 5)
-#define TENTHS(n) (LEASE / 10 * (n))
-#define TERM      "aa:bb"
-#define REAPED    "*3\r\n:0\r\n$1\r\n0\r\n*0\r\n"
+#define MS     INT64_C(1000000)
+#define LEASE  (10000 * MS)
+#define FIFTH  (LEASE / 5)
+#define TERM   "aa:bb"
+#define REAPED "*3\r\n:0\r\n$1\r\n0\r\n*0\r\n"
 
 struct rig_ask {
     struct node_ask ask;
@@ -37,35 +40,54 @@ static struct rig {
     struct patterns *patterns;
     int64_t now, lease_end;
     bool asked[NODE_WIRES], open[NODE_WIRES];
-    unsigned opened[NODE_WIRES]; /* how often the node wanted it */
     redisReader *sent[NODE_WIRES];
     redisReply *taken[NODE_WIRES];
-    unsigned reports, reported, alone, closings; /* reported: those that a test has counted */
+    unsigned reports, reported, alone, closings; /* reported: those that the engine in memory saw */
     uint32_t report;
     bool gone;
     char is_gone_asked[200];
     char session[17];
-    const char *look; /* the answer of each `look`; NULL: nothing is there */
-    char log[16384];
+    char *look; /* the answer of each `look`; NULL: nothing is there */
+    char info[512], log[16384];
     uint64_t random, next_id;
+    bool splits;
+    unsigned answers, wrong_at;
+    const char *wrong;
+    struct fake_link *links[NODE_WIRES]; /* to the engine in memory, after a wrong answer */
 } r;
+static jmp_buf rig_stop;
+static char rig_where[200];
+
+/* Fails the test, and says where its story is. */
+__attribute__((noreturn, format(printf, 1, 2))) static inline void rig_fail(const char *format, ...)
+{
+    char text[1000];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof(text), format, values);
+    va_end(values);
+    ck_abort_msg("%s: %s", rig_where, text);
+}
+
+#define RIG_WANT(condition, ...) ((condition) ? (void)0 : rig_fail(__VA_ARGS__))
 
 /* ---- the owner ------------------------------------------------------------------------------- */
 
 static void rig_open(void *arg, unsigned wire, const char *host, uint16_t port, int64_t limit)
 {
     (void)arg, (void)host, (void)port;
-    ck_assert(!r.asked[wire]);
-    ck_assert_int_eq(limit, FIFTH);
+    RIG_WANT(!r.asked[wire] && limit == FIFTH, "wire %u is opened twice, or not for long", wire);
     r.asked[wire] = true;
-    r.opened[wire]++;
 }
 
 static void rig_send(void *arg, unsigned wire, const void *data, size_t len)
 {
     (void)arg;
-    ck_assert(r.open[wire]);
-    ck_assert_int_eq(redisReaderFeed(r.sent[wire], data, len), REDIS_OK);
+    RIG_WANT(r.open[wire], "bytes for wire %u, which is not open", wire);
+    if (r.links[wire])
+        fake_engine_feed(r.links[wire], data, len);
+    else
+        RIG_WANT(redisReaderFeed(r.sent[wire], data, len) == REDIS_OK, "bytes that are no RESP");
 }
 
 static void rig_forget(unsigned wire)
@@ -77,12 +99,15 @@ static void rig_forget(unsigned wire)
     if (r.sent[wire])
         redisReaderFree(r.sent[wire]);
     r.sent[wire] = NULL;
+    if (r.links[wire])
+        fake_engine_hang_up(r.links[wire]);
+    r.links[wire] = NULL;
 }
 
 static void rig_close(void *arg, unsigned wire)
 {
     (void)arg;
-    ck_assert(r.asked[wire]);
+    RIG_WANT(r.asked[wire], "wire %u is closed twice", wire);
     rig_forget(wire);
 }
 
@@ -90,7 +115,7 @@ static void rig_queued(void *arg, struct node_ask *ask)
 {
     struct rig_ask *a = container_of(ask, struct rig_ask, ask);
     (void)arg;
-    ck_assert(!a->queued && !a->answered);
+    RIG_WANT(!a->queued && !a->answered, "queued twice, or after the answer");
     a->queued = true;
 }
 
@@ -98,7 +123,7 @@ static void rig_answer(void *arg, struct node_ask *ask)
 {
     struct rig_ask *a = container_of(ask, struct rig_ask, ask);
     (void)arg;
-    ck_assert(!a->answered);
+    RIG_WANT(!a->answered, "answered twice");
     a->answered = true;
 }
 
@@ -171,6 +196,9 @@ static inline void rig_begin(const char *url)
 {
     char reason[URL_REASON_SIZE];
     memset(&r, 0, sizeof(r));
+    snprintf(r.info, sizeof(r.info), "%s",
+             "redis_version:7.0.0\r\nloading:0\r\nrole:master\r\ncluster_enabled:0\r\n"
+             "maxmemory_policy:noeviction\r\n");
     r.now = 1000000 * MS;
     r.random = r.next_id = 1;
     ck_assert(url_parse(url, &r.url, reason));
@@ -192,10 +220,19 @@ static inline void rig_end(void)
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 
-static inline void rig_answers_text(const char *text)
+/* Bytes arrive, as the mode says. */
+static inline void rig_arrives(unsigned wire, const char *bytes, size_t len)
 {
-    node_received(r.node, NODE_COMMANDS, text, strlen(text), r.now);
+    bool stops = ++r.answers == r.wrong_at;
+    if (stops) {
+        bytes = r.wrong;
+        len = strlen(bytes);
+    }
+    for (size_t at = 0, step = r.splits ? 1 : len; at < len && r.open[wire]; at += step)
+        node_received(r.node, wire, bytes + at, step, r.now);
     node_flush(r.node, r.now);
+    if (stops)
+        longjmp(rig_stop, 1);
 }
 
 static inline bool rig_is_look(const redisReply *command)
@@ -210,10 +247,10 @@ static inline const redisReply *rig_take(unsigned wire)
     void *reply = NULL;
     do {
         if (rig_is_look(reply))
-            rig_answers_text(r.look ? r.look : "*0\r\n");
+            rig_arrives(wire, r.look ? r.look : "*0\r\n", r.look ? strlen(r.look) : 4);
         if (!r.open[wire])
             return NULL;
-        ck_assert_int_eq(redisReaderGetReply(r.sent[wire], &reply), REDIS_OK);
+        RIG_WANT(redisReaderGetReply(r.sent[wire], &reply) == REDIS_OK, "no RESP is sent");
         if (r.taken[wire])
             freeReplyObject(r.taken[wire]);
         r.taken[wire] = reply;
@@ -230,27 +267,32 @@ static inline const char *rig_word(const redisReply *command, size_t i)
 static inline const redisReply *rig_want(unsigned wire, const char *word)
 {
     const redisReply *command = rig_take(wire);
-    ck_assert_msg(command != NULL, "no command; %s is awaited", word);
-    ck_assert_str_eq(rig_word(command, 0), word);
+    RIG_WANT(command != NULL, "no command; %s is awaited", word);
+    RIG_WANT(strcmp(rig_word(command, 0), word) == 0, "%s, not %s", rig_word(command, 0), word);
     return command;
+}
+
+/* A script is of the present session. */
+static inline void rig_check_script(const redisReply *command)
+{
+    RIG_WANT(strcmp(rig_word(command, 2), "1") == 0 && strcmp(rig_word(command, 3), "{p}:") == 0 &&
+                 strcmp(rig_word(command, 4), r.session) == 0,
+             "%s of session %s", rig_word(command, 1), rig_word(command, 4));
 }
 
 /* The next command is this script, of the present session. Its arguments begin at 5. */
 static inline const redisReply *rig_script(const char *name)
 {
     const redisReply *command = rig_want(NODE_COMMANDS, "EVALSHA");
-    ck_assert_str_eq(rig_word(command, 1), name);
-    ck_assert_str_eq(rig_word(command, 2), "1");
-    ck_assert_str_eq(rig_word(command, 3), "{p}:");
-    ck_assert_str_eq(rig_word(command, 4), r.session);
+    RIG_WANT(strcmp(rig_word(command, 1), name) == 0, "%s, not %s", rig_word(command, 1), name);
+    rig_check_script(command);
     return command;
 }
 
 static inline void rig_quiet(unsigned wire)
 {
     const redisReply *command = rig_take(wire);
-    ck_assert_msg(!command, "a command: %s %s", command ? rig_word(command, 0) : "",
-                  command ? rig_word(command, 1) : "");
+    RIG_WANT(!command, "a command: %s %s", rig_word(command, 0), rig_word(command, 1));
 }
 
 __attribute__((format(printf, 2, 3))) static inline void rig_say(unsigned wire, const char *format,
@@ -261,34 +303,27 @@ __attribute__((format(printf, 2, 3))) static inline void rig_say(unsigned wire, 
     va_start(values, format);
     int len = vsnprintf(text, sizeof(text), format, values);
     va_end(values);
-    ck_assert_int_lt(len, (int)sizeof(text));
-    ck_assert(r.open[wire]);
-    node_received(r.node, wire, text, (size_t)len, r.now);
-    node_flush(r.node, r.now);
+    RIG_WANT(len < (int)sizeof(text) && r.open[wire], "wire %u is not open", wire);
+    rig_arrives(wire, text, (size_t)len);
 }
 
 #define rig_answers(...) rig_say(NODE_COMMANDS, __VA_ARGS__)
 
-/* A message to the session, of any bytes. */
-static inline void rig_message_bytes(struct bytes payload)
+/* A message to the session. */
+static inline void rig_message(struct bytes payload)
 {
-    char head[128];
-    int len = snprintf(head, sizeof(head), "*3\r\n$7\r\nmessage\r\n$23\r\n{p}:to:%s\r\n$%zu\r\n",
+    static char text[70000];
+    int len = snprintf(text, sizeof(text), "*3\r\n$7\r\nmessage\r\n$23\r\n{p}:to:%s\r\n$%zu\r\n",
                        r.session, payload.len);
-    node_received(r.node, NODE_MESSAGES, head, (size_t)len, r.now);
-    node_received(r.node, NODE_MESSAGES, payload.data, payload.len, r.now);
-    node_received(r.node, NODE_MESSAGES, "\r\n", 2, r.now);
-    node_flush(r.node, r.now);
-}
-
-static inline void rig_message(const char *text)
-{
-    rig_message_bytes(bytes_of(text));
+    RIG_WANT(payload.len + 100 < sizeof(text) && r.open[NODE_MESSAGES], "no message can come");
+    memcpy(text + len, payload.data, payload.len);
+    memcpy(text + len + payload.len, "\r\n", 2);
+    rig_arrives(NODE_MESSAGES, text, (size_t)len + payload.len + 2);
 }
 
 static inline void rig_opens(unsigned wire)
 {
-    ck_assert(r.asked[wire] && !r.open[wire]);
+    RIG_WANT(r.asked[wire] && !r.open[wire], "wire %u is not to be opened", wire);
     r.open[wire] = true;
     r.sent[wire] = redisReaderCreate();
     node_opened(r.node, wire, r.now);
@@ -304,40 +339,26 @@ static inline void rig_at(int64_t now)
     node_flush(r.node, r.now);
 }
 
-static inline void rig_later(int64_t ns)
-{
-    rig_at(r.now + ns);
-}
-
 /* ---- ways that tests go often ---------------------------------------------------------------- */
 
-#define RIG_INFO                                                                                   \
-    "redis_version:7.0.0\r\nloading:0\r\nrole:master\r\ncluster_enabled:0\r\n"                     \
-    "maxmemory_policy:noeviction\r\n"
-
-/* Behind INFO come questions for settings, which this user may not read. */
-static inline void rig_answers_settings(void)
-{
-    for (unsigned i = 0; i < 2; i++) {
-        rig_want(NODE_COMMANDS, "CONFIG");
-        rig_answers("-NOPERM no\r\n");
-    }
-}
-
-/* Until the subscription is confirmed. */
+/* Until the subscription is confirmed. Behind INFO come questions for settings, which this user may
+ * not read. */
 static inline void rig_connect(void)
 {
     rig_opens(NODE_COMMANDS);
     rig_opens(NODE_MESSAGES);
     rig_want(NODE_COMMANDS, "INFO");
-    rig_answers("$%zu\r\n%s\r\n", strlen(RIG_INFO), RIG_INFO);
-    rig_answers_settings();
+    rig_answers("$%zu\r\n%s\r\n", strlen(r.info), r.info);
+    for (unsigned i = 0; i < 2; i++) {
+        rig_want(NODE_COMMANDS, "CONFIG");
+        rig_answers("-NOPERM no\r\n");
+    }
     for (unsigned i = 0; i < CLUSTER_SCRIPT_COUNT; i++) {
         rig_want(NODE_COMMANDS, "SCRIPT");
         rig_answers("$%zu\r\n%s\r\n", strlen(cluster_scripts[i].name), cluster_scripts[i].name);
     }
     const redisReply *command = rig_want(NODE_MESSAGES, "SUBSCRIBE");
-    ck_assert_int_eq(strncmp(rig_word(command, 1), "{p}:to:", 7), 0);
+    RIG_WANT(strncmp(rig_word(command, 1), "{p}:to:", 7) == 0, "a subscription of something else");
     snprintf(r.session, sizeof(r.session), "%s", rig_word(command, 1) + 7);
     rig_quiet(NODE_COMMANDS);
     rig_say(NODE_MESSAGES, "*3\r\n$9\r\nsubscribe\r\n$23\r\n{p}:to:%s\r\n:1\r\n", r.session);
@@ -355,13 +376,11 @@ static inline void rig_accepts(bool grace)
     rig_answers("*3\r\n$4\r\nOPEN\r\n$5\r\n" TERM "\r\n:%d\r\n", grace);
 }
 
-/* The report, and where patience was over the second one, when nothing is held. */
-static inline void rig_reported(void)
+static inline struct node_seen rig_seen(void)
 {
-    bool another = r.report == 0;
-    node_reported(r.node, r.now);
-    if (another)
-        node_reported(r.node, r.now);
+    struct node_seen seen;
+    node_look(r.node, &seen);
+    return seen;
 }
 
 /* `ready` and what follows; nothing is to reap. */
@@ -369,9 +388,7 @@ static inline void rig_readies(void)
 {
     rig_script("ready");
     rig_answers("*0\r\n");
-    struct node_seen seen;
-    node_look(r.node, &seen);
-    ck_assert_int_eq(seen.state, NODE_LIVE);
+    RIG_WANT(rig_seen().state == NODE_LIVE, "the session is not live");
 }
 
 /* A live session without anything. */
@@ -386,108 +403,12 @@ static inline void rig_live(bool grace)
     rig_quiet(NODE_COMMANDS);
 }
 
-/* Answers a beat: this session's beat, and those of others as "X b X b". */
-static inline void rig_beats(unsigned beat, bool grace, const char *others, unsigned count)
-{
-    rig_script("beat");
-    char text[64];
-    rig_answers("*3\r\n:%d\r\n*0\r\n*%u\r\n$16\r\n%s\r\n:%u\r\n%s", grace, 2 + 2 * count, r.session,
-                beat, others);
-    snprintf(text, sizeof(text), "B %u", beat);
-    if (r.open[NODE_MESSAGES])
-        rig_message(text);
-}
-
-static inline struct node_seen rig_seen(void)
-{
-    struct node_seen seen;
-    node_look(r.node, &seen);
-    return seen;
-}
-
-static inline void rig_submit(struct rig_ask *a, enum node_op op, enum node_wait wait,
-                              struct bytes name, uint32_t units, uint32_t limit)
-{
-    *a = (struct rig_ask){.ask = {.op = op,
-                                  .wait = wait,
-                                  .units = units,
-                                  .limit = limit,
-                                  .report = r.report,
-                                  .id = r.next_id++,
-                                  .name = name}};
-    node_submit(r.node, &a->ask, r.now);
-    node_flush(r.node, r.now);
-}
-
-static inline void rig_acquire(struct rig_ask *a, enum node_wait wait, const char *name)
-{
-    rig_submit(a, NODE_ACQUIRE, wait, bytes_of(name), 1, 1);
-}
-
-static inline void rig_release(struct rig_ask *a, const char *name)
-{
-    rig_submit(a, NODE_RELEASE, NODE_WAIT_NO, bytes_of(name), 1, 0);
-}
-
-static inline void rig_cancel(const struct rig_ask *a)
-{
-    node_cancel(r.node, a->ask.id, r.now);
-    node_flush(r.node, r.now);
-}
-
-/* An acquisition that waits in the engine with this seq. */
-static inline void rig_waits(struct rig_ask *a, enum node_wait wait, const char *name, unsigned seq)
-{
-    rig_acquire(a, wait, name);
-    rig_script("call");
-    rig_answers("*1\r\n:%u\r\n", seq);
-    ck_assert(a->queued && !a->answered);
-    ck_assert_uint_eq(a->ask.seq, seq);
-}
-
-static inline bool rig_has(const struct rig_ask *a, enum node_result result)
-{
-    return a->answered && a->ask.result == result;
-}
-
-/* The message that grants a wait. */
-static inline void rig_grants(const struct rig_ask *a)
-{
-    static char text[70000];
-    int len =
-        snprintf(text, sizeof(text), "G %llu %u ", (unsigned long long)a->ask.id, a->ask.units);
-    memcpy(text + len, a->ask.name.data, a->ask.name.len);
-    rig_message_bytes(bytes_at(text, (size_t)len + a->ask.name.len));
-}
-
 /* The engine closes a wire. */
-static inline void rig_cut(unsigned wire)
+static inline void rig_cut(unsigned wire, const char *why)
 {
     rig_forget(wire);
-    node_closed(r.node, wire, "a test", r.now);
+    node_closed(r.node, wire, why, r.now);
     node_flush(r.node, r.now);
-}
-
-/* Parks the node, makes a successor and gives it what was saved. Asks are the test's. */
-static inline void rig_succeed(void)
-{
-    static struct record_writer writer;
-    struct record_reader reader;
-    node_park(r.node, r.now);
-    while (node_forget_ask(r.node))
-        continue;
-    int fd = memfd_create("upgrade", MFD_CLOEXEC);
-    record_writer_init(&writer, fd);
-    record_put_head(&writer);
-    node_save(r.node, &writer);
-    ck_assert(record_finish(&writer) && record_map(&reader, fd));
-    node_free(&r.node);
-    r.lease_end = 0;
-    r.node = rig_node();
-    record_get_head(&reader);
-    ck_assert(node_restore(r.node, &reader));
-    record_unmap(&reader);
-    close(fd);
 }
 
 #endif
