@@ -188,8 +188,12 @@ def a_killed_node_restarts(world, rng):
 
 @row
 def a_node_is_stopped(world, rng):
-    """SIGSTOP for longer than its lease: it closes strict holders before it reads."""
+    """SIGSTOP for longer than its lease: each worker closes strict holders before it reads."""
     a, b, c = nodes_in_any_order(world, rng)
+    others = [(world.text(a), world.strict()) for _ in range(8)]
+    others += [(world.binary(a), world.strict()) for _ in range(8)]
+    for client, name in others:
+        assert client.acquire(name).wait() in ("LOCKED", "OK")
     strict, loose, line = world.strict(), world.loose(), world.loose()
     old, stays = holder(world, a, strict), holder(world, a, loose)
     first = holder(world, b, line)
@@ -203,9 +207,11 @@ def a_node_is_stopped(world, rng):
         wire.poll(lambda: was.encode() not in world.keys().beats, "its session is given back")
         first.release(line)
         await_locked(next_one, world)  # the one before it is of a session that ended
-        said = old.say("RELEASE " + strict)  # it is there before the node goes on
+        # These are there before the node goes on.
+        said = [client.release(name) for client, name in [*others, (old, strict)]]
         a.resume()
-        expect(said, "closed")
+        for asked in said:
+            expect(asked, "closed")
     a.await_new_session(was)
     still_open(stays, dropped[0])
     assert world.observer.over(loose) == 1

@@ -3,7 +3,6 @@ AM_PY_LOG_FLAGS = -B
 
 system_tests = \
 	t/system/test_process.py \
-	t/system/test_cluster_advice.py \
 	t/system/test_cluster_audit.py \
 	t/system/test_cluster_basics.py \
 	t/system/test_cluster_tls.py \
@@ -29,12 +28,12 @@ system_tests = \
 	t/system/test_hostile_words.py \
 	t/system/test_vanished.py \
 	t/system/test_cluster.py \
-	t/system/test_cluster_found.py \
 	t/system/test_readme.py \
 	t/system/test_sidebyside.py
 TESTS += $(system_tests)
 EXTRA_DIST += $(system_tests) \
 	t/system/certificates.py \
+	t/system/cluster.story \
 	t/system/cluster_clocks.py \
 	t/system/cluster_keys.py \
 	t/system/cluster_load.py \

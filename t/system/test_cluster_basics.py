@@ -1,4 +1,7 @@
-"""Nodes that share limits through a Redis: what their clients see when nothing fails, and at the ends."""
+"""
+Nodes that share limits through a Redis: the stories of cluster.story on two of them, ends, reloads, upgrades,
+and an engine that is away or does not fit.
+"""
 
 import json
 import os
@@ -108,173 +111,136 @@ def left_in(engine):
         return sorted(key for key in client.ask("KEYS", "*") if key != b"{counterd}:meta")
 
 
-# ---- text ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("key", ["l-1", "s-1"])
-def test_a_lock_of_one_node_is_waited_for_on_another(node, key):
-    a, b = node("a"), node("b")
-    holder, waiter = a.text_client(), b.text_client()
-    assert holder.ask("ACQ4ME %s 1 5 3" % key) == "LOCKED"
-    waiter.say("ACQ4ME %s 1 5 60" % key)
-    wire.poll(lambda: waiter_count(b) == 1, "it waits")
-    assert waiter.is_silent()
-    assert holder.ask("RELEASE " + key) == "RELEASED"
-    assert waiter.line() == "LOCKED"
-    assert waiter.ask("RELEASE") == "RELEASED"
-    assert holder.ask("ACQ4ME %s 1 5 0" % key) == "LOCKED"
-
-
 def waiter_count(daemon):
     with daemon.text_client() as client:
         return client.stat("waiting_workers")
 
 
-def test_names_that_are_not_shared_are_each_nodes_own(node):
-    a, b = node("a", grace=False), node("b", grace=False)
-    one, other = a.text_client(), b.text_client()
-    assert one.ask("ACQ4ME own 1 5 0") == "LOCKED"
-    assert other.ask("ACQ4ME own 1 5 0") == "LOCKED"
-    assert one.ask("ACQ4ME own 1 5 0") == "TIMEOUT"
-    assert metric(a, 'counterd_cluster_answers_total{result="granted"}') == 0
+# ---- stories ------------------------------------------------------------------------------------
+
+PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cluster.story")
 
 
-def test_waits_are_served_in_order_over_nodes(node):
-    nodes = [node("a"), node("b"), node("c")]
-    holder = nodes[0].text_client()
-    assert holder.ask("ACQ4ME l-q 1 50 0") == "LOCKED"
-    waiters = []
-    for i in range(9):
-        waiter = nodes[i % 3].text_client()
-        waiter.say("ACQ4ME l-q 1 50 60")
-        waiters.append(waiter)
-        wire.poll(lambda i=i: sum(map(waiter_count, nodes)) == i + 1, "it waits")
-    order = []
-    last = holder
-    for waiter in waiters:
-        assert last.ask("RELEASE") == "RELEASED"
-        assert waiter.line() == "LOCKED"
-        order.append(waiter)
-        assert all(w.is_silent() for w in waiters if w not in order)
-        last = waiter
+def stories():
+    """(title, columns, lines) of each row of each story."""
+    with open(PATH, encoding="utf-8") as f:
+        for text in f.read().split("\nstory ")[1:]:
+            title, *lines = text.strip().split("\n")
+            rows = lines.pop(0)[5:].split("|") if lines[0].startswith("each ") else [""]
+            for row in rows:
+                yield title, [column.strip() for column in row.split("~")], lines
 
 
-def test_done_goes_to_all_nodes(node):
-    a, b = node("a", grace=False), node("b", grace=False)
-    holder = a.text_client()
-    assert holder.ask("ACQ4ANY l-d 1 50 0") == "LOCKED"
-    waiters = [d.text_client() for d in (a, b, a, b)]
-    for waiter in waiters:
-        waiter.say("ACQ4ANY l-d 1 50 60")
-    wire.poll(lambda: waiter_count(a) + waiter_count(b) == 4, "all wait")
-    assert holder.ask("RELEASE l-d") == "RELEASED"
-    assert [waiter.line() for waiter in waiters] == ["DONE"] * 4
+class Player:
+    """Plays stories on nodes that go on from one to the next; each has names of its own."""
+
+    def __init__(self, nodes):
+        self.nodes, self.number, self.clients = nodes, 0, {}
+
+    def play(self, columns, lines):
+        self.number += 1
+        for client in self.clients.values():
+            client.close()
+        self.clients = {}
+        wire.poll(lambda: not any(map(waiter_count, self.nodes.values())), "the last story is over")
+        for line in lines:
+            for at, column in enumerate(columns, 1):
+                line = line.replace("$%d" % at, column)
+            line = re.sub(r"\b([lsx]2?|both)(?=\s|\\n|$)", r"\1-%d" % self.number, line)
+            what, arrow, answers = (line + " ").partition(" ->")
+            who, _, what = what.strip().partition(" ")
+            self.step(who, what, bool(arrow), answers.strip())
+
+    def step(self, who, what, reads, answers):
+        if who == "shares":
+            status = {"not shared": 404}.get(answers, 200)
+            found = answers.split(", ") if status == 200 and answers else []
+            wire.poll(lambda: shares_in_words(self.nodes["a"], what) == (status, found), who + " " + what)
+            return
+        node = self.nodes[who[0]]
+        if what.startswith("binary"):
+            assert str(self.binary(who, node, *what.split()[1:])) == answers, what
+            return
+        client = self.clients.setdefault(who, None) or node.text_client()
+        self.clients[who] = client
+        before = waiter_count(node) if answers == "waits" else 0
+        if what == "end":
+            self.clients.pop(who).close()
+        elif what == "eof":
+            client.eof()
+            assert client.wait_closed().decode().split() == answers.split()
+            del self.clients[who]
+        elif what:
+            client.say(what.replace("\\n", "\n"))
+        if what == "eof" or not reads:
+            return
+        if answers == "waits":
+            wire.poll(lambda: waiter_count(node) == before + 1, who + " waits")
+        elif answers == "silent":
+            assert client.is_silent()
+        else:
+            lines = what.count("\\n") + 1
+            assert " ".join(client.line() for _ in range(lines)) == answers, (who, what)
+
+    def binary(self, who, node, word, *arguments):
+        client = self.clients.get(who) or node.binary_client()
+        self.clients[who] = client
+        name = arguments[-1].encode()
+        if word == "get":
+            return client.get(name)
+        units = [int(n) for n in arguments[0].split("/")]
+        return client.acquire(*units, name) if word == "acquire" else client.release(*units, name)
 
 
-def test_the_end_of_a_connection_gives_back_and_finishes_nobody(node):
-    a, b = node("a", grace=False), node("b", grace=False)
-    holder, first, second = a.text_client(), b.text_client(), a.text_client()
-    assert holder.ask("ACQ4ANY l-e 1 50 0") == "LOCKED"
-    first.say("ACQ4ANY l-e 1 50 60")
-    wire.poll(lambda: waiter_count(b) == 1, "one waits")
-    second.say("ACQ4ANY l-e 1 50 60")
-    wire.poll(lambda: waiter_count(a) == 1, "both wait")
-    holder.close()
-    assert first.line() == "LOCKED"
-    assert second.is_silent()
-    first.close()
-    assert second.line() == "LOCKED"
+def shares_in_words(daemon, name):
+    status, body = http_client.ask(daemon.admin, "GET", "/api/v1/cluster?name=" + name)
+    nodes = json.loads(body)["name"]["nodes"] if status == 200 else []
+    return status, sorted("%(node)s %(units)d %(waits)d" % node for node in nodes)
 
 
-def test_a_full_queue_counts_the_clients_of_all_nodes(node):
-    a, b = node("a", grace=False), node("b", grace=False)
-    holder, waiter, late = a.text_client(), b.text_client(), a.text_client()
-    assert holder.ask("ACQ4ME l-f 1 2 0") == "LOCKED"
-    waiter.say("ACQ4ME l-f 1 2 60")
-    wire.poll(lambda: waiter_count(b) == 1, "one waits")
-    assert late.ask("ACQ4ME l-f 1 2 60") == "QUEUE_FULL"
-    assert late.ask("ACQ4ME l-f 1 2 0") == "QUEUE_FULL"
-    assert late.ask("ACQ4ME l-f 1 3 0") == "TIMEOUT"
+@pytest.fixture(name="player", scope="module")
+def make_player():
+    with redis_servers.RedisServer() as server:
+        nodes = {}
+        try:
+            for name in "ab":
+                nodes[name] = servers.Counterd(
+                    "cluster.engine=" + server.url, "cluster.node=" + name, "cluster.strict=s*",
+                    "cluster.loose=l*, both*", "counter.threads=2", "poolcounter.max_locks=2", admin=True,
+                )  # fmt: skip
+                wire.poll(lambda name=name: state(nodes[name])["state"] == "live", "it is live")
+            server.ask("HDEL", "{counterd}:meta", "grace")
+            for daemon in nodes.values():
+                wire.poll(lambda daemon=daemon: not state(daemon)["grace"], "the grace is over")
+            yield Player(nodes)
+            for daemon in nodes.values():
+                daemon.stop()
+        finally:
+            for daemon in nodes.values():
+                daemon.kill()
 
 
-def test_waits_run_out_and_are_gone(node):
-    a, b = node("a", grace=False), node("b", grace=False)
-    holder, waiter = a.text_client(), b.text_client()
-    assert holder.ask("ACQ4ME l-t 1 9 0") == "LOCKED"
-    assert waiter.ask("ACQ4ME l-t 1 9 0.05") == "TIMEOUT"
-    assert waiter.ask("ACQ4ANY l-t 1 9 0.05") == "TIMEOUT"
-    wire.poll(lambda: shares(a, "l-t") == [{"node": "a", "units": 1, "waits": 0}], "none wait")
-    assert waiter.ask("STATS waiting_workers") == "waiting_workers: 0"
-    assert holder.ask("RELEASE") == "RELEASED"
-    assert waiter.ask("ACQ4ME l-t 1 9 0") == "LOCKED"
+@pytest.mark.parametrize("title, columns, lines", stories())
+def test_story(player, title, columns, lines):
+    player.play(columns, lines)
 
 
-def test_release_ends_a_wait(node):
-    a, b = node("a", grace=False), node("b", grace=False)
-    holder, waiter = a.text_client(), b.text_client()
-    assert holder.ask("ACQ4ME l-r 1 9 0") == "LOCKED"
-    for release in ("RELEASE", "RELEASE l-r"):
-        waiter.say("ACQ4ME l-r 1 9 60")
-        wire.poll(lambda: waiter_count(b) == 1, "it waits")
-        assert waiter.ask("ACQ4ME l-r 1 9 60") == "ERROR WAIT_FOR_RESPONSE"
-        assert waiter.ask("RELEASE other") == "NOT_LOCKED"
-        assert waiter.ask(release) == "RELEASED"
-        assert waiter.ask("RELEASE") == "NOT_LOCKED"
-    assert holder.ask("RELEASE") == "RELEASED"
-    wire.poll(lambda: shares(a, "l-r") == [], "nobody has it")
-
-
-def test_pipelined_requests_are_answered_in_order(node):
-    a = node("a", grace=False)
-    client = a.text_client()
-    client.say("ACQ4ME l-1 1 5 0\nACQ4ME own 1 5 0\nRELEASE l-1\nRELEASE own\nRELEASE\nACQ4ME l-1 1 5 3")
-    expected = ["LOCKED", "LOCKED", "RELEASED", "RELEASED", "NOT_LOCKED", "LOCKED"]
-    assert [client.line() for _ in expected] == expected
-    client.say("\n".join(["ACQ4ME l-2 1 5 0", "RELEASE l-2"] * 500))
-    assert [client.line() for _ in range(1000)] == ["LOCKED", "RELEASED"] * 500
-
-
-def test_lock_held_is_decided_by_the_node(node):
-    a = node("a", "poolcounter.max_locks=2", grace=False)
-    client = a.text_client()
-    assert client.ask("ACQ4ME l-1 1 5 0") == "LOCKED"
-    assert client.ask("ACQ4ME own 1 5 0") == "LOCKED"
-    assert client.ask("ACQ4ME l-2 1 5 0") == "LOCK_HELD"
-    assert client.ask("RELEASE") == "RELEASED"
-    assert client.ask("ACQ4ME l-2 1 5 0") == "LOCKED"
-    assert client.ask("RELEASE l-1") == "RELEASED"
-    assert client.ask("QUIT") == "BYE"
-    wire.poll(lambda: shares(a, "l-2") == [], "it was given back")
-
-
-@pytest.mark.parametrize("first, second", [("l-1", "l-2"), ("s-1", "s-2"), ("l-1", "s-2"), ("own", "l-2")])
-def test_who_waits_may_release_what_it_holds(node, first, second):
-    a, b = node("a"), node("b")
-    client, holder = a.text_client(), b.text_client()
-    assert client.ask("ACQ4ME %s 1 9 0" % first) == "LOCKED"
-    assert holder.ask("ACQ4ME %s 1 9 0" % second) == "LOCKED"
-    client.say("ACQ4ME %s 1 9 600" % second)
-    wire.poll(lambda: waiter_count(a) == 1, "it waits")
-    assert client.ask("RELEASE " + first) == "RELEASED"
-    assert client.ask("ACQ4ME %s 1 9 5" % first) == "ERROR WAIT_FOR_RESPONSE"
-    assert holder.ask("RELEASE") == "RELEASED"
-    assert client.line() == "LOCKED"
-    assert client.ask("RELEASE") == "RELEASED"
+# ---- threads and ends ---------------------------------------------------------------------------
 
 
 def test_answers_of_a_wait_and_of_a_release_do_not_get_lost(node, tmp_path):
     a, b = node("a", program=program(tmp_path)), node("b")
     client, holder = a.text_client(), b.text_client()
     seen = set()
-    for i in range(100):
+    for i in range(60):
         assert client.ask("ACQ4ME l-1 1 9 5") == "LOCKED"
         assert holder.ask("ACQ4ME l-2 1 9 5") == "LOCKED"
         # Each third wait runs out about when the release is on its way.
         client.say("ACQ4ME l-2 1 9 %s" % ("0.001" if i % 3 == 0 else "5"))
         if i % 3 != 0:
             wire.poll(lambda: waiter_count(a) == 1, "it waits")
-        if i % 50 == 1:
-            upgrade(a, i // 50 + 1)
+        if i % 30 == 1:
+            upgrade(a, i // 30 + 1)
         if i % 2:
             holder.say("RELEASE l-2")
         client.say("RELEASE l-1")
@@ -303,32 +269,6 @@ def test_the_end_of_a_client_with_a_wait_and_a_release(node):
     wire.poll(lambda: shares(a, "l-2") == [{"node": "b", "units": 1, "waits": 0}], "nobody waits")
 
 
-@pytest.mark.parametrize("key", ["l-1", "s-1", "own"])
-def test_a_client_that_sends_no_more_is_answered(node, key):
-    a = node("a")
-    client = a.text_client()
-    client.say("ACQ4ME %s 1 9 0\nRELEASE %s\nACQ4ME %s 1 9 5" % (key, key, key))
-    client.eof()
-    assert client.wait_closed() == b"LOCKED\nRELEASED\nLOCKED\n"
-    wire.poll(lambda: a.text_client().stat("processing_workers") == 0, "it was given back")
-    binary = a.binary_client()
-    binary.send(wire.binary_request(wire.ACQUIRE, wire.acquire_body(1, 9, key.encode())))
-    binary.eof()
-    assert binary.reply().status == wire.OK
-    assert binary.wait_closed() == b""
-
-
-def test_a_wait_whose_client_sends_no_more_ends(node):
-    a = node("a", grace=False)
-    holder, waiter = a.text_client(), a.text_client()
-    assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
-    waiter.say("ACQ4ME l-1 1 9 600")
-    wire.poll(lambda: waiter_count(a) == 1, "it waits")
-    waiter.eof()
-    assert waiter.wait_closed() == b""
-    wire.poll(lambda: shares(a, "l-1") == [{"node": "a", "units": 1, "waits": 0}], "nobody waits")
-
-
 def test_the_page_has_what_tools_read(node):
     a, b = node("a"), node("b")
     said = wire.poll(lambda: len(state(a)["nodes"]) == 2 and state(a), "it has looked")
@@ -354,72 +294,6 @@ def test_the_page_has_what_tools_read(node):
         "name": "s-x", "class": "strict", "units": 2, "waits": 0,
         "nodes": [{"node": "b", "units": 2, "waits": 0}],
     }  # fmt: skip
-
-
-def test_quit_gives_back_locks_and_ends_waits(node):
-    a, b = node("a", grace=False), node("b", grace=False)
-    holder, waiter, other = a.text_client(), b.text_client(), b.text_client()
-    assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
-    waiter.say("ACQ4ME l-1 1 9 60")
-    other.say("ACQ4ANY l-1 1 9 60")
-    wire.poll(lambda: waiter_count(b) == 2, "two wait")
-    assert waiter.ask("QUIT") == "BYE"
-    wire.poll(lambda: waiter_count(b) == 1, "one waits")
-    assert holder.ask("QUIT") == "BYE"
-    assert other.line() == "DONE"
-
-
-# ---- binary -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", [b"l-b", b"s-b"])
-def test_units_are_counted_over_nodes(node, name):
-    a, b = node("a"), node("b")
-    one, other = a.binary_client(), b.binary_client()
-    assert other.get(name) is None
-    assert one.acquire(3, 5, name) == wire.OK
-    assert other.acquire(3, 5, name) == wire.NOT_AVAILABLE
-    assert other.acquire(2, 5, name) == wire.OK
-    assert one.get(name) == other.get(name) == 5
-    assert one.release(4, name) == wire.NOT_ACQUIRED
-    assert one.release(0, name) == wire.OK
-    assert one.release(2, name) == wire.OK
-    assert other.get(name) == 3
-    one.close()
-    wire.poll(lambda: other.get(name) == 2, "the end of the connection gives back")
-    assert shares(b, name.decode()) == [{"node": "b", "units": 2, "waits": 0}]
-    assert [entry[:2] for entry in other.dump()] == [(name, 2)], "Dump is this node's"
-
-
-def test_both_protocols_share_names(node):
-    a, b = node("a", grace=False), node("b", grace=False)
-    text, binary = a.text_client(), b.binary_client()
-    assert text.ask("ACQ4ME both 2 9 0") == "LOCKED"
-    assert binary.acquire(1, 2, b"both") == wire.OK
-    assert binary.acquire(1, 2, b"both") == wire.NOT_AVAILABLE
-    text.say("ACQ4ME both 2 9 60")
-    wire.poll(lambda: waiter_count(a) == 1, "it waits")
-    assert binary.release(1, b"both") == wire.OK
-    assert text.line() == "LOCKED"
-
-
-def test_binary_requests_in_a_pipeline(node):
-    a = node("a", grace=False)
-    client = a.binary_client()
-    acquire, release = wire.acquire_body(1, 1, b"l-p"), wire.release_body(1, b"l-p")
-    client.send(
-        b"".join(
-            wire.binary_request(wire.ACQUIRE, acquire, opaque=bytes([0, 0, i, 1]))
-            + wire.binary_request(wire.NOOP, opaque=bytes([0, 0, i, 2]))
-            + wire.binary_request(wire.RELEASE, release, opaque=bytes([0, 0, i, 3]))
-            for i in range(100)
-        )
-    )
-    for i in range(100):
-        for opcode, number in ((wire.ACQUIRE, 1), (wire.NOOP, 2), (wire.RELEASE, 3)):
-            reply = client.reply()
-            assert (reply.opcode, reply.status) == (opcode, wire.OK)
-            assert reply.opaque == bytes([0, 0, i, number])
 
 
 # ---- nodes come and go --------------------------------------------------------------------------
@@ -556,13 +430,8 @@ def misbehave(path, part, deed):
     os.replace(path + ".new", path)
 
 
-# It says that reading took nine seconds.
-SAYS_SLOW = "%s \"$@\" | sed 's/ [0-9]*$/ 9000000000/'; exit"
-
-
 def test_an_upgrade_keeps_locks_and_waits(node, engine, tmp_path):
-    long = "cluster.lease=10"  # so that a machine that stands still ends no lease
-    a, b = node("a", long, program=program(tmp_path)), node("b", long)
+    a, b = node("a", program=program(tmp_path)), node("b")
     holder, waiter, strict, last = a.text_client(), a.text_client(), a.text_client(), b.text_client()
     binary = a.binary_client()
     assert holder.ask("ACQ4ME l-u 1 9 0") == "LOCKED"
@@ -572,11 +441,10 @@ def test_an_upgrade_keeps_locks_and_waits(node, engine, tmp_path):
     wire.poll(lambda: waiter_count(a) == 1, "it waits")
     last.say("ACQ4ME l-u 1 9 600")
     wire.poll(lambda: waiter_count(b) == 1, "the other one waits behind it")
-    for count in (1, 2):
-        upgrade(a, count)
-        wire.poll(lambda: state(a)["state"] == "live", "it is live")
-        assert waiter_count(a) == 1
-        assert waiter.is_silent() and last.is_silent()
+    upgrade(a, 1)
+    wire.poll(lambda: state(a)["state"] == "live", "it is live")
+    assert waiter_count(a) == 1
+    assert waiter.is_silent() and last.is_silent()
     assert binary.get(b"l-n") == 3
     assert b.text_client().ask("ACQ4ME s-u 1 9 0") == "TIMEOUT"
     assert holder.ask("RELEASE l-u") == "RELEASED"
@@ -637,22 +505,6 @@ def test_an_upgrade_to_another_lease_or_name_is_refused(start, engine, tmp_path,
     assert "cluster.%s can't change from " % what in a.log and "restart" in a.log
 
 
-def test_an_upgrade_that_outlasts_the_lease_is_given_up(node, tmp_path):
-    path = program(tmp_path)
-    a, b = node("a", "upgrade.timeout=60", program=path), node("b")
-    holder, waiter = a.text_client(), b.text_client()
-    assert holder.ask("ACQ4ME s-1 1 9 0") == "LOCKED"
-    waiter.say("ACQ4ME s-1 1 9 600")
-    wire.poll(lambda: waiter_count(b) == 1, "it waits")
-    misbehave(path, "rehearse", SAYS_SLOW % os.path.abspath(servers.COUNTERD))
-    a.child.send_signal(signal.SIGUSR1)
-    a.wait_log("is not enough to take over")
-    a.wait_log("goes on as before")
-    assert waiter.is_silent()
-    assert holder.ask("RELEASE s-1") == "RELEASED"
-    assert waiter.line() == "LOCKED"
-
-
 def test_an_upgrade_takes_its_time_when_nothing_strict_is_held(node, engine, tmp_path):
     path = program(tmp_path)
     a = node("a", "upgrade.timeout=60", program=path)
@@ -677,7 +529,7 @@ def test_an_upgrade_that_waits_for_the_lease_ends_with_the_daemon(node, engine, 
 
 
 def test_no_pause_of_an_upgrade_begins_with_an_old_lease(node, engine, clocks, tmp_path):
-    a = node("a", "cluster.lease=60", program=program(tmp_path), env=clocks.environment)
+    a = node("a", "cluster.lease=10", program=program(tmp_path), env=clocks.environment)
     assert a.text_client().ask("ACQ4ME s-1 1 9 0") == "LOCKED"
     engine.process.send_signal(signal.SIGSTOP)
     try:
@@ -693,7 +545,7 @@ def test_no_pause_of_an_upgrade_begins_with_an_old_lease(node, engine, clocks, t
 
 
 # Comes when the lease is over, with a state that has another sum.
-LATE_AND_DAMAGED = """touch %(begun)s; sleep 5; %(python)s -I -c 'import os
+LATE_AND_DAMAGED = """touch %(begun)s; sleep 2; %(python)s -I -c 'import os
 fd = int(os.environ["COUNTERD_UPGRADE"].split()[1])
 at = os.fstat(fd).st_size - 1
 os.pwrite(fd, bytes([os.pread(fd, 1, at)[0] ^ 1]), at)'"""
@@ -701,7 +553,7 @@ os.pwrite(fd, bytes([os.pread(fd, 1, at)[0] ^ 1]), at)'"""
 
 def test_the_way_back_after_the_lease_closes_what_is_strict_first(node, engine, tmp_path):
     path, begun = program(tmp_path), tmp_path / "begun"
-    a = node("a", program=path)
+    a = node("a", "cluster.lease=2", program=path)
     strict, loose = a.text_client(), a.text_client()
     assert strict.ask("ACQ4ME s-1 1 9 0") == "LOCKED"
     assert loose.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
@@ -807,23 +659,6 @@ def test_strict_waits_without_the_engine_run_out(node, engine):
     assert client.ask("RELEASE") == "RELEASED"
 
 
-def test_strict_holders_are_closed_when_the_lease_is_over(node, engine, clocks):
-    a = node("a", "cluster.lease=60", "cluster.patience=0", env=clocks.environment)
-    strict, loose, binary = a.text_client(), a.text_client(), a.binary_client()
-    assert strict.ask("ACQ4ME s-1 1 9 0") == "LOCKED"
-    assert loose.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
-    assert binary.acquire(1, 9, b"s-2") == wire.OK
-    engine.end()
-    wire.poll(lambda: state(a)["state"] != "live", "it is away")
-    clocks.shift(others_s=60)
-    a.text_client().say("ACQ4ME s-3 1 9 600")  # wakes the thread of the cluster
-    assert strict.wait_closed() == b""
-    assert binary.wait_closed() == b""
-    assert loose.ask("RELEASE") == "RELEASED"
-    assert metric(a, 'counterd_connections_closed_total{protocol="poolcounter",reason="lease_lost"}') == 1
-    assert metric(a, "counterd_cluster_closed_total") == 2
-
-
 # ---- engines that do not fit --------------------------------------------------------------------
 
 
@@ -852,27 +687,6 @@ def test_a_wrong_password_is_refused_and_a_reload_mends_it(start, engine, tmp_pa
     write(password="pass-one")
     assert "pass-" not in a.reload() and "pass-" not in a.log
     wire.poll(lambda: state(a)["state"] == "live", "it is live")
-
-
-@pytest.mark.parametrize("trusted", [True, False])
-def test_an_engine_over_tls(start, tmp_path, trusted):
-    authority = certificates.Authority(tmp_path)
-    cert, key = authority.issue("localhost")
-    port = servers.free_port()
-    with redis_servers.RedisServer(
-        tls_port=port, tls_cert_file=cert, tls_key_file=key, tls_auth_clients="no"
-    ):
-        a = start(
-            "cluster.engine=rediss://localhost:%d" % port, "cluster.node=a", "cluster.loose=l-*",
-            "cluster.patience=0", env={"SSL_CERT_FILE": authority.cert} if trusted else {}, admin=True,
-        )  # fmt: skip
-        if trusted:
-            wire.poll(lambda: state(a)["state"] == "live", "it is live")
-            assert shares(a, "l-1") == []
-        else:
-            a.wait_log("certificate")
-            assert state(a)["state"] != "live"
-        assert a.text_client().ask("ACQ4ME l-1 1 9 0") == "LOCKED"
 
 
 def test_an_engine_by_host_name_and_database(start):
