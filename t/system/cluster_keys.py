@@ -70,12 +70,9 @@ class Keys:
     def grace(self):
         return "grace" in self.meta
 
-    def session_of(self, node):
-        """The fields of the node's session that is not ended; empty if there is none."""
-        return self.sessions.get(self.nodes.get(node), {})
-
     def state_of(self, node):
-        return self.session_of(node).get("state")
+        """The state of the node's session that is not ended."""
+        return self.sessions.get(self.nodes.get(node), {}).get("state")
 
     @property
     def problems(self):

@@ -52,7 +52,6 @@ class Name:
         self.limit, self.strict = limit, strict
         self.held = {}  # client -> units
         self.peak = 0
-        self.grants = []  # (time, client, units) in the order in which they were read
         self.over = []  # (time, sum, text) of each grant beyond the limit
         self.allowed = 0  # times that somebody expects more than the limit now
 
@@ -71,7 +70,7 @@ class Client:
         self.sock.setblocking(False)
         self.buffer = bytearray()
         self.pending = []
-        self.is_open, self.ended_at = True, None
+        self.is_open = True
         self.is_closed_here = False  # by `close`
         self.gone = threading.Event()
         observer.add(self)
@@ -112,10 +111,6 @@ class Client:
         """Waits until the node has closed the connection."""
         if not self.gone.wait(wire.DEADLINE if deadline is None else deadline):
             raise wire.Timeout("%s is still connected" % self)
-
-    def holds(self, name):
-        with self.observer.lock:
-            return self.observer.names[name].held.get(self, 0) if name in self.observer.names else 0
 
     # Called by the observer, under its lock.
 
@@ -184,12 +179,6 @@ class BinaryClient(Client):
         body = wire.release_body(units, name.encode())
         return self._ask(wire.binary_request(wire.RELEASE, body), Asked("release", name, units), units)
 
-    def get(self, name):
-        """Returns the units of a name that are in use; None if the node knows of none."""
-        asked = self._ask(wire.binary_request(wire.GET, wire.get_body(name.encode())), Asked("get", name, 0))
-        answer = asked.wait()
-        return wire.parse_number(asked.reply) if answer == "OK" else None if answer == "0x01" else answer
-
     def _take(self):
         head = wire.HEADER.size
         while len(self.buffer) >= head:
@@ -232,11 +221,6 @@ class Observer(threading.Thread):
             with self.lock:
                 for name in names:
                     self.names[name].allowed -= 1
-
-    def units(self, name):
-        """The units that clients hold now."""
-        with self.lock:
-            return self.names[name].units if name in self.names else 0
 
     def over(self, name):
         """The most units beyond the limit that clients held at once."""
@@ -294,7 +278,7 @@ class Observer(threading.Thread):
         """The connection has ended."""
         if not client.is_open:
             return
-        client.is_open, client.ended_at = False, time.monotonic()
+        client.is_open = False
         self.closed += not client.is_closed_here
         for known in self.names.values():
             known.held.pop(client, None)
@@ -316,7 +300,6 @@ class Observer(threading.Thread):
         """The client was granted units."""
         known = self.names.setdefault(name, Name(1 << 32, False))
         known.held[client] = known.held.get(client, 0) + units
-        known.grants.append((time.monotonic(), client, units))
         if known.units > known.limit:
             self._look_for_ends([other for other in known.held if other is not client])
         known.peak = max(known.peak, known.units)

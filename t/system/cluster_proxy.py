@@ -1,16 +1,13 @@
 """Proxies between nodes, engines and Sentinels, that lose, delay and hold back what passes.
 
-A proxy listens on a port of its own and connects each client to its target. It cuts the stream into
-whole commands and replies, so it knows which connection has the commands and which the messages, and
-can lose one reply of many. What a stalled connection carries is kept and passed on later, also when its
+A proxy listens on a port of its own and connects each client to its target. It knows which connection is
+that of the messages, because that subscribes. What a stalled connection carries is kept and passed on later, also when its
 client has gone meanwhile: as in a network that comes back. All proxies of a `Network` run in one thread;
 functions may be called from any other thread and have taken effect when they return.
 """
 
 import asyncio
 import collections
-import hashlib
-import re
 import socket
 import struct
 import threading
@@ -20,73 +17,6 @@ import servers
 HOST = "127.0.0.1"
 CHUNK = 1 << 16
 COMMANDS, MESSAGES = "commands", "messages"
-
-
-class Splitter:
-    """Cuts a stream of RESP2 into whole values."""
-
-    def __init__(self):
-        self.buffer = bytearray()
-        self.at = 0  # the end of what is understood
-        self.missing = 1  # values that the current one still needs
-
-    def feed(self, data):
-        """Takes more bytes. Returns the values that are whole now, as bytes."""
-        self.buffer += data
-        found = []
-        while True:
-            end = self.buffer.find(b"\r\n", self.at)
-            if end < 0:
-                return found
-            kind, after = self.buffer[self.at : self.at + 1], end + 2
-            if kind == b"$":
-                length = int(self.buffer[self.at + 1 : end])
-                after += length + 2 if length >= 0 else 0
-                if len(self.buffer) < after:
-                    return found
-                self.missing -= 1
-            elif kind == b"*":
-                self.missing += max(int(self.buffer[self.at + 1 : end]), 0) - 1
-            elif kind in (b"+", b"-", b":"):
-                self.missing -= 1
-            else:
-                raise ValueError("not RESP2: %r" % bytes(self.buffer[:100]))
-            self.at = after
-            if self.missing == 0:
-                found.append(bytes(self.buffer[: self.at]))
-                del self.buffer[: self.at]
-                self.at, self.missing = 0, 1
-
-
-def words_of(value):
-    """The strings of a command."""
-    words, at = [], value.index(b"\r\n") + 2
-    while at < len(value):
-        end = value.index(b"\r\n", at)
-        length = int(value[at + 1 : end])
-        words.append(value[end + 2 : end + 2 + length])
-        at = end + 4 + length
-    return words
-
-
-class Scripts:
-    """Names of the scripts that nodes load, by their SHA-1. A script's first comment begins with its name."""
-
-    def __init__(self):
-        self.names = {}
-
-    def learn(self, words):
-        """Looks at a command; remembers a script that it loads."""
-        if len(words) == 3 and words[0].upper() == b"SCRIPT" and words[1].upper() == b"LOAD":
-            found = re.search(rb"^-- (\w+):", words[2], re.M)
-            name = found.group(1).decode() if found else "?"
-            self.names[hashlib.sha1(words[2]).hexdigest()] = name
-
-    def name(self, words):
-        """The name of the script that a command calls; None for another command."""
-        if len(words) < 2 or words[0].upper() != b"EVALSHA":
-            return None
-        return self.names.get(words[1].decode("latin-1").lower(), "?")
 
 
 class Fault:
@@ -107,24 +37,6 @@ class Fault:
         )
 
 
-class Swallow(Fault):
-    """
-    Loses `left` replies to commands for which `matching(words, script)` is true; of messages, if
-    `kind` says so. A connection that has lost one is cut, or stays silent for ever.
-    """
-
-    def __init__(self, left, then, kind, source, matching):
-        super().__init__("down", kind, source)
-        self.left, self.then, self.matching = left, then, matching
-
-    def takes(self, pipe, words):
-        if self.left == 0 or not self.applies(pipe, "down"):
-            return False
-        if words is None:  # a message
-            return self.kind == MESSAGES and self.matching is None
-        return self.matching is None or self.matching(words, pipe.proxy.scripts.name(words))
-
-
 class Pipe:
     """One connection through a proxy. `kind` is None until a command shows what it is for."""
 
@@ -132,10 +44,8 @@ class Pipe:
         self.proxy, self.source, self.kind = proxy, source, None
         self.reader, self.writer = reader, writer
         self.engine_reader = self.engine_writer = None
-        self.asked = collections.deque()  # commands that were sent and not answered
         self.queues = {"up": collections.deque(), "down": collections.deque()}
-        self.is_silent = self.is_over = False
-        self.passed = {"up": 0, "down": 0}
+        self.is_over = False
         self.tasks = []
 
     async def run(self):
@@ -176,32 +86,17 @@ class Pipe:
 
     async def _read(self, way, reader):
         """Takes what arrives from one side, whatever the other side does."""
-        split = (lambda data: [data] if data else []) if self.proxy.is_raw else Splitter().feed
         while True:
             try:
                 data = await reader.read(CHUNK)
             except OSError:
                 data = b""
-            for value in split(data):
-                words = None
-                if way == "up" and not self.proxy.is_raw:
-                    words = words_of(value)
-                    self._look(words)
-                self.queues[way].append((asyncio.get_running_loop().time(), value, words))
-            if not data:
-                self.queues[way].append((asyncio.get_running_loop().time(), None, None))
+            if way == "up" and self.kind != MESSAGES:
+                self.kind = MESSAGES if b"SUBSCRIBE" in data else COMMANDS
+            self.queues[way].append((asyncio.get_running_loop().time(), data))
             self.proxy.news.set()
             if not data:
                 return
-
-    def _look(self, words):
-        """What a command says about the connection."""
-        self.proxy.scripts.learn(words)
-        verb = words[0].upper() if words else b""
-        if verb in (b"SUBSCRIBE", b"PSUBSCRIBE"):
-            self.kind = MESSAGES
-        elif verb in (b"EVALSHA", b"SCRIPT") and self.kind is None:
-            self.kind = COMMANDS
 
     async def _await_open(self, way):
         while self.proxy.is_stalled(self, way) and not self.is_over:
@@ -214,19 +109,14 @@ class Pipe:
         while True:
             while not queue or self.proxy.is_stalled(self, way):
                 await self.proxy.changed()
-            at, value, words = queue[0]
+            at, value = queue[0]
             late = self.proxy.delays[way] - (loop.time() - at)
             if late > 0:
                 await asyncio.sleep(late)
                 continue
             queue.popleft()
-            if value is None:
+            if not value:
                 return
-            if way == "up":
-                self.asked.append(words)
-            elif not self.proxy.is_raw and self._loses(value):
-                continue
-            self.passed[way] += 1
             writer.write(self.proxy.translated(value) if way == "down" else value)
             try:
                 await writer.drain()
@@ -234,41 +124,20 @@ class Pipe:
                 if way == "up":
                     return
 
-    def _loses(self, value):
-        """True if the reply or message is lost."""
-        is_message = value.startswith(b"*3\r\n$7\r\nmessage\r\n")
-        words = None if is_message or not self.asked else self.asked.popleft()
-        if self.is_silent:
-            return True
-        for rule in self.proxy.swallows:
-            if rule.takes(self, words):
-                rule.left -= 1
-                self.proxy.swallowed += 1
-                self.is_silent = True
-                if rule.then == "cut":
-                    asyncio.get_running_loop().call_soon(self.cut)
-                return True
-        return False
-
 
 class Proxy:
     """
     Stands before a target: (host, port) or the path of a socket. `source` is the name of all its clients,
-    or a dictionary of names by their address. `is_raw`: what passes is no plain RESP, as in a replication;
-    connections have no kind then, and no single reply can be lost.
+    or a dictionary of names by their address.
     """
 
-    def __init__(self, network, target, source=None, port=None, is_raw=False):
+    def __init__(self, network, target, source=None, port=None):
         self.network, self.target, self.source = network, target, source
-        self.is_raw = is_raw
         self.port = port or servers.free_port()
         self.pipes = set()
-        self.stalls, self.swallows = [], []
-        self.swallowed = 0  # replies that were lost so far
+        self.stalls = []
         self.delays = {"up": 0.0, "down": 0.0}
         self.words = {}  # replaced in what the target says: see `translate`
-        self.scripts = network.scripts
-        self.accepted = 0
         self.server = None
         self.news = asyncio.Event()
         self.listen()
@@ -284,7 +153,6 @@ class Proxy:
         source = self.source.get(peer, peer) if isinstance(self.source, dict) else self.source
         pipe = Pipe(self, reader, writer, source)
         self.pipes.add(pipe)
-        self.accepted += 1
         await pipe.run()
 
     async def connect(self):
@@ -348,16 +216,6 @@ class Proxy:
         self.stalls.append(Fault(way, kind, source, set(self.pipes) if old_only else None))
         self.news.set()
 
-    def swallow(self, count=1, then="cut", kind=None, source=None, matching=None):
-        """
-        Loses the next `count` replies: to commands for which `matching(words, script)` is true
-        (None: all), or messages too if `kind` is MESSAGES. Each is the last that its connection says:
-        it is cut, or `then` is "silent". Returns the rule; `rule.left` counts down.
-        """
-        rule = Swallow(count, then, kind, source, matching)
-        self.network.do(self.swallows.append, rule)
-        return rule
-
     def delay(self, up=0.0, down=0.0):
         """Everything arrives so many seconds later."""
         self.network.do(self.delays.update, {"up": up, "down": down})
@@ -373,20 +231,15 @@ class Proxy:
         self.network.do(self._heal)
 
     def _heal(self):
-        self.stalls, self.swallows = [], []
+        self.stalls = []
         self.delays.update(up=0.0, down=0.0)
         self.news.set()
-
-    def kinds(self):
-        """The kinds of the open connections, sorted."""
-        return sorted(str(pipe.kind) for pipe in self.network.do(lambda: list(self.pipes)))
 
 
 class Network:
     """The thread of some proxies."""
 
     def __init__(self):
-        self.scripts = Scripts()
         self.proxies = []
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self._work, daemon=True)
@@ -406,8 +259,8 @@ class Network:
 
         return self.run(call())
 
-    def proxy(self, target, source=None, port=None, is_raw=False):
-        proxy = Proxy(self, target, source, port, is_raw)
+    def proxy(self, target, source=None, port=None):
+        proxy = Proxy(self, target, source, port)
         self.proxies.append(proxy)
         return proxy
 
@@ -425,9 +278,3 @@ class Network:
             task.cancel()
         self.loop.run_until_complete(asyncio.sleep(0))
         self.loop.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()

@@ -15,8 +15,7 @@ import time
 import servers
 import wire
 from cluster_clocks import Clocks
-from cluster_load import Load
-from cluster_proxy import COMMANDS, MESSAGES
+from cluster_proxy import MESSAGES
 from cluster_world import GRACE_SPARE, lasted
 
 LONG = 60  # seconds that a client waits who should not run out
@@ -132,22 +131,6 @@ def await_said(node, pattern):
 
 
 # ---- clients and nodes that end ------------------------------------------------------------------
-
-
-@row
-def a_client_dies(world, rng):
-    """Its units are free when its node sees the end; the next in line gets them."""
-    name = some_name(world, rng)
-    nodes = nodes_in_any_order(world, rng)
-    first = holder(world, nodes[0], name)
-    waiting = queue(world, [rng.choice(nodes) for _ in range(3)], name)
-    gone = waiting.pop(rng.randrange(3))
-    gone[0].close(reset=rng.random() < 0.5)  # one that waits
-    first.close(reset=rng.random() < 0.5)  # the one that holds
-    for at, waiter in enumerate(waiting):
-        await_locked(waiter, world)
-        assert not any(asked.is_answered for _, asked in waiting[at + 1 :])
-        waiter[0].close(reset=rng.random() < 0.5)
 
 
 @row
@@ -350,36 +333,6 @@ def the_subscription_is_cut_or_dead(world, rng):
 
 
 @row
-def replies_are_lost(world, rng):
-    """Any number of times in a row, each with a reset or in silence: nobody loses a unit or a place."""
-    a, b, c = nodes_in_any_order(world, rng)
-    name, bounded = some_name(world, rng, 2), some_name(world, rng)
-    kept = [holder(world, node, name, 2) for node in (a, b)]
-    full = holder(world, c, bounded)
-    line = queue(world, [a, b], bounded)
-    for _ in range(rng.randint(1, 3)):
-        script = rng.choice(["call", "beat", "open", "give", "ready", None])
-        count, then = rng.choice([(1, "silent"), (1, "cut"), (2, "cut"), (3, "cut")])
-        rule = a.swallow(count, then, COMMANDS,
-                         lambda _, of, s=script: of is not None and s in (of, None))  # fmt: skip
-        asked = world.text(a).acquire(world.loose(), timeout=LONG)
-        if script in ("open", "give", "ready"):
-            a.cut(COMMANDS)
-        expect(asked, "LOCKED", deadline=wire.DEADLINE + 4 * world.lease)
-        if script != "call":  # a request is not sent again for ever
-            wire.poll(lambda: rule.left == 0, "replies of %s are lost" % script,
-                      wire.DEADLINE + 4 * world.lease)  # fmt: skip
-        a.heal()
-        a.await_steady()
-    still_open(full, *kept)
-    # One holds, two wait: three may, a fourth may not.
-    refused = world.text(a).acquire(bounded, 1, LONG, queue=3)
-    expect(refused, "QUEUE_FULL")
-    expect(world.text(b).acquire(name, 2), "TIMEOUT")
-    await_order(full, line, bounded, world)
-
-
-@row
 def late_commands(world, rng):
     """What a node sent on a connection that it has given up arrives later, and does no harm."""
     a, b, c = nodes_in_any_order(world, rng)
@@ -397,35 +350,6 @@ def late_commands(world, rng):
     await_locked(waiting[0], world)
     await_order(waiting[0][0], waiting[1:], strict, world)
     world.check()
-
-
-@row
-def all_at_once(world, rng):
-    """Clients work on all nodes while connections are cut, stalled and slow, and replies are lost."""
-    names = {world.strict(2): 2, world.strict(): 1, world.loose(3): 3}
-    load = Load(world, world.nodes, names, 24, rng)
-    until = time.monotonic() + 1.5 * world.lease
-    while time.monotonic() < until:
-        node = rng.choice(world.nodes)
-        what = rng.randrange(6)
-        if what == 0:
-            node.cut(rng.choice([COMMANDS, MESSAGES, None]))
-        elif what == 1:
-            node.swallow(rng.randint(1, 2), rng.choice(["cut", "silent"]), COMMANDS)
-        elif what == 2:
-            node.swallow(1, "cut", MESSAGES)
-        elif what == 3:
-            node.stall(rng.choice(["up", "down", "both"]), old_only=rng.random() < 0.5)
-        elif what == 4:
-            node.delay(rng.random() * world.lease / 20)
-        else:
-            node.heal()
-        world.check()
-        time.sleep(rng.random() * world.lease / 10)  # the pace of the faults
-    world.heal()
-    world.await_live()
-    load.end()
-    assert load.answers.get("LOCKED"), load.answers
 
 
 # ---- nodes that start ----------------------------------------------------------------------------

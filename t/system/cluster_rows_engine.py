@@ -6,7 +6,6 @@ import time
 
 import wire
 from cluster_clocks import Clocks
-from cluster_load import Load
 from cluster_rows import (
     LONG,
     ROWS,
@@ -90,25 +89,6 @@ def the_engine_restarts(world, rng):
     scene.check(loose=how != "flushed")
 
 
-@row(lease=3)
-def the_engine_loses_its_data_under_load(world, rng):
-    """Clients work on all nodes while it restarts and is flushed, again and again."""
-    names = {world.strict(2): 2, world.strict(): 1, world.loose(3): 3}
-    kept = hold(world.text(rng.choice(world.nodes)), world.strict())
-    load = Load(world, world.nodes, names, 24, rng)
-    for _ in range(3):
-        if rng.random() < 0.5:
-            world.flush()
-        else:
-            world.restart_engine(keep=rng.random() < 0.5)
-        world.await_live()
-        world.check()
-        time.sleep(rng.random() * world.lease)  # the pace of the faults
-    still_open(kept)
-    load.end()
-    assert load.answers.get("LOCKED"), load.answers
-
-
 @row(lease=5)
 def the_engine_is_slow(world, rng):
     """Up to patience requests are late; longer, they are refused or admitted alone; holders stay."""
@@ -151,7 +131,7 @@ def the_engine_is_gone_for_long(world, rng):
         world.pause_engine()
     elif how == "ended":
         world.engine.ask("SAVE")
-        world.engine.end(kill=True)
+        world.engine.end()
     else:
         for node in world.nodes:
             node.isolate(silently=False)

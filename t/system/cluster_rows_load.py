@@ -5,6 +5,7 @@ import time
 
 import wire
 from cluster_load import Load
+from cluster_proxy import COMMANDS, MESSAGES
 from cluster_rows import hold, row
 from cluster_rows_engine import ROWS, WATCHED
 
@@ -24,23 +25,35 @@ def end(world, load):
 
 
 @row(lease=3)
-def nodes_end_under_load(world, rng):
-    """Nodes are killed, restarted, ended in order and cut off: nobody has more than a strict limit."""
+def all_at_once(world, rng):
+    """
+    Connections are cut, stalled and slow, nodes killed, ended and cut off, and the engine restarts and is
+    flushed: nobody has more than a strict limit.
+    """
     load = load_of(world, rng)
-    for _ in range(4):
-        node = rng.choice(world.nodes)
-        how = rng.choice(["kill", "kill for long", "stop", "cut off"])
-        if how == "cut off":
+    until = time.monotonic() + 4 * world.lease
+    while time.monotonic() < until:
+        node, what = rng.choice(world.nodes), rng.randrange(10)
+        if what < 2:
+            node.cut(rng.choice([COMMANDS, MESSAGES, None]))
+        elif what < 4:
+            node.stall(rng.choice(["up", "down", "both"]), old_only=rng.random() < 0.5)
+        elif what == 4:
+            node.delay(rng.random() * world.lease / 20)
+        elif what == 5:
             node.isolate(silently=rng.random() < 0.7)
-            time.sleep(rng.random() * 1.5 * world.lease)  # how long it is cut off
-            node.heal()
-        else:
-            node.stop() if how == "stop" else node.kill()
-            if how == "kill for long":
-                time.sleep((1 + rng.random() / 2) * world.lease)  # how long it is gone
+        elif what == 6:
+            world.flush() if rng.random() < 0.5 else world.restart_engine(keep=rng.random() < 0.5)
+        elif what == 7:
+            node.kill() if rng.random() < 0.7 else node.stop()
+            time.sleep(rng.choice([0, 1.5]) * rng.random() * world.lease)  # how long it is gone
             node.start()
+        else:
+            node.heal()
         world.check()
-        node.await_live(wire.DEADLINE + 3 * world.lease)
+        time.sleep(rng.random() * world.lease / 5)  # the pace of the faults
+    world.heal()
+    world.await_live()
     end(world, load)
 
 

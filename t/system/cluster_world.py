@@ -127,10 +127,6 @@ class Node:
         for proxy in self.to.values():
             proxy.delay(seconds / 2, seconds / 2)
 
-    def swallow(self, count=1, then="cut", kind=None, matching=None):
-        """Loses replies of the engine it uses: see Proxy.swallow."""
-        return self.to[self.world.primary_name].swallow(count, then, kind, matching=matching)
-
     def heal(self):
         for proxy in self.to.values():
             proxy.heal()
@@ -231,7 +227,7 @@ class World:
                 config += "replicaof %s %d\n" % self.gates["engine-1"].address
             engine = redis_servers.RedisServer(tcp=True, config=config, **self.engine_options)
             self.engines.append(engine)
-            self.gates[name] = self.network.proxy((HOST, engine.port), self.sources, gate, is_raw=True)
+            self.gates[name] = self.network.proxy((HOST, engine.port), self.sources, gate)
         for engine in self.engines[1:]:
             wire.poll(lambda e=engine: e.info("replication").get("master_link_status") == "up",
                       "the replica has its data")  # fmt: skip
@@ -252,7 +248,7 @@ class World:
             ])  # fmt: skip
             sentinel = redis_servers.RedisServer(sentinel=True, config=config)
             self.sentinels.append(sentinel)
-            self.gates[name] = self.network.proxy((HOST, sentinel.port), self.sources, gate, is_raw=True)
+            self.gates[name] = self.network.proxy((HOST, sentinel.port), self.sources, gate)
         wire.poll(self._sentinels_know_all, "the Sentinels know each other and the replica",
                   3 * wire.DEADLINE)  # fmt: skip
 
@@ -351,7 +347,7 @@ class World:
         """Kills the engine and starts it again, with its data or empty; `after` runs between."""
         if keep:
             self.engine.ask("SAVE")
-        self.engine.end(kill=True)
+        self.engine.end()
         if after:
             after()
         dump = os.path.join(self.engine.folder, "dump.rdb")
@@ -414,7 +410,7 @@ class World:
     def failover(self, with_lag=False):
         """Kills the primary; Sentinel promotes the replica, without the last writes if it lags."""
         old, new = self.primary_at, 1 - self.primary_at
-        self.engines[old].end(kill=True)
+        self.engines[old].end()
         self.await_failover(new, self.sentinels)
         if with_lag:
             self.gates["engine-%d" % (old + 1)].heal()

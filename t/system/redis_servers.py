@@ -27,17 +27,15 @@ class RedisServer:
     """
     One redis-server. `options` are settings such as maxmemory="2mb" or appendonly="yes" (an underscore
     stands for a hyphen). `tcp` chooses a free port, which stays the same over restarts; otherwise the
-    server has only its unix socket. `persistent` saves the data at each `end`, for the next start.
-    `sentinel` starts a Sentinel. `config` has further lines for the settings, or the Sentinel's.
+    server has only its unix socket. `sentinel` starts a Sentinel. `config` has further lines for the settings, or the Sentinel's.
     """
 
-    def __init__(self, tcp=False, persistent=False, sentinel=False, config="", **options):
+    def __init__(self, tcp=False, sentinel=False, config="", **options):
         if not have_redis():
             raise RuntimeError("redis-server is not installed")
         self.folder = tempfile.mkdtemp(prefix="redis.", dir="/tmp")
         self.path = os.path.join(self.folder, "socket")
         self.port = servers.free_port() if tcp or sentinel else 0
-        self.is_persistent = persistent
         self.is_sentinel = sentinel
         self.config = config
         self.options = options
@@ -143,20 +141,12 @@ class RedisServer:
         """Lets a paused process go on."""
         self.process.send_signal(signal.SIGCONT)
 
-    def end(self, kill=False):
-        """
-        Ends the process and keeps the folder, for `start`. Data that was not saved is gone unless
-        the server is persistent, which saves at an ordinary end.
-        """
+    def end(self):
+        """Ends the process and keeps the folder, for `start`. Data that was not saved is gone."""
         if self.process is None:
             return
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
-            if self.is_persistent and not kill:
-                try:
-                    self.ask("SAVE")
-                except (resp.Error, OSError):
-                    pass
             self.process.kill()
         self.process.wait(DEADLINE)
         self.process = None
@@ -165,22 +155,10 @@ class RedisServer:
         except FileNotFoundError:
             pass
 
-    def restart(self, empty=False, kill=False):
-        """Ends and starts the server; `empty` removes what it has saved."""
-        self.end(kill)
-        if empty:
-            for name in ("dump.rdb", "appendonlydir"):
-                path = os.path.join(self.folder, name)
-                if os.path.isdir(path):
-                    shutil.rmtree(path)
-                elif os.path.exists(path):
-                    os.unlink(path)
+    def restart(self):
+        """Ends and starts the server, which is empty then."""
+        self.end()
         self.start()
-
-    def cpu(self):
-        """Seconds of CPU time, user and system, that the process has used."""
-        info = self.info("cpu")
-        return float(info["used_cpu_user_main_thread"]) + float(info["used_cpu_sys_main_thread"])
 
     def info(self, section):
         """INFO of one section, on a connection of its own."""
@@ -190,5 +168,5 @@ class RedisServer:
     def stop(self):
         """Ends the server and removes its folder."""
         self.hang_up()
-        self.end(kill=True)
+        self.end()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -83,7 +83,7 @@ def test_a_report_of_long_names(node, engine):
     names = [b"l-" + bytes([c]) * (length - 2) for length in (65525, 65535) for c in b"xyz"]
     for name in names:
         assert client.acquire(2, 9, name) == wire.OK
-    engine.restart(empty=True)
+    engine.restart()
     wire.poll(lambda: state(a)["state"] == "live", "it is live again")
     for name in names:
         wire.poll(lambda name=name: client.get(name) == 2, "it is told")
