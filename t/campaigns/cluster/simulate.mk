@@ -22,7 +22,7 @@ node_stories = \
 	t/unit/cluster/node/sentinel.story
 EXTRA_DIST += $(node_stories)
 node_unit_libs = $(fake_engine_libs) libcluster.a libbase.a $(HIREDIS_LIBS) $(CHECK_LIBS)
-t_unit_cluster_node_stories_SOURCES = t/unit/cluster/node_stories.c t/unit/cluster/node_rig.h
+t_unit_cluster_node_stories_SOURCES = t/unit/cluster/node_stories.c t/unit/cluster/node_rig.h t/unit/cluster/node_words.h
 t_unit_cluster_node_stories_CFLAGS = $(UNIT_CFLAGS) $(HIREDIS_CFLAGS)
 t_unit_cluster_node_stories_LDADD = $(node_unit_libs)
 t_unit_cluster_node_bytes_test_SOURCES = t/unit/cluster/node_bytes_test.c t/unit/cluster/node_rig.h

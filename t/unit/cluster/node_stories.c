@@ -18,14 +18,11 @@
  * Each story is played whole, with answers byte by byte, and with a wrong answer in the place of
  * each: then the node must begin again, come to life with an engine in memory, and keep nothing.
  */
-#include "cluster/node_inside.h"
-#include "t/unit/cluster/node_rig.h"
+#include "t/unit/cluster/node_words.h"
 
-#include <ctype.h>
 #include <glob.h>
-#include <inttypes.h>
 
-enum { LINES = 4000, STORIES = 300, WORDS = 48, ASKS = 16, MARKS = 8, COLUMNS = 4 };
+enum { LINES = 4000, STORIES = 300, WRONG = 33 };
 
 static struct line {
     char *text, *file;
@@ -37,244 +34,7 @@ static struct story {
 } stories[STORIES];
 static unsigned lines_used, stories_used;
 
-static struct play {
-    char *columns[COLUMNS];
-    unsigned times; /* $i */
-    char text[8192];
-    const char *rest; /* behind the first word */
-    struct bytes words[WORDS];
-    unsigned count;
-    struct play_ask {
-        char name[12], key[64];
-        struct rig_ask is;
-    } asks[ASKS];
-    struct mark {
-        char name[12], session[17];
-        int64_t ns;
-    } marks[MARKS];
-    unsigned beat, closed;
-    char answer[200000];
-    size_t answer_len;
-} p;
-
-/* ---- words ----------------------------------------------------------------------------------- */
-
-static char *copied(const char *text, size_t len)
-{
-    char *copy = strndup(text, len);
-    CHECK(copy);
-    return copy;
-}
-
-static const char *word(unsigned i)
-{
-    return i < p.count ? (const char *)p.words[i].data : "";
-}
-
-static bool is(unsigned i, const char *text)
-{
-    return strcmp(word(i), text) == 0;
-}
-
-static int64_t number(unsigned i)
-{
-    char *end;
-    int64_t value = strtoll(word(i), &end, 10);
-    RIG_WANT(*end == 0 && end != word(i), "%s is no number", word(i));
-    return value;
-}
-
-/* Puts the row and $i into a line. */
-static void replace(const char *from)
-{
-    size_t at = 0;
-    for (; *from; from++) {
-        const char *value = NULL;
-        char count[12];
-        if (from[0] == '$' && from[1] == 'i') {
-            snprintf(count, sizeof(count), "%u", p.times);
-            value = count;
-        } else if (from[0] == '$' && from[1] >= '1' && from[1] < '1' + COLUMNS) {
-            value = p.columns[from[1] - '1'];
-        }
-        RIG_WANT(at + 1000 < sizeof(p.text) && !(value && strlen(value) > 900), "a long line");
-        at += (size_t)sprintf(p.text + at, "%.*s", value ? 900 : 1, value ? value : from);
-        from += value != NULL;
-    }
-    p.text[at] = 0;
-}
-
-/* A word of a text, with quotes or without; it is unescaped in its place. */
-static char *take_word(char *at, struct bytes *word_r)
-{
-    char *to = at, *first = at;
-    bool quoted = *at == '"';
-    for (at += quoted; *at && (quoted ? *at != '"' : *at != ' '); at++) {
-        if (*at != '\\') {
-            *to++ = *at;
-            continue;
-        }
-        unsigned value = 0;
-        at++;
-        if (*at == 'x' && sscanf(at + 1, "%2x", &value) == 1)
-            at += 2;
-        else
-            value = *at == 'r' ? '\r' : *at == 'n' ? '\n' : *at == '0' ? 0 : (unsigned char)*at;
-        *to++ = (char)value;
-    }
-    bool more = *at != 0;
-    at += more;
-    *to = 0;
-    *word_r = bytes_at(first, (size_t)(to - first));
-    return at;
-}
-
-static void split(char *at)
-{
-    p.count = 0;
-    while (*(at += strspn(at, " "))) {
-        RIG_WANT(p.count < WORDS, "many words");
-        at = take_word(at, &p.words[p.count++]);
-    }
-}
-
-static struct mark *mark_of(const char *name, size_t len, bool make)
-{
-    for (unsigned i = 0; i < MARKS; i++) {
-        struct mark *m = &p.marks[i];
-        if (!m->name[0] && make)
-            snprintf(m->name, sizeof(m->name), "%.*s", (int)len, name);
-        if (strlen(m->name) == len && memcmp(m->name, name, len) == 0)
-            return m;
-    }
-    rig_fail("no mark %.*s", (int)len, name);
-}
-
-/* A time of the clock, or a duration if it begins with a digit. */
-static int64_t time_of(unsigned i)
-{
-    const char *at = word(i);
-    int64_t ns = 0;
-    char *end = unconst(at);
-    if (isalpha((unsigned char)*at)) {
-        size_t len = strcspn(at, "+-");
-        ns = strncmp(at, "lease", len) == 0  ? r.lease_end
-             : strncmp(at, "none", len) == 0 ? 0
-                                             : mark_of(at, len, false)->ns;
-        end += len;
-        if (end[0] == '+' && isdigit((unsigned char)end[1]))
-            ns += strtoll(end + 1, &end, 10) * MS;
-    } else {
-        ns = strtoll(at, &end, 10) * MS;
-    }
-    return ns + (*end == '+') - (*end == '-');
-}
-
-/* The ask of this name; NULL: there is none. */
-static struct play_ask *find_ask(const char *name)
-{
-    for (unsigned i = 0; i < ASKS; i++)
-        if (strcmp(p.asks[i].name, name) == 0)
-            return &p.asks[i];
-    return NULL;
-}
-
-static struct rig_ask *ask_of(unsigned i)
-{
-    struct play_ask *found = find_ask(word(i));
-    RIG_WANT(found && found->name[0], "no ask %s", word(i));
-    return &found->is;
-}
-
-/* m: messages; s0: a Sentinel; "" or c: commands. */
-static unsigned wire_of(const char *text)
-{
-    return *text == 'm'   ? NODE_MESSAGES
-           : *text == 's' ? NODE_SENTINEL + (unsigned)(text[1] - '0')
-                          : NODE_COMMANDS;
-}
-
-/* ---- what the engine says -------------------------------------------------------------------- */
-
-__attribute__((format(printf, 1, 2))) static void put(const char *format, ...)
-{
-    va_list values;
-    va_start(values, format);
-    size_t room = sizeof(p.answer) - p.answer_len;
-    int len = vsnprintf(p.answer + p.answer_len, room, format, values);
-    va_end(values);
-    RIG_WANT((size_t)len < room, "a long answer");
-    p.answer_len += (size_t)len;
-}
-
-static void put_text(const char *text, size_t len)
-{
-    put("$%zu\r\n%.*s\r\n", len, (int)len, text);
-}
-
-static char *put_value(char *at, unsigned *count_r);
-
-static char *put_list(char *at)
-{
-    size_t first = p.answer_len;
-    unsigned count = 0, more;
-    char head[16];
-    for (at++; *(at += strspn(at, " ")) != ']'; count += more)
-        at = put_value(at, &more);
-    size_t len = (size_t)snprintf(head, sizeof(head), "*%u\r\n", count);
-    put("%s", head); /* room for the head, which moves to the front */
-    memmove(p.answer + first + len, p.answer + first, p.answer_len - first - len);
-    memcpy(p.answer + first, head, len);
-    return at + 1;
-}
-
-/* Appends a value of a line; it counts as more than one with * behind it. */
-static char *put_value(char *at, unsigned *count_r)
-{
-    size_t first = p.answer_len, len = strcspn(at, " ]*");
-    if (*at == '[') {
-        at = put_list(at);
-    } else if (*at == '"' || *at == '!') {
-        struct bytes text;
-        bool error = *at == '!';
-        at = take_word(at + error, &text);
-        if (error)
-            put("-%s\r\n", (const char *)text.data);
-        else
-            put_text((const char *)text.data, text.len);
-    } else {
-        RIG_WANT(len > 0, "no value: %s", at);
-        if (strspn(at + (*at == '-'), "0123456789") + (*at == '-') == len)
-            put(":%.*s\r\n", (int)len, at);
-        else if (*at == '=') /* as it is */
-            put("%.*s\r\n", (int)len - 1, at + 1);
-        else if (strncmp(at, "nil", len) == 0)
-            put("%s", "$-1\r\n");
-        else if (strncmp(at, "none", len) == 0)
-            put("%s", "*-1\r\n");
-        else if (strncmp(at, "SELF", len) == 0)
-            put_text(r.session, strlen(r.session));
-        else if (strncmp(at, "INFO", len) == 0)
-            put_text(r.info, strlen(r.info));
-        else
-            put_text(at, len);
-        at += len;
-    }
-    *count_r = *at == '*' ? (unsigned)strtoul(at + 1, &at, 10) : 1;
-    len = p.answer_len - first;
-    for (unsigned i = 1; i < *count_r; i++)
-        put("%.*s", (int)len, p.answer + first);
-    return at;
-}
-
-static void answer_value(char *at)
-{
-    unsigned count;
-    p.answer_len = 0;
-    while (*(at += strspn(at, " ")))
-        at = put_value(at, &count);
-    p.answer[p.answer_len] = 0;
-}
+/* ---- what both say ------------------------------------------------------------------------- */
 
 static void engine_says(const char *wire)
 {
@@ -282,8 +42,6 @@ static void engine_says(const char *wire)
     RIG_WANT(r.open[wire_of(wire)], "wire %s is not open", wire);
     rig_arrives(wire_of(wire), p.answer, p.answer_len);
 }
-
-/* ---- what the node says ---------------------------------------------------------------------- */
 
 static bool is_word(struct bytes want, const char *got, size_t len)
 {
@@ -738,40 +496,27 @@ static void steps_of(const struct story *s)
 
 /* ---- a wrong answer -------------------------------------------------------------------------- */
 
-static const char *const wrong[] = {
-    "+OK\r\n",
-    ":1\r\n",
-    ":-5\r\n",
-    "$-1\r\n",
-    "*-1\r\n",
-    "*0\r\n",
-    "$0\r\n\r\n",
-    "$3\r\nabc\r\n",
-    "*1\r\n*0\r\n",
-    "*1\r\n$-1\r\n",
-    "*2\r\n:1\r\n$3\r\nabc\r\n",
-    "*1\r\n-ERR x\r\n",
-    "*3\r\n*0\r\n*0\r\n*0\r\n",
-    "*3\r\n:1\r\n*1\r\n:1\r\n*0\r\n",
-    "*3\r\n:0\r\n*1\r\n$0\r\n\r\n*2\r\n$1\r\na\r\n:1\r\n",
-    "*2\r\n:9\r\n:9\r\n",
-    "*2\r\n$16\r\n0123456789abcdef\r\n$20\r\n99999999999999999999\r\n",
-    "*1\r\n$6\r\nREAPED\r\n",
-    "*5\r\n$4\r\nNODE\r\n$16\r\n0123456789abcdef\r\n*0\r\n:1\r\n:1\r\n",
-    "*1\r\n$5\r\nLEASE\r\n",
-    "*3\r\n$5\r\nLEASE\r\n:1\r\n$1\r\na\r\n",
-    "*1\r\n$7\r\nVERSION\r\n",
-    "*1\r\n$3\r\nACL\r\n",
-    "*3\r\n$4\r\nOPEN\r\n$1\r\n \r\n:1\r\n",
-    "*2\r\n$4\r\nOPEN\r\n$1\r\na\r\n",
-    "-OOM\r\n",
-    "-\r\n",
-    "-NOAUTH x\r\n",
-    "-NOPERM x\r\n",
-    "-HOLDS x\r\n",
-    "-SESSION\r\n",
-    "-TERM x\r\n",
-    "*1\r\n*8\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n"};
+/* As in a story. */
+static const char wrong_values[] = "=+OK 1 -5 nil none [] \"\" abc [[]] [nil] [1 abc] [!\"ERR x\"] "
+                                   "[[]*3] [1 [1] []] [0 [\"\"] [a 1]] [9 9] "
+                                   "[0123456789abcdef \"99999999999999999999\"] [REAPED] [NODE "
+                                   "0123456789abcdef [] 1 1] [LEASE] [LEASE 1 a] "
+                                   "[VERSION] [ACL] [OPEN \" \" 1] [OPEN a] !\"OOM\" !\"\" "
+                                   "!\"NOAUTH x\" !\"NOPERM x\" !\"HOLDS x\" !\"SESSION\" "
+                                   "!\"TERM x\" [[1*8]]";
+static char *wrong[WRONG];
+
+static void make_wrong(void)
+{
+    char *values = copied(wrong_values, sizeof(wrong_values) - 1), *at = values;
+    for (unsigned i = 0, count; i < WRONG; i++) {
+        p.answer_len = 0;
+        at = put_value(at + strspn(at, " "), &count);
+        wrong[i] = copied(p.answer, p.answer_len);
+    }
+    CHECK(*at == 0);
+    free(values);
+}
 
 /* All that is under way arrives, from an engine and Sentinels in memory. */
 static void arrive(struct fake_engine *engine, struct fake_engine *sentinel)
@@ -865,7 +610,7 @@ static void play_row(const struct story *s)
     unsigned answers = play(s, false, 0, NULL);
     play(s, true, 0, NULL);
     for (unsigned i = 1; i <= answers; i++)
-        play(s, false, i, wrong[(i * 5 + s->first) % ARRAY_SIZE(wrong)]);
+        play(s, false, i, wrong[(i * 5 + s->first) % WRONG]);
 }
 
 START_TEST(story)
@@ -939,6 +684,8 @@ int main(void)
         return 1;
     for (size_t i = 0; i < found.gl_pathc; i++)
         load(found.gl_pathv[i]);
+    globfree(&found);
+    make_wrong();
     Suite *suite = suite_create("node stories");
     TCase *all = tcase_create("stories");
     tcase_set_timeout(all, UNIT_TIMEOUT_S);
