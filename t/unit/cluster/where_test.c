@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "t/unit/unit.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -26,8 +25,8 @@ struct child {
     struct where is;
 };
 
-/* Starts a process that says where it is and then runs `then`, or waits to be killed. */
-static struct child start(void (*before)(void), void (*then)(void))
+/* Starts a process that says where it is and waits to be killed. */
+static struct child start(void (*before)(void))
 {
     struct child child = {0};
     int fds[2];
@@ -42,8 +41,6 @@ static struct child start(void (*before)(void), void (*then)(void))
         if (write(fds[1], &is, sizeof(is)) != (ssize_t)sizeof(is))
             _exit(1);
         close(fds[1]);
-        if (then)
-            then();
         for (;;)
             pause();
     }
@@ -90,32 +87,11 @@ TEST(a_process_lives_and_goes)
 {
     struct where own;
     where_read(&own);
-    struct child child = start(NULL, NULL);
+    struct child child = start(NULL);
     ck_assert_str_ne(child.is.text, own.text);
     ck_assert(!gone(&own, child.is.text));
     kill_child(&child);
     ck_assert(!gone(&own, child.is.text)); /* its parent has not waited for it */
-    reap(&child);
-    ck_assert(gone(&own, child.is.text));
-}
-END_TEST
-
-static void execute(void)
-{
-    (void)execl("/bin/sh", "sh", "-c", "kill -STOP $$", (char *)NULL);
-    _exit(1);
-}
-
-TEST(another_program_is_the_same_process)
-{
-    struct where own;
-    int status = 0;
-    where_read(&own);
-    struct child child = start(NULL, execute);
-    ck_assert_int_eq(waitpid(child.pid, &status, WUNTRACED), child.pid);
-    ck_assert(WIFSTOPPED(status));
-    ck_assert(!gone(&own, child.is.text));
-    kill_child(&child);
     reap(&child);
     ck_assert(gone(&own, child.is.text));
 }
@@ -129,7 +105,7 @@ static void take_a_bad_name(void)
 TEST(any_program_name)
 {
     struct where own, again;
-    struct child child = start(take_a_bad_name, NULL);
+    struct child child = start(take_a_bad_name);
     where_read(&own);
     ck_assert(!gone(&own, child.is.text));
     ck_assert(prctl(PR_SET_NAME, ") ) R 4 ") == 0);
@@ -168,7 +144,7 @@ TEST(other_machines_and_namespaces_prove_nothing)
 {
     struct where own;
     where_read(&own);
-    struct child child = start(NULL, NULL);
+    struct child child = start(NULL);
     kill_child(&child);
     reap(&child);
     char text[WHERE_SIZE + 1];
@@ -370,30 +346,9 @@ TEST(a_hidden_boot_id)
 }
 END_TEST
 
-/* The same id, whether the kernel or the service manager gives it. */
-TEST(dashes_of_the_boot_id)
-{
-    struct where own;
-    char id[64] = "", plain[64] = "";
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (!file)
-        return;
-    ck_assert(fgets(id, sizeof(id), file) != NULL);
-    fclose(file);
-    size_t len = 0;
-    for (const char *c = id; *c; c++)
-        if (isxdigit((unsigned char)*c))
-            plain[len++] = *c;
-    where_read(&own);
-    ck_assert_uint_eq(len, 32);
-    ck_assert(memcmp(own.text, plain, 32) == 0 && own.text[32] == '/');
-}
-END_TEST
-
 static const struct unit_test tests[] = {
     UNIT(the_text),
     UNIT(a_process_lives_and_goes),
-    UNIT(another_program_is_the_same_process),
     UNIT(any_program_name),
     UNIT(a_pid_is_used_again),
     UNIT(other_machines_and_namespaces_prove_nothing),
@@ -402,7 +357,6 @@ static const struct unit_test tests[] = {
     UNIT(another_time_namespace),
     UNIT(a_hidden_process),
     UNIT(a_hidden_boot_id),
-    UNIT(dashes_of_the_boot_id),
 };
 
 UNIT_MAIN("where", tests)
