@@ -255,8 +255,8 @@ at lost+1000
 = closings 1
 
 story A wait keeps its place over an upgrade
-live; a: waits-me s 5; succeed; start; wait a; connect; accepts; report s 1; reported
-> give s s 1 w s ms1/1 @a 5; < [1 1]
+live; a: waits-me s 2; succeed; start; wait a; connect; accepts; report s 1; reported
+> give s s 1 w s ms1/1 @a 2; < [1 1]
 readies; grants a
 = a granted
 
