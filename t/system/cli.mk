@@ -6,10 +6,12 @@ counterctl_tests = \
 	t/transcripts/run.py \
 	t/system/test_pool_examples.py
 EXTRA_DIST += $(counterctl_tests) t/system/ctl.py \
-	t/transcripts/README.md t/transcripts/player.py t/transcripts/shell $(transcripts)
+	t/transcripts/README.md t/transcripts/player.py t/transcripts/shell t/transcripts/ask.py $(transcripts)
 transcripts = \
 	t/transcripts/admin-daemon.ctl \
 	t/transcripts/admin.ctl \
+	t/transcripts/api.ctl \
+	t/transcripts/api-resources.ctl \
 	t/transcripts/clean.ctl \
 	t/transcripts/cluster.ctl \
 	t/transcripts/command-line.ctl \

@@ -3,7 +3,6 @@ admin_unit_tests = \
 	t/unit/admin/history_test \
 	t/unit/admin/api_test \
 	t/unit/admin/metrics_test \
-	t/unit/admin/pools_api_test \
 	t/unit/admin/jobs_api_test \
 	t/unit/admin/seen_test \
 	t/unit/admin/load_test
@@ -23,8 +22,6 @@ t_unit_admin_metrics_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
 t_unit_admin_metrics_test_LDADD = $(admin_test_libs) -lm
 t_unit_admin_load_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
 t_unit_admin_load_test_LDADD = $(admin_test_libs) -lm
-t_unit_admin_pools_api_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
-t_unit_admin_pools_api_test_LDADD = $(admin_test_libs) -lm
 t_unit_admin_jobs_api_test_SOURCES = t/unit/admin/jobs_api_test.c $(fake_store_sources)
 t_unit_admin_jobs_api_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
 t_unit_admin_jobs_api_test_LDADD = $(admin_test_libs) -lm
