@@ -203,3 +203,11 @@ $ counterctl --admin {at} --io-timeout 0.1 --connect-timeout 0.1 config
 route /api/v1/loglevel {"level":"info"}
 $ http_proxy=http://127.0.0.1:1 ALL_PROXY=http://127.0.0.1:1 counterctl --admin {mock} loglevel
 info
+
+== numbers for people
+route /api/v1/names/x = {"name": "x", "id": "x", "in_use": 1, "peak": 1, "limit": 1, "waiting": 0, "holders_total": 21, "holders": [{"connection": "c", "protocol": "p", "client": "c", "held_seconds": s, "units": 1, "limit": 2} for s in (0, -1, 1e-6, 0.00099, 0.0009996, 0.0123, 0.0999, 0.25, 0.9996, 1.5, 59.94, 59.96, 3599, 3600, 86399, 86400 * 12 + 3 * 3600, 86400000, 1e15)], "waiters": []}
+$ counterctl --admin {mock} holders x | sed -nE 's/.* 1 +2 +(.*)  c$/\1/p' | paste -sd,
+> 0,-,1 us,990 us,1.0 ms,12.3 ms,99.9 ms,250 ms,1.0 s,1.5 s,59.9 s,1m 0s,59m 59s,1h 0m,23h 59m,12d 3h,1000d,11574074d
+route /api/v1/contended = {"names": [{"name": "n", "exists": True, "refused_per_second": c} for c in (0, 0.01, 0.3, 9.9, 9.96, 999.4, 999.6, 12345, 99960, 999999, 4294967295, -1)]}
+$ counterctl --admin {mock} contended | awk 'NR > 1 { print $(NF - 1) }' | paste -sd,
+> 0,0,0.3,9.9,10,999,1.0k,12.3k,100k,1.0M,4.3G,-

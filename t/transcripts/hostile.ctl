@@ -177,6 +177,16 @@ j<< {answer}\r\n
 ! counterctl: ...answers: CLAIMED...
 ? 76
 
+== an answer of parts without end is refused
+$ {ctl} work t -- true
+j> tube default
+j< OK 2
+j< {}
+j> claim ...
+j<* CLAIMED 1\r\nRESERVED 1 1 1 t 1\r\nx\r\n
+! counterctl: ...
+? 76
+
 == import ends with the first refusal
 $ yes '{"tube":"t","state":"buried","body":"x"}' | head -n2 >in; {ctl} jobs import <in
 j> tube default

@@ -76,6 +76,79 @@ t> every 2.0 s
 t< q
 t? 0
 
+== a long list follows its selection, and a filter is typed
+route /api/v1/contended = {"names": [{"name": "name%02d" % i, "id": "n%02d" % i, "exists": i != 50} for i in range(100)] + [{"name": "cut", "id": None, "truncated": True}]}
+t$$ {top}
+t> name00
+t< \x1b[A
+t selected name00
+t< \x1b[B
+t selected name01
+t< \x1bOF
+t selected cut...
+t without name00
+# A name that is known in part cannot be looked at.
+t< \rk
+t selected name99
+t< \x1b[5~
+t selected {=name[78]\d}
+t< \x1bOH
+t selected name00
+t without name99
+t< /
+t< 5q\x7f0
+t> names with: 50_
+t> name50  (gone)
+t without name51
+t< \x7f\x7fx\xc3\xbc
+t> names with: xü_
+t< \r
+t> none of the contended names
+t< \x1b
+t> name00
+t< s
+t> *REFUSED
+t< s
+t> *PEAK
+t< s
+t> *LOAD
+t< P
+t> *PEAK
+t< +++++
+t> every 500 ms
+t< --------
+t> every 1m 0s
+t< q
+t? 0
+
+== pages of the wrong shape do no harm
+route /api/v1/stats {"protocols":7,"recent":[],"version":3}
+route /api/v1/history {"series":{"requests":"x","busy":["a",{}]}}
+route /api/v1/contended {"names":[1,"x",{"name":7},null,{"name":"n","id":"n","exists":true}]}
+route /api/v1/pools {"pools":[3,{"states":[]},{"name":1}],"cursor":7}
+route /api/v1/tubes {"tubes":[3,{"states":[]},{"name":1}]}
+route /api/v1/names/n {"holders":[3,{}],"waiters":{"a":1}}
+$ {top} --once | grep -c .
+> {=\d+}
+t$$ {top}
+t> REFUSED
+t< \x1bOF\r
+asked GET /api/v1/names/n
+t< \x1bo
+t> POOL
+t< \rt
+t> TUBE
+t< q
+t? 0
+
+== jobs that cannot be written are said
+each store | said
+    {"failing":true} | jobs cannot be written, and new ones are refused
+    {"failing":false,"stopped":"a.db: no\u001b"} | job queues do not serve: a.db: no\x1b
+route /api/v1/stats {stats} + {"resources":{"job store":{store}}}
+$ {top} --once | sed -n 2p
+> {said}
+
 == pools
 size 24x100
 t$$ {top}
@@ -326,6 +399,15 @@ $ {top} --once --limit 1 | grep -c 'enwiki\|odd.x0a'
 asked ...
 asked GET /api/v1/contended?by=waiting&limit=1
 
+== sizes for people
+each used | limit | shown
+    0 | 999 | 0 B/999 B
+    1024 | 1073741824 | 1.0 K/1.0 G
+    1e30 | -1 | 867361737988 E/-
+route /api/v1/stats {stats} + {"memory":{"used_bytes":{used},"limit_bytes":{limit}}}
+$ {top} --once | grep -o 'memory.*'
+> memory {shown}
+
 == parts that a server does not have
 $ {top} --once --json | grep -o '"pools":{"pools":\|"tubes":{"tubes":\|"cluster":'
 > "pools":{"pools":
@@ -351,6 +433,15 @@ $ {top} --once | sed -n 2p
 > limits are not shared: use Redis 7.0 or later
 $ {top} --once --json | grep -o '"cluster":.*}'
 > "cluster":{"enabled":true,"state":"refused","refused":"use Redis 7.0 or later"}...
+route /api/v1/cluster {"enabled":true,"state":"away","refused":"","reason":"no route\u001b"}
+$ {top} --once | sed -n 2p
+> limits are not shared: no route\x1b
+route /api/v1/cluster {"enabled":true,"state":"connecting"}
+$ {top} --once | sed -n 2p
+> limits are not shared: connecting
+route /api/v1/cluster {"enabled":true,"state":"leaving"}
+$ {top} --once | sed -n 2p
+>
 route /api/v1/cluster {"enabled":false}
 $ {top} --once --json | grep -c '"cluster"'
 > 0

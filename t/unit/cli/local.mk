@@ -1,34 +1,17 @@
 if CLIENT
 cli_unit_tests = \
-	t/unit/cli/child_test \
-	t/unit/cli/client_test \
 	t/unit/cli/job_lines_test \
-	t/unit/cli/loop_test \
 	t/unit/cli/manual_test \
-	t/unit/cli/print_test \
-	t/unit/cli/relay_test \
 	t/unit/cli/supply_test \
 	t/unit/cli/view_test
 check_PROGRAMS += $(cli_unit_tests)
 TESTS += $(cli_unit_tests)
 cli_unit_cflags = $(UNIT_CFLAGS) $(CLIENT_CFLAGS)
 cli_unit_ldadd = libcli.a libcounter.a libproto.a libbase.a $(CHECK_LIBS) $(CLIENT_LIBS)
-t_unit_cli_child_test_CFLAGS = $(cli_unit_cflags)
-t_unit_cli_child_test_LDADD = $(cli_unit_ldadd)
-t_unit_cli_child_test_LDFLAGS = $(AM_LDFLAGS) \
-	-Wl,--wrap=clock_mono_ns -Wl,--wrap=waitid -Wl,--wrap=pidfd_send_signal
-t_unit_cli_client_test_CFLAGS = $(cli_unit_cflags)
-t_unit_cli_client_test_LDADD = $(cli_unit_ldadd)
 t_unit_cli_job_lines_test_CFLAGS = $(cli_unit_cflags)
 t_unit_cli_job_lines_test_LDADD = $(cli_unit_ldadd)
-t_unit_cli_loop_test_CFLAGS = $(cli_unit_cflags)
-t_unit_cli_loop_test_LDADD = $(cli_unit_ldadd)
 t_unit_cli_manual_test_CFLAGS = $(cli_unit_cflags)
 t_unit_cli_manual_test_LDADD = $(cli_unit_ldadd)
-t_unit_cli_print_test_CFLAGS = $(cli_unit_cflags)
-t_unit_cli_print_test_LDADD = $(cli_unit_ldadd)
-t_unit_cli_relay_test_CFLAGS = $(cli_unit_cflags)
-t_unit_cli_relay_test_LDADD = $(cli_unit_ldadd)
 t_unit_cli_supply_test_CFLAGS = $(cli_unit_cflags)
 t_unit_cli_supply_test_LDADD = $(cli_unit_ldadd)
 t_unit_cli_view_test_CFLAGS = $(cli_unit_cflags)
