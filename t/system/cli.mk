@@ -15,6 +15,7 @@ transcripts = \
 	t/transcripts/clean.ctl \
 	t/transcripts/cluster.ctl \
 	t/transcripts/command-line.ctl \
+	t/transcripts/config.ctl \
 	t/transcripts/completion.ctl \
 	t/transcripts/hostile.ctl \
 	t/transcripts/jobs.ctl \

@@ -65,50 +65,6 @@ TEST(flags_say_what_to_do)
 }
 END_TEST
 
-TEST(the_settings_name_the_file_that_was_read)
-{
-    struct frame frame = make_frame();
-    write_text(&frame, "");
-    ASSERT_ACTION(&frame, OPTIONS_RUN, "-f", frame.path);
-    ck_assert_ptr_eq(frame.settings.file, frame.path);
-    ck_assert_int_eq(strncmp(options_default_file(), "/", 1), 0);
-    ck_assert_str_eq(strrchr(options_default_file(), '/'), "/counter.conf");
-    free_frame(&frame);
-}
-END_TEST
-
-TEST(wrong_flags_end_with_status_2)
-{
-    struct frame frame = make_frame();
-    ASSERT_FAILS(&frame, 2, "counterd: unknown flag -x; counterd --help lists them\n", "-x");
-    ASSERT_FAILS(&frame, 2, "counterd: unknown flag -x; counterd --help lists them\n", "-tx");
-    ASSERT_FAILS(&frame, 2, "counterd: unknown flag --frob; counterd --help lists them\n",
-                 "--frob");
-    ASSERT_FAILS(&frame, 2, "counterd: unknown flag --help=x; counterd --help lists them\n",
-                 "--help=x");
-    ASSERT_FAILS(&frame, 2, "counterd: unknown flag -\\x01; counterd --help lists them\n", "-\001");
-    ASSERT_FAILS(&frame, 2, "counterd: the argument of -f is missing\n", "-f");
-    ASSERT_FAILS(&frame, 2, "counterd: the argument of -o is missing\n", "-t", "-o");
-    ASSERT_FAILS(&frame, 2, "counterd: the argument of -l is missing\n", "-l");
-    ASSERT_FAILS(&frame, 2, "counterd: -f is given twice\n", "-f", "a", "-f", "b");
-    ASSERT_FAILS(&frame, 2, "counterd: \"start\" is not a flag; counterd --help lists them\n",
-                 "start", "-h");
-    ASSERT_FAILS(&frame, 2, "counterd: \"-h\" is not a flag; counterd --help lists them\n", "--",
-                 "-h");
-    free_frame(&frame);
-}
-END_TEST
-
-TEST(a_file_that_is_named_must_exist)
-{
-    struct frame frame = make_frame();
-    ASSERT_FAILS(&frame, 2, "counterd: c.conf: no such file\n", "-f", frame.path);
-    ASSERT_FAILS(&frame, 2, "counterd: c.conf: no such file\n", "-t", "-f", frame.path);
-    ASSERT_FAILS(&frame, 2, "counterd: : no such file\n", "-f", "");
-    free_frame(&frame);
-}
-END_TEST
-
 TEST(o_goes_over_the_file_and_the_last_holds)
 {
     struct frame frame = make_frame();
@@ -144,99 +100,6 @@ TEST(l_sets_every_listener_and_may_be_repeated)
     ASSERT_ACTION(&frame, OPTIONS_RUN, "-f", frame.path, "-o", "counter.listen=10.0.0.4", "-l",
                   "10.0.0.2");
     assert_value(&frame.settings, "counter.listen", "10.0.0.2");
-    free_frame(&frame);
-}
-END_TEST
-
-TEST(l_without_an_address_ends_with_status_1)
-{
-#define NO_ADDRESS(text)                                                                           \
-    "counterd: -l: \"" text "\" is not a numeric IPv4 or IPv6 address, such as 127.0.0.1 or ::1\n"
-    struct frame frame = make_frame();
-    ASSERT_FAILS(&frame, 1, NO_ADDRESS("localhost"), "-l", "localhost");
-    ASSERT_FAILS(&frame, 1, NO_ADDRESS("127.0.0.1:7531"), "-l127.0.0.1:7531");
-    ASSERT_FAILS(&frame, 1, NO_ADDRESS("127.0.0.1, ::1"), "-l", "127.0.0.1, ::1");
-    ASSERT_FAILS(&frame, 1, NO_ADDRESS(""), "-l", "");
-    ASSERT_FAILS(&frame, 1, NO_ADDRESS("\\x0a"), "-l", "\n", "-o", "nonsense");
-    ASSERT_FAILS(&frame, 1, NO_ADDRESS("256.0.0.1"), "-t", "-l", "::1", "-l", "256.0.0.1");
-    ASSERT_FAILS(&frame, 1, "counterd: -l: more than 16 addresses\n", "-l1.1.1.1", "-l1.1.1.2",
-                 "-l1.1.1.3", "-l1.1.1.4", "-l1.1.1.5", "-l1.1.1.6", "-l1.1.1.7", "-l1.1.1.8",
-                 "-l1.1.1.9", "-l1.1.1.10", "-l1.1.1.11", "-l1.1.1.12", "-l1.1.1.13", "-l1.1.1.14",
-                 "-l1.1.1.15", "-l1.1.1.16", "-l1.1.1.17");
-    free_frame(&frame);
-}
-END_TEST
-
-TEST(mistakes_of_o_are_said_with_their_key)
-{
-    struct frame frame = make_frame();
-    write_text(&frame, "");
-    ASSERT_FAILS(&frame, 2,
-                 "counterd: -o counter.prot: unknown key \"counter.prot\"; did you mean "
-                 "\"counter.port\"?\n",
-                 "-f", frame.path, "-o", "counter.prot=1");
-    ASSERT_FAILS(&frame, 2,
-                 "counterd: -o counter.port: \"65536\" is not a number from 0 to 65535\n", "-f",
-                 frame.path, "-o", "counter.port=65536");
-    ASSERT_FAILS(
-        &frame, 2,
-        "counterd: -o counter.listen: \"here\" is not a numeric IPv4 or IPv6 address, such "
-        "as 127.0.0.1 or ::1\n",
-        "-f", frame.path, "-o", "counter.listen=here");
-    ASSERT_FAILS(&frame, 2, "counterd: -o counter.port: not of the form KEY=VALUE\n", "-f",
-                 frame.path, "-o", "counter.port");
-    ASSERT_FAILS(&frame, 2, "counterd: -o user: the closing quote is missing\n", "-f", frame.path,
-                 "-o", "user=\"me");
-    ASSERT_FAILS(&frame, 2, "counterd: -o : unknown key \"\"; counterd --help lists the keys\n",
-                 "-f", frame.path, "-o", "=5");
-    ASSERT_FAILS(&frame, 2, "counterd: -o x: not of the form KEY=VALUE\n", "-f", frame.path, "-o",
-                 "x", "-o", "counter.port=1", "-l", "::1");
-    /* Keys of yrmcds are accepted only in places where a file of yrmcds is read. */
-    ASSERT_FAILS(&frame, 2,
-                 "counterd: -o workers: unknown key \"workers\"; counterd --help lists the keys\n",
-                 "-f", frame.path, "-o", "workers=5");
-    free_frame(&frame);
-}
-END_TEST
-
-TEST(an_overlong_o_is_a_mistake)
-{
-    struct frame frame = make_frame();
-    char text[4098], expected[256];
-    write_text(&frame, "");
-    memset(text, 'x', sizeof text);
-    text[4097] = '\0';
-    memcpy(text, "user=", 5);
-    snprintf(expected, sizeof expected, "counterd: -o %.100s...: longer than 4096 bytes\n", text);
-    ASSERT_FAILS(&frame, 2, expected, "-f", frame.path, "-o", text);
-    text[4096] = '\0';
-    ASSERT_ACTION(&frame, OPTIONS_RUN, "-f", frame.path, "-o", text);
-    free_frame(&frame);
-}
-END_TEST
-
-TEST(mistakes_of_file_and_flags_are_said_together)
-{
-    struct frame frame = make_frame();
-    write_text(&frame, "junk\n");
-    ASSERT_FAILS(&frame, 2,
-                 "counterd: c.conf:1: neither \"key = value\" nor a comment\n"
-                 "counterd: -o x: not of the form KEY=VALUE\n"
-                 "counterd: -o counter.port: \"x\" is not a number from 0 to 65535\n",
-                 "-t", "-o", "x", "-f", frame.path, "-o", "counter.port=x");
-    free_frame(&frame);
-}
-END_TEST
-
-TEST(something_is_to_be_served)
-{
-    static const char message[] = "counterd: nothing to serve: set poolcounter.enable or "
-                                  "counter.enable or jobs.enable to true\n";
-    struct frame frame = make_frame();
-    write_text(&frame, "poolcounter.enable = false\n");
-    ASSERT_FAILS(&frame, 2, message, "-f", frame.path);
-    ASSERT_FAILS(&frame, 2, message, "-t", "-f", frame.path);
-    ASSERT_ACTION(&frame, OPTIONS_CHECK, "-t", "-f", frame.path, "-o", "counter.enable=true");
     free_frame(&frame);
 }
 END_TEST
@@ -300,16 +163,8 @@ END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(flags_say_what_to_do),
-    UNIT(the_settings_name_the_file_that_was_read),
-    UNIT(wrong_flags_end_with_status_2),
-    UNIT(a_file_that_is_named_must_exist),
     UNIT(o_goes_over_the_file_and_the_last_holds),
     UNIT(l_sets_every_listener_and_may_be_repeated),
-    UNIT(l_without_an_address_ends_with_status_1),
-    UNIT(mistakes_of_o_are_said_with_their_key),
-    UNIT(an_overlong_o_is_a_mistake),
-    UNIT(mistakes_of_file_and_flags_are_said_together),
-    UNIT(something_is_to_be_served),
     UNIT(help_shows_every_flag_and_option),
     UNIT(messages_cannot_forge_lines),
 };

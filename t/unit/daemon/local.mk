@@ -5,12 +5,10 @@ daemon_unit_tests = \
 	t/unit/daemon/control_test \
 	t/unit/daemon/credentials_test \
 	t/unit/daemon/family_test \
-	t/unit/daemon/fit_test \
 	t/unit/daemon/listeners_test \
 	t/unit/daemon/manual_test \
 	t/unit/daemon/notify_test \
 	t/unit/daemon/options_test \
-	t/unit/daemon/pools_test \
 	t/unit/daemon/reload_test \
 	t/unit/daemon/sandbox_test \
 	t/unit/daemon/upgrade_test \
@@ -38,8 +36,6 @@ t_unit_daemon_family_test_SOURCES = t/unit/daemon/family_test.c t/unit/daemon/op
 	t/unit/daemon/running.h
 t_unit_daemon_family_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_family_test_LDADD = $(daemon_unit_libs)
-t_unit_daemon_fit_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_daemon_fit_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_listeners_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_listeners_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_manual_test_CFLAGS = $(UNIT_CFLAGS)
@@ -49,12 +45,6 @@ t_unit_daemon_notify_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_options_test_SOURCES = t/unit/daemon/options_test.c t/unit/daemon/options.h
 t_unit_daemon_options_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_options_test_LDADD = $(daemon_unit_libs)
-t_unit_daemon_pools_test_SOURCES = t/unit/daemon/pools_test.c t/unit/daemon/options.h \
-	t/unit/daemon/running.h
-t_unit_daemon_pools_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_daemon_pools_test_LDFLAGS = $(AM_LDFLAGS) \
-	-Wl,--wrap=pools_change_settings,--wrap=pools_accept,--wrap=pools_configure
-t_unit_daemon_pools_test_LDADD = $(daemon_unit_libs)
 # Its default file is ./counter.conf.
 t_unit_daemon_reload_test_SOURCES = t/unit/daemon/reload_test.c t/unit/daemon/running.h \
 	src/daemon/command_line.c
