@@ -223,10 +223,29 @@ $ printf '{text}' >c; checks <<'END'
     -f c => {said}
     END
 
+== names of pools
+$ checks <<'END'
+    -o 'pool.a b.max=3' => -o pool.a b.max: "a b" is not a name of 1 to 64 letters, digits, _ and -
+    -o pool..max=3 => -o pool..max: "" is not a name of 1 to 64 letters, digits, _ and -
+    -o pool.$(printf %064d 1).max=1 => good
+    -o pool.$(printf %065d 1).max=1 => *1" is not a name of 1 to 64 letters, digits, _ and -
+    -o pool.a-1_Z.frobnicate=3 => *unknown key "pool.a-1_Z.frobnicate"; counterd --help lists the keys
+    -o on_fail=down => -o on_fail: unknown key "on_fail"; did you mean "pool.NAME.on_fail"?
+    -o pool.a.min_free=1 => pool.a.min_free: the pool is static*
+    -o pool.db.max=2 -o pool.db.members=a,b -o pool.db.max=1 => pool.db.max: 2 members are declared, which is more
+    END
+$ echo 'pool.db.max = 1' >c; checks <<'END'
+    -f c -o pool.db.members=a,b => c:1: pool.db.max: 2 members are declared, which is more
+    -f c -o pool.db.members=a,b -o pool.db.max=2 => good
+    END
+$ for i in {1..25}; do echo "pool.p$i.min_free = 1"; done >c; counterd -t -f c 2>&1 | wc -l
+> 20
+
 == pools change with the file
 $ cat >base <<'END'
     admin.token = s3cret
     poolcounter.port = 0
+    poolcounter.socket = {dir}/s
     admin.port = {port}
     END
 $ (cat base; echo 'pool.a.members = x') >c
@@ -235,11 +254,14 @@ d$ counterd -f c 2>log
 until ask 127.0.0.1:{port} <<<'/readyz => 200 ready'
 let reload = POST /api/v1/reload report | Authorization: Bearer s3cret =>
 let a = 127.0.0.1:{port}
+$ counterctl -s unix:{dir}/s pool add made >/dev/null
 $ printf 'w v\n' >m; while IFS='|' read -r text said; do (cat base; printf "$text") >c; ask {a} <<<"{reload} $said"; done <<'END'
     pool.a.members = x\n|200 ["done: 0 changed, 0 need a restart"]
     pool.a.members = x, y=hidden\npool.b.kind = joined\npools.max_members = 7\n|200 ["pool.a.members has changed","pools.max_members is 7 now; it was 10000","pool.b is new","done: 3 changed, 0 need a restart"]
     pool.b.kind = joined\npools.max_members = 7\n|200 ["pool.a is gone","done: 1 changed, 0 need a restart"]
-    pool.b.kind = static\npools.max_members = 7\n|409 ...
+    pool.b.kind = static\npools.max_members = 8\n|409 ...
+    pool.b.kind = joined\npools.max_members = 7\n|200 ["done: 0 changed, 0 need a restart"]
+    pool.made.max = 1\n|409 ...
     pool.b.kind = joined\npools.max_members = 7\npool.c.members = x\npool.c.members_file = m\n|200 ["pool.c is new","done: 1 changed, 0 need a restart"]
     END
 $ ask {a} <<'END'

@@ -4,7 +4,6 @@ daemon_unit_tests = \
 	t/unit/daemon/config_file_test \
 	t/unit/daemon/control_test \
 	t/unit/daemon/credentials_test \
-	t/unit/daemon/family_test \
 	t/unit/daemon/listeners_test \
 	t/unit/daemon/manual_test \
 	t/unit/daemon/notify_test \
@@ -32,10 +31,6 @@ t_unit_daemon_control_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_control_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_credentials_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_credentials_test_LDADD = $(daemon_unit_libs)
-t_unit_daemon_family_test_SOURCES = t/unit/daemon/family_test.c t/unit/daemon/options.h \
-	t/unit/daemon/running.h
-t_unit_daemon_family_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_daemon_family_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_listeners_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_listeners_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_manual_test_CFLAGS = $(UNIT_CFLAGS)
