@@ -278,3 +278,32 @@ $ printf 'w v\nx\n' >m; ask {a} <<'END'
     END
 ? 0
 d signal TERM
+
+== settings change with the file
+$ printf '%s\n' 'admin.token = s3cret' 'poolcounter.port = 0' 'admin.port = {port}' >base; cp base c
+? 0
+d$ counterd -f c 2>log
+until ask 127.0.0.1:{port} <<<'/readyz => 200 ready'
+let a = 127.0.0.1:{port}
+let reload = POST /api/v1/reload report | Authorization: Bearer s3cret =>
+let none = 409 ...nothing was changed
+let stay = "nothing was changed; the old settings stay in force"]
+$ while IFS='|' read -r text said; do (cat base; printf "$text\n") >c; ask {a} <<<"{reload} $said"; done <<'END'
+    # the same|200 ["done: 0 changed, 0 need a restart"]
+    counter.max_connections = 5\naccess.max_per_source = 9\nlog.level = warning\nadmin.hosts = a.example, b|200 ["counter.max_connections is 5 now; it was 0","access.max_per_source is 9 now; it was 0","admin.hosts is a.example, b now; it was \"\"","log.level is warning now; it was info","done: 4 changed, 0 need a restart"]
+    counter.max_connections = 5\ncounter.port = 5\nuser = nobody|200 ["counter.port can't change from 11215 to 5 while counterd runs: restart it","access.max_per_source is 0 now; it was 9",...,"user can't change from \"\" to nobody while counterd runs: restart it","done: 3 changed, 2 need a restart"]
+    counter.max_connections = 5\ncounter.port = 5|200 ["counter.port can't change from 11215 to 5 while counterd runs: restart it","done: 0 changed, 1 need a restart"]
+    counter.max_connections = 7\nlog.level = loud\nnonsense|{none} ["c:5: log.level: \"loud\" is not one of error, warning, info or debug","c:6: neither \"key = value\" nor a comment",{stay}
+    tls.verify_client = require|{none} ["tls.verify_client is require, and there is nothing to verify with; set tls.ca",{stay}
+    tls.cert = /no/such/file|{none} ["tls: certificate /no/such/file: No such file or directory",{stay}
+    counter.max_connections = 5|200 ["done: 0 changed, 0 need a restart"]
+    END
+$ (cat base; printf 'access.allow = 127.0.0.0/8'; printf ', 10.0.%d.0/24' {1..99}) >c; ask {a} <<'END'
+    {reload} 200 [...,"access.allow is 127.0.0.0/8, 10.0.1.0/24... now; it was \"\"",...]
+    POST /api/v1/loglevel?level=debug | Authorization: Bearer s3cret => 200 ...
+    {reload} 200 ["log.level is info now; it was debug","done: 1 changed, 0 need a restart"]
+    END
+$ rm c; for i in 1 2; do ask {a} <<<'{reload} {none} ["c: no such file, and one was read before: put it back",{stay}'; done
+$ mkdir c; ask {a} <<<'{reload} {none} ["c: cannot be read: Is a directory",{stay}'
+? 0
+d signal TERM
