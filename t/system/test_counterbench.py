@@ -79,24 +79,119 @@ def check_latency(found, at_least=1):
 
 # --- each workload -------------------------------------------------------------------------------
 
+# Arguments, and what the result has: `N<` is more than N, `entries` those of the histogram at least,
+# `ready` the jobs that are left, `acquired` what the daemon has counted.
+RUNS = """
+pairs -t {text} -c 10 -T 2 -n 4000 --pid {pid} | protocol=text operations=2000 requests=4000 threads=2 entries=4000
+pairs -t {text} -c 10 -d 8 -T 2 -n 4000 --pid {pid} | depth=8 operations=2000 requests=4000 entries=4000
+pairs -t {binary} -p binary -c 10 -T 2 -n 4000 | protocol=binary connections=10 operations=2000 acquired=2000
+pairs -t {binary} -p binary -c 10 -d 8 -T 2 -n 4000 --pid {pid} | operations=2000 requests=4000 acquired=2000
+pairs -t {text} -s 0.3 -c 3 | seconds=0.3 operations=0<
+pairs -t {text} -l 1 -k 16 -n 400 -d 4 | operations=200
+pairs -t {text} -l 300 -k 100 -n 400 -d 4 | operations=200
+pairs -t {text} -l 8000 -k 100 -n 400 -d 4 | operations=200
+pairs -t {binary} -p binary -l 1 -k 16 -n 400 -d 4 | operations=200
+pairs -t {binary} -p binary -l 300 -k 100 -n 400 -d 4 | operations=200
+pairs -t {binary} -p binary -l 8000 -k 100 -n 400 -d 4 | operations=200
+pairs -t {binary} -p binary -d 65536 -l 60000 -k 200 -c 1 -s 0.2 | errors=0
+names -t {binary} -p binary -d 65536 -l 60000 -k 200 | operations=200
+names -t {binary} -k 20000 -c 3 -T 2 --pid {pid} | operations=20000 requests=20000 entries=20000 acquired=20000
+names -t {binary} -k 20000 --beside 5 -T 2 | operations=20000 requests=20000< entries=1
+churn -t {text} -c 16 -T 2 -n 1000 | operations=500 requests=1000 entries=500
+churn -t {binary} -p binary -c 16 -T 2 -n 1000 | operations=500 requests=1000 entries=500
+hot -t {text} --waiters 50 -T 2 -n 1000 | operations=500 refused=0 entries=400
+hot -t {text} --waiters 50 -k 5 --limit 2 -n 1000 | operations=500
+pools -t {text} -c 10 -m 40 -T 2 -n 2000 --pid {pid} | operations=1000 requests=2000 refused=0 entries=2000 members=40
+pools -t {text} -c 10 -m 40 -d 8 -T 2 -n 2000 | operations=1000 requests=2000 refused=0 entries=2000 members=40
+pools -t {text} -c 50 -m 3 -T 2 -n 1000 | operations=500 refused=0 entries=1000
+jobs -t {jobs} -c 10 -k 1 -T 2 -n 3000 --pid {pid} | protocol=beanstalk operations=1000 refused=0 entries=3000 ready=0
+jobs -t {jobs} -c 10 -d 32 -k 3 -T 2 -n 3000 | operations=1000 requests=3000 refused=0 entries=3000 ready=0
+jobs -t {jobs} -c 10 -d 32 -k 1000 -T 2 -n 3000 | operations=1000 requests=3000 refused=0 entries=3000 ready=0
+jobs -t {jobs} -c 3 --waiters 20 -s 0.2 -b 3000 | connections=23 refused=0 operations=0< entries=1
+jobs -t {jobs} -c 3 --waiters 20 -T 2 -s 0.2 -b 3000 | connections=23 refused=0 operations=0< entries=1
+jobs -t {jobs} -p jobs -c 3 -k 1000 -s 0.2 | operations=0<
+jobs -t {jobs} -p jobs -c 3 -k 1000 -s 0.2 --waiters 4 | operations=0<
+put-jobs -t {jobs} -c 5 -d 4 -n 300 --pid {pid} | requests=300 operations=300 ready=300
+put-jobs -t {jobs} -p jobs -c 5 -d 4 -n 300 | requests=300 operations=300 ready=300
+put-jobs -t {jobs} -p jobs -c 5 -d 4 -n 300 --batch 10 | requests=300 operations=3000 ready=3000
+herd -t {text} --waiters 200 -n 600 --pid {pid} | operations=600 rounds=3
+herd -t {text} --waiters 200 -T 3 -n 600 | operations=600 rounds=3
+mixed -t {text} -t {binary} -c 30 -T 2 -n 4000 | protocol=both operations=2000
+mixed -t {text} -p text -k 2 --limit 1 -c 30 -n 4000 | operations=2000 refused=0<
+dump -t {binary} -k 3000 --beside 5 -T 2 -s 0.2 | operations=0< entries=1
+idle -t {text} -c 300 -T 2 -s 0.1 --pid {pid} | operations=300 connections=300
+idle -t {binary} -p binary -c 300 -T 2 -s 0.1 --pid {pid} | operations=300 connections=300
+"""
 
-@pytest.mark.parametrize("protocol", ["text", "binary"])
-@pytest.mark.parametrize("depth", [1, 8])
-def test_pairs(daemon, protocol, depth):
-    target = ctl.at(getattr(daemon, protocol))
-    found = measure("pairs", "-t", target, "-p", protocol, "-c", 10, "-d", depth, "-T", 2,
-                    "-n", 4000, "-w", 0, "--pid", daemon.pid)  # fmt: skip
-    assert (found["workload"], found["protocol"]) == ("pairs", protocol)
-    assert (found["connections"], found["depth"], found["threads"]) == (10, depth, 2)
-    assert found["operations"] == 2000 and found["requests"] == 4000
-    check_latency(found, 4000)
-    server = found["server"]
-    assert server["cpu_us"] > 0 and server["rss_before"] > 0 and server["rss_after"] > 0
-    assert server["cpu_us_per_operation"] == pytest.approx(server["cpu_us"] / 2000, abs=0.01)
-    assert server["cpu_us_per_request"] == pytest.approx(server["cpu_us"] / 4000, abs=0.01)
-    if protocol == "binary":
+
+@pytest.fixture
+def tubes(start):
+    """A daemon with job queues."""
+    return start("jobs.enable=true", "jobs.port=0", "jobs.listen=127.0.0.1")
+
+
+def jobs_address(daemon):
+    return "127.0.0.1", int(re.search(r"jobs: listening on 127\.0\.0\.1:(\d+)", daemon.log)[1])
+
+
+def jobs_there(daemon):
+    """How many jobs are ready; none is reserved."""
+    with socket.create_connection(jobs_address(daemon), wire.DEADLINE) as sock:
+        sock.sendall(b"stats\r\nquit\r\n")
+        said = b"".join(iter(lambda: sock.recv(65536), b"")).decode()
+    assert "current-jobs-reserved: 0\n" in said
+    return int(re.search(r"current-jobs-ready: (\d+)", said)[1])
+
+
+def check_value(found, name, value, daemon):
+    if name == "entries":
+        check_latency(found, int(value))
+    elif name == "ready":
+        assert jobs_there(daemon) == int(value)
+    elif name == "acquired":
         with daemon.binary_client() as client:
-            assert dict(client.stats())["command:acquire"] == "2000"
+            assert dict(client.stats())["command:acquire"] == value
+    elif name == "members":
+        with daemon.text_client() as client:
+            assert "members=" + value in client.ask("POOL LIST")
+    elif name == "rounds":
+        times = sorted(one["time_to_last_us"] for one in found["rounds"])
+        assert len(times) == int(value) and times[1] == found["time_to_last_us"] and times[0] > 0
+        assert found["latency_us"]["max"] == pytest.approx(times[-1], abs=1)
+    elif value.endswith("<"):
+        assert found[name] > int(value[:-1])
+    else:
+        assert str(found[name]) == value
+
+
+@pytest.mark.parametrize("line", RUNS.strip().split("\n"))
+def test_workload(tubes, line):
+    arguments, _, expected = line.partition(" | ")
+    words = arguments.format(
+        text=ctl.at(tubes.text), binary=ctl.at(tubes.binary), jobs=ctl.at(jobs_address(tubes)), pid=tubes.pid
+    ).split()
+    found = measure(*words, *([] if words[0] in ("idle", "names") else ["-w", 0]))
+    assert found["workload"] == words[0]
+    for name, value in (pair.split("=") for pair in expected.split()):
+        check_value(found, name, value, tubes)
+    server, operations = found.get("server"), found["operations"]
+    if server:
+        assert server["rss_before"] > 0 and server["rss_after"] > 0
+    if server and words[0] == "idle":
+        grown = (server["rss_after"] - server["rss_before"]) / operations
+        assert server["bytes_each"] == pytest.approx(grown, abs=0.01)
+    elif server:
+        each = server["cpu_us_per_operation"]  # of herd: that of the median round
+        assert each == pytest.approx(server["cpu_us"] / operations, abs=0.01) or words[0] == "herd"
+        assert server["cpu_us"] > 0 and each > 0
+    if words[0] == "dump":
+        assert found["dump"]["names"] == 3000 and found["dump"]["dumps"] >= 1
+        assert 0 < found["dump"]["seconds"] <= found["dump"]["longest"] and found["before_us"]["max"] > 0
+    if words[0] == "put-jobs":
+        args = ("-p", found["protocol"], "-c", 5, "-d", 4, "-n", 600, "-w", 0)
+        taken = measure("take-jobs", "-t", ctl.at(jobs_address(tubes)), *args)
+        assert (taken["requests"], taken["operations"]) == (600, 300)
+        assert jobs_there(tubes) == operations - 300
 
 
 def test_pairs_that_are_refused(daemon):
@@ -107,142 +202,13 @@ def test_pairs_that_are_refused(daemon):
     assert found["requests"] == 2 * found["operations"] + found["refused"]
 
 
-def test_for_a_time_after_a_warm_up(daemon):
-    found = measure("pairs", "-t", ctl.at(daemon.text), "-s", "0.3", "-w", "0.1", "-c", 3)
-    assert found["seconds"] == pytest.approx(0.3) and found["operations"] > 0
-    assert found["per_second"] == pytest.approx(found["operations"] / 0.3, rel=0.01)
-
-
-@pytest.mark.parametrize("protocol", ["text", "binary"])
-def test_churn(daemon, protocol):
-    target = ctl.at(getattr(daemon, protocol))
-    found = measure("churn", "-t", target, "-p", protocol, "-c", 16, "-T", 2, "-n", 1000, "-w", 0)
-    assert found["operations"] == 500 and found["requests"] == 1000
-    check_latency(found, 500)
-
-
-def test_hot(daemon):
-    found = measure("hot", "-t", ctl.at(daemon.text), "--waiters", 50, "-T", 2, "-n", 1000, "-w", 0)
-    assert found["operations"] == 500 and found["refused"] == 0
-    check_latency(found, 400)
-    found = measure("hot", "-t", ctl.at(daemon.text), "--waiters", 50, "-k", 5, "--limit", 2,
-                    "-n", 1000, "-w", 0)  # fmt: skip
-    assert found["operations"] == 500
-
-
-def test_pools(daemon):
-    target = ctl.at(daemon.text)
-    for depth in 1, 8:
-        found = measure("pools", "-t", target, "-c", 10, "-m", 40, "-d", depth, "-T", 2,
-                        "-n", 2000, "-w", 0, "--pid", daemon.pid)  # fmt: skip
-        assert (found["workload"], found["protocol"]) == ("pools", "text")
-        assert found["operations"] == 1000 and found["requests"] == 2000
-        assert found["refused"] == 0 and found["server"]["cpu_us_per_operation"] > 0
-        check_latency(found, 2000)
-    with daemon.text_client() as client:
-        assert "members=40" in client.ask("POOL LIST")
-
-
-def test_pools_with_fewer_members_than_connections(daemon):
-    found = measure("pools", "-t", ctl.at(daemon.text), "-c", 50, "-m", 3, "-T", 2, "-n", 1000,
-                    "-w", 0)  # fmt: skip
-    assert found["operations"] == 500 and found["refused"] == 0
-    check_latency(found, 1000)
-
-
-def test_a_pool_that_it_may_not_make(start):
-    daemon = start("pools.operators=192.0.2.1/32")
+def test_what_the_daemon_refuses_is_said(start):
+    daemon = start("pools.operators=192.0.2.1/32", "jobs.enable=true", "jobs.port=0", "jobs.listen=127.0.0.1",
+                   "jobs.max_job_size=99")  # fmt: skip
     done = run("pools", "-t", ctl.at(daemon.text))
     assert done.status == FAILED and "ERROR DENIED" in done.err
-
-
-@pytest.fixture
-def tubes(start):
-    """The address of a daemon's job queues, and its process id."""
-    daemon = start("jobs.enable=true", "jobs.port=0", "jobs.listen=127.0.0.1")
-    return jobs_address(daemon), daemon.pid
-
-
-def jobs_address(daemon):
-    return "127.0.0.1", int(re.search(r"jobs: listening on 127\.0\.0\.1:(\d+)", daemon.log)[1])
-
-
-def jobs_there(address):
-    """The numbers of ready and of reserved jobs."""
-    with socket.create_connection(address, wire.DEADLINE) as sock:
-        sock.sendall(b"stats\r\nquit\r\n")
-        said = b"".join(iter(lambda: sock.recv(65536), b"")).decode()
-    return [int(re.search(r"current-jobs-%s: (\d+)" % state, said)[1])
-            for state in ("ready", "reserved")]  # fmt: skip
-
-
-@pytest.mark.parametrize("names", [1, 3, 1000])
-@pytest.mark.parametrize("depth", [1, 32])
-def test_jobs(tubes, names, depth):
-    address, pid = tubes
-    found = measure("jobs", "-t", ctl.at(address), "-c", 10, "-d", depth, "-k", names, "-T", 2,
-                    "-n", 3000, "-w", 0, "--pid", pid)  # fmt: skip
-    assert (found["workload"], found["protocol"]) == ("jobs", "beanstalk")
-    assert found["operations"] == 1000 and found["requests"] == 3000
-    assert found["refused"] == 0 and found["server"]["cpu_us_per_operation"] > 0
-    check_latency(found, 3000)
-    assert jobs_there(address) == [0, 0]
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_jobs_with_waiters(tubes, threads):
-    address, _ = tubes
-    found = measure("jobs", "-t", ctl.at(address), "-c", 3, "--waiters", 20, "-T", threads,
-                    "-s", "0.2", "-w", "0.05", "-b", 3000)  # fmt: skip
-    assert found["connections"] == 23 and found["refused"] == 0
-    assert found["operations"] > 0
-    check_latency(found)
-
-
-@pytest.mark.parametrize("protocol, batch", [("beanstalk", 1), ("jobs", 1), ("jobs", 10)])
-def test_jobs_that_are_put_and_then_taken(tubes, protocol, batch):
-    address, pid = tubes
-    put = measure("put-jobs", "-t", ctl.at(address), "-p", protocol, "-c", 5, "-d", 4,
-                  "-n", 300, "-w", 0, "--batch", batch, "--pid", pid)  # fmt: skip
-    assert put["requests"] == 300 and put["operations"] == 300 * batch
-    assert "bytes_each" in put["server"]
-    assert jobs_there(address) == [300 * batch, 0]
-    taken = measure("take-jobs", "-t", ctl.at(address), "-p", protocol, "-c", 5, "-d", 4,
-                    "-n", 300 * 2, "-w", 0)  # fmt: skip
-    assert taken["requests"] == 600 and taken["operations"] == 300
-    assert jobs_there(address) == [300 * (batch - 1), 0]
-
-
-@pytest.mark.parametrize("waiters", [(), ("--waiters", 4)])
-def test_jobs_of_any_tube(tubes, waiters):
-    address, _ = tubes
-    found = measure("jobs", "-t", ctl.at(address), "-p", "jobs", "-c", 3, "-k", 1000, "-s", "0.2",
-                    "-w", 0, *waiters)  # fmt: skip
-    assert found["operations"] > 0 and found["errors"] == 0
-
-
-def test_jobs_that_are_too_big(start):
-    daemon = start("jobs.enable=true", "jobs.port=0", "jobs.listen=127.0.0.1",
-                   "jobs.max_job_size=99")  # fmt: skip
     done = run("jobs", "-t", ctl.at(jobs_address(daemon)), "-b", 100, "-n", 300)
     assert done.status == FAILED and "JOB_TOO_BIG" in done.err
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_herd(daemon, threads):
-    found = measure("herd", "-t", ctl.at(daemon.text), "--waiters", 200, "-T", threads, "-n", 600,
-                    "-w", 0, "--pid", daemon.pid)  # fmt: skip
-    assert found["operations"] == 600 and len(found["rounds"]) == 3
-    times = sorted(one["time_to_last_us"] for one in found["rounds"])
-    assert times[1] == found["time_to_last_us"] and times[0] > 0
-    assert found["latency_us"]["max"] == pytest.approx(times[-1], abs=1)
-    assert found["server"]["cpu_us_per_operation"] > 0
-    assert all(one["cpu_us_per_operation"] >= 0 for one in found["rounds"])
-
-
-def test_herd_for_as_many_rounds_as_it_takes(daemon):
-    found = measure("herd", "-t", ctl.at(daemon.text), "--waiters", 20, "-n", 60, "-s", 0, "-w", 0)
-    assert found["operations"] == 60 and len(found["rounds"]) == 3
 
 
 def test_herd_waits_for_its_own_waiters_only(daemon):
@@ -252,64 +218,6 @@ def test_herd_waits_for_its_own_waiters_only(daemon):
         wire.poll(lambda: "waiting_workers: 1" in holder.ask("STATS waiting_workers"), "it waits")
         found = measure("herd", "-t", ctl.at(daemon.text), "--waiters", 20, "-n", 40, "-w", 0)
         assert found["operations"] == 40
-
-
-def test_mixed(daemon):
-    found = measure("mixed", "-t", ctl.at(daemon.text), "-t", ctl.at(daemon.binary), "-c", 30,
-                    "-T", 2, "-n", 4000, "-w", 0)  # fmt: skip
-    assert found["protocol"] == "both" and found["operations"] == 2000
-    found = measure("mixed", "-t", ctl.at(daemon.text), "-p", "text", "-k", 2, "--limit", 1,
-                    "-c", 30, "-n", 4000, "-w", 0)  # fmt: skip
-    assert found["operations"] == 2000 and found["refused"] > 0
-
-
-def test_dump(daemon):
-    found = measure("dump", "-t", ctl.at(daemon.binary), "-k", 3000, "--beside", 5, "-T", 2,
-                    "-s", "0.2", "-w", "0.05")  # fmt: skip
-    assert found["dump"]["names"] == 3000 and found["dump"]["dumps"] >= 1
-    assert 0 < found["dump"]["seconds"] <= found["dump"]["longest"]
-    assert found["operations"] == found["requests"] > 0
-    check_latency(found)
-    assert found["before_us"]["max"] > 0
-
-
-def test_idle(daemon):
-    for protocol in "text", "binary":
-        target = ctl.at(getattr(daemon, protocol))
-        found = measure("idle", "-t", target, "-p", protocol, "-c", 300, "-T", 2, "-s", "0.1",
-                        "--pid", daemon.pid)  # fmt: skip
-        assert found["operations"] == found["connections"] == 300
-        server = found["server"]
-        assert server["bytes_each"] == pytest.approx(
-            (server["rss_after"] - server["rss_before"]) / 300, abs=0.01
-        )
-
-
-def test_names(daemon):
-    found = measure("names", "-t", ctl.at(daemon.binary), "-k", 20000, "-c", 3, "-T", 2, "--pid",
-                    daemon.pid)  # fmt: skip
-    assert found["operations"] == found["requests"] == 20000
-    check_latency(found, 20000)
-    with daemon.binary_client() as client:
-        assert dict(client.stats())["command:acquire"] == "20000"
-    found = measure("names", "-t", ctl.at(daemon.binary), "-k", 20000, "--beside", 5, "-T", 2)
-    assert found["operations"] == 20000 < found["requests"]
-    check_latency(found)
-
-
-def test_names_of_all_lengths(daemon):
-    for protocol in "text", "binary":
-        for length, names in (1, 16), (300, 100), (8000, 100):
-            target = ctl.at(getattr(daemon, protocol))
-            found = measure("pairs", "-t", target, "-p", protocol, "-l", length, "-k", names,
-                            "-n", 400, "-w", 0, "-d", 4)  # fmt: skip
-            assert found["operations"] == 200
-
-
-def test_a_deep_pipeline_of_long_names(daemon):
-    args = ("-t", ctl.at(daemon.binary), "-p", "binary", "-d", 65536, "-l", 60000, "-k", 200)
-    measure("pairs", *args, "-c", 1, "-s", "0.2", "-w", 0)  # must end in time
-    assert measure("names", *args)["operations"] == 200
 
 
 # --- open loop -----------------------------------------------------------------------------------
