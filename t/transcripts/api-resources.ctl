@@ -186,7 +186,7 @@ $ ask {admin} <<'END'
 $ for target in /api/v1/pools /api/v1/pools/db /api/v1/stats /metrics /api/v1/names; do ask {admin} <<<$target; done | grep s3cret-value
 ? 1
 
-== who waits to clean or check does not queue
+== clients that clean or check do not queue
 a@ {text}
 b@ {text}
 c@ {text}

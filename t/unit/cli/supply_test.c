@@ -22,12 +22,12 @@ static const struct {
      {.max = 4},
      "wanted 1 -> start 0, join 0; joined 0 ->; want 3 -> start 1, join 1, start 2, join 2;"
      "joined 1, joined 2, want 9 -> start 3, join 3"},
-    {"who has more ends only what it is told to",
+    {"a supplier that has more ends only what it is told to",
      {.max = 4},
      "wanted 3 -> start 0, join 0, start 1, join 1, start 2, join 2;"
      "joined 0, joined 1, joined 2, want 1 ->; stop 1 -> term 1; stop 1 ->; ended 1 -> drop 1;"
      "stop 1 ->; want 3 -> start 1, join 1"},
-    {"who has to end does not count, and is killed after the grace",
+    {"a command that must end does not count, and is killed after the grace",
      {.max = 2},
      "wanted 1 -> start 0, join 0; joined 0, stop 0 -> term 0, start 1, join 1;"
      "wait 10000 -> kill 0; idle 1000 ->; ended 0 -> drop 0"},
@@ -111,7 +111,7 @@ static const struct {
      "wanted 3 -> start 0, start 1, start 2; ready 0, ready 1 -> join 0, join 1;"
      "joined 0, finish -> resign, drop 0, term 0, drop 1, term 1, term 2;"
      "want 4, joined 1, ended 0, ended 2, wait 10000 -> kill 1; ended 1 -> leave"},
-    {"who is in a hurry kills at once",
+    {"a supplier in a hurry kills at once",
      {.max = 2, KEEPS},
      "wanted 2 -> start 0, join 0, start 1, join 1; joined 0, joined 1, down, finish -> term 0,"
      " term 1; hurry -> kill 0, kill 1; ended 0, ended 1 -> leave"},
