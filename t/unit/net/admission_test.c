@@ -225,6 +225,45 @@ TEST(handshakes_are_limited_and_need_a_certificate)
 }
 END_TEST
 
+TEST(oldest_silent_handshake_goes_of_the_source_with_a_quarter_or_of_all)
+{
+    enum { ALL = 12, QUARTER = ALL / 4 };
+    struct pki pki;
+    pki_make(&pki);
+    struct rules_config config = {.limits = toy_limits(),
+                                  .tls = pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2)};
+    config.limits.handshakes = ALL;
+    struct worker *worker = begin(&config);
+    struct claim *claims[ALL], *newer;
+    uint32_t sources[ALL];
+    for (unsigned i = 0; i < ALL; i++) { /* each source is held, whatever becomes of its claims */
+        struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000200 + i)};
+        sources[i] = source_enter(&server.sources, (struct sockaddr *)&in, UINT32_MAX);
+    }
+    for (unsigned i = 0; i < ALL; i++)
+        ck_assert((claims[i] = shake(worker, i / QUARTER)) != NULL);
+    struct conn heard = {.worker = worker, .claim = claims[0]};
+    claim_heard(&heard);
+    newer = shake(worker, 0); /* instead of number 1, the oldest of its source that is silent */
+    ck_assert(newer && atomic_load(&server.handshakes) == ALL);
+    claims[1] = newer;
+    newer = shake(worker, 11); /* instead of number 2, the oldest of all */
+    ck_assert(newer && atomic_load(&server.handshakes) == ALL);
+    claims[2] = newer;
+    for (unsigned i = 0; i < ALL; i++) {
+        heard.claim = claims[i];
+        claim_heard(&heard);
+    }
+    ck_assert(!shake(worker, 11) && !shake(worker, 0));
+    for (unsigned i = 0; i < ALL; i++) {
+        claim_end(worker, &claims[i]);
+        source_leave(&server.sources, sources[i]);
+    }
+    end();
+    pki_remove(&pki);
+}
+END_TEST
+
 TEST(connection_whose_handshake_may_not_begin_is_counted_as_made_and_ended)
 {
     struct rules_config config = {.limits = toy_limits()};
@@ -248,6 +287,7 @@ static const struct unit_test tests[] = {
     UNIT(connections_of_one_address_are_limited_before_those_of_all),
     UNIT(limit_of_a_protocol_may_change_at_any_time),
     UNIT(handshakes_are_limited_and_need_a_certificate),
+    UNIT(oldest_silent_handshake_goes_of_the_source_with_a_quarter_or_of_all),
     UNIT(connection_whose_handshake_may_not_begin_is_counted_as_made_and_ended),
 };
 

@@ -1,39 +1,20 @@
 /*
- * carry_test.c - parked workers, and connections that continue with other workers, in the middle of
- * everything they can do. Both servers of a test are in one process: the first gives up its
- * descriptors, as exec would do.
+ * carry_test.c - parked workers, which go on; and records of connections that are damaged. How
+ * connections go on with other workers is in conn.script and in the stories.
  */
 #include "net/carry.h"
 
 #include "base/record.h"
-#include "t/unit/net/carried.h"
+#include "t/unit/net/toy.h"
 
 #include <sys/mman.h>
 
 /* ---- the frame ----------------------------------------------------------------------------- */
 
-struct session {
-    struct toy_session toy; /* first */
-    bool extended;
-    uint64_t mark; /* if so: a position of its output */
-};
-
-static _Atomic unsigned rooms; /* calls of `room` */
-
-static void on_room(struct conn *conn)
-{
-    (void)conn;
-    atomic_fetch_add(&rooms, 1);
-}
-
 static void toy_save(struct conn *conn, struct record_writer *w)
 {
-    const struct session *own = conn_session(conn);
-    const struct toy_session *session = &own->toy;
+    const struct toy_session *session = conn_session(conn);
     CHECK(session->open);
-    record_put_u8(w, own->extended);
-    if (own->extended)
-        record_put_i64(w, conn_position_save(conn, own->mark));
     record_put_u8(w, session->deadline_set);
     record_put_u32(w, session->dump_at);
     record_put_u32(w, session->dump_end);
@@ -41,16 +22,8 @@ static void toy_save(struct conn *conn, struct record_writer *w)
 
 static bool toy_restore(struct conn *conn, struct record_reader *r)
 {
-    struct session *own = conn_session(conn);
-    struct toy_session *session = &own->toy;
+    struct toy_session *session = conn_session(conn);
     session->open = true;
-    atomic_fetch_add(&toy_of(conn)->opened, 1);
-    own->extended = record_get_bool(r);
-    if (own->extended) {
-        if (!conn_extend(conn))
-            return false;
-        own->mark = conn_position_restore(conn, record_get_i64(r));
-    }
     session->deadline_set = record_get_bool(r);
     session->dump_at = record_get_u32(r);
     session->dump_end = record_get_u32(r);
@@ -66,49 +39,37 @@ static struct protocol *protocol_of(void *arg, const char *name)
 static void make(struct toy_server *s, unsigned workers)
 {
     toy_make(s, workers, toy_limits());
-    s->protocol.session_size = sizeof(struct session);
-    s->row.extends_later = true;
-    s->row.room = on_room;
     s->row.save = toy_save;
     s->row.restore = toy_restore;
 }
 
-static bool restore(struct toy_server *s, struct record_reader *r, bool rehearse,
-                    struct carry *carry_r)
+static bool restore(struct toy_server *s, struct record_reader *r)
 {
-    *carry_r = (struct carry){
-        .server = &s->server, .protocol = protocol_of, .arg = s, .rehearse = rehearse};
+    struct carry carry = {
+        .server = &s->server, .protocol = protocol_of, .arg = s, .rehearse = true};
     struct record_reader section;
     uint32_t kind;
     while (record_enter(r, &kind, &section)) {
-        if (!carry_restore(carry_r, kind, &section))
+        if (!carry_restore(&carry, kind, &section))
             record_unknown(&section, kind);
     }
     if (!record_ok(r))
         return false;
-    carry_done(carry_r);
-    atomic_store(&s->protocol.connections_made, carry_r->carried); /* in place of the service */
-    unsigned finishing = carry_r->carried - atomic_load(&s->toy.opened);
-    atomic_fetch_add(&s->toy.opened, finishing);
-    atomic_fetch_add(&s->toy.ended, finishing);
+    carry_done(&carry);
     return true;
 }
 
-/* Moves all connections of `from` to a new server with `workers` workers. */
-static void carry_over(struct toy_server *from, struct toy_server *to, unsigned workers)
+/* Saves a parked server's state; returns the file's descriptor. */
+static int carry_save(const struct toy_server *s)
 {
-    struct record_reader r;
-    struct carry carry;
-    server_park(&from->server);
-    int fd = carry_save(from);
-    carry_abandon(from);
-    make(to, workers);
-    ck_assert(record_map(&r, fd));
-    ck_assert_msg(restore(to, &r, false, &carry), "%s", r.why);
-    ck_assert(carry.same_places == (workers == 2));
-    record_unmap(&r);
-    close(fd);
-    toy_run(to);
+    struct record_writer *w = malloc(sizeof(*w));
+    int fd = memfd_create("carry", MFD_CLOEXEC);
+    ck_assert(w != NULL && fd >= 0);
+    record_writer_init(w, fd);
+    server_save(&s->server, w);
+    ck_assert(record_finish(w));
+    free(w);
+    return fd;
 }
 
 /* ---- parking ------------------------------------------------------------------------------- */
@@ -206,182 +167,16 @@ TEST(who_is_told_something_while_parked_hears_it_when_the_workers_go_on)
 }
 END_TEST
 
-/* ---- continuing with other workers ---------------------------------------------------------- */
-
-/* Expects the lines of a dump from `at` to `end`. */
-static void expect_dump(int fd, unsigned at, unsigned end)
-{
-    char line[16];
-    for (; at < end; at++) {
-        snprintf(line, sizeof(line), "%u\n", at);
-        expect(fd, line);
-    }
-    expect(fd, "end\n");
-}
-
-static void go_on_with(unsigned workers)
-{
-    struct toy_server s, other;
-    make(&s, 2);
-    toy_run(&s);
-    int gone = connect_tcp(&s, 0);
-    int half = connect_tcp(&s, 0), greedy = connect_local(&s, 1), dumper = connect_local(&s, 0);
-    int timed = connect_tcp(&s, 1), ending = connect_local(&s, 1), idle = connect_local(&s, 0);
-    struct toy_names before = ask_names(idle), half_before = ask_names(half);
-    send_text(half, "n0013twelve ");
-    send_text(timed, "t1\n");
-    expect(timed, "expired\n");
-    send_text(timed, "t300\n");
-    send_text(greedy, "s300000\nb300000\neover\n");
-    send_text(dumper, "d60000\nedumped\n");
-    send_text(ending, "b300000\nf\n");
-    close(gone);
-    /* The one that finishes, and the one whose client closed. */
-    WAIT_UNTIL(atomic_load(&s.toy.ended) == 2);
-    WAIT_UNTIL(atomic_load(&s.toy.queued_max) >= 128u * 1024);
-    wait_taken(half);
-    wait_taken(timed);
-    ck_assert_int_eq(atomic_load(&toy_shares), 1);
-    carry_over(&s, &other, workers);
-    ck_assert_int_eq(atomic_load(&toy_shares), 0);
-    struct toy_names after = ask_names(idle);
-    if (workers == 2) {
-        ck_assert_uint_eq(after.tag, before.tag);
-        ck_assert_uint_eq(after.id, before.id);
-    }
-    send_text(half, "bytes.");
-    expect(half, "twelve bytes.\n");
-    ck_assert(workers != 2 || ask_names(half).tag == half_before.tag);
-    expect_pattern(greedy, 300000);
-    expect_pattern(greedy, 300000);
-    expect(greedy, "over\n");
-    expect_dump(dumper, 0, 60000);
-    expect(dumper, "dumped\n");
-    expect_pattern(ending, 300000);
-    expect(ending, "bye\n");
-    expect_end(ending);
-    expect(timed, "expired\n");
-    int fresh = connect_tcp(&other, 0); /* gets the free slot, with a different tag */
-    ck_assert_uint_ne(ask_names(fresh).tag, half_before.tag);
-    int all[] = {half, greedy, dumper, timed, ending, idle, fresh};
-    for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-        close(all[i]);
-    WAIT_UNTIL(atomic_load(&other.protocol.connections) == 0);
-    toy_stop(&other);
-}
-
-TEST(connections_go_on_in_their_places)
-{
-    go_on_with(2);
-}
-END_TEST
-
-TEST(connections_are_spread_over_another_number_of_workers)
-{
-    go_on_with(3);
-    go_on_with(1);
-}
-END_TEST
-
-/* ---- extended connections ------------------------------------------------------------------- */
-
-static void extend_and_mark(struct conn *conn)
-{
-    struct session *session = conn_session(conn);
-    ck_assert(conn_extend(conn));
-    session->extended = true;
-    session->mark = conn_output_end(conn);
-}
-
-/* What is done to the clients of the next test in the worker; slots are in their order. */
-static void extend_reader(struct worker *worker, void *arg)
-{
-    (void)arg;
-    extend_and_mark(worker_conn_at(worker, 2));
-}
-
-static void extend_all_but_one(struct worker *worker, void *arg)
-{
-    struct conn *greedy = worker_conn_at(worker, 0), *dumper = worker_conn_at(worker, 1);
-    (void)arg;
-    extend_and_mark(greedy);
-    ck_assert(!conn_interject(greedy, "never", 5, 1000));
-    extend_and_mark(dumper);
-    ck_assert(conn_in_pieces(dumper));
-    ck_assert(conn_interject(dumper, "behind\n", 7, SIZE_MAX));
-    extend_reader(worker, NULL); /* again */
-}
-
-static struct session *session_at(struct worker *worker, uint32_t slot)
-{
-    return conn_session(worker_conn_at(worker, slot));
-}
-
-static void look_when_carried(struct worker *worker, void *arg)
-{
-    struct conn *greedy = worker_conn_at(worker, 0), *read_all = worker_conn_at(worker, 2);
-    (void)arg;
-    ck_assert(!conn_was_written(greedy, session_at(worker, 0)->mark - 1));
-    uint64_t unread = conn_output_end(greedy) - session_at(worker, 0)->mark;
-    ck_assert_uint_eq(unread, 0);
-    ck_assert(conn_was_written(read_all, session_at(worker, 2)->mark - 1));
-    ck_assert(!conn_was_written(read_all, session_at(worker, 2)->mark));
-    ck_assert_uint_eq(conn_output_end(read_all), session_at(worker, 2)->mark);
-    ck_assert(!worker_conn_at(worker, 3)->extended);
-    ck_assert_uint_eq(atomic_load(&rooms), 0);
-}
-
-static void look_when_read(struct worker *worker, void *arg)
-{
-    (void)arg;
-    ck_assert(conn_was_written(worker_conn_at(worker, 0), session_at(worker, 0)->mark - 1));
-    ck_assert(conn_was_written(worker_conn_at(worker, 1), session_at(worker, 1)->mark - 1));
-}
-
-TEST(extended_connections_go_on)
-{
-    struct toy_server s, other;
-    make(&s, 2);
-    toy_run(&s);
-    int greedy = connect_local(&s, 0), dumper = connect_local(&s, 0);
-    int read_all = connect_local(&s, 0), plain = connect_local(&s, 0);
-    send_text(plain, "eplain\n");
-    expect(plain, "plain\n");
-    in_worker(&s, 0, extend_reader, NULL);
-    send_text(read_all, "eread\n");
-    expect(read_all, "read\n");
-    send_text(greedy, "b1000000\n");
-    send_text(dumper, "d200000\nedumped\n");
-    WAIT_UNTIL(atomic_load(&s.toy.requests) >= 4);
-    in_worker(&s, 0, extend_all_but_one, NULL);
-    carry_over(&s, &other, 2);
-    in_worker(&other, 0, look_when_carried, NULL);
-    expect_pattern(greedy, 1000000);
-    WAIT_UNTIL(atomic_load(&rooms) == 1);
-    expect_dump(dumper, 0, 200000);
-    expect(dumper, "behind\ndumped\n");
-    in_worker(&other, 0, look_when_read, NULL);
-    send_text(plain, "eplain\n");
-    expect(plain, "plain\n");
-    int all[] = {greedy, dumper, read_all, plain};
-    for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-        close(all[i]);
-    WAIT_UNTIL(atomic_load(&other.protocol.connections) == 0);
-    toy_stop(&other);
-}
-END_TEST
-
 /* ---- damaged records ------------------------------------------------------------------------ */
 
-/* Tries to restore a record; whatever the result, nothing may crash. */
+/* Rehearses a record; whatever the result, nothing may crash. */
 static bool rehearse(const uint8_t *data, size_t len)
 {
     struct toy_server s;
     struct record_reader r;
-    struct carry carry;
     make(&s, 2);
     record_reader_init(&r, data, len);
-    bool good = restore(&s, &r, true, &carry);
+    bool good = restore(&s, &r);
     for (unsigned i = 0; i < 2; i++) {
         for (uint32_t slot = 0; slot < worker_slots(s.server.workers[i]); slot++) {
             struct conn *conn = worker_conn_at(s.server.workers[i], slot);
@@ -447,7 +242,6 @@ static bool restore_slots(uint32_t slots, const char *why)
 {
     struct toy_server s;
     struct record_reader r;
-    struct carry carry;
     struct record_writer *w = malloc(sizeof(*w));
     int fd = memfd_create("carry", MFD_CLOEXEC);
     ck_assert(w != NULL && fd >= 0);
@@ -462,7 +256,7 @@ static bool restore_slots(uint32_t slots, const char *why)
     free(w);
     make(&s, 2);
     ck_assert(record_map(&r, fd));
-    bool good = restore(&s, &r, true, &carry);
+    bool good = restore(&s, &r);
     ck_assert(good || strstr(r.why, why) != NULL);
     record_unmap(&r);
     close(fd);
@@ -478,57 +272,12 @@ TEST(record_with_too_many_slots_is_refused)
 }
 END_TEST
 
-/* A limit that is lower than what clients have sent may refuse them, but not all others. */
-TEST(unfinished_requests_beyond_the_limit_are_restored)
-{
-    enum { LIMIT = 500 };
-    struct toy_server a, b;
-    struct record_reader r;
-    struct carry carry;
-    char text[901];
-    int fds[2];
-    make(&a, 1);
-    toy_run(&a);
-    memset(text, 'e', sizeof(text));
-    for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-        fds[i] = connect_local(&a, 0);
-        text[sizeof(text) - 1 - i] = '\0';
-        send_text(fds[i], text);
-        wait_taken(fds[i]);
-    }
-    server_park(&a.server);
-    int fd = carry_save(&a);
-    carry_abandon(&a);
-    make(&b, 1);
-    struct rules_config config = {.limits = toy_limits()};
-    config.limits.unfinished = LIMIT;
-    struct rules *rules = rules_new(&config);
-    ck_assert(rules != NULL);
-    server_set_rules(&b.server, rules);
-    ck_assert(record_map(&r, fd));
-    ck_assert_msg(restore(&b, &r, false, &carry), "%s", r.why);
-    ck_assert_uint_gt(atomic_load(&b.server.unfinished), LIMIT);
-    record_unmap(&r);
-    close(fd);
-    toy_run(&b);
-    WAIT_UNTIL(atomic_load(&b.server.unfinished) <= LIMIT);
-    WAIT_UNTIL(toy_closed(&b, CLOSE_UNFINISHED) >= 1);
-    for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
-        close(fds[i]);
-    toy_stop(&b);
-}
-END_TEST
-
 static const struct unit_test tests[] = {
     UNIT(parked_workers_go_on),
     UNIT(letters_under_way_are_delivered_before_the_workers_are_parked),
     UNIT(who_is_told_something_while_parked_hears_it_when_the_workers_go_on),
-    UNIT(connections_go_on_in_their_places),
-    UNIT(connections_are_spread_over_another_number_of_workers),
-    UNIT(extended_connections_go_on),
     UNIT(a_record_that_is_cut_or_wrong_is_refused_or_harmless),
     UNIT(record_with_too_many_slots_is_refused),
-    UNIT(unfinished_requests_beyond_the_limit_are_restored),
 };
 
 UNIT_MAIN("carry", tests)

@@ -4,19 +4,11 @@ net_unit_tests = \
 	t/unit/net/dial_test \
 	t/unit/net/thread_test \
 	t/unit/net/conn_test \
-	t/unit/net/pending_test \
-	t/unit/net/interject_test \
-	t/unit/net/output_test \
-	t/unit/net/extend_test \
-	t/unit/net/parts_test \
-	t/unit/net/claims_test \
-	t/unit/net/states_test \
-	t/unit/net/ends_test \
+	t/unit/net/script_test \
 	t/unit/net/reactor_test \
 	t/unit/net/admission_test \
 	t/unit/net/worker_test \
 	t/unit/net/carry_test \
-	t/unit/net/carry_pending_test \
 	t/unit/net/listener_test \
 	t/unit/net/access_test \
 	t/unit/net/unix_test \
@@ -27,7 +19,7 @@ net_unit_tests = \
 	t/unit/net/tls_test
 check_PROGRAMS += $(net_unit_tests)
 TESTS += $(net_unit_tests)
-EXTRA_DIST += t/unit/net/toy.h t/unit/net/carried.h t/unit/net/late.h t/unit/net/stage.h t/unit/net/secure.h
+EXTRA_DIST += t/unit/net/toy.h t/unit/net/secure.h t/unit/net/script.h t/unit/net/conn.script
 t_unit_net_loop_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_loop_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_stream_test_CFLAGS = $(UNIT_CFLAGS)
@@ -37,38 +29,16 @@ t_unit_net_dial_test_LDFLAGS = $(fault_wraps)
 t_unit_net_dial_test_LDADD = libnet.a libengine.a libbase.a $(LIBEVENT_LIBS) $(LIBCARES_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_thread_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_thread_test_LDADD = libnet.a libbase.a $(CHECK_LIBS)
-t_unit_net_conn_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_net_conn_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
 t_unit_net_conn_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
-t_unit_net_pending_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
-t_unit_net_pending_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
-# Tests on a network, a loop and a clock that they move themselves (stage.h).
+# A network, a loop and a clock that the test moves.
 fake_sources = t/campaigns/simulate/fake.c t/campaigns/simulate/fake.h
-t_unit_net_interject_test_SOURCES = t/unit/net/interject_test.c $(fake_sources)
-t_unit_net_interject_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
-t_unit_net_interject_test_LDADD = libnet.a libbase.a $(LIBSSL_LIBS) $(CHECK_LIBS)
-t_unit_net_output_test_SOURCES = t/unit/net/output_test.c $(fake_sources)
-t_unit_net_output_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
-t_unit_net_output_test_LDADD = libnet.a libbase.a $(LIBSSL_LIBS) $(CHECK_LIBS)
-t_unit_net_extend_test_SOURCES = t/unit/net/extend_test.c $(fake_sources)
-t_unit_net_extend_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
-t_unit_net_extend_test_LDFLAGS = -Wl,--wrap=calloc
-t_unit_net_extend_test_LDADD = libnet.a libbase.a $(LIBSSL_LIBS) $(CHECK_LIBS)
-t_unit_net_claims_test_SOURCES = t/unit/net/claims_test.c $(fake_sources)
-t_unit_net_claims_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
-t_unit_net_claims_test_LDFLAGS = -Wl,--wrap=calloc
-t_unit_net_claims_test_LDADD = libnet.a libbase.a $(LIBSSL_LIBS) $(CHECK_LIBS)
-t_unit_net_parts_test_SOURCES = t/unit/net/parts_test.c $(fake_sources)
-t_unit_net_parts_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
-t_unit_net_parts_test_LDADD = libnet.a libbase.a $(LIBSSL_LIBS) $(CHECK_LIBS)
-t_unit_net_states_test_SOURCES = t/unit/net/states_test.c $(fake_sources)
-t_unit_net_states_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
-t_unit_net_states_test_LDADD = libnet.a libbase.a $(LIBSSL_LIBS) $(CHECK_LIBS)
-t_unit_net_ends_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
-t_unit_net_ends_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
+t_unit_net_script_test_SOURCES = t/unit/net/script_test.c $(fake_sources)
+t_unit_net_script_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
+t_unit_net_script_test_LDFLAGS = -Wl,--wrap=calloc,--wrap=getpeername,--wrap=fcntl
+t_unit_net_script_test_LDADD = libnet.a libbase.a $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_reactor_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
 t_unit_net_reactor_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
-t_unit_net_carry_pending_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
-t_unit_net_carry_pending_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_admission_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
 t_unit_net_admission_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_worker_test_CFLAGS = $(UNIT_CFLAGS)
