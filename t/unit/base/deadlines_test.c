@@ -4,16 +4,6 @@
 #include "base/check.h"
 #include "t/unit/random.h"
 
-TEST(empty_has_nothing_due)
-{
-    struct deadlines ds;
-    deadlines_init(&ds);
-    ck_assert(deadlines_next(&ds) == DEADLINE_NONE);
-    ck_assert(deadlines_take_due(&ds, INT64_MAX) == NULL);
-    deadlines_free(&ds);
-}
-END_TEST
-
 TEST(due_at_its_instant_and_never_before)
 {
     struct deadlines ds;
@@ -31,23 +21,6 @@ TEST(due_at_its_instant_and_never_before)
     ck_assert(d.kind == 7);
     ck_assert(deadlines_take_due(&ds, INT64_MAX) == NULL);
     deadlines_unreserve(&ds, 1);
-    deadlines_free(&ds);
-}
-END_TEST
-
-TEST(clearing_what_is_not_set_is_harmless)
-{
-    struct deadlines ds;
-    deadlines_init(&ds);
-    ck_assert(deadlines_reserve(&ds, 2));
-    struct deadline a = {0}, b = {0};
-    deadline_clear(&ds, &a);
-    deadline_set(&ds, &b, 5);
-    deadline_clear(&ds, &a);
-    ck_assert(deadlines_next(&ds) == 5);
-    deadline_clear(&ds, &b);
-    deadline_clear(&ds, &b);
-    ck_assert(deadlines_next(&ds) == DEADLINE_NONE);
     deadlines_free(&ds);
 }
 END_TEST
@@ -76,56 +49,6 @@ TEST(one_instant_comes_out_in_the_order_set)
 }
 END_TEST
 
-TEST(extreme_instants)
-{
-    struct deadlines ds;
-    struct deadline first = {0}, last = {0};
-    deadlines_init(&ds);
-    ck_assert(deadlines_reserve(&ds, 2));
-    deadline_set(&ds, &last, INT64_MAX - 1);
-    deadline_set(&ds, &first, 0);
-    ck_assert(deadlines_next(&ds) == 0);
-    ck_assert(deadlines_take_due(&ds, 0) == &first);
-    ck_assert(deadlines_take_due(&ds, INT64_MAX - 2) == NULL);
-    ck_assert(deadlines_take_due(&ds, INT64_MAX - 1) == &last);
-    deadlines_free(&ds);
-}
-END_TEST
-
-TEST(room_is_kept_and_reserved_again)
-{
-    struct deadlines ds;
-    deadlines_init(&ds);
-    for (uint32_t i = 0; i < 1000; i++)
-        ck_assert(deadlines_reserve(&ds, 3));
-    ck_assert(ds.room >= 3000);
-    deadlines_unreserve(&ds, 2999);
-    ck_assert(ds.reserved == 1);
-    ck_assert(deadlines_reserve(&ds, 0));
-    ck_assert(deadlines_reserve(&ds, 2999));
-    deadlines_unreserve(&ds, 3000);
-    deadlines_free(&ds);
-}
-END_TEST
-
-TEST(absurd_reservations_are_refused)
-{
-    struct deadlines ds;
-    deadlines_init(&ds);
-    ck_assert(deadlines_reserve(&ds, 5));
-    ck_assert(!deadlines_reserve(&ds, UINT32_MAX));
-    ck_assert(!deadlines_reserve(&ds, UINT32_MAX / 2 - 4));
-    ck_assert(ds.reserved == 5);
-    /* The reserved room is still there. */
-    struct deadline d[5] = {0};
-    for (unsigned i = 0; i < 5; i++)
-        deadline_set(&ds, &d[i], i);
-    for (unsigned i = 0; i < 5; i++)
-        deadline_clear(&ds, &d[i]);
-    deadlines_free(&ds);
-}
-END_TEST
-
 TEST(setting_beyond_the_reserve_aborts)
 {
     struct deadlines ds;
@@ -134,50 +57,6 @@ TEST(setting_beyond_the_reserve_aborts)
     ck_assert(deadlines_reserve(&ds, 1));
     deadline_set(&ds, &d[0], 1);
     deadline_set(&ds, &d[1], 1);
-}
-END_TEST
-
-TEST(unreserving_what_is_set_aborts)
-{
-    struct deadlines ds;
-    struct deadline d = {0};
-    deadlines_init(&ds);
-    ck_assert(deadlines_reserve(&ds, 1));
-    deadline_set(&ds, &d, 1);
-    deadlines_unreserve(&ds, 1);
-}
-END_TEST
-
-TEST(unreserving_too_much_aborts)
-{
-    struct deadlines ds;
-    deadlines_init(&ds);
-    ck_assert(deadlines_reserve(&ds, 1));
-    deadlines_unreserve(&ds, 2);
-}
-END_TEST
-
-TEST(freeing_while_one_is_set_aborts)
-{
-    struct deadlines ds;
-    struct deadline d = {0};
-    deadlines_init(&ds);
-    ck_assert(deadlines_reserve(&ds, 1));
-    deadline_set(&ds, &d, 1);
-    deadlines_free(&ds);
-}
-END_TEST
-
-TEST(clearing_another_heaps_deadline_aborts)
-{
-    struct deadlines ds, other;
-    struct deadline a = {0}, b = {0};
-    deadlines_init(&ds);
-    deadlines_init(&other);
-    ck_assert(deadlines_reserve(&ds, 1) && deadlines_reserve(&other, 1));
-    deadline_set(&ds, &a, 1);
-    deadline_set(&other, &b, 1);
-    deadline_clear(&ds, &b);
 }
 END_TEST
 
@@ -274,18 +153,9 @@ TEST(random_many_instants)
 END_TEST
 
 static const struct unit_test tests[] = {
-    UNIT(empty_has_nothing_due),
     UNIT(due_at_its_instant_and_never_before),
-    UNIT(clearing_what_is_not_set_is_harmless),
     UNIT(one_instant_comes_out_in_the_order_set),
-    UNIT(extreme_instants),
-    UNIT(room_is_kept_and_reserved_again),
-    UNIT(absurd_reservations_are_refused),
     UNIT_ABORTS(setting_beyond_the_reserve_aborts),
-    UNIT_ABORTS(unreserving_what_is_set_aborts),
-    UNIT_ABORTS(unreserving_too_much_aborts),
-    UNIT_ABORTS(freeing_while_one_is_set_aborts),
-    UNIT_ABORTS(clearing_another_heaps_deadline_aborts),
     UNIT(random_few_instants),
     UNIT(random_many_instants),
 };

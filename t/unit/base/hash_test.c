@@ -148,31 +148,6 @@ TEST(every_bit_counts)
 }
 END_TEST
 
-TEST(length_counts)
-{
-    static const unsigned char zeros[300];
-    for (size_t a = 0; a < sizeof(zeros); a++) {
-        for (size_t b = a + 1; b < sizeof(zeros); b++)
-            ck_assert(hash_bytes(&published_key, zeros, a) != hash_bytes(&published_key, zeros, b));
-    }
-}
-END_TEST
-
-TEST(both_words_of_the_key_count)
-{
-    uint64_t plain = hash_bytes(&published_key, "name", 4);
-    for (int bit = 0; bit < 64; bit++) {
-        struct hash_key key = published_key;
-        key.k0 ^= UINT64_C(1) << bit;
-        ck_assert(hash_bytes(&key, "name", 4) != plain);
-        key = published_key;
-        key.k1 ^= UINT64_C(1) << bit;
-        ck_assert(hash_bytes(&key, "name", 4) != plain);
-    }
-    ck_assert(hash_bytes(&published_key, "name", 4) == plain);
-}
-END_TEST
-
 TEST(pairs_spread)
 {
     /* Neighbouring pairs, like refs and ids, spread over 4096 places by low bits and by tag. */
@@ -199,8 +174,6 @@ static const struct unit_test tests[] = {
     UNIT(both_variants_follow_the_definition_at_every_length),
     UNIT(it_reads_the_bytes_and_no_others),
     UNIT(every_bit_counts),
-    UNIT(length_counts),
-    UNIT(both_words_of_the_key_count),
     UNIT(pairs_spread),
 };
 

@@ -21,15 +21,6 @@ static struct histogram_sum latest_of(struct histogram *h)
     return sum;
 }
 
-TEST(nothing_has_no_percentiles)
-{
-    struct histogram_sum sum = {0};
-    ck_assert_int_eq(histogram_quantile_ns(&sum, 500), 0);
-    ck_assert_int_eq(histogram_longest_ns(&sum), 0);
-    ck_assert_uint_eq(histogram_sum_count(&sum), 0);
-}
-END_TEST
-
 TEST(one_duration_is_all_percentiles)
 {
     static const int64_t all[] = {0, 1, 17, 999, 1050 * NS_PER_MS, 12 * NS_PER_S, INT64_MAX};
@@ -43,17 +34,6 @@ TEST(one_duration_is_all_percentiles)
             ck_assert(ns <= all[i] && (double)ns >= 0.968 * (double)all[i]);
         }
     }
-}
-END_TEST
-
-TEST(less_than_nothing_counts_as_nothing)
-{
-    struct histogram h = {0};
-    histogram_add(&h, -5, 3);
-    struct histogram_sum sum = sum_of(&h);
-    ck_assert_uint_eq(sum.counts[0], 3);
-    ck_assert_int_eq(histogram_quantile_ns(&sum, 1000), 0);
-    ck_assert_uint_eq(tally_get(&h.buckets.counts[0]), 3);
 }
 END_TEST
 
@@ -153,9 +133,7 @@ TEST(what_was_saved_is_added)
 END_TEST
 
 static const struct unit_test tests[] = {
-    UNIT(nothing_has_no_percentiles),
     UNIT(one_duration_is_all_percentiles),
-    UNIT(less_than_nothing_counts_as_nothing),
     UNIT(percentiles_are_near_those_of_a_sorted_list_and_never_above_the_longest),
     UNIT(sums_add_up_and_subtract),
     UNIT(a_longest_duration_that_is_not_in_the_classes_is_not_believed),

@@ -56,50 +56,10 @@ TEST(falling_rank_aborts)
 }
 END_TEST
 
-TEST(two_of_one_rank_abort)
-{
-    init_all();
-    lock_acquire(&shard);
-    lock_acquire(&other_shard);
-}
-END_TEST
-
-TEST(taking_twice_aborts)
-{
-    init_all();
-    lock_acquire(&arena);
-    lock_acquire(&arena);
-}
-END_TEST
-
-TEST(falling_rank_aborts_after_the_lower_was_given_back)
-{
-    init_all();
-    lock_acquire(&shard);
-    lock_acquire(&arena);
-    lock_release(&shard);
-    lock_acquire(&shard);
-}
-END_TEST
-
 TEST(releasing_a_free_lock_aborts)
 {
     init_all();
     lock_release(&shard);
-}
-END_TEST
-
-TEST(releasing_another_lock_aborts)
-{
-    init_all();
-    lock_acquire(&shard);
-    lock_release(&other_shard);
-}
-END_TEST
-
-TEST(unknown_rank_aborts)
-{
-    lock_init(&shard, LOCK_RANK_COUNT);
 }
 END_TEST
 
@@ -126,67 +86,12 @@ TEST(assert_none_held_aborts_when_one_is)
 }
 END_TEST
 
-static void *assert_shard_held(void *arg)
-{
-    lock_assert_held(&shard);
-    return arg;
-}
-
-static void *release_shard(void *arg)
-{
-    lock_release(&shard);
-    return arg;
-}
-
-static void run_thread(void *(*run)(void *))
-{
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, run, NULL) == 0);
-    CHECK(pthread_join(thread, NULL) == 0);
-}
-
 TEST(giving_way_with_a_lock_aborts)
 {
     init_all();
     lock_give_way();
     lock_acquire(&shard);
     lock_give_way();
-}
-END_TEST
-
-TEST(assert_held_aborts_in_another_thread)
-{
-    init_all();
-    lock_acquire(&shard);
-    run_thread(assert_shard_held);
-}
-END_TEST
-
-TEST(releasing_what_another_thread_holds_aborts)
-{
-    init_all();
-    lock_acquire(&shard);
-    run_thread(release_shard);
-}
-END_TEST
-
-static void *use_other_shard(void *arg)
-{
-    lock_assert_none_held();
-    lock_acquire(&other_shard);
-    lock_acquire(&arena);
-    lock_release(&arena);
-    lock_release(&other_shard);
-    return arg;
-}
-
-TEST(ranks_are_each_threads_own)
-{
-    init_all();
-    lock_acquire(&shard);
-    run_thread(use_other_shard);
-    lock_assert_held(&shard);
-    lock_release(&shard);
 }
 END_TEST
 
@@ -267,22 +172,10 @@ TEST(who_waits_long_sleeps_and_all_are_woken)
 END_TEST
 
 static const struct unit_test tests[] = {
-    UNIT(taken_in_order_and_given_back_in_any),
-    UNIT_ABORTS(falling_rank_aborts),
-    UNIT_ABORTS(two_of_one_rank_abort),
-    UNIT_ABORTS(taking_twice_aborts),
-    UNIT_ABORTS(falling_rank_aborts_after_the_lower_was_given_back),
-    UNIT_ABORTS(releasing_a_free_lock_aborts),
-    UNIT_ABORTS(releasing_another_lock_aborts),
-    UNIT_ABORTS(unknown_rank_aborts),
-    UNIT_ABORTS(destroying_a_held_lock_aborts),
-    UNIT_ABORTS(assert_held_aborts_when_free),
-    UNIT_ABORTS(assert_none_held_aborts_when_one_is),
-    UNIT_ABORTS(giving_way_with_a_lock_aborts),
-    UNIT_ABORTS(assert_held_aborts_in_another_thread),
-    UNIT_ABORTS(releasing_what_another_thread_holds_aborts),
-    UNIT(ranks_are_each_threads_own),
-    UNIT(it_excludes),
+    UNIT(taken_in_order_and_given_back_in_any),    UNIT_ABORTS(falling_rank_aborts),
+    UNIT_ABORTS(releasing_a_free_lock_aborts),     UNIT_ABORTS(destroying_a_held_lock_aborts),
+    UNIT_ABORTS(assert_held_aborts_when_free),     UNIT_ABORTS(assert_none_held_aborts_when_one_is),
+    UNIT_ABORTS(giving_way_with_a_lock_aborts),    UNIT(it_excludes),
     UNIT(who_waits_long_sleeps_and_all_are_woken),
 };
 

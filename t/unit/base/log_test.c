@@ -205,29 +205,6 @@ TEST(a_line_has_a_time_in_utc_and_its_level)
 }
 END_TEST
 
-TEST(each_level_has_its_word)
-{
-    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_TEXT, LOG_LEVEL_DEBUG);
-    capture();
-    log_error("e");
-    log_warning("w");
-    log_info("i");
-    log_debug("d");
-    char *line = strdup(captured());
-    static const char *const expected[] = {"error: e", "warning: w", "info: i", "debug: d"};
-    char *at = line;
-    for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
-        char *end = strchr(at, '\n');
-        ck_assert_ptr_nonnull(end);
-        *end = '\0';
-        ck_assert_str_eq(at + STAMP_LEN, expected[i]);
-        at = end + 1;
-    }
-    ck_assert_str_eq(at, "");
-    free(line);
-}
-END_TEST
-
 /* Logs a line at each of the four levels; returns how many were written. */
 static unsigned say_all_levels(void)
 {
@@ -309,37 +286,10 @@ TEST(a_cut_is_not_made_inside_a_spelled_byte)
 }
 END_TEST
 
-TEST(errno_is_left_alone)
-{
-    capture();
-    errno = EXDEV;
-    log_info("%m");
-    ck_assert_int_eq(errno, EXDEV);
-    ck_assert_str_eq(captured() + STAMP_LEN, "info: Invalid cross-device link\n");
-}
-END_TEST
-
 /* --- JSON ------------------------------------------------------------------------------------ */
 
 /* What precedes the message in an object; the time differs. */
 #define JSON_HEAD "{\"time\":\"2026-01-31T12:34:56.789Z\",\"level\":\"info\",\"message\":\""
-
-TEST(a_line_may_be_an_object)
-{
-    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_JSON, LOG_LEVEL_DEBUG);
-    capture();
-    log_warning("%s %d", "text", 5);
-    char *line = strdup(captured());
-    ck_assert_int_eq(strncmp(line, "{\"time\":\"2", 10), 0);
-    ck_assert_str_eq(line + strlen("{\"time\":\"") + STAMP_LEN - 1,
-                     "\",\"level\":\"warning\",\"message\":\"text 5\"}\n");
-    free(line);
-    log_close();
-    capture();
-    log_info("plain again");
-    ck_assert_str_eq(captured() + STAMP_LEN, "info: plain again\n");
-}
-END_TEST
 
 TEST(an_object_is_ascii_and_escaped_whatever_was_said)
 {
@@ -534,12 +484,6 @@ TEST(a_full_pipe_loses_lines_and_holds_nobody_up)
 }
 END_TEST
 
-TEST(a_full_pipe_that_does_not_block_loses_lines_too)
-{
-    lose_lines(O_NONBLOCK);
-}
-END_TEST
-
 /* Expects the last lines of a log that lost some, and nothing else. */
 static void expect_loss(const char *were, const char *them, unsigned count)
 {
@@ -608,20 +552,6 @@ TEST(a_slow_reader_loses_lines_and_is_told_how_many)
 }
 END_TEST
 
-TEST(a_standard_error_that_is_closed_loses_lines)
-{
-    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
-    old_stderr = dup(STDERR_FILENO);
-    close(STDERR_FILENO);
-    log_error("lost");
-    log_error("lost");
-    dup2(old_stderr, STDERR_FILENO);
-    capture();
-    log_close();
-    expect_loss("2 lines were", "them", 2);
-}
-END_TEST
-
 TEST(a_reader_that_has_gone_loses_lines)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -634,18 +564,6 @@ TEST(a_reader_that_has_gone_loses_lines)
     capture();
     log_close();
     expect_loss("1 line was", "it", 1);
-}
-END_TEST
-
-TEST(a_pipe_takes_lines)
-{
-    capture_in_pipe();
-    log_info("one");
-    log_info("two");
-    const char *lines = captured();
-    ck_assert_uint_eq(strlen(lines), 2 * strlen("2026-01-31T12:34:56.789Z info: one\n"));
-    ck_assert_ptr_nonnull(strstr(lines, "info: one\n"));
-    ck_assert_ptr_nonnull(strstr(lines, "info: two\n"));
 }
 END_TEST
 
@@ -853,16 +771,6 @@ TEST(the_next_window_tells_what_was_left_out)
 }
 END_TEST
 
-TEST(an_older_time_belongs_to_the_last_window)
-{
-    struct log_limit limit = {0};
-    ck_assert_uint_eq(ask(&limit, 3 * WINDOW, 1), 1);
-    ck_assert_uint_eq(ask(&limit, 2 * WINDOW, LOG_BURST), LOG_BURST - 1);
-    ck_assert_uint_eq(ask(&limit, 0, 1), 0);
-    ck_assert_uint_eq(ask(&limit, -SECOND, 1), 0);
-}
-END_TEST
-
 /* A limit shared by threads that all use it in the same window. */
 struct race {
     struct log_limit limit;
@@ -901,27 +809,6 @@ TEST(threads_share_a_limit)
 }
 END_TEST
 
-TEST(limited_warnings_are_counted_and_told_in_the_end)
-{
-    static struct log_limit limit;
-    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
-    capture();
-    for (int i = 0; i < LOG_BURST + 30; i++)
-        log_warning_limited(&limit, "number %d", i);
-    log_close();
-    char *lines = strdup(captured()), *at = lines;
-    for (int i = 0; i < LOG_BURST; i++) {
-        char expected[64];
-        snprintf(expected, sizeof expected, "warning: number %d\n", i);
-        ck_assert_int_eq(strncmp(at + STAMP_LEN, expected, strlen(expected)), 0);
-        at = strchr(at, '\n') + 1;
-    }
-    ck_assert_str_eq(at + STAMP_LEN,
-                     "warning: log: 30 lines left out because of the rate limit, 0 lost\n");
-    free(lines);
-}
-END_TEST
-
 TEST(a_limited_warning_tells_how_many_were_left_out)
 {
     struct log_limit limit = {0};
@@ -942,44 +829,7 @@ TEST(a_limited_warning_tells_how_many_were_left_out)
 }
 END_TEST
 
-TEST(limited_warnings_below_the_level_are_not_counted)
-{
-    static struct log_limit limit;
-    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_TEXT, LOG_LEVEL_ERROR);
-    capture();
-    for (int i = 0; i < LOG_BURST + 30; i++)
-        log_warning_limited(&limit, "x");
-    log_set_level(LOG_LEVEL_INFO);
-    log_close();
-    ck_assert_str_eq(captured(), "");
-}
-END_TEST
-
-TEST(a_log_that_left_nothing_out_closes_silently)
-{
-    capture();
-    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
-    log_close();
-    log_close();
-    ck_assert_str_eq(captured(), "");
-}
-END_TEST
-
 /* --- Checks ---------------------------------------------------------------------------------- */
-
-TEST(a_check_that_holds_does_nothing)
-{
-    capture();
-    CHECK(1 + 1 == 2);
-    ck_assert_str_eq(captured(), "");
-}
-END_TEST
-
-TEST(a_check_that_fails_aborts)
-{
-    CHECK(1 + 1 == 3);
-}
-END_TEST
 
 TEST(a_check_that_fails_says_where)
 {
@@ -1001,24 +851,18 @@ int main(void)
 {
     const struct unit_test tests[] = {
         UNIT(a_line_has_a_time_in_utc_and_its_level),
-        UNIT(each_level_has_its_word),
         UNIT(lines_below_the_level_are_not_written),
         UNIT(bytes_that_are_not_printable_are_spelled),
         UNIT(a_line_of_1000_bytes_is_whole_and_longer_ones_are_cut),
         UNIT(a_cut_is_not_made_inside_a_spelled_byte),
-        UNIT(errno_is_left_alone),
-        UNIT(a_line_may_be_an_object),
         UNIT(an_object_is_ascii_and_escaped_whatever_was_said),
         UNIT(a_cut_object_is_whole),
         UNIT(levels_have_words),
         UNIT(lines_are_counted_by_level),
         UNIT(lines_of_many_threads_are_whole_and_in_order),
         UNIT(a_full_pipe_loses_lines_and_holds_nobody_up),
-        UNIT(a_full_pipe_that_does_not_block_loses_lines_too),
         UNIT(a_slow_reader_loses_lines_and_is_told_how_many),
-        UNIT(a_standard_error_that_is_closed_loses_lines),
         UNIT(a_reader_that_has_gone_loses_lines),
-        UNIT(a_pipe_takes_lines),
         UNIT(syslog_gets_lines_instead_of_standard_error),
         UNIT(syslog_gets_objects_too),
         UNIT(errors_of_the_start_go_to_standard_error_and_syslog),
@@ -1026,14 +870,8 @@ int main(void)
         UNIT(a_syslog_that_was_started_again_gets_lines),
         UNIT(a_window_lets_a_burst_pass),
         UNIT(the_next_window_tells_what_was_left_out),
-        UNIT(an_older_time_belongs_to_the_last_window),
         UNIT(threads_share_a_limit),
-        UNIT(limited_warnings_are_counted_and_told_in_the_end),
         UNIT(a_limited_warning_tells_how_many_were_left_out),
-        UNIT(limited_warnings_below_the_level_are_not_counted),
-        UNIT(a_log_that_left_nothing_out_closes_silently),
-        UNIT(a_check_that_holds_does_nothing),
-        UNIT_ABORTS(a_check_that_fails_aborts),
         UNIT(a_check_that_fails_says_where),
     };
     return unit_run("base/log", tests, ARRAY_SIZE(tests));

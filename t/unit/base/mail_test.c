@@ -8,28 +8,6 @@
 #include <sched.h>
 #include <stdlib.h>
 
-TEST(list_keeps_order)
-{
-    struct mail letters[5];
-    struct mail_list list;
-    mail_list_init(&list);
-    ck_assert(mail_list_take(&list) == NULL);
-    for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < 5; i++)
-            mail_list_add(&list, &letters[i]);
-        ck_assert(mail_list_take(&list) == &letters[0]);
-        ck_assert(mail_list_take(&list) == &letters[1]);
-        mail_list_add(&list, &letters[1]);
-        ck_assert(mail_list_take(&list) == &letters[2]);
-        ck_assert(mail_list_take(&list) == &letters[3]);
-        ck_assert(mail_list_take(&list) == &letters[4]);
-        ck_assert(mail_list_take(&list) == &letters[1]);
-        ck_assert(mail_list_take(&list) == NULL);
-        ck_assert(mail_list_take(&list) == NULL);
-    }
-}
-END_TEST
-
 TEST(box_gives_all_oldest_first)
 {
     struct mail letters[5];
@@ -140,7 +118,6 @@ TEST(many_senders_lose_nothing_and_keep_their_order)
 END_TEST
 
 static const struct unit_test tests[] = {
-    UNIT(list_keeps_order),
     UNIT(box_gives_all_oldest_first),
     UNIT(bell_is_due_exactly_when_the_box_was_empty),
     UNIT(many_senders_lose_nothing_and_keep_their_order),

@@ -63,26 +63,8 @@ TEST(list_is_what_an_array_is)
 }
 END_TEST
 
-TEST(removing_an_item_of_no_list_does_nothing)
-{
-    struct ring item = {NULL, NULL};
-    ring_remove(&item);
-    ck_assert(!ring_has(&item));
-}
-END_TEST
-
-TEST(item_of_a_list_cannot_be_added)
-{
-    ring_init(&list);
-    ring_add(&list, &items[0]);
-    ring_add(&list, &items[0]);
-}
-END_TEST
-
 static const struct unit_test tests[] = {
     UNIT(list_is_what_an_array_is),
-    UNIT(removing_an_item_of_no_list_does_nothing),
-    UNIT_ABORTS(item_of_a_list_cannot_be_added),
 };
 
 UNIT_MAIN("base/ring", tests)

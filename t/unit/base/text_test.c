@@ -24,18 +24,6 @@ TEST(a_text_grows)
     ck_assert(t.data == NULL && t.len == 0);
 }
 
-TEST(a_text_is_taken)
-{
-    struct text t = {0};
-    size_t len;
-    text_addf(&t, "%s", "abc");
-    char *data = text_take(&t, &len);
-    ck_assert_str_eq(data, "abc");
-    ck_assert_uint_eq(len, 3);
-    ck_assert(t.data == NULL && t.len == 0);
-    free(data);
-}
-
 TEST(what_was_lost_is_told)
 {
     struct text t = {.failed = true}; /* the state after a failed allocation */
@@ -55,17 +43,6 @@ TEST(a_program_may_end_for_it)
     struct text t = {0};
     text_no_memory = give_up;
     text_add(&t, "x", SIZE_MAX);
-}
-
-TEST(letters_and_digits_stay_in_urls)
-{
-    struct text t = {0};
-    text_add_percent(&t, bytes_of("Az09-._~"));
-    ck_assert_str_eq(text_str(&t), "Az09-._~");
-    text_clear(&t);
-    text_add_percent(&t, bytes_at("\0 /%\\\xc3\xa9+&?#\n", 12));
-    ck_assert_str_eq(text_str(&t), "%00%20%2F%25%5C%C3%A9%2B%26%3F%23%0A");
-    text_free(&t);
 }
 
 static bool is_no_x(uint32_t code)
@@ -102,17 +79,6 @@ static void expect(speller *spell, const uint8_t *bytes, size_t len, const char 
     ck_assert_uint_eq(t.len, strlen(expected));
     text_free(&t);
 }
-
-TEST(name_is_shown_as_it_is_where_it_can_be)
-{
-    expect(spell_name, BYTES(""), "");
-    expect(spell_name, BYTES("a b\"/%"), "a b\"/%");
-    expect(spell_name, BYTES("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), "é€😀");
-    expect(spell_name, BYTES("a\\b"), "a\\\\b");
-    expect(spell_name, BYTES("\\x00"), "\\\\x00");
-    expect(spell_name, BYTES("\0\n\x1f\x7f"), "\\x00\\x0a\\x1f\\x7f");
-}
-END_TEST
 
 TEST(what_is_no_utf8_is_shown_byte_for_byte)
 {
@@ -219,12 +185,9 @@ END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(a_text_grows),
-    UNIT(a_text_is_taken),
     UNIT(what_was_lost_is_told),
     UNIT_ABORTS(a_program_may_end_for_it),
-    UNIT(letters_and_digits_stay_in_urls),
     UNIT(what_may_not_stay_is_spelled),
-    UNIT(name_is_shown_as_it_is_where_it_can_be),
     UNIT(what_is_no_utf8_is_shown_byte_for_byte),
     UNIT(label_cannot_end_its_quotes),
     UNIT(random_names_are_valid_and_come_back),

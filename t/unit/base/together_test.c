@@ -49,18 +49,6 @@ TEST(threads_do_each_piece_once)
 }
 END_TEST
 
-TEST(one_thread_is_the_caller)
-{
-    static const unsigned few[] = {0, 1};
-    for (unsigned i = 0; i < ARRAY_SIZE(few); i++) {
-        struct seen seen = {.caller = pthread_self()};
-        together(few[i], PIECES, look, &seen);
-        check_once(&seen, PIECES);
-        ck_assert_uint_eq(seen.elsewhere, 0);
-    }
-}
-END_TEST
-
 TEST(there_may_be_fewer_pieces_than_threads)
 {
     struct seen one = {.caller = pthread_self()}, none = {.caller = pthread_self()};
@@ -74,7 +62,6 @@ END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(threads_do_each_piece_once),
-    UNIT(one_thread_is_the_caller),
     UNIT(there_may_be_fewer_pieces_than_threads),
 };
 

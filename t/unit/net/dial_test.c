@@ -768,27 +768,6 @@ static struct dial_target named(const struct dns *dns, const char *host, uint16_
         .transport = TRANSPORT_TCP, .host = host, .port = port, .name_servers = dns->address};
 }
 
-TEST(localhost_is_known_without_asking)
-{
-    struct bench b;
-    struct dns dns;
-    struct call c;
-    uint16_t port;
-    int fds[2];
-    bench_make(&b);
-    dns_start(&b, &dns, NULL, 0);
-    bind_both("127.0.0.1", "::1", fds, &port); /* the hosts file has one or both */
-    ck_assert(listen(fds[0], 1) == 0);
-    struct dial_target target = named(&dns, "localhost", port);
-    make_call(&b, &c, &target, LONG_NS);
-    talk(&c, fds[0]);
-    ck_assert_uint_eq(dns.questions, 0);
-    close_all(fds, 2);
-    dns_stop(&dns);
-    bench_free(&b);
-}
-END_TEST
-
 TEST(names_are_resolved)
 {
     static struct zone_row zone[] = {
@@ -1146,36 +1125,6 @@ TEST(tls_server_with_a_good_certificate_is_believed)
 }
 END_TEST
 
-TEST(tls_1_2_server_is_spoken_to_unless_refused)
-{
-    struct pki pki;
-    struct bench b;
-    struct tls_server s;
-    struct call c;
-    pki_make(&pki);
-    bench_make(&b);
-    tls_start(&b, &s, "127.0.0.1", pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
-    ck_assert(SSL_CTX_set_max_proto_version(s.tls->context, TLS1_2_VERSION) == 1);
-    struct tls *tls = client_context((struct tls_client_config){.ca = pki_path(&pki, "ca.crt")});
-    struct dial_target target = tls_target("127.0.0.1", s.port, tls);
-    make_call(&b, &c, &target, LONG_NS);
-    converse(&b, &c);
-    s.step = 1;
-    make_call(&b, &c, &target, LONG_NS);
-    converse(&b, &c);
-    tls_free(&tls);
-    tls = client_context(
-        (struct tls_client_config){.ca = pki_path(&pki, "ca.crt"), .min_version = TLS_VERSION_1_3});
-    target.tls = tls;
-    make_call(&b, &c, &target, LONG_NS);
-    ck_assert_msg(strstr(c.reason, ": TLS handshake: ") != NULL, "%s", c.reason);
-    tls_free(&tls);
-    tls_stop(&s);
-    bench_free(&b);
-    pki_remove(&pki);
-}
-END_TEST
-
 TEST(tls_server_that_can_not_be_believed_is_refused)
 {
     static struct zone_row zone[] = {{.name = "wrong.test", .a = {"127.0.0.1"}}};
@@ -1214,34 +1163,6 @@ TEST(tls_server_that_can_not_be_believed_is_refused)
     }
     tls_free(&tls);
     dns_stop(&dns);
-    bench_free(&b);
-    pki_remove(&pki);
-}
-END_TEST
-
-/*
- * Without a file, the library uses the system's certificates (or those that the environment names).
- */
-TEST(system_certificates_are_believed)
-{
-    struct pki pki;
-    struct bench b;
-    struct tls_server s;
-    struct call c;
-    pki_make(&pki);
-    bench_make(&b);
-    tls_start(&b, &s, "127.0.0.1", pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
-    struct tls *tls = client_context((struct tls_client_config){0});
-    struct dial_target target = tls_target("127.0.0.1", s.port, tls);
-    make_call(&b, &c, &target, LONG_NS);
-    ck_assert_msg(strstr(c.reason, "unable to get local issuer") != NULL, "%s", c.reason);
-    tls_free(&tls);
-    ck_assert(setenv("SSL_CERT_FILE", pki_path(&pki, "ca.crt"), 1) == 0);
-    target.tls = tls = client_context((struct tls_client_config){0});
-    make_call(&b, &c, &target, LONG_NS);
-    converse(&b, &c);
-    tls_free(&tls);
-    tls_stop(&s);
     bench_free(&b);
     pki_remove(&pki);
 }
@@ -1315,43 +1236,6 @@ END_TEST
 
 /* ---- several, and their end ---------------------------------------------------------------- */
 
-TEST(many_dials_are_under_way_at_once)
-{
-    enum { COUNT = 40 };
-    static struct zone_row zone[] = {{.name = "good.test", .a = {"127.0.0.1"}, .aaaa = {"::1"}},
-                                     {.name = "slow.test", .no_a = true, .no_aaaa = true}};
-    struct bench b;
-    struct dns dns;
-    struct call calls[COUNT], slow;
-    uint16_t port;
-    bench_make(&b);
-    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
-    int fd = listening("127.0.0.1", &port);
-    struct dial_target target = named(&dns, "slow.test", port);
-    begin(&b, &slow, &target, LONG_NS);
-    for (int i = 0; i < COUNT; i++) {
-        target = i % 2 ? named(&dns, "good.test", port) : tcp_target("127.0.0.1", port);
-        if (i % 4 == 3)
-            target.host = "unknown.test";
-        begin(&b, &calls[i], &target, LONG_NS);
-    }
-    ck_assert(listen(fd, COUNT) == 0);
-    b.pending--; /* the run does not wait for the slow one */
-    run(&b, 0);
-    b.pending++;
-    cancel(&slow);
-    for (int i = 0; i < COUNT; i++) {
-        ck_assert_uint_eq(calls[i].done, 1);
-        ck_assert_int_eq(calls[i].stream.fd >= 0, i % 4 != 3);
-        stream_close(&calls[i].stream);
-    }
-    ck_assert_uint_eq(slow.done, 0);
-    close(fd);
-    dns_stop(&dns);
-    bench_free(&b);
-}
-END_TEST
-
 static void cancel_other(struct call *c)
 {
     struct call *other = c->then_arg;
@@ -1380,40 +1264,6 @@ TEST(callback_may_cancel_another)
     ck_assert_uint_eq(first.done + second.done, 1);
     stream_close(&first.stream);
     stream_close(&second.stream);
-    close(fd);
-    bench_free(&b);
-}
-END_TEST
-
-static void dial_again(struct call *c)
-{
-    const struct dial_target *target = c->then_arg;
-    struct call next = *c;
-    if (c->done == 5)
-        return;
-    stream_close(&c->stream);
-    c->dial = dial_start(&c->bench->reactor, target, LONG_NS, on_done, c);
-    ck_assert(next.done == c->done && c->dial != NULL);
-    c->bench->pending++;
-}
-
-TEST(callback_may_begin_another)
-{
-    struct bench b;
-    struct call c;
-    uint16_t port;
-    bench_make(&b);
-    int fd = listening("127.0.0.1", &port);
-    struct dial_target target = tcp_target("127.0.0.1", port);
-    begin(&b, &c, &target, LONG_NS);
-    c.then = dial_again;
-    c.then_arg = &target;
-    while (c.done < 5)
-        run(&b, 0);
-    expect_connected(&c);
-    stream_close(&c.stream);
-    struct dial *none = NULL;
-    dial_cancel(&none);
     close(fd);
     bench_free(&b);
 }
@@ -1460,27 +1310,6 @@ TEST(cancelled_after_any_number_of_turns)
     dns_stop(&dns);
     bench_free(&b);
     pki_remove(&pki);
-}
-END_TEST
-
-TEST(cancelled_while_a_unix_socket_is_full)
-{
-    struct bench b;
-    struct call c;
-    int fds[FILLERS];
-    bench_make(&b);
-    struct sockaddr_un un = unix_address();
-    int fd = listening_unix(&un);
-    int count = fill_backlog(fd, (struct sockaddr *)&un, sizeof(un), fds, FILLERS);
-    struct dial_target target = {.transport = TRANSPORT_UNIX, .path = un.sun_path};
-    begin(&b, &c, &target, LONG_NS);
-    run(&b, 3);
-    ck_assert_uint_eq(c.done, 0);
-    cancel(&c);
-    close_all(fds, count);
-    close(fd);
-    ck_assert(unlink(un.sun_path) == 0);
-    bench_free(&b);
 }
 END_TEST
 
@@ -1614,22 +1443,16 @@ static const struct unit_test tests[] = {
     UNIT(unix_connects),
     UNIT(unix_socket_that_is_full_is_tried_again),
     UNIT(targets_that_can_be_none_are_told),
-    UNIT(localhost_is_known_without_asking),
     UNIT(names_are_resolved),
     UNIT(what_is_wrong_with_a_name_is_told),
     UNIT(one_answer_of_two_is_enough),
     UNIT(addresses_are_tried_in_turn),
     UNIT(tls_server_with_a_good_certificate_is_believed),
-    UNIT(tls_1_2_server_is_spoken_to_unless_refused),
     UNIT(tls_server_that_can_not_be_believed_is_refused),
-    UNIT(system_certificates_are_believed),
     UNIT(client_shows_its_certificate),
     UNIT(tls_server_that_says_nothing_or_hangs_up_is_told),
-    UNIT(many_dials_are_under_way_at_once),
     UNIT(callback_may_cancel_another),
-    UNIT(callback_may_begin_another),
     UNIT(cancelled_after_any_number_of_turns),
-    UNIT(cancelled_while_a_unix_socket_is_full),
     UNIT(lack_of_memory_is_an_answer),
     UNIT(lack_of_memory_in_tls_is_an_answer),
 };

@@ -7,6 +7,7 @@
 #include "t/unit/http_client.h"
 
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -34,8 +35,6 @@ struct moment clock_now(void)
 static struct http *http;
 static _Atomic unsigned handled, steps, ended, seconds;
 static _Atomic bool let_go; /* lets jobs without a limit of steps answer */
-static sigset_t blocked;
-static char thread_name[16];
 
 struct job {
     unsigned left; /* steps to go; UINT_MAX: until let_go */
@@ -83,10 +82,6 @@ static void handle(void *arg, struct http_request *request)
         http_later(request, step, end, job);
     } else if (strcmp(path, "/error") == 0) {
         http_error(request, 418, "a \"tea\\pot\" of %s\x01\xff", "clay");
-    } else if (strcmp(path, "/thread") == 0) {
-        CHECK(pthread_sigmask(SIG_BLOCK, NULL, &blocked) == 0);
-        CHECK(pthread_getname_np(pthread_self(), thread_name, sizeof(thread_name)) == 0);
-        http_answer_static(request, 200, "text/plain", "ok\n", 3);
     } else {
         char *text = NULL;
         const char *asked = http_asked(request, "x-asked"), *peer = http_peer(request);
@@ -136,50 +131,108 @@ static const char *serve(void)
 
 /* ---- requests and answers -------------------------------------------------------------------- */
 
-TEST(request_is_told_as_it_was_sent)
+#define REQUEST(method, target, headers) method " " target " HTTP/1.1\r\n" headers "\r\n"
+#define GET(target)                      REQUEST("GET", target, "")
+#define POST(headers, body)              REQUEST("POST", "/p", headers) body
+#define WRONG(status)                    #status " {\"error\":{\"status\":" #status ",\"reason\":\"*\"}}\n"
+
+/* What is sent on a connection, and its answers: status and body, and a header of the last. `*` is
+ * anything; a connection is closed after WRONG. */
+static const struct {
+    const char *sent, *answers[3], *header;
+} exchanges[] = {
+    {GET("/a%2Fb%00?x=%41&y"), {"200 GET /a%2Fb%00 x=%41&y - 1"}, NULL},
+    {GET("/") GET("/?"), {"200 GET / - - 1", "200 GET /  - 1"}, NULL},
+    {POST("X-Asked: v w\r\nContent-Length: 5\r\n", "hello"), {"200 POST /p - v w 1"}, NULL},
+    {POST("", ""), {"200 POST /p - - 1"}, NULL}, /* without a length there is no body */
+    {REQUEST("DELETE", "/p", ""), {"200 OTHER /p - - 1"}, NULL},
+    {GET("/ok"), {"200 ok\n"}, "Content-Type: text/plain"},
+    {GET("/ok"), {"200 ok\n"}, "Cache-Control: no-store"},
+    {GET("/ok"), {"200 ok\n"}, "X-Content-Type-Options: nosniff"},
+    {GET("/same"), {"304 "}, "ETag: \"1\""},
+    {GET("/same"), {"304 "}, "Cache-Control: no-cache"},
+    {GET("/empty"), {"200 "}, "Content-Length: 0"},
+    {GET("/nothing"), {"503 {\"error\":{\"status\":503,\"reason\":\"no memory\"}}\n"}, NULL},
+    {GET("/error"),
+     {"418 {\"error\":{\"status\":418,\"reason\":"
+      "\"a \\\"tea\\\\pot\\\" of clay\\\\x01\\\\xff\"}}\n"},
+     "Content-Type: application/json"},
+    {REQUEST("GET", "/ok", "Connection: close\r\n"), {"200 ok\n"}, "Connection: close"},
+    {"GET /ok HTTP/1.0\r\n\r\n", {"200 ok\n"}, NULL},
+    {GET("/later?2") GET("/x") GET("/later?0"),
+     {"200 later\n", "200 GET /x - - 1", "200 later\n"},
+     NULL},
+    {"hello\r\n\r\n", {WRONG(400)}, "Content-Type: application/json"},
+    {"GET /ok\r\n\r\n", {WRONG(400)}, "Cache-Control: no-store"},
+    {"GET /ok HTTP/2.0\r\n\r\n", {WRONG(400)}, NULL},
+    {"GET /ok HTTP/1.1 x\r\n\r\n", {WRONG(400)}, NULL},
+    {"GET /ok HTTP/1.1\r\nno colon\r\n\r\n", {WRONG(400)}, NULL},
+    {"GET http://[ HTTP/1.1\r\n\r\n", {WRONG(400)}, NULL},
+    {"CONNECT a HTTP/1.1\r\nno colon\r\n\r\n", {WRONG(400)}, NULL},
+    {REQUEST("BREW", "/ok", ""), {WRONG(501)}, NULL},
+    {REQUEST("get", "/ok", ""), {WRONG(501)}, NULL},
+    {POST("Content-Length: -1\r\n", ""), {WRONG(400)}, NULL},
+    {POST("Content-Length: x\r\n", ""), {WRONG(400)}, NULL},
+    {POST("Content-Length: 4097\r\n", ""), {WRONG(413)}, NULL},
+    {POST("Content-Length: 9223372036854775807\r\n", ""), {WRONG(413)}, NULL},
+    {POST("Transfer-Encoding: chunked\r\n", "fffff\r\n"), {WRONG(413)}, NULL},
+    {POST("Transfer-Encoding: chunked\r\n", "-1\r\n"), {WRONG(413)}, NULL},
+    {"POST /ok HTTP/-1.1\r\nContent-Length: 4097\r\n\r\n", {WRONG(413)}, NULL},
+    {POST("Expect: tea\r\nContent-Length: 4\r\n", "abcd"), {WRONG(417)}, NULL},
+    {GET("/ok") "hello\r\n\r\n", {"200 ok\n", WRONG(400)}, NULL},
+    {GET("/later?3") "hello\r\n\r\n",
+     {"200 later\n", WRONG(400)},
+     "Content-Type: application/json"},
+    {GET("/big?200000") "hello\r\n\r\n", {"200 xxx*", WRONG(400)}, NULL},
+};
+
+/* One exchange, in pieces of `step` bytes. */
+static void exchange(const char *where, size_t row, size_t step)
+{
+    const char *sent = exchanges[row].sent, *header = exchanges[row].header;
+    int fd = http_connect(where);
+    char value[64] = "", name[64] = "", byte;
+    for (size_t at = 0, len = strlen(sent); at < len; at += step) {
+        (void)try_send(fd, sent + at, len - at < step ? len - at : step);
+        if (step < len)
+            rest_ms(1);
+    }
+    for (unsigned i = 0; i < 3 && exchanges[row].answers[i]; i++) {
+        struct http_reply r = read_reply(fd, false);
+        char *got = NULL;
+        ck_assert(asprintf(&got, "%d %s", r.status, r.body ? r.body : "") > 0);
+        ck_assert_msg(fnmatch(exchanges[row].answers[i], got, FNM_NOESCAPE) == 0, "%s: %.200s",
+                      sent, got);
+        if (header && !exchanges[row].answers[i + 1]) {
+            snprintf(name, sizeof(name), "%.*s", (int)strcspn(header, ":"), header);
+            ck_assert_str_eq(reply_header(&r, name, value, sizeof(value)),
+                             header + strlen(name) + 2);
+        }
+        if (strstr(got, "\"reason\":\"") && r.status != 418 && r.status != 503)
+            ck_assert_uint_eq(receive_some(fd, &byte, 1), 0);
+        free(got);
+        reply_free(&r);
+    }
+    close(fd);
+}
+
+TEST(requests_get_their_answers)
 {
     const char *where = serve();
-    expect_get(where, "/a%2Fb%00?x=%41&y", "GET /a%2Fb%00 x=%41&y - 1");
-    expect_get(where, "/", "GET / - - 1");
-    expect_get(where, "/?", "GET /  - 1");
-    struct http_reply r = http_ask(where, "POST", "/p", "X-Asked: v w\r\nContent-Length: 0\r\n");
-    ck_assert_str_eq(r.body, "POST /p - v w 1");
+    int held = http_connect(where); /* others are answered in steps meanwhile */
+    http_send(held, GET("/held"));
+    COME_TRUE(atomic_load(&steps) > 0);
+    for (size_t i = 0; i < ARRAY_SIZE(exchanges); i++) {
+        exchange(where, i, SIZE_MAX / 2);
+        exchange(where, i, i % 3 ? 17 : 1);
+    }
+    atomic_store(&let_go, true);
+    struct http_reply r = read_reply(held, false);
+    ck_assert_str_eq(r.body, "later\n");
     reply_free(&r);
-    r = http_ask(where, "POST", "/p", ""); /* without a length there is no body */
-    ck_assert_str_eq(r.body, "POST /p - - 1");
-    reply_free(&r);
-    r = http_ask(where, "DELETE", "/p", "");
-    ck_assert_str_eq(r.body, "OTHER /p - - 1");
-    reply_free(&r);
+    close(held);
     http_free(&http);
     ck_assert(http == NULL);
-    http_free(&http);
-}
-END_TEST
-
-TEST(answers_have_the_headers_they_need)
-{
-    const char *where = serve();
-    char value[64];
-    struct http_reply r = http_ask(where, "GET", "/ok", "");
-    ck_assert_str_eq(reply_header(&r, "Content-Type", value, sizeof(value)), "text/plain");
-    ck_assert_str_eq(reply_header(&r, "Content-Length", value, sizeof(value)), "3");
-    ck_assert_str_eq(reply_header(&r, "Cache-Control", value, sizeof(value)), "no-store");
-    ck_assert_str_eq(reply_header(&r, "X-Content-Type-Options", value, sizeof(value)), "nosniff");
-    reply_free(&r);
-    r = http_ask(where, "GET", "/same", "");
-    ck_assert_int_eq(r.status, 304);
-    ck_assert_str_eq(reply_header(&r, "ETag", value, sizeof(value)), "\"1\"");
-    ck_assert_str_eq(reply_header(&r, "Cache-Control", value, sizeof(value)), "no-cache");
-    reply_free(&r);
-    r = http_ask(where, "GET", "/empty", "");
-    ck_assert_int_eq(r.status, 200);
-    ck_assert_uint_eq(r.len, 0);
-    reply_free(&r);
-    r = http_ask(where, "GET", "/nothing", "");
-    ck_assert_int_eq(r.status, 503);
-    ck_assert_str_eq(r.body, "{\"error\":{\"status\":503,\"reason\":\"no memory\"}}\n");
-    reply_free(&r);
     http_free(&http);
 }
 END_TEST
@@ -188,7 +241,7 @@ TEST(head_tells_the_length_and_no_more)
 {
     const char *where = serve();
     int fd = http_connect(where);
-    http_send(fd, "HEAD /big?70000 HTTP/1.1\r\n\r\nGET /ok HTTP/1.1\r\n\r\n");
+    http_send(fd, REQUEST("HEAD", "/big?70000", "") GET("/ok"));
     struct http_reply r = read_reply(fd, true);
     ck_assert_int_eq(r.status, 200);
     ck_assert_uint_eq(r.len, 70000);
@@ -196,91 +249,6 @@ TEST(head_tells_the_length_and_no_more)
     r = read_reply(fd, false);
     ck_assert_str_eq(r.body, "ok\n");
     reply_free(&r);
-    close(fd);
-    http_free(&http);
-}
-END_TEST
-
-TEST(error_is_json_whatever_its_reason_holds)
-{
-    const char *where = serve();
-    char value[64];
-    struct http_reply r = http_ask(where, "GET", "/error", "");
-    ck_assert_int_eq(r.status, 418);
-    ck_assert_str_eq(reply_header(&r, "Content-Type", value, sizeof(value)), "application/json");
-    ck_assert_str_eq(r.body, "{\"error\":{\"status\":418,\"reason\":"
-                             "\"a \\\"tea\\\\pot\\\" of clay\\\\x01\\\\xff\"}}\n");
-    reply_free(&r);
-    http_free(&http);
-}
-END_TEST
-
-TEST(connection_is_kept_or_closed_as_the_client_says)
-{
-    const char *where = serve();
-    char byte;
-    int fd = http_connect(where);
-    for (int i = 0; i < 100; i++) {
-        http_send(fd, "GET /ok HTTP/1.1\r\n\r\n");
-        struct http_reply r = read_reply(fd, false);
-        ck_assert_int_eq(r.status, 200);
-        reply_free(&r);
-    }
-    http_send(fd, "GET /big?3000000 HTTP/1.1\r\nConnection: close\r\n\r\n");
-    struct http_reply r = read_reply(fd, false);
-    ck_assert_uint_eq(r.len, 3000000);
-    reply_free(&r);
-    ck_assert_uint_eq(receive_some(fd, &byte, 1), 0);
-    close(fd);
-    fd = http_connect(where);
-    http_send(fd, "GET /ok HTTP/1.0\r\n\r\n");
-    r = read_reply(fd, false);
-    ck_assert_str_eq(r.body, "ok\n");
-    reply_free(&r);
-    ck_assert_uint_eq(receive_some(fd, &byte, 1), 0);
-    close(fd);
-    http_free(&http);
-}
-END_TEST
-
-TEST(request_may_come_a_byte_at_a_time)
-{
-    static const char request[] =
-        "POST /x HTTP/1.1\r\nX-Asked: 1\r\nContent-Length: 5\r\n\r\nhello";
-    const char *where = serve();
-    int fd = http_connect(where);
-    for (size_t i = 0; i + 1 < sizeof(request); i++) {
-        ck_assert(try_send(fd, request + i, 1));
-        rest_ms(1);
-    }
-    struct http_reply r = read_reply(fd, false);
-    ck_assert_str_eq(r.body, "POST /x - 1 1");
-    reply_free(&r);
-    close(fd);
-    http_free(&http);
-}
-END_TEST
-
-TEST(requests_sent_behind_one_another_are_answered_in_order)
-{
-    const char *where = serve();
-    int fd = http_connect(where);
-    for (int i = 0; i < 200; i++) {
-        char request[128];
-        snprintf(request, sizeof(request), "GET /later?%d HTTP/1.1\r\n\r\nGET /%d HTTP/1.1\r\n\r\n",
-                 i % 3, i);
-        http_send(fd, request);
-    }
-    for (int i = 0; i < 200; i++) {
-        char expected[64];
-        struct http_reply r = read_reply(fd, false);
-        ck_assert_str_eq(r.body, "later\n");
-        reply_free(&r);
-        r = read_reply(fd, false);
-        snprintf(expected, sizeof(expected), "GET /%d - - 1", i);
-        ck_assert_str_eq(r.body, expected);
-        reply_free(&r);
-    }
     close(fd);
     http_free(&http);
 }
@@ -359,106 +327,6 @@ TEST(ending_ends_what_is_under_way)
     ck_assert_uint_eq(atomic_load(&ended), 1);
     for (int i = 0; i < 6; i++)
         close(fds[i]);
-}
-END_TEST
-
-/* ---- what is no request ---------------------------------------------------------------------- */
-
-TEST(what_is_no_request_is_told_so_in_json)
-{
-    static const struct {
-        const char *request;
-        int status;
-    } rows[] = {
-        {"hello\r\n\r\n", 400},
-        {"GET /ok\r\n\r\n", 400},
-        {"GET /ok HTTP/2.0\r\n\r\n", 400},
-        {"GET /ok HTTP/1.1 x\r\n\r\n", 400},
-        {"GET /ok HTTP/1.1\r\nno colon\r\n\r\n", 400},
-        {"GET http://[ HTTP/1.1\r\n\r\n", 400},
-        {"CONNECT a HTTP/1.1\r\nno colon\r\n\r\n", 400},
-        {"BREW /ok HTTP/1.1\r\n\r\n", 501},
-        {"get /ok HTTP/1.1\r\n\r\n", 501},
-        {"POST /ok HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400},
-        {"POST /ok HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400},
-        {"POST /ok HTTP/1.1\r\nContent-Length: 4097\r\n\r\n", 413},
-        {"POST /ok HTTP/1.1\r\nContent-Length: 9223372036854775807\r\n\r\n", 413},
-        {"POST /ok HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n", 413},
-        {"POST /ok HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", 413},
-        {"POST /ok HTTP/-1.1\r\nContent-Length: 4097\r\n\r\n", 413},
-        {"POST /ok HTTP/1.1\r\nExpect: tea\r\nContent-Length: 4\r\n\r\nabcd", 417},
-    };
-    const char *where = serve();
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        int fd = http_connect(where);
-        char value[64], start[64];
-        http_send(fd, rows[i].request);
-        struct http_reply r = read_reply(fd, false);
-        ck_assert_msg(r.status == rows[i].status, "%s: %d", rows[i].request, r.status);
-        ck_assert_str_eq(reply_header(&r, "Content-Type", value, sizeof(value)),
-                         "application/json");
-        ck_assert_str_eq(reply_header(&r, "Cache-Control", value, sizeof(value)), "no-store");
-        snprintf(start, sizeof(start), "{\"error\":{\"status\":%d,\"reason\":\"", rows[i].status);
-        ck_assert_msg(strncmp(r.body, start, strlen(start)) == 0, "%s", r.body);
-        ck_assert_str_eq(r.body + r.len - 4, "\"}}\n");
-        ck_assert_uint_eq(receive_some(fd, value, 1), 0);
-        reply_free(&r);
-        close(fd);
-    }
-    expect_get(where, "/ok", "ok\n");
-    ck_assert_uint_eq(atomic_load(&handled), 1);
-    http_free(&http);
-}
-END_TEST
-
-TEST(what_is_no_request_behind_one_is_told_so_in_json_too)
-{
-    static const char *const firsts[] = {"GET /ok", "GET /later?0", "GET /later?3",
-                                         "GET /big?200000"};
-    static const char start[] = "{\"error\":{\"status\":400,";
-    const char *where = serve();
-    for (size_t i = 0; i < ARRAY_SIZE(firsts); i++) {
-        int fd = http_connect(where);
-        char request[128], value[64];
-        snprintf(request, sizeof(request), "%s HTTP/1.1\r\n\r\nhello\r\n\r\n", firsts[i]);
-        http_send(fd, request);
-        struct http_reply r = read_reply(fd, false);
-        ck_assert_int_eq(r.status, 200);
-        reply_free(&r);
-        r = read_reply(fd, false);
-        ck_assert_int_eq(r.status, 400);
-        ck_assert_msg(strncmp(r.body, start, sizeof(start) - 1) == 0, "%s: %s", firsts[i], r.body);
-        ck_assert_str_eq(reply_header(&r, "Content-Type", value, sizeof(value)),
-                         "application/json");
-        ck_assert_uint_eq(receive_some(fd, value, 1), 0);
-        reply_free(&r);
-        close(fd);
-    }
-    http_free(&http);
-}
-END_TEST
-
-TEST(what_is_no_request_is_told_so_in_json_while_others_are_answered_in_steps)
-{
-    const char *where = serve();
-    int held = http_connect(where);
-    atomic_store(&let_go, false);
-    http_send(held, "GET /held HTTP/1.1\r\n\r\n");
-    COME_TRUE(atomic_load(&steps) > 0);
-    for (int i = 0; i < 20; i++) {
-        char value[64];
-        struct http_reply r = http_say(where, "hello\r\n\r\n", 9);
-        ck_assert_int_eq(r.status, 400);
-        ck_assert_str_eq(reply_header(&r, "Content-Type", value, sizeof(value)),
-                         "application/json");
-        reply_free(&r);
-    }
-    atomic_store(&let_go, true);
-    struct http_reply r = read_reply(held, false);
-    ck_assert_str_eq(r.body, "later\n");
-    reply_free(&r);
-    close(held);
-    http_free(&http);
 }
 END_TEST
 
@@ -645,23 +513,6 @@ TEST(many_idle_connections_keep_nobody_out)
 }
 END_TEST
 
-TEST(many_slow_readers_keep_nobody_out)
-{
-    const char *where = serve();
-    int fds[HTTP_CONNECTIONS_MAX];
-    for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
-        fds[i] = http_connect_buffer(where, 4096);
-        http_send(fds[i], "GET /big?4000000 HTTP/1.1\r\n\r\n");
-    }
-    COME_TRUE(atomic_load(&handled) == HTTP_CONNECTIONS_MAX);
-    expect_get(where, "/ok", "ok\n");
-    ck_assert_uint_ge(met(HTTP_LIMIT_CROWDED), 1);
-    for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++)
-        close(fds[i]);
-    http_free(&http);
-}
-END_TEST
-
 /*
  * A full server closes nobody while nobody waits. Regression: it closed the oldest connection after
  * a second, even where it had not yet read that client's request.
@@ -716,29 +567,6 @@ TEST(busy_connections_keep_nobody_out)
 }
 END_TEST
 
-/* Twice as many clients as places, all at once: none is cut off, all get answers. */
-static void *ask_often(void *arg)
-{
-    const char *where = arg;
-    for (int i = 0; i < 20; i++)
-        expect_get(where, i % 4 ? "/ok" : "/later?3", i % 4 ? "ok\n" : "later\n");
-    return NULL;
-}
-
-TEST(crowd_of_honest_clients_is_all_served)
-{
-    enum { CLIENTS = 100 };
-    const char *where = serve();
-    pthread_t threads[CLIENTS];
-    for (int i = 0; i < CLIENTS; i++)
-        ck_assert(pthread_create(&threads[i], NULL, ask_often, (void *)(uintptr_t)where) == 0);
-    for (int i = 0; i < CLIENTS; i++)
-        ck_assert(pthread_join(threads[i], NULL) == 0);
-    ck_assert_uint_eq(atomic_load(&handled), CLIENTS * 20);
-    http_free(&http);
-}
-END_TEST
-
 static int64_t cpu_ms(void)
 {
     struct rusage usage;
@@ -787,19 +615,6 @@ TEST(without_descriptors_it_waits_and_goes_on_later)
 END_TEST
 
 /* ---- life ------------------------------------------------------------------------------------ */
-
-TEST(thread_has_its_name_and_all_signals_blocked)
-{
-    const char *where = serve();
-    expect_get(where, "/thread", "ok\n");
-    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGPIPE};
-    for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-        ck_assert(sigismember(&blocked, signals[i]) == 1);
-    ck_assert_str_eq(thread_name, "admin");
-    COME_TRUE(atomic_load(&seconds) >= 2);
-    http_free(&http);
-}
-END_TEST
 
 TEST(address_that_cannot_be_had_is_named)
 {
@@ -892,34 +707,12 @@ TEST(what_is_no_listening_socket_is_not_taken_over)
 }
 END_TEST
 
-TEST(server_that_never_started_is_freed)
-{
-    struct sockaddr_storage sa = loopback(0);
-    socklen_t len = sizeof(struct sockaddr_in);
-    struct http_config config = config_of(&sa, &len);
-    char reason[HTTP_REASON_SIZE];
-    unsigned before = open_descriptors();
-    http = http_new(&config, reason);
-    ck_assert(http != NULL);
-    http_free(&http);
-    ck_assert_uint_eq(open_descriptors(), before);
-}
-END_TEST
-
 static const struct unit_test tests[] = {
-    UNIT(request_is_told_as_it_was_sent),
-    UNIT(answers_have_the_headers_they_need),
+    UNIT(requests_get_their_answers),
     UNIT(head_tells_the_length_and_no_more),
-    UNIT(error_is_json_whatever_its_reason_holds),
-    UNIT(connection_is_kept_or_closed_as_the_client_says),
-    UNIT(request_may_come_a_byte_at_a_time),
-    UNIT(requests_sent_behind_one_another_are_answered_in_order),
     UNIT(others_are_served_between_the_steps_of_an_answer),
     UNIT(steps_end_when_the_client_goes),
     UNIT(ending_ends_what_is_under_way),
-    UNIT(what_is_no_request_is_told_so_in_json),
-    UNIT(what_is_no_request_behind_one_is_told_so_in_json_too),
-    UNIT(what_is_no_request_is_told_so_in_json_while_others_are_answered_in_steps),
     UNIT(null_bytes_in_a_request_do_no_harm),
     UNIT(continue_is_said_to_who_waits_for_it),
     UNIT(headers_may_take_so_much_and_no_more),
@@ -927,16 +720,12 @@ static const struct unit_test tests[] = {
     UNIT(client_that_does_not_take_its_answer_in_time_is_closed),
     UNIT(client_that_takes_nothing_and_sends_much_is_not_read_from),
     UNIT(many_idle_connections_keep_nobody_out),
-    UNIT(many_slow_readers_keep_nobody_out),
     UNIT(full_house_stays_while_nobody_waits),
     UNIT(busy_connections_keep_nobody_out),
-    UNIT(crowd_of_honest_clients_is_all_served),
     UNIT(without_descriptors_it_waits_and_goes_on_later),
-    UNIT(thread_has_its_name_and_all_signals_blocked),
     UNIT(address_that_cannot_be_had_is_named),
     UNIT(inherited_sockets_are_served),
     UNIT(what_is_no_listening_socket_is_not_taken_over),
-    UNIT(server_that_never_started_is_freed),
 };
 
 UNIT_MAIN("http", tests)

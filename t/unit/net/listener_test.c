@@ -110,52 +110,6 @@ TEST(port_in_use_is_an_error_that_names_it)
 }
 END_TEST
 
-TEST(port_can_be_had_again_at_once)
-{
-    struct protocol protocol = {.row = &toy_row};
-    struct listener first, second;
-    bool again = false;
-    for (int i = 0; i < 10 && !again; i++) { /* another program may take the port in between */
-        ck_assert(open_v4(&first, &protocol, 0));
-        in_port_t port = port_of(&first);
-        int client = connect_port(port), fd = -1;
-        WAIT_UNTIL((fd = accept(first.fd, NULL, NULL)) >= 0);
-        close(fd); /* closes first, so that its address stays in use for a while */
-        expect_end(client);
-        close(client);
-        listener_close(&first);
-        again = open_v4(&second, &protocol, port);
-    }
-    ck_assert(again);
-    listener_close(&second);
-}
-END_TEST
-
-TEST(address_of_another_machine_is_an_error_that_names_it)
-{
-    struct protocol protocol = {.row = &toy_row};
-    struct listener l;
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(7531)};
-    ck_assert(inet_pton(AF_INET, "192.0.2.1", &in.sin_addr) == 1);
-    ck_assert(!listener_open(&l, &protocol, (struct sockaddr *)&in, sizeof(in), false));
-    ck_assert_int_eq(errno, EADDRNOTAVAIL);
-    ck_assert_int_eq(l.fd, -1);
-    ck_assert_str_eq(l.where, "192.0.2.1:7531");
-}
-END_TEST
-
-TEST(address_of_an_unknown_family_is_an_error)
-{
-    struct protocol protocol = {.row = &toy_row};
-    struct listener l;
-    struct sockaddr_in in = loopback(0);
-    in.sin_family = AF_MAX;
-    ck_assert(!listener_open(&l, &protocol, (struct sockaddr *)&in, sizeof(in), false));
-    ck_assert_int_eq(errno, EAFNOSUPPORT);
-    ck_assert_int_eq(l.fd, -1);
-}
-END_TEST
-
 /* ---- accepting ----------------------------------------------------------------------------- */
 
 /* Makes a server that listens, whose workers do not run yet; returns its port. */
@@ -420,32 +374,6 @@ TEST(listener_whose_accepts_keep_failing_rests)
 }
 END_TEST
 
-/* A descriptor may become free at the moment when accepting stops; it must resume anyway. */
-TEST(without_descriptors_for_a_moment_nobody_is_forgotten)
-{
-    struct toy_server s;
-    int fds[DESCRIPTORS + 1], clients[WAITING];
-    in_port_t port = make_listening(&s, 2);
-    for (int i = 0; i < WAITING; i++)
-        clients[i] = connect_port(port);
-    use_up(fds);
-    toy_run(&s);
-    WAIT_UNTIL(atomic_load(&s.protocol.accept_errors) >= 2);
-    /* Each client that ends makes room for the next one. */
-    for (int i = 0; i < WAITING; i++) {
-        (void)ask_names(clients[i]);
-        ck_assert(shutdown(clients[i], SHUT_WR) == 0);
-        expect_end(clients[i]);
-    }
-    for (int i = 0; fds[i] >= 0; i++)
-        close(fds[i]);
-    for (int i = 0; i < WAITING; i++)
-        close(clients[i]);
-    toy_stop(&s);
-    ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), WAITING);
-}
-END_TEST
-
 /* ---- spreading ------------------------------------------------------------------------------ */
 
 enum { LONG_LIVED = 100 };
@@ -486,12 +414,6 @@ static void one_after_the_other(unsigned workers)
     ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), LONG_LIVED);
     ck_assert_uint_eq(atomic_load(&s.protocol.accept_errors), 0);
 }
-
-TEST(long_lived_connections_are_spread_evenly_over_two_workers)
-{
-    one_after_the_other(2);
-}
-END_TEST
 
 TEST(long_lived_connections_are_spread_evenly_over_four_workers)
 {
@@ -576,16 +498,11 @@ static const struct unit_test tests[] = {
     UNIT(port_0_is_any_port_and_told),
     UNIT(v6_is_told_in_brackets_and_leaves_v4_alone),
     UNIT(port_in_use_is_an_error_that_names_it),
-    UNIT(port_can_be_had_again_at_once),
-    UNIT(address_of_another_machine_is_an_error_that_names_it),
-    UNIT(address_of_an_unknown_family_is_an_error),
     UNIT(accepted_socket_has_the_options_that_clients_rely_on),
     UNIT(connections_beyond_the_limit_are_closed_at_once_and_counted),
     UNIT(each_listener_brings_its_own_protocol),
     UNIT(listener_whose_accepts_keep_failing_rests),
     UNIT(without_descriptors_it_waits_without_spinning_and_goes_on_when_one_is_free),
-    UNIT(without_descriptors_for_a_moment_nobody_is_forgotten),
-    UNIT(long_lived_connections_are_spread_evenly_over_two_workers),
     UNIT(long_lived_connections_are_spread_evenly_over_four_workers),
     UNIT(worker_that_accepts_all_keeps_its_share),
     UNIT(connections_that_come_all_at_once_are_spread_evenly),

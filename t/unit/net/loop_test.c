@@ -130,21 +130,6 @@ static void watch_end(struct watched *w)
     close(w->peer);
 }
 
-static void fill(int fd)
-{
-    static const char zeros[4096];
-    while (send(fd, zeros, sizeof(zeros), MSG_DONTWAIT) > 0)
-        ;
-    ck_assert_int_eq(errno, EAGAIN);
-}
-
-static void empty(int fd)
-{
-    char bytes[4096];
-    while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
-        ;
-}
-
 TEST(descriptor_is_called_for_each_time_it_can_be_read)
 {
     struct bench bench;
@@ -163,40 +148,6 @@ TEST(descriptor_is_called_for_each_time_it_can_be_read)
     watch_end(&w);
     loop_free(&bench.loop);
     ck_assert(bench.loop == NULL);
-}
-END_TEST
-
-TEST(descriptor_is_called_when_its_peer_has_gone)
-{
-    struct bench bench;
-    struct watched w;
-    bench_make(&bench);
-    watch_new(&bench, &w, LOOP_READ);
-    close(w.peer);
-    w.peer = -1;
-    run_five_turns(&bench);
-    ck_assert_uint_ge(w.calls, 1);
-    ck_assert(w.what & LOOP_READ);
-    watch_end(&w);
-    loop_free(&bench.loop);
-}
-END_TEST
-
-TEST(descriptor_is_called_when_it_can_be_written)
-{
-    struct bench bench;
-    struct watched w;
-    bench_make(&bench);
-    watch_new(&bench, &w, LOOP_WRITE);
-    fill(w.fd);
-    run_five_turns(&bench);
-    ck_assert_uint_eq(w.calls, 0);
-    empty(w.peer);
-    run_five_turns(&bench);
-    ck_assert_uint_ge(w.calls, 1);
-    ck_assert_uint_eq(w.what, LOOP_WRITE);
-    watch_end(&w);
-    loop_free(&bench.loop);
 }
 END_TEST
 
@@ -359,29 +310,6 @@ TEST(what_is_shared_wakes_who_sleeps)
 }
 END_TEST
 
-static void want_nothing(struct watched *w)
-{
-    ck_assert(loop_io_want(w->bench->loop, &w->io, 0));
-}
-
-TEST(handler_may_want_nothing_more)
-{
-    struct bench bench;
-    struct watched w;
-    bench_make(&bench);
-    watch_new(&bench, &w, LOOP_READ);
-    w.then = want_nothing;
-    send_text(w.peer, "a");
-    run_five_turns(&bench);
-    ck_assert_uint_eq(w.calls, 1);
-    ck_assert(loop_io_want(bench.loop, &w.io, LOOP_READ));
-    run_five_turns(&bench);
-    ck_assert_uint_eq(w.calls, 2);
-    watch_end(&w);
-    loop_free(&bench.loop);
-}
-END_TEST
-
 static void remove_self(struct watched *w)
 {
     loop_io_remove(w->bench->loop, &w->io);
@@ -389,23 +317,6 @@ static void remove_self(struct watched *w)
     close(w->peer);
     memset(&w->io, 0xee, sizeof(w->io)); /* like freed memory */
 }
-
-TEST(handler_may_remove_its_own_descriptor)
-{
-    struct bench bench;
-    struct watched w;
-    bench_make(&bench);
-    for (int round = 0; round < 3; round++) {
-        /* The descriptor has the same number every time. */
-        watch_new(&bench, &w, LOOP_READ | LOOP_WRITE);
-        w.then = remove_self;
-        send_text(w.peer, "a");
-        run_five_turns(&bench);
-        ck_assert_uint_eq(w.calls, 1);
-    }
-    loop_free(&bench.loop);
-}
-END_TEST
 
 static void remove_other(struct watched *w)
 {
@@ -432,22 +343,6 @@ TEST(handler_may_remove_another_descriptor_that_is_ready)
     run_five_turns(&bench);
     ck_assert_uint_eq(a.calls + b.calls, 1);
     watch_end(a.calls ? &a : &b);
-    loop_free(&bench.loop);
-}
-END_TEST
-
-TEST(removing_what_is_in_no_loop_is_harmless)
-{
-    struct bench bench;
-    struct watched w;
-    struct loop_io never = {0};
-    bench_make(&bench);
-    loop_io_remove(bench.loop, &never);
-    watch_new(&bench, &w, LOOP_READ);
-    loop_io_remove(bench.loop, &w.io);
-    loop_io_remove(bench.loop, &w.io);
-    watch_end(&w);
-    loop_free(&bench.loop);
     loop_free(&bench.loop);
 }
 END_TEST
@@ -525,36 +420,6 @@ TEST(busy_loop_hears_the_bell_and_tells_of_descriptors)
 }
 END_TEST
 
-TEST(timer_of_a_time_gone_by_comes_at_once)
-{
-    struct bench bench;
-    bench_make(&bench);
-    bench.on_timer = stop;
-    loop_timer_at(bench.loop, 0);
-    loop_run(bench.loop);
-    loop_timer_at(bench.loop, clock_mono_ns() - NS_PER_S);
-    loop_run(bench.loop);
-    ck_assert_uint_eq(bench.timers, 2);
-    loop_free(&bench.loop);
-}
-END_TEST
-
-TEST(timer_comes_once)
-{
-    struct bench bench;
-    bench_make(&bench);
-    int64_t at_ns = clock_mono_ns() + NS_PER_MS;
-    loop_timer_at(bench.loop, at_ns);
-    loop_timer_at(bench.loop, at_ns);
-    turn_until(&bench, at_ns + 5 * NS_PER_MS);
-    ck_assert_uint_eq(bench.timers, 1);
-    loop_timer_at(bench.loop, at_ns); /* the same time again, after it was due */
-    run_five_turns(&bench);
-    ck_assert_uint_eq(bench.timers, 2);
-    loop_free(&bench.loop);
-}
-END_TEST
-
 TEST(timer_changed_comes_at_the_new_time_only)
 {
     struct bench bench;
@@ -590,31 +455,6 @@ TEST(timer_unset_does_not_come)
     loop_timer_at(bench.loop, at_ns);
     run_five_turns(&bench);
     ck_assert_uint_eq(bench.timers, 1);
-    loop_free(&bench.loop);
-}
-END_TEST
-
-static void next_ms(struct bench *bench)
-{
-    int64_t *at_ns = bench->arg;
-    ck_assert_int_ge(bench->timer_ns, *at_ns);
-    *at_ns += NS_PER_MS;
-    if (bench->timers < 20)
-        loop_timer_at(bench->loop, *at_ns);
-    else
-        loop_stop(bench->loop);
-}
-
-TEST(handler_may_set_the_timer_again)
-{
-    struct bench bench;
-    bench_make(&bench);
-    int64_t at_ns = clock_mono_ns() + NS_PER_MS;
-    bench.arg = &at_ns;
-    bench.on_timer = next_ms;
-    loop_timer_at(bench.loop, at_ns);
-    loop_run(bench.loop);
-    ck_assert_uint_eq(bench.timers, 20);
     loop_free(&bench.loop);
 }
 END_TEST
@@ -663,40 +503,6 @@ TEST(bell_rung_from_other_threads_is_heard_after_the_last_ring)
         ck_assert(pthread_join(threads[i], NULL) == 0);
     ck_assert_uint_ge(bench.bells, 1);
     ck_assert_uint_le(bench.bells, RINGERS * RINGS);
-    loop_free(&bench.loop);
-}
-END_TEST
-
-TEST(bell_rung_before_the_loop_runs_is_heard_once)
-{
-    struct bench bench;
-    bench_make(&bench);
-    for (int i = 0; i < 10; i++)
-        loop_ring(bench.loop);
-    run_five_turns(&bench);
-    ck_assert_uint_eq(bench.bells, 1);
-    run_five_turns(&bench);
-    ck_assert_uint_eq(bench.bells, 1);
-    loop_free(&bench.loop);
-}
-END_TEST
-
-static void ring_again(struct bench *bench)
-{
-    if (bench->bells < 10)
-        loop_ring(bench->loop);
-    else
-        loop_stop(bench->loop);
-}
-
-TEST(bell_may_be_rung_by_its_own_handler)
-{
-    struct bench bench;
-    bench_make(&bench);
-    bench.on_bell = ring_again;
-    loop_ring(bench.loop);
-    loop_run(bench.loop);
-    ck_assert_uint_eq(bench.bells, 10);
     loop_free(&bench.loop);
 }
 END_TEST
@@ -790,29 +596,19 @@ END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(descriptor_is_called_for_each_time_it_can_be_read),
-    UNIT(descriptor_is_called_when_its_peer_has_gone),
-    UNIT(descriptor_is_called_when_it_can_be_written),
     UNIT(both_kinds_of_readiness_come_in_one_call),
     UNIT(what_is_told_once_is_told_again_when_there_is_more),
     UNIT(end_is_told_together_with_what_came_before_it),
     UNIT(end_is_told_to_who_does_not_read),
     UNIT(what_is_shared_wakes_who_sleeps),
     UNIT(what_is_not_wanted_is_not_told),
-    UNIT(handler_may_want_nothing_more),
-    UNIT(handler_may_remove_its_own_descriptor),
     UNIT(handler_may_remove_another_descriptor_that_is_ready),
-    UNIT(removing_what_is_in_no_loop_is_harmless),
     UNIT(timer_comes_in_its_time_and_never_before),
     UNIT(busy_loop_looks_for_so_long_and_keeps_its_times),
     UNIT(busy_loop_hears_the_bell_and_tells_of_descriptors),
-    UNIT(timer_of_a_time_gone_by_comes_at_once),
-    UNIT(timer_comes_once),
     UNIT(timer_changed_comes_at_the_new_time_only),
     UNIT(timer_unset_does_not_come),
-    UNIT(handler_may_set_the_timer_again),
     UNIT(bell_rung_from_other_threads_is_heard_after_the_last_ring),
-    UNIT(bell_rung_before_the_loop_runs_is_heard_once),
-    UNIT(bell_may_be_rung_by_its_own_handler),
     UNIT(soon_comes_once_after_what_was_ready_before),
     UNIT(soon_again_and_again_keeps_nobody_else_waiting),
 };

@@ -34,53 +34,6 @@ struct shot {
 
 static _Atomic unsigned runs;
 
-static int64_t run_shot(struct timer *timer, struct moment now)
-{
-    struct shot *shot = container_of(timer, struct shot, timer);
-    atomic_fetch_add(&runs, 1);
-    if (--shot->left > 0)
-        return now.mono_ns + NS_PER_MS / 10;
-    free(shot);
-    return TIMER_OVER;
-}
-
-static void add_shots(struct reactor *r, void *arg)
-{
-    const unsigned *count = arg;
-    for (unsigned i = 0; i < *count; i++) {
-        struct shot *shot = calloc(1, sizeof(*shot));
-        CHECK(shot);
-        shot->timer.run = run_shot;
-        shot->left = 1 + i % 3;
-        CHECK(reactor_add_timer(r, &shot->timer, clock_mono_ns() + i % 7 * NS_PER_MS / 10));
-    }
-}
-
-static void read_reserved(struct reactor *r, void *arg)
-{
-    uint32_t *reserved = arg;
-    *reserved = r->deadlines.reserved;
-}
-
-TEST(timer_that_is_over_is_removed_and_may_be_freed)
-{
-    unsigned count = 300, expected = 0;
-    begin();
-    run();
-    for (unsigned round = 0; round < 10; round++) {
-        reactor_ask(&reactor, add_shots, &count);
-        expected += 2 * count; /* one, two or three each */
-        WAIT_UNTIL(atomic_load(&runs) == expected);
-        uint32_t reserved = 1;
-        reactor_ask(&reactor, read_reserved, &reserved);
-        ck_assert_uint_eq(reserved, 0);
-    }
-    stop();
-    ck_assert_int_eq(deadlines_next(&reactor.deadlines), DEADLINE_NONE);
-    reactor_free(&reactor);
-}
-END_TEST
-
 /* ---- timers that any thread may bring forward ------------------------------------------------ */
 
 static struct shared_timer shared;
@@ -117,21 +70,6 @@ TEST(shared_timer_is_brought_forward_by_another_thread)
     shared_timer_remove(&shared);
     reactor_free(&reactor);
     ck_assert_uint_eq(atomic_load(&runs), 100);
-}
-END_TEST
-
-TEST(shared_timer_is_not_put_off)
-{
-    begin();
-    int64_t at_ns = clock_mono_ns() + 20 * NS_PER_MS;
-    add_shared(at_ns);
-    run();
-    shared_timer_by(&shared, at_ns + 2 * PATIENCE_NS);
-    WAIT_UNTIL(atomic_load(&runs) == 1);
-    ck_assert_int_ge(atomic_load(&ran_at_ns), at_ns);
-    stop();
-    shared_timer_remove(&shared);
-    reactor_free(&reactor);
 }
 END_TEST
 
@@ -381,46 +319,6 @@ TEST(letters_are_delivered_while_it_is_stopped)
 }
 END_TEST
 
-TEST(what_is_due_waits_while_it_is_stopped)
-{
-    begin();
-    add_shared(clock_mono_ns());
-    run();
-    WAIT_UNTIL(atomic_load(&runs) == 1);
-    stop();
-    shared_timer_by(&shared, clock_mono_ns());
-    ck_assert(reactor_deliver_parked(&reactor));
-    ck_assert_uint_eq(atomic_load(&runs), 1);
-    run();
-    WAIT_UNTIL(atomic_load(&runs) == 2);
-    stop();
-    shared_timer_remove(&shared);
-    reactor_free(&reactor);
-    reactor_free(&(struct reactor){0}); /* harmless */
-}
-END_TEST
-
-/* A wish that was under way when its timer was removed. */
-TEST(shared_timer_that_was_removed_does_not_run)
-{
-    begin();
-    add_shared(DEADLINE_NONE);
-    run();
-    stop();
-    shared_timer_by(&shared, clock_mono_ns());
-    shared_timer_remove(&shared);
-    ck_assert(reactor_deliver_parked(&reactor));
-    ck_assert_int_eq(deadlines_next(&reactor.deadlines), DEADLINE_NONE);
-    add_shared(DEADLINE_NONE); /* it may be used again */
-    shared_timer_by(&shared, clock_mono_ns());
-    run();
-    WAIT_UNTIL(atomic_load(&runs) == 1);
-    stop();
-    shared_timer_remove(&shared);
-    reactor_free(&reactor);
-}
-END_TEST
-
 /* ---- many letters --------------------------------------------------------------------------- */
 
 /* A letter of a crowd. When each was delivered, in the order of delivery. */
@@ -505,37 +403,35 @@ TEST(a_crowd_of_letters_lets_other_events_in_between)
 }
 END_TEST
 
-TEST(what_is_left_of_a_crowd_is_delivered_while_it_is_stopped)
+/* A wish that was under way when its timer was removed. */
+TEST(shared_timer_that_was_removed_does_not_run)
 {
     begin();
-    for (unsigned round = 0; round < 20; round++) {
-        atomic_store(&delivered_count, 0);
-        struct member *plain = make_crowd(2);
-        run();
-        post_crowd(0, CROWD);
-        for (unsigned i = 0; i < CROWD; i++)
-            reactor_post(&reactor, &plain[i].mail);
-        stop();
-        while (reactor_deliver_parked(&reactor))
-            continue;
-        ck_assert_uint_eq(atomic_load(&delivered_count), 2 * CROWD);
-    }
+    add_shared(DEADLINE_NONE);
+    run();
+    stop();
+    shared_timer_by(&shared, clock_mono_ns());
+    shared_timer_remove(&shared);
+    ck_assert(reactor_deliver_parked(&reactor));
+    ck_assert_int_eq(deadlines_next(&reactor.deadlines), DEADLINE_NONE);
+    add_shared(DEADLINE_NONE); /* it may be used again */
+    shared_timer_by(&shared, clock_mono_ns());
+    run();
+    WAIT_UNTIL(atomic_load(&runs) == 1);
+    stop();
+    shared_timer_remove(&shared);
     reactor_free(&reactor);
 }
 END_TEST
 
 static const struct unit_test tests[] = {
-    UNIT(timer_that_is_over_is_removed_and_may_be_freed),
+    UNIT(shared_timer_that_was_removed_does_not_run),
     UNIT(shared_timer_is_brought_forward_by_another_thread),
-    UNIT(shared_timer_is_not_put_off),
     UNIT(no_wish_of_many_threads_is_lost),
     UNIT(hook_is_called_in_each_iteration_before_anything_else),
     UNIT(a_late_letter_wakes_its_reader_at_the_end_of_the_iteration),
     UNIT(letters_are_delivered_while_it_is_stopped),
     UNIT(a_crowd_of_letters_lets_other_events_in_between),
-    UNIT(what_is_left_of_a_crowd_is_delivered_while_it_is_stopped),
-    UNIT(what_is_due_waits_while_it_is_stopped),
-    UNIT(shared_timer_that_was_removed_does_not_run),
 };
 
 UNIT_MAIN("reactor", tests)

@@ -109,38 +109,6 @@ static void await_rules(struct toy_server *s)
 
 /* ---- admission ------------------------------------------------------------------------------- */
 
-TEST(addresses_not_allowed_are_closed_at_once_and_counted)
-{
-    struct toy_server s;
-    toy_make(&s, 2, toy_limits());
-    listen_there(&s, false, false);
-    set_rules(&s, toy_limits(), "127.0.0.2 127.1.0.0/16");
-    toy_run(&s);
-    expect_turned_away(connect_from(&s, "127.0.0.1"));
-    int second = connect_from(&s, "127.0.0.2"), network = connect_from(&s, "127.1.2.3");
-    expect_served(second);
-    expect_served(network);
-    expect_turned_away(connect_from(&s, "127.2.0.1"));
-    WAIT_UNTIL(toy_closed(&s, CLOSE_DENIED) == 2);
-    ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), 2);
-    ck_assert_uint_eq(atomic_load(&s.protocol.connections), 2);
-    /* Connections stay when the new rules would not admit them. */
-    set_rules(&s, toy_limits(), "10.0.0.0/8");
-    await_rules(&s);
-    expect_served(second);
-    expect_turned_away(connect_from(&s, "127.0.0.2"));
-    set_rules(&s, toy_limits(), "");
-    await_rules(&s);
-    int third = connect_from(&s, "127.0.0.3");
-    expect_served(third);
-    close(second);
-    close(network);
-    close(third);
-    toy_stop(&s);
-    ck_assert_uint_eq(toy_closed(&s, CLOSE_DENIED), 3);
-}
-END_TEST
-
 TEST(ipv4_clients_of_a_socket_of_both_families_go_by_networks_of_ipv4)
 {
     struct toy_server s;
@@ -163,34 +131,6 @@ TEST(ipv4_clients_of_a_socket_of_both_families_go_by_networks_of_ipv4)
         close(six);
     }
     close(good);
-    toy_stop(&s);
-}
-END_TEST
-
-TEST(clients_of_unix_sockets_are_always_let_in)
-{
-    struct toy_server s;
-    struct server_limits limits = toy_limits();
-    char name[64];
-    limits.per_source = 1;
-    snprintf(name, sizeof(name), "@counterd-rules-%ld", (long)getpid());
-    toy_make(&s, 1, limits);
-    ck_assert(listener_open_unix(&s.listener, &s.protocol, name, 0600));
-    s.acceptors[0] = acceptor_new(s.server.workers[0], &s.listener, 1);
-    ck_assert(s.acceptors[0] != NULL);
-    set_rules(&s, limits, "10.0.0.0/8");
-    toy_run(&s);
-    int clients[5];
-    for (int i = 0; i < 5; i++) {
-        struct sockaddr_un sa = {.sun_family = AF_UNIX};
-        memcpy(sa.sun_path + 1, name + 1, strlen(name) - 1);
-        clients[i] = socket(AF_UNIX, SOCK_STREAM, 0);
-        ck_assert(connect(clients[i], (struct sockaddr *)&sa,
-                          (socklen_t)(sizeof(sa_family_t) + strlen(name))) == 0);
-        expect_served(clients[i]);
-    }
-    for (int i = 0; i < 5; i++)
-        close(clients[i]);
     toy_stop(&s);
 }
 END_TEST
@@ -250,35 +190,6 @@ TEST(connections_of_one_address_are_limited_over_all_workers)
         close(others[i]);
     close(one_more);
     toy_stop(&s); /* checks that no address is counted any more */
-}
-END_TEST
-
-/* A connection refused for another reason does not count for its address. */
-TEST(refused_connections_do_not_count_for_their_address)
-{
-    struct toy_server s;
-    struct server_limits limits = toy_limits();
-    limits.per_source = 3;
-    toy_make(&s, 1, limits);
-    atomic_store(&s.protocol.max_connections, 2);
-    listen_there(&s, false, false);
-    toy_run(&s);
-    int first = connect_from(&s, "127.0.0.1"), second = connect_from(&s, "127.0.0.1");
-    expect_served(first);
-    expect_served(second);
-    for (int i = 0; i < 10; i++)
-        expect_turned_away(connect_from(&s, "127.0.0.1"));
-    WAIT_UNTIL(toy_closed(&s, CLOSE_REFUSED) == 10);
-    ck_assert_uint_eq(toy_closed(&s, CLOSE_SOURCE), 0);
-    atomic_store(&s.protocol.max_connections, 10); /* can change at any time */
-    int third = connect_from(&s, "127.0.0.1");
-    expect_served(third);
-    expect_turned_away(connect_from(&s, "127.0.0.1"));
-    WAIT_UNTIL(toy_closed(&s, CLOSE_SOURCE) == 1);
-    close(first);
-    close(second);
-    close(third);
-    toy_stop(&s);
 }
 END_TEST
 
@@ -420,40 +331,6 @@ TEST(rules_are_swapped_thousands_of_times_under_load)
     expect_served(client);
     close(client);
     toy_stop(&s);
-}
-END_TEST
-
-TEST(rules_set_before_workers_start_or_after_they_are_told_to_stop)
-{
-    struct toy_server s;
-    toy_make(&s, 2, toy_limits());
-    for (int i = 0; i < 5; i++)
-        set_rules(&s, toy_limits(), "10.0.0.0/8");
-    toy_run(&s);
-    for (unsigned i = 0; i < 2; i++)
-        worker_stop(s.server.workers[i]);
-    for (int i = 0; i < 5; i++)
-        set_rules(&s, toy_limits(), "10.0.0.0/8"); /* read now, or by worker_drain */
-    for (unsigned i = 0; i < 2; i++)
-        worker_join(s.server.workers[i]);
-    for (unsigned i = 0; i < 2; i++)
-        worker_drain(s.server.workers[i]);
-    toy_free(&s);
-}
-END_TEST
-
-TEST(rules_that_no_server_got_are_freed)
-{
-    struct pki pki;
-    pki_make(&pki);
-    struct rules_config config = {.limits = toy_limits(),
-                                  .tls = pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2)};
-    struct rules *rules = rules_new(&config);
-    ck_assert(rules != NULL);
-    rules_free(&rules);
-    ck_assert(rules == NULL);
-    rules_free(&rules);
-    pki_remove(&pki);
 }
 END_TEST
 
@@ -604,36 +481,6 @@ TEST(connections_are_described)
 }
 END_TEST
 
-TEST(handshaking_connections_are_described_without_their_protocol)
-{
-    struct pki pki;
-    pki_make(&pki);
-    struct toy_server s;
-    struct look look;
-    toy_make(&s, 1, toy_limits());
-    s.row.describe = describe_toy;
-    s.secure = true;
-    secure_rules(&s, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
-    toy_run(&s);
-    int silent;
-    ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &silent)));
-    struct secure_client c = client_connect(&s, 0, TLS1_3_VERSION);
-    client_send(&c, "ein\n");
-    client_expect(&c, "in\n");
-    in_worker(&s, 0, look_at_any, &look);
-    ck_assert_uint_eq(look.count, 2);
-    for (unsigned i = 0; i < 2; i++) {
-        ck_assert_int_eq(look.infos[i].transport, TRANSPORT_TLS);
-        ck_assert_uint_eq(look.infos[i].holds, i == 0 ? 0 : 3);
-        ck_assert_int_eq(strncmp(look.infos[i].peer, "unix pid ", 9), 0);
-    }
-    client_free(&c);
-    close(silent);
-    toy_stop(&s);
-    pki_remove(&pki);
-}
-END_TEST
-
 TEST(tags_as_text)
 {
     static const char *const bad[] = {
@@ -686,19 +533,6 @@ TEST(tags_as_text)
 }
 END_TEST
 
-TEST(words_of_transports_and_reasons)
-{
-    static const struct protocol_row row = {.name = "toy"};
-    ck_assert_str_eq(transport_word(TRANSPORT_TCP), "tcp");
-    ck_assert_str_eq(transport_word(TRANSPORT_TLS), "tls");
-    ck_assert_str_eq(transport_word(TRANSPORT_UNIX), "unix");
-    ck_assert_str_eq(protocol_close_word(&row, CLOSE_KILLED), "killed");
-    ck_assert_str_eq(protocol_close_word(&row, CLOSE_DENIED), "denied");
-    ck_assert_str_eq(protocol_close_word(&row, CLOSE_SOURCE), "per_source");
-    ck_assert_str_eq(protocol_close_word(&row, CLOSE_HANDSHAKE), "handshake");
-}
-END_TEST
-
 TEST(traffic_is_measured_for_each_worker)
 {
     enum { REQUESTS = 300 };
@@ -738,30 +572,6 @@ TEST(traffic_is_measured_for_each_worker)
     close(client);
     close(last);
     toy_stop(&s);
-}
-END_TEST
-
-TEST(traffic_of_tls_is_that_of_its_protocol)
-{
-    static struct traffic traffic[1];
-    struct pki pki;
-    pki_make(&pki);
-    struct toy_server s;
-    toy_make(&s, 1, toy_limits());
-    s.secure = true;
-    s.protocol.traffic = traffic;
-    secure_rules(&s, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
-    toy_run(&s);
-    struct secure_client c = client_connect(&s, 0, TLS1_3_VERSION);
-    client_send(&c, "eab\n");
-    client_expect(&c, "ab\n");
-    in_worker(&s, 0, nothing, NULL);
-    ck_assert_uint_eq(tally_get(&traffic[0].received), 4);
-    ck_assert_uint_eq(tally_get(&traffic[0].sent), 3);
-    ck_assert_uint_eq(tally_get(&traffic[0].requests), 1);
-    client_free(&c);
-    toy_stop(&s);
-    pki_remove(&pki);
 }
 END_TEST
 
@@ -837,23 +647,15 @@ TEST(without_descriptors_tls_clients_wait_and_are_served_later)
 END_TEST
 
 static const struct unit_test tests[] = {
-    UNIT(addresses_not_allowed_are_closed_at_once_and_counted),
     UNIT(ipv4_clients_of_a_socket_of_both_families_go_by_networks_of_ipv4),
-    UNIT(clients_of_unix_sockets_are_always_let_in),
     UNIT(connections_of_one_address_are_limited_over_all_workers),
-    UNIT(refused_connections_do_not_count_for_their_address),
     UNIT(source_is_free_again_after_a_failed_handshake),
     UNIT(new_limits_hold_for_what_begins_then),
     UNIT(rules_are_swapped_thousands_of_times_under_load),
-    UNIT(rules_set_before_workers_start_or_after_they_are_told_to_stop),
-    UNIT(rules_that_no_server_got_are_freed),
     UNIT(workers_are_asked_from_many_threads_while_they_serve),
     UNIT(connections_are_described),
-    UNIT(handshaking_connections_are_described_without_their_protocol),
     UNIT(tags_as_text),
-    UNIT(words_of_transports_and_reasons),
     UNIT(traffic_is_measured_for_each_worker),
-    UNIT(traffic_of_tls_is_that_of_its_protocol),
     UNIT(time_at_work_is_known_and_waiting_is_none),
     UNIT(without_descriptors_tls_clients_wait_and_are_served_later),
 };

@@ -136,25 +136,6 @@ TEST(clients_of_a_unix_socket_are_served)
 }
 END_TEST
 
-TEST(abstract_name_has_no_file_and_is_in_use_once)
-{
-    struct listener l, other;
-    char name[64];
-    snprintf(name, sizeof(name), "@counterd-test-%ld", (long)getpid());
-    ck_assert(listener_open_unix(&l, &protocol, name, 0600));
-    ck_assert_str_eq(l.where, name);
-    ck_assert(!exists(name) && !exists(name + 1));
-    int client = connect_unix(name);
-    ck_assert_int_ge(client, 0);
-    close(client);
-    ck_assert(!listener_open_unix(&other, &protocol, name, 0600));
-    ck_assert_int_eq(errno, EADDRINUSE);
-    listener_close(&l);
-    ck_assert(listener_open_unix(&other, &protocol, name, 0600));
-    listener_close(&other);
-}
-END_TEST
-
 TEST(stale_file_is_replaced_and_a_live_one_is_in_use)
 {
     struct listener l, other;
@@ -331,27 +312,6 @@ TEST(adopted_unix_socket_keeps_its_file)
 }
 END_TEST
 
-TEST(adopted_socket_serves)
-{
-    struct toy_server s;
-    struct sockaddr_in in = loopback(0);
-    socklen_t len = sizeof(in);
-    toy_make(&s, 1, toy_limits());
-    int fd = listening(AF_INET, (struct sockaddr *)&in, sizeof(in));
-    ck_assert(getsockname(fd, (struct sockaddr *)&in, &len) == 0);
-    ck_assert(listener_adopt(&s.listener, &s.protocol, fd, false));
-    s.acceptors[0] = acceptor_new(s.server.workers[0], &s.listener, 1);
-    ck_assert(s.acceptors[0] != NULL);
-    toy_run(&s);
-    int client = socket(AF_INET, SOCK_STREAM, 0);
-    ck_assert(client >= 0 && connect(client, (struct sockaddr *)&in, sizeof(in)) == 0);
-    send_text(client, "ehi\n");
-    expect(client, "hi\n");
-    close(client);
-    toy_stop(&s);
-}
-END_TEST
-
 TEST(what_does_not_listen_is_not_adopted)
 {
     struct listener l;
@@ -392,14 +352,12 @@ END_TEST
 static const struct unit_test tests[] = {
     UNIT(file_has_the_mode_whatever_the_umask),
     UNIT(clients_of_a_unix_socket_are_served),
-    UNIT(abstract_name_has_no_file_and_is_in_use_once),
     UNIT(stale_file_is_replaced_and_a_live_one_is_in_use),
     UNIT(what_is_no_socket_stays_and_is_an_error),
     UNIT(paths_that_can_not_be_are_errors),
     UNIT(file_that_has_become_anothers_is_not_unlinked),
     UNIT(adopted_tcp_socket_gets_what_clients_rely_on),
     UNIT(adopted_unix_socket_keeps_its_file),
-    UNIT(adopted_socket_serves),
     UNIT(what_does_not_listen_is_not_adopted),
 };
 

@@ -92,36 +92,6 @@ TEST(letters_that_come_while_a_worker_ends_arrive_or_are_drained)
 }
 END_TEST
 
-TEST(letters_sent_before_a_worker_starts_arrive)
-{
-    struct toy_server s;
-    toy_make(&s, 1, toy_limits());
-    struct numbered *letters = write_letters(s.server.workers[0]);
-    post_from_all(letters);
-    ck_assert_uint_eq(atomic_load(&delivered), 0);
-    toy_run(&s);
-    WAIT_UNTIL(atomic_load(&delivered) == SENDERS * LETTERS);
-    toy_stop(&s);
-    free(letters);
-}
-END_TEST
-
-TEST(letters_to_an_ended_worker_are_drained)
-{
-    struct toy_server s;
-    toy_start(&s, 1, toy_limits());
-    worker_stop(s.server.workers[0]);
-    worker_join(s.server.workers[0]);
-    struct numbered *letters = write_letters(s.server.workers[0]);
-    post_from_all(letters);
-    ck_assert_uint_eq(atomic_load(&delivered), 0);
-    worker_drain(s.server.workers[0]);
-    ck_assert_uint_eq(atomic_load(&delivered), SENDERS * LETTERS);
-    toy_free(&s);
-    free(letters);
-}
-END_TEST
-
 /* ---- the thread ---------------------------------------------------------------------------- */
 
 static void look_at_signals(struct worker *worker, void *arg)
@@ -145,46 +115,6 @@ TEST(worker_has_all_signals_blocked_and_its_starter_not)
         ck_assert_int_eq(sigismember(&after, signals[i]), sigismember(&before, signals[i]));
     }
     toy_stop(&s);
-}
-END_TEST
-
-static void look_at_now(struct worker *worker, void *arg)
-{
-    struct moment *now = arg;
-    *now = worker_now(worker);
-}
-
-TEST(time_of_a_turn_is_taken_when_it_begins)
-{
-    struct toy_server s;
-    toy_start(&s, 1, toy_limits());
-    for (int i = 0; i < 100; i++) {
-        struct moment now, before = clock_now();
-        in_worker(&s, 0, look_at_now, &now);
-        struct moment after = clock_now();
-        ck_assert_int_le(before.mono_ns, now.mono_ns);
-        ck_assert_int_le(now.mono_ns, after.mono_ns);
-        ck_assert_int_le(before.unix_s, now.unix_s);
-        ck_assert_int_le(now.unix_s, after.unix_s);
-    }
-    toy_stop(&s);
-}
-END_TEST
-
-TEST(worker_knows_its_number_and_server)
-{
-    struct toy_server s;
-    toy_make(&s, 3, toy_limits());
-    for (unsigned i = 0; i < 3; i++) {
-        ck_assert_uint_eq(worker_number(s.server.workers[i]), i);
-        ck_assert_ptr_eq(worker_server(s.server.workers[i]), &s.server);
-        ck_assert_uint_eq(worker_connections(s.server.workers[i]), 0);
-        memset(worker_scratch(s.server.workers[i]), 1, WORKER_SCRATCH);
-    }
-    for (unsigned i = 0; i < 3; i++) /* these never ran */
-        worker_free(&s.server.workers[i]);
-    worker_free(&s.server.workers[0]);
-    server_free_rules(&s.server);
 }
 END_TEST
 
@@ -243,47 +173,6 @@ TEST(chores_run_in_time_and_again_as_often_as_they_want)
 }
 END_TEST
 
-static void set_toll(struct worker *worker, void *arg)
-{
-    struct toll *toll = arg;
-    reactor_set_timer(worker_reactor(worker), &toll->timer, toll->due_ns);
-}
-
-TEST(chore_set_to_another_time_runs_then)
-{
-    struct toy_server s;
-    struct toll tolls[2];
-    toy_make(&s, 1, toy_limits());
-    add_toll(&s, &tolls[0], 100, 2 * PATIENCE_NS, DEADLINE_NONE);
-    add_toll(&s, &tolls[1], 100, 2 * PATIENCE_NS, clock_mono_ns() + 2 * PATIENCE_NS);
-    toy_run(&s);
-    for (unsigned i = 0; i < 10; i++) {
-        struct toll *toll = &tolls[i % 2];
-        toll->due_ns = clock_mono_ns() + (int64_t)i * NS_PER_MS; /* the worker sleeps until then */
-        in_worker(&s, 0, set_toll, toll);
-        WAIT_UNTIL(atomic_load(&toll->runs) == i / 2 + 1);
-    }
-    end_tolls(&s, tolls, ARRAY_SIZE(tolls));
-}
-END_TEST
-
-TEST(chores_run_while_connections_are_busy)
-{
-    struct toy_server s;
-    struct toll toll;
-    toy_make(&s, 1, toy_limits());
-    add_toll(&s, &toll, 20, NS_PER_MS, clock_mono_ns());
-    toy_run(&s);
-    int client = connect_local(&s, 0);
-    send_text(client, "d100000000\n");
-    char bytes[4096];
-    while (atomic_load(&toll.runs) < 20)
-        ck_assert(receive(client, bytes, sizeof(bytes)) > 0);
-    close(client);
-    end_tolls(&s, &toll, 1);
-}
-END_TEST
-
 /* ---- stopping ------------------------------------------------------------------------------ */
 
 TEST(stopping_closes_every_connection_whatever_it_does)
@@ -310,32 +199,6 @@ TEST(stopping_closes_every_connection_whatever_it_does)
         close(clients[i]);
     }
     toy_free(&s);
-}
-END_TEST
-
-/* Stopping frees a connection, whatever list it is in. */
-TEST(stopping_in_the_middle_of_thousands_of_requests)
-{
-    char *requests = malloc(60001);
-    ck_assert(requests != NULL);
-    for (int i = 0; i < 20000; i++)
-        memcpy(requests + (size_t)i * 3, "eg\n", 4);
-    for (int round = 0; round < 20; round++) {
-        struct toy_server s;
-        struct server_limits limits = toy_limits();
-        limits.output_buffer = 1u << 20;
-        toy_start(&s, 1, limits);
-        int clients[3];
-        for (int i = 0; i < 3; i++) {
-            clients[i] = connect_local(&s, 0);
-            send_text(clients[i], requests);
-        }
-        WAIT_UNTIL(atomic_load(&s.toy.requests) > (unsigned)round * 100);
-        toy_stop(&s);
-        for (int i = 0; i < 3; i++)
-            close(clients[i]);
-    }
-    free(requests);
 }
 END_TEST
 
@@ -550,16 +413,9 @@ END_TEST
 static const struct unit_test tests[] = {
     UNIT(letters_of_many_senders_all_arrive_each_ones_in_order),
     UNIT(letters_that_come_while_a_worker_ends_arrive_or_are_drained),
-    UNIT(letters_sent_before_a_worker_starts_arrive),
-    UNIT(letters_to_an_ended_worker_are_drained),
     UNIT(worker_has_all_signals_blocked_and_its_starter_not),
-    UNIT(time_of_a_turn_is_taken_when_it_begins),
-    UNIT(worker_knows_its_number_and_server),
     UNIT(chores_run_in_time_and_again_as_often_as_they_want),
-    UNIT(chore_set_to_another_time_runs_then),
-    UNIT(chores_run_while_connections_are_busy),
     UNIT(stopping_closes_every_connection_whatever_it_does),
-    UNIT(stopping_in_the_middle_of_thousands_of_requests),
     UNIT(connection_given_to_a_worker_that_has_ended_is_closed),
     UNIT(server_has_caught_up_when_all_that_had_arrived_is_answered_and_told_to_others),
     UNIT(catching_up_waits_for_nobody_who_does_not_read_or_goes_on_talking),
