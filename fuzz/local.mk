@@ -15,7 +15,7 @@ libfuzzer_flags = $(AM_LDFLAGS) -fsanitize=fuzzer
 
 # All codecs (t/vectors/local.mk); vectors are inputs, too.
 fuzz_codecs_SOURCES = fuzz/fuzz.h fuzz/codecs.c fuzz/replay.c $(codecs)
-fuzz_codecs_LDADD = libproto.a libbase.a
+fuzz_codecs_LDADD = libproto.a libnet.a libbase.a
 fuzz_codecs_fuzz_SOURCES = fuzz/fuzz.h fuzz/codecs.c $(codecs)
 fuzz_codecs_fuzz_LDADD = $(fuzz_codecs_LDADD)
 fuzz_codecs_fuzz_LDFLAGS = $(libfuzzer_flags)

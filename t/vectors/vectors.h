@@ -119,7 +119,7 @@ struct codec {
 extern const struct codec *const codecs[];
 extern const struct codec text_request, text_reply, text_stats, binary_request, binary_reply,
     pools_request, pools_reply, pools_member, jobs_request, jobs_record, jobs_reply, jobs_entry,
-    jobs_name;
+    jobs_name, base_number, base_digits, base_seconds, base_character, base_network, base_allowed;
 
 /* Adds the message's text. */
 void message_tell(const struct codec *codec, const struct message *message, struct text *text);

@@ -19,7 +19,6 @@ TEST(bounds_rise_from_a_microsecond_to_a_thousand_seconds)
     for (size_t i = 1; i < BUCKET_BOUNDS; i++)
         ck_assert_int_gt(bucket_bound_ns(i), bucket_bound_ns(i - 1));
 }
-END_TEST
 
 TEST(a_bound_belongs_to_its_class_and_one_more_to_the_next)
 {
@@ -32,7 +31,6 @@ TEST(a_bound_belongs_to_its_class_and_one_more_to_the_next)
         ck_assert(duration_sum_get(&h.sum_ns) == 2 * (duration)bucket_bound_ns(i) + 1);
     }
 }
-END_TEST
 
 TEST(every_length_is_in_the_first_class_that_holds_it)
 {
@@ -53,7 +51,6 @@ TEST(every_length_is_in_the_first_class_that_holds_it)
     buckets_add(&h, INT64_MAX, 1);
     ck_assert_uint_eq(in_class(&h, BUCKET_BOUNDS), 1);
 }
-END_TEST
 
 TEST(sums_add_up)
 {
@@ -69,7 +66,6 @@ TEST(sums_add_up)
     ck_assert_uint_eq(sum.counts[BUCKET_BOUNDS], 1);
     ck_assert(sum.sum_ns == 5000 + 2000 * (duration)NS_PER_S);
 }
-END_TEST
 
 TEST(sums_go_on_beyond_64_bits)
 {
@@ -82,7 +78,6 @@ TEST(sums_go_on_beyond_64_bits)
     buckets_add_sum(&restored, &sum);
     ck_assert(duration_sum_get(&restored.sum_ns) == sum.sum_ns);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(bounds_rise_from_a_microsecond_to_a_thousand_seconds),

@@ -17,7 +17,6 @@ TEST(monotonic_clock_never_goes_back)
         before = now;
     }
 }
-END_TEST
 
 TEST(now_is_on_both_clocks)
 {
@@ -32,7 +31,6 @@ TEST(now_is_on_both_clocks)
         ck_assert(wall_before - 1 <= now.unix_s && now.unix_s <= wall_after);
     }
 }
-END_TEST
 
 /* Not compared with time(): after a machine stood still that is behind until the next tick. */
 static int64_t realtime_ns(void)
@@ -50,7 +48,6 @@ TEST(wall_clock_counts_nanoseconds_since_1970)
         ck_assert(before - NS_PER_S <= now_ns && now_ns <= realtime_ns() + NS_PER_S);
     }
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(monotonic_clock_never_goes_back),

@@ -23,7 +23,6 @@ TEST(due_at_its_instant_and_never_before)
     deadlines_unreserve(&ds, 1);
     deadlines_free(&ds);
 }
-END_TEST
 
 TEST(one_instant_comes_out_in_the_order_set)
 {
@@ -47,7 +46,6 @@ TEST(one_instant_comes_out_in_the_order_set)
     ck_assert(deadlines_take_due(&ds, 50) == NULL);
     deadlines_free(&ds);
 }
-END_TEST
 
 TEST(setting_beyond_the_reserve_aborts)
 {
@@ -58,7 +56,6 @@ TEST(setting_beyond_the_reserve_aborts)
     deadline_set(&ds, &d[0], 1);
     deadline_set(&ds, &d[1], 1);
 }
-END_TEST
 
 /* ---- against a model --------------------------------------------------------------------- */
 
@@ -143,14 +140,12 @@ TEST(random_few_instants)
     struct rng rng = rng_start("deadlines, few instants", random_seed());
     random_run(&rng, 12);
 }
-END_TEST
 
 TEST(random_many_instants)
 {
     struct rng rng = rng_start("deadlines, many instants", random_seed());
     random_run(&rng, UINT32_MAX);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(due_at_its_instant_and_never_before),

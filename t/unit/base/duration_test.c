@@ -21,7 +21,6 @@ TEST(a_sum_goes_on_at_64_bits)
     duration_sum_add(&sum, UINT64_MAX);
     ck_assert(duration_sum_get(&sum) == (duration)7 * UINT64_MAX + 6);
 }
-END_TEST
 
 /* ---- readers in other threads ------------------------------------------------------------------
  */
@@ -100,7 +99,6 @@ TEST(readers_see_what_was_a_sum_and_none_goes_back)
         ck_assert(pthread_join(readers[i], NULL) == 0);
     ck_assert(pthread_barrier_destroy(&all_there) == 0);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(a_sum_goes_on_at_64_bits),

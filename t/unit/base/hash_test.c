@@ -33,7 +33,6 @@ TEST(reference_gives_the_published_values)
     ck_assert(hash_bytes_reference(&published_key, data, 2) == UINT64_C(0x0d6c8009d9a94f5a));
     ck_assert(hash_bytes_reference(&published_key, data, 15) == UINT64_C(0xa129ca6149be45e5));
 }
-END_TEST
 
 /* SipHash written out from its definition, one byte and one round at a time. */
 static uint64_t slow_rotl(uint64_t x, int by)
@@ -101,7 +100,6 @@ TEST(both_variants_follow_the_definition_at_every_length)
                   slow_hash(&published_key, data, len, 2, 4));
     }
 }
-END_TEST
 
 TEST(it_reads_the_bytes_and_no_others)
 {
@@ -120,7 +118,6 @@ TEST(it_reads_the_bytes_and_no_others)
         }
     }
 }
-END_TEST
 
 static int bits_of(uint64_t x)
 {
@@ -146,7 +143,6 @@ TEST(every_bit_counts)
         ck_assert(mean > 24 && mean < 40);
     }
 }
-END_TEST
 
 TEST(pairs_spread)
 {
@@ -167,7 +163,6 @@ TEST(pairs_spread)
     ck_assert(hash_pair(1, 2) != hash_pair(2, 1));
     ck_assert(hash_pair(1, 2) == hash_pair(1, 2));
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(reference_gives_the_published_values),

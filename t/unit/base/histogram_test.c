@@ -35,7 +35,6 @@ TEST(one_duration_is_all_percentiles)
         }
     }
 }
-END_TEST
 
 /* A duration of one of four kinds of distribution. */
 static int64_t draw(struct rng *rng, unsigned kind)
@@ -82,7 +81,6 @@ TEST(percentiles_are_near_those_of_a_sorted_list_and_never_above_the_longest)
         }
     }
 }
-END_TEST
 
 TEST(sums_add_up_and_subtract)
 {
@@ -102,7 +100,6 @@ TEST(sums_add_up_and_subtract)
     sum = sum_of(&a);
     ck_assert_int_eq(histogram_longest_ns(&sum), 5 * NS_PER_S);
 }
-END_TEST
 
 /* The thread that adds may be between its steps when a sum is made. */
 TEST(a_longest_duration_that_is_not_in_the_classes_is_not_believed)
@@ -116,7 +113,6 @@ TEST(a_longest_duration_that_is_not_in_the_classes_is_not_believed)
     sum.longest_ns = 12 * NS_PER_S;
     ck_assert_double_eq_tol((double)histogram_longest_ns(&sum), 1e8, 6.3e6);
 }
-END_TEST
 
 TEST(what_was_saved_is_added)
 {
@@ -130,7 +126,6 @@ TEST(what_was_saved_is_added)
     again = latest_of(&restored);
     ck_assert_uint_eq(again.longest_ns, 0);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(one_duration_is_all_percentiles),

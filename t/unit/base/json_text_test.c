@@ -28,7 +28,6 @@ TEST(values_are_separated_and_nested)
     json_text_close(&json, '}');
     expect_written(&json, "{\"a\":0,\"b\":[true,false,{},null],\"c\":\"\"}");
 }
-END_TEST
 
 TEST(numbers_are_what_parsers_take)
 {
@@ -42,7 +41,6 @@ TEST(numbers_are_what_parsers_take)
     json_text_close(&json, ']');
     expect_written(&json, "[9223372036854775807,9223372036854775807,0.1,null,null]");
 }
-END_TEST
 
 TEST(strings_are_escaped)
 {
@@ -56,7 +54,6 @@ TEST(strings_are_escaped)
     expect_written(&json, "[\"a\\\"\\\\b\\u000a\\u007f\",\"\xc3\xa4\\u202e\xf0\x9f\x98\x80\","
                           "\"\\\\\\\\\\\\xff\\\\x0a\",\"\\u0000x\"]");
 }
-END_TEST
 
 TEST(names_are_read_and_asked_for)
 {
@@ -67,7 +64,6 @@ TEST(names_are_read_and_asked_for)
     json_text_close(&json, ']');
     expect_written(&json, "[\"a\\\\\\\\\\\\x0a\\\\xff\\\"\\u202e\",\"a%5C%0A%FF%22%25\"]");
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(values_are_separated_and_nested),

@@ -1,6 +1,5 @@
 base_unit_tests = \
 	t/unit/base/buckets_test \
-	t/unit/base/bytes_test \
 	t/unit/base/clock_test \
 	t/unit/base/deadlines_test \
 	t/unit/base/duration_test \
@@ -12,21 +11,15 @@ base_unit_tests = \
 	t/unit/base/log_linear_test \
 	t/unit/base/log_test \
 	t/unit/base/mail_test \
-	t/unit/base/number_test \
-	t/unit/base/option_value_test \
 	t/unit/base/record_test \
 	t/unit/base/ring_test \
-	t/unit/base/spelling_test \
 	t/unit/base/text_test \
 	t/unit/base/together_test \
-	t/unit/base/tree_test \
-	t/unit/base/utf8_test
+	t/unit/base/tree_test
 check_PROGRAMS += $(base_unit_tests)
 TESTS += $(base_unit_tests)
 t_unit_base_buckets_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_buckets_test_LDADD = libbase.a $(CHECK_LIBS)
-t_unit_base_bytes_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_base_bytes_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_clock_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_clock_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_deadlines_test_CFLAGS = $(UNIT_CFLAGS)
@@ -49,21 +42,13 @@ t_unit_base_log_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_log_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_mail_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_mail_test_LDADD = libbase.a $(CHECK_LIBS)
-t_unit_base_number_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_base_number_test_LDADD = libbase.a $(CHECK_LIBS)
-t_unit_base_option_value_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_base_option_value_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_record_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_record_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_ring_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_ring_test_LDADD = libbase.a $(CHECK_LIBS)
-t_unit_base_spelling_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_base_spelling_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_text_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_text_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_together_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_together_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_tree_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_tree_test_LDADD = libbase.a $(CHECK_LIBS)
-t_unit_base_utf8_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_base_utf8_test_LDADD = libbase.a $(CHECK_LIBS)

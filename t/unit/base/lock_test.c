@@ -46,7 +46,6 @@ TEST(taken_in_order_and_given_back_in_any)
     lock_destroy(&other_shard);
     lock_destroy(&arena);
 }
-END_TEST
 
 TEST(falling_rank_aborts)
 {
@@ -54,14 +53,12 @@ TEST(falling_rank_aborts)
     lock_acquire(&arena);
     lock_acquire(&shard);
 }
-END_TEST
 
 TEST(releasing_a_free_lock_aborts)
 {
     init_all();
     lock_release(&shard);
 }
-END_TEST
 
 TEST(destroying_a_held_lock_aborts)
 {
@@ -69,14 +66,12 @@ TEST(destroying_a_held_lock_aborts)
     lock_acquire(&shard);
     lock_destroy(&shard);
 }
-END_TEST
 
 TEST(assert_held_aborts_when_free)
 {
     init_all();
     lock_assert_held(&shard);
 }
-END_TEST
 
 TEST(assert_none_held_aborts_when_one_is)
 {
@@ -84,7 +79,6 @@ TEST(assert_none_held_aborts_when_one_is)
     lock_acquire(&arena);
     lock_assert_none_held();
 }
-END_TEST
 
 TEST(giving_way_with_a_lock_aborts)
 {
@@ -93,7 +87,6 @@ TEST(giving_way_with_a_lock_aborts)
     lock_acquire(&shard);
     lock_give_way();
 }
-END_TEST
 
 enum { THREADS = 4, ROUNDS = 50000 };
 
@@ -120,7 +113,6 @@ TEST(it_excludes)
     ck_assert(guarded == (unsigned long)THREADS * ROUNDS);
     lock_destroy(&shard);
 }
-END_TEST
 
 /* True if a thread sleeps in the kernel, according to /proc. */
 static bool is_asleep(pid_t thread)
@@ -169,7 +161,6 @@ TEST(who_waits_long_sleeps_and_all_are_woken)
         lock_destroy(&shard);
     }
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(taken_in_order_and_given_back_in_any),    UNIT_ABORTS(falling_rank_aborts),

@@ -19,7 +19,6 @@ TEST(each_class_begins_where_the_one_before_ends)
         ck_assert_uint_eq(next, UINT64_C(1) << 63);
     }
 }
-END_TEST
 
 TEST(a_class_is_as_wide_as_its_bits_say)
 {
@@ -30,7 +29,6 @@ TEST(a_class_is_as_wide_as_its_bits_say)
         }
     }
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(each_class_begins_where_the_one_before_ends),

@@ -203,7 +203,6 @@ TEST(a_line_has_a_time_in_utc_and_its_level)
     time_t then = timegm(&utc);
     ck_assert(before <= then && then <= wall_s());
 }
-END_TEST
 
 /* Logs a line at each of the four levels; returns how many were written. */
 static unsigned say_all_levels(void)
@@ -233,7 +232,6 @@ TEST(lines_below_the_level_are_not_written)
     log_set_level(LOG_LEVEL_ERROR);
     ck_assert_uint_eq(say_all_levels(), 1);
 }
-END_TEST
 
 TEST(bytes_that_are_not_printable_are_spelled)
 {
@@ -242,7 +240,6 @@ TEST(bytes_that_are_not_printable_are_spelled)
     ck_assert_str_eq(captured() + STAMP_LEN,
                      "info: a\\x0ab\\x0d\\x09c\\x1b[31m \\x7f\\x80\\xff~ \\ \\xc3\\xa9\n");
 }
-END_TEST
 
 TEST(a_line_of_1000_bytes_is_whole_and_longer_ones_are_cut)
 {
@@ -266,7 +263,6 @@ TEST(a_line_of_1000_bytes_is_whole_and_longer_ones_are_cut)
         ck_assert_str_eq(line + 996, "x...\n");
     }
 }
-END_TEST
 
 TEST(a_cut_is_not_made_inside_a_spelled_byte)
 {
@@ -284,7 +280,6 @@ TEST(a_cut_is_not_made_inside_a_spelled_byte)
         ck_assert_str_eq(line + len - 8, "\\x0a...\n");
     }
 }
-END_TEST
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
@@ -316,7 +311,6 @@ TEST(an_object_is_ascii_and_escaped_whatever_was_said)
         }
     }
 }
-END_TEST
 
 TEST(a_cut_object_is_whole)
 {
@@ -341,7 +335,6 @@ TEST(a_cut_object_is_whole)
         }
     }
 }
-END_TEST
 
 /* --- Levels by word, and counts -------------------------------------------------------------- */
 
@@ -362,7 +355,6 @@ TEST(levels_have_words)
         ck_assert_uint_eq(level, LOG_LEVEL_DEBUG);
     }
 }
-END_TEST
 
 TEST(lines_are_counted_by_level)
 {
@@ -388,7 +380,6 @@ TEST(lines_are_counted_by_level)
     ck_assert_uint_eq(counts.left_out, 3);
     ck_assert_uint_eq(counts.lost, 1);
 }
-END_TEST
 
 /* --- Threads --------------------------------------------------------------------------------- */
 
@@ -424,7 +415,6 @@ TEST(lines_of_many_threads_are_whole_and_in_order)
     }
     ck_assert_int_eq(lines, THREADS * LINES_PER_THREAD);
 }
-END_TEST
 
 /* --- Readers that do not read ---------------------------------------------------------------- */
 
@@ -482,7 +472,6 @@ TEST(a_full_pipe_loses_lines_and_holds_nobody_up)
 {
     lose_lines(0);
 }
-END_TEST
 
 /* Expects the last lines of a log that lost some, and nothing else. */
 static void expect_loss(const char *were, const char *them, unsigned count)
@@ -550,7 +539,6 @@ TEST(a_slow_reader_loses_lines_and_is_told_how_many)
     ck_assert_uint_eq(told, counts.lost);
     ck_assert_uint_eq(taken + told, SLOW_LINES);
 }
-END_TEST
 
 TEST(a_reader_that_has_gone_loses_lines)
 {
@@ -565,7 +553,6 @@ TEST(a_reader_that_has_gone_loses_lines)
     log_close();
     expect_loss("1 line was", "it", 1);
 }
-END_TEST
 
 /* --- Syslog ---------------------------------------------------------------------------------- */
 
@@ -586,7 +573,6 @@ TEST(syslog_gets_lines_instead_of_standard_error)
     ck_assert_str_eq(captured() + STAMP_LEN, "info: here\n");
     remove_reader();
 }
-END_TEST
 
 TEST(syslog_gets_objects_too)
 {
@@ -615,7 +601,6 @@ TEST(syslog_gets_objects_too)
     ck_assert_str_eq(captured(), "");
     remove_reader();
 }
-END_TEST
 
 TEST(errors_of_the_start_go_to_standard_error_and_syslog)
 {
@@ -635,7 +620,6 @@ TEST(errors_of_the_start_go_to_standard_error_and_syslog)
     }
     remove_reader();
 }
-END_TEST
 
 static uint64_t lines_lost(void)
 {
@@ -677,7 +661,6 @@ TEST(a_syslog_that_is_stuck_misses_lines_and_holds_nobody_up)
     ck_assert_str_eq(captured(), "");
     remove_reader();
 }
-END_TEST
 
 static void *say_one(void *arg)
 {
@@ -725,7 +708,6 @@ TEST(a_syslog_that_was_started_again_gets_lines)
     (void)captured();
     remove_reader();
 }
-END_TEST
 
 /* --- Limits ---------------------------------------------------------------------------------- */
 
@@ -751,7 +733,6 @@ TEST(a_window_lets_a_burst_pass)
         ck_assert_uint_eq(ask(&limit, now + WINDOW - 2, 100), 0);
     }
 }
-END_TEST
 
 TEST(the_next_window_tells_what_was_left_out)
 {
@@ -769,7 +750,6 @@ TEST(the_next_window_tells_what_was_left_out)
     ck_assert(log_limit_pass(&limit, 901 * WINDOW, &left_out));
     ck_assert_uint_eq(left_out, 0);
 }
-END_TEST
 
 /* A limit shared by threads that all use it in the same window. */
 struct race {
@@ -807,7 +787,6 @@ TEST(threads_share_a_limit)
         ck_assert_uint_eq(race.told, round == 1 ? 0 : THREADS * 1000 - LOG_BURST);
     }
 }
-END_TEST
 
 TEST(a_limited_warning_tells_how_many_were_left_out)
 {
@@ -827,7 +806,6 @@ TEST(a_limited_warning_tells_how_many_were_left_out)
     static const char end[] = "x... (12 similar lines left out)\n";
     ck_assert_str_eq(line + 1001 - strlen(end), end);
 }
-END_TEST
 
 /* --- Checks ---------------------------------------------------------------------------------- */
 
@@ -845,7 +823,6 @@ TEST(a_check_that_fails_says_where)
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
     ck_assert_str_eq(captured(), "file.c:12: some_function: check failed: a == b\n");
 }
-END_TEST
 
 int main(void)
 {

@@ -22,7 +22,6 @@ TEST(box_gives_all_oldest_first)
     ck_assert(m == NULL);
     ck_assert(mailbox_take(&box) == NULL);
 }
-END_TEST
 
 TEST(bell_is_due_exactly_when_the_box_was_empty)
 {
@@ -38,7 +37,6 @@ TEST(bell_is_due_exactly_when_the_box_was_empty)
         ck_assert(mailbox_take(&box) == &letters[3]);
     }
 }
-END_TEST
 
 /* ---- many senders ------------------------------------------------------------------------ */
 
@@ -115,7 +113,6 @@ TEST(many_senders_lose_nothing_and_keep_their_order)
         free(letters[s]);
     }
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(box_gives_all_oldest_first),

@@ -61,7 +61,6 @@ TEST(list_is_what_an_array_is)
         check_all();
     }
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(list_is_what_an_array_is),

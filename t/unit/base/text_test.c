@@ -102,7 +102,6 @@ TEST(what_is_no_utf8_is_shown_byte_for_byte)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         expect(spell_name, rows[i].bytes, rows[i].len, rows[i].text);
 }
-END_TEST
 
 static void spell_label(struct text *t, const uint8_t *bytes, size_t len)
 {
@@ -116,7 +115,6 @@ TEST(label_cannot_end_its_quotes)
     expect(spell_label, BYTES("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
     expect(spell_label, BYTES("\xc3\xa9\xff"), "é\\\\xff");
 }
-END_TEST
 
 static bool is_printable_utf8(struct bytes in)
 {
@@ -166,7 +164,6 @@ TEST(random_names_are_valid_and_come_back)
     text_free(&t);
     text_free(&before);
 }
-END_TEST
 
 TEST(percent_encodings_are_decoded_or_refused)
 {
@@ -181,9 +178,32 @@ TEST(percent_encodings_are_decoded_or_refused)
     ck_assert(!text_unpercent("%41", 2, to, &len)); /* stops at the given length */
     ck_assert(text_unpercent("", 0, to, &len) && len == 0);
 }
-END_TEST
+
+static void assert_spelled(const char *json, const char *expected)
+{
+    size_t len = strlen(json);
+    char *spelled = utf8_spell_json(strdup(json), &len);
+    ck_assert_ptr_nonnull(spelled);
+    ck_assert_uint_eq(len, strlen(expected));
+    ck_assert_mem_eq(spelled, expected, len);
+    free(spelled);
+}
+
+TEST(json_is_spelled_out_where_it_is_not_to_be_seen)
+{
+    assert_spelled("", "");
+    assert_spelled("{\"a\":1}\n", "{\"a\":1}\n");
+    assert_spelled("[\"\xc3\xa9\xf0\x9f\x98\x80\"]", "[\"\xc3\xa9\xf0\x9f\x98\x80\"]");
+    assert_spelled("[\"\x7f\"]", "[\"\\u007f\"]");
+    assert_spelled("[\"\xc2\x9b"
+                   "31m\xe2\x80\xae"
+                   "x\xef\xbb\xbf\"]\n",
+                   "[\"\\u009b31m\\u202ex\\ufeff\"]\n");
+    assert_spelled("\xe2\x80\xae\xe2\x80", "\\u202e\xe2\x80"); /* not JSON, but harmless */
+}
 
 static const struct unit_test tests[] = {
+    UNIT(json_is_spelled_out_where_it_is_not_to_be_seen),
     UNIT(a_text_grows),
     UNIT(what_was_lost_is_told),
     UNIT_ABORTS(a_program_may_end_for_it),

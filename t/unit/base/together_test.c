@@ -47,7 +47,6 @@ TEST(threads_do_each_piece_once)
     ck_assert_uint_ge(seen.elsewhere, 3);
     ck_assert_uint_eq(seen.unblocked, 0);
 }
-END_TEST
 
 TEST(there_may_be_fewer_pieces_than_threads)
 {
@@ -58,7 +57,6 @@ TEST(there_may_be_fewer_pieces_than_threads)
     together(100, 0, look, &none);
     check_once(&none, 0);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(threads_do_each_piece_once),

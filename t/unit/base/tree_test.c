@@ -115,7 +115,6 @@ TEST(set_is_what_a_sorted_array_is)
     for (unsigned i = 0; i < ITEMS; i++)
         ck_assert(!tree_has(&items[i].node) && !items[i].node.parent);
 }
-END_TEST
 
 static unsigned depth_below(const struct tree_node *node)
 {
@@ -148,7 +147,6 @@ TEST(depth_stays_small)
     }
     free(many);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(set_is_what_a_sorted_array_is),

@@ -1,4 +1,5 @@
-/* access_test.c - networks as text, and their addresses; addresses as text; counts by address. */
+/* access_test.c - networks and addresses as text; counts by address. t/vectors/base.vec has
+ * networks. */
 #include "net/access.h"
 
 #include "net/address.h"
@@ -26,160 +27,21 @@ static struct sockaddr_storage address(const char *text)
     return sa;
 }
 
-/* ---- networks ------------------------------------------------------------------------------ */
-
-TEST(networks_are_parsed_and_written)
+TEST(text_of_a_network_is_that_of_its_family)
 {
-    static const struct {
-        const char *text, *written;
-        sa_family_t family;
-        unsigned bits;
-    } rows[] = {
-        {"10.0.0.0/8", "10.0.0.0/8", AF_INET, 8},
-        {"192.0.2.1", "192.0.2.1/32", AF_INET, 32},
-        {"192.0.2.1/32", "192.0.2.1/32", AF_INET, 32},
-        {"0.0.0.0/0", "0.0.0.0/0", AF_INET, 0},
-        {"128.0.0.0/1", "128.0.0.0/1", AF_INET, 1},
-        {"192.0.2.254/31", "192.0.2.254/31", AF_INET, 31},
-        {"::1", "::1/128", AF_INET6, 128},
-        {"::/0", "::/0", AF_INET6, 0},
-        {"2001:db8::/32", "2001:db8::/32", AF_INET6, 32},
-        {"2001:DB8:0:0::/33", "2001:db8::/33", AF_INET6, 33},
-        {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe/127",
-         "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe/127", AF_INET6, 127},
-        {"::ffff:192.0.2.0/120", "192.0.2.0/24", AF_INET, 24},
-        {"::ffff:192.0.2.1", "192.0.2.1/32", AF_INET, 32},
-        {"::ffff:0:0/96", "0.0.0.0/0", AF_INET, 0},
-        {"::fffe:0:0/95", "::fffe:0:0/95", AF_INET6, 95},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct access_network network, again;
-        char written[ACCESS_TEXT];
-        ck_assert_msg(access_parse(rows[i].text, strlen(rows[i].text), &network), "%s",
-                      rows[i].text);
-        ck_assert_int_eq(network.family, rows[i].family);
-        ck_assert_uint_eq(network.bits, rows[i].bits);
-        ck_assert_uint_eq(access_text(&network, written, sizeof(written)), strlen(written));
-        ck_assert_str_eq(written, rows[i].written);
-        ck_assert(access_parse(written, strlen(written), &again));
-        ck_assert(memcmp(&again, &network, sizeof(network)) == 0);
+    static const char *const rows[][2] = {{"192.0.2.0/24", "192.0.2.0/24"},
+                                          {"2001:DB8:0::/33", "2001:db8::/33"},
+                                          {"::ffff:192.0.2.1", "192.0.2.1/32"}};
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct access_network network;
+        char text[ACCESS_TEXT], cut[8];
+        ck_assert(access_parse(rows[i][0], strlen(rows[i][0]), &network));
+        ck_assert_uint_eq(access_text(&network, text, sizeof(text)), strlen(rows[i][1]));
+        ck_assert_str_eq(text, rows[i][1]);
+        ck_assert_uint_eq(access_text(&network, cut, sizeof(cut)), strlen(rows[i][1]));
+        ck_assert(strlen(cut) == 7 && strncmp(text, cut, 7) == 0);
     }
 }
-END_TEST
-
-TEST(what_is_no_network_is_refused)
-{
-    static const char *const texts[] = {
-        "",
-        "/",
-        "/8",
-        "10.0.0.0/",
-        "10.0.0.0/33",
-        "10.0.0.0/08",
-        "10.0.0.0/+8",
-        "10.0.0.0/ 8",
-        "10.0.0.0/8 ",
-        " 10.0.0.0/8",
-        "10.0.0.0/-1",
-        "10.0.0.0/4294967304",
-        "10.0.0.0/8/8",
-        "10.0.0.0/255.0.0.0",
-        "10.0.0.1/8", /* bits set beyond the prefix length */
-        "10.0.0.1/31",
-        "128.0.0.0/0",
-        "10.0.0",
-        "10",
-        "10.0.0.256",
-        "010.0.0.1",
-        "localhost",
-        "::1/129",
-        "::1/127",
-        "2001:db8::/28",
-        "::ffff:10.0.0.1/104",
-        ":::",
-        "[::1]",
-        "fe80::1%lo",
-        "::1/128x",
-        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-        "a",
-    };
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        struct access_network network = {.family = AF_INET, .bits = 7}, before = network;
-        ck_assert_msg(!access_parse(texts[i], strlen(texts[i]), &network), "%s", texts[i]);
-        ck_assert(memcmp(&network, &before, sizeof(network)) == 0);
-    }
-    struct access_network network;
-    ck_assert(!access_parse("10.0.0.0\0/8", 11, &network));
-    /* Reads no further than the given length. */
-    ck_assert(access_parse("10.0.0.0/8,junk", 10, &network));
-}
-END_TEST
-
-TEST(text_of_a_network_is_cut)
-{
-    struct access_network network;
-    char text[8];
-    ck_assert(access_parse("192.0.2.0/24", 12, &network));
-    ck_assert_uint_eq(access_text(&network, text, sizeof(text)), 12);
-    ck_assert_str_eq(text, "192.0.2");
-}
-END_TEST
-
-static bool allows(const char *networks, const char *from)
-{
-    struct access_network list[8];
-    size_t count = 0;
-    for (const char *at = networks; *at;) {
-        size_t len = strcspn(at, " ");
-        ck_assert(access_parse(at, len, &list[count++]));
-        at += len + (at[len] != '\0');
-    }
-    struct sockaddr_storage sa = address(from);
-    return access_allows(list, count, (struct sockaddr *)&sa);
-}
-
-TEST(who_is_allowed)
-{
-    static const struct {
-        const char *networks, *from;
-        bool allowed;
-    } rows[] = {
-        {"", "192.0.2.1", true},
-        {"", "2001:db8::1", true},
-        {"", "unix", true},
-        {"10.0.0.0/8", "10.255.255.255", true},
-        {"10.0.0.0/8", "11.0.0.0", false},
-        {"10.0.0.0/8", "9.255.255.255", false},
-        {"10.0.0.0/8", "unix", true},
-        {"10.0.0.0/8", "::1", false},
-        {"10.0.0.0/8", "::ffff:10.1.2.3", true},
-        {"10.0.0.0/8", "::ffff:11.1.2.3", false},
-        {"10.0.0.0/8", "::10.1.2.3", false}, /* IPv4-compatible, not IPv4-mapped */
-        {"10.1.2.3", "10.1.2.3", true},
-        {"10.1.2.3", "10.1.2.2", false},
-        {"10.1.2.4/30", "10.1.2.7", true},
-        {"10.1.2.4/30", "10.1.2.8", false},
-        {"128.0.0.0/1", "127.255.255.255", false},
-        {"128.0.0.0/1", "255.0.0.1", true},
-        {"0.0.0.0/0", "255.255.255.255", true},
-        {"0.0.0.0/0", "::1", false},
-        {"::/0", "::1", true},
-        {"::/0", "10.0.0.1", false},
-        {"::/0", "::ffff:10.0.0.1", false},
-        {"::ffff:10.0.0.0/104", "10.1.1.1", true},
-        {"2001:db8::/33", "2001:db8:7fff::1", true},
-        {"2001:db8::/33", "2001:db8:8000::1", false},
-        {"::1", "::1", true},
-        {"::1", "::2", false},
-        {"192.0.2.0/24 10.0.0.0/8 ::1", "10.0.0.1", true},
-        {"192.0.2.0/24 10.0.0.0/8 ::1", "::1", true},
-        {"192.0.2.0/24 10.0.0.0/8 ::1", "127.0.0.1", false},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        ck_assert_msg(allows(rows[i].networks, rows[i].from) == rows[i].allowed, "%s in \"%s\"",
-                      rows[i].from, rows[i].networks);
-}
-END_TEST
 
 /* ---- addresses ----------------------------------------------------------------------------- */
 
@@ -202,7 +64,6 @@ TEST(addresses_as_text)
         ck_assert_uint_eq(strlen(cut), strlen(rows[i][1]) < 4 ? strlen(rows[i][1]) : 4);
     }
 }
-END_TEST
 
 /* ---- connections by address ------------------------------------------------------------------ */
 
@@ -248,7 +109,6 @@ TEST(connections_of_one_address_are_counted_together)
     ck_assert_uint_eq(sources_count(&sources), 0);
     sources_free(&sources);
 }
-END_TEST
 
 /* Compares with a plain array of counts while addresses come and go. */
 TEST(many_addresses_come_and_go)
@@ -283,13 +143,9 @@ TEST(many_addresses_come_and_go)
     ck_assert_uint_eq(sources_count(&sources), 0);
     sources_free(&sources);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
-    UNIT(networks_are_parsed_and_written),
-    UNIT(what_is_no_network_is_refused),
-    UNIT(text_of_a_network_is_cut),
-    UNIT(who_is_allowed),
+    UNIT(text_of_a_network_is_that_of_its_family),
     UNIT(addresses_as_text),
     UNIT(connections_of_one_address_are_counted_together),
     UNIT(many_addresses_come_and_go),

@@ -94,7 +94,6 @@ TEST(everybody_comes_in_where_nothing_is_said)
         leave(&guests[i]);
     end();
 }
-END_TEST
 
 TEST(address_that_is_not_allowed_is_denied_first)
 {
@@ -115,7 +114,6 @@ TEST(address_that_is_not_allowed_is_denied_first)
     leave(&guest);
     end();
 }
-END_TEST
 
 TEST(connections_of_one_address_are_limited_before_those_of_all)
 {
@@ -139,7 +137,6 @@ TEST(connections_of_one_address_are_limited_before_those_of_all)
     leave(&guests[2]);
     end();
 }
-END_TEST
 
 TEST(limit_of_a_protocol_may_change_at_any_time)
 {
@@ -162,7 +159,6 @@ TEST(limit_of_a_protocol_may_change_at_any_time)
     ck_assert_uint_eq(atomic_load(&protocol.connections_made), 0); /* none began */
     end();
 }
-END_TEST
 
 /* A handshake from 192.0.2.`number`. */
 static struct claim *shake(struct worker *worker, unsigned number)
@@ -223,7 +219,6 @@ TEST(handshakes_are_limited_and_need_a_certificate)
     end();
     pki_remove(&pki);
 }
-END_TEST
 
 TEST(oldest_silent_handshake_goes_of_the_source_with_a_quarter_or_of_all)
 {
@@ -262,7 +257,6 @@ TEST(oldest_silent_handshake_goes_of_the_source_with_a_quarter_or_of_all)
     end();
     pki_remove(&pki);
 }
-END_TEST
 
 TEST(connection_whose_handshake_may_not_begin_is_counted_as_made_and_ended)
 {
@@ -279,7 +273,6 @@ TEST(connection_whose_handshake_may_not_begin_is_counted_as_made_and_ended)
     }
     end();
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(everybody_comes_in_where_nothing_is_said),

@@ -103,7 +103,6 @@ TEST(parked_workers_go_on)
     close(late);
     toy_stop(&s);
 }
-END_TEST
 
 /* A letter that sends itself on to the other worker, `left` times. */
 struct relay {
@@ -137,7 +136,6 @@ TEST(letters_under_way_are_delivered_before_the_workers_are_parked)
     }
     toy_stop(&s);
 }
-END_TEST
 
 /* Acts as if a connection had waited for this one to end. */
 static void close_and_tell(struct conn *conn)
@@ -165,7 +163,6 @@ TEST(who_is_told_something_while_parked_hears_it_when_the_workers_go_on)
     close(secure);
     toy_stop(&s);
 }
-END_TEST
 
 /* ---- damaged records ------------------------------------------------------------------------ */
 
@@ -235,7 +232,6 @@ TEST(a_record_that_is_cut_or_wrong_is_refused_or_harmless)
     close(idle);
     toy_stop(&s);
 }
-END_TEST
 
 /* A record with so many slots for the first of two workers. */
 static bool restore_slots(uint32_t slots, const char *why)
@@ -270,7 +266,6 @@ TEST(record_with_too_many_slots_is_refused)
     ck_assert(restore_slots(SLOTS_MAX, ""));
     ck_assert(!restore_slots(SLOTS_MAX + 1, "no memory for the workers' connections"));
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(parked_workers_go_on),

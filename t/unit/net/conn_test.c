@@ -208,7 +208,6 @@ TEST(clients_may_go_while_answers_are_pending)
         pki_remove(&pki);
     }
 }
-END_TEST
 
 TEST(replies_of_many_chunks_arrive_whole)
 {
@@ -232,7 +231,6 @@ TEST(replies_of_many_chunks_arrive_whole)
     close(clients[1]);
     toy_stop(&s);
 }
-END_TEST
 
 TEST(client_that_never_reads_is_closed)
 {
@@ -250,7 +248,6 @@ TEST(client_that_never_reads_is_closed)
         close(clients[i]);
     toy_stop(&s);
 }
-END_TEST
 
 TEST(each_end_is_counted_by_its_reason)
 {
@@ -278,7 +275,6 @@ TEST(each_end_is_counted_by_its_reason)
     close(half);
     close(stays);
 }
-END_TEST
 
 TEST(urgent_data_hides_nothing_behind_it)
 {
@@ -308,7 +304,6 @@ TEST(urgent_data_hides_nothing_behind_it)
     }
     toy_stop(&s);
 }
-END_TEST
 
 /* ---- names --------------------------------------------------------------------------------- */
 
@@ -364,7 +359,6 @@ TEST(tag_finds_its_connection_and_no_later_one_in_its_slot)
     close(namesake);
     toy_stop(&s);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(clients_may_go_while_answers_are_pending),

@@ -334,7 +334,6 @@ TEST(tcp_connects_to_numeric_addresses)
     }
     bench_free(&b);
 }
-END_TEST
 
 TEST(refusal_is_told_with_the_address)
 {
@@ -357,7 +356,6 @@ TEST(refusal_is_told_with_the_address)
     close(fd);
     bench_free(&b);
 }
-END_TEST
 
 /* Fills the listener's backlog, so that further clients get no answer. */
 static int fill_backlog(int listener, const struct sockaddr *sa, socklen_t len, int *fds, int count)
@@ -412,7 +410,6 @@ TEST(server_that_does_not_answer_runs_into_the_limit)
     close(fd);
     bench_free(&b);
 }
-END_TEST
 
 static void write_file(const char *path, const char *text)
 {
@@ -442,7 +439,6 @@ TEST(socket_does_not_connect_to_itself)
     expect_reason(&c, "127.0.0.1:40000: Connection refused");
     bench_free(&b);
 }
-END_TEST
 
 /* ---- unix sockets -------------------------------------------------------------------------- */
 
@@ -485,7 +481,6 @@ TEST(unix_connects)
     expect_reason(&c, reason);
     bench_free(&b);
 }
-END_TEST
 
 static void accept_one(struct bench *b)
 {
@@ -520,7 +515,6 @@ TEST(unix_socket_that_is_full_is_tried_again)
     ck_assert(unlink(un.sun_path) == 0);
     bench_free(&b);
 }
-END_TEST
 
 TEST(targets_that_can_be_none_are_told)
 {
@@ -547,7 +541,6 @@ TEST(targets_that_can_be_none_are_told)
     expect_reason(&c, ": no path");
     bench_free(&b);
 }
-END_TEST
 
 /* ---- names --------------------------------------------------------------------------------- */
 
@@ -797,7 +790,6 @@ TEST(names_are_resolved)
     dns_stop(&dns);
     bench_free(&b);
 }
-END_TEST
 
 TEST(what_is_wrong_with_a_name_is_told)
 {
@@ -841,7 +833,6 @@ TEST(what_is_wrong_with_a_name_is_told)
     dns_stop(&dns);
     bench_free(&b);
 }
-END_TEST
 
 /* The answer for one address family is enough, even if the other never comes. */
 TEST(one_answer_of_two_is_enough)
@@ -866,7 +857,6 @@ TEST(one_answer_of_two_is_enough)
     dns_stop(&dns);
     bench_free(&b);
 }
-END_TEST
 
 TEST(addresses_are_tried_in_turn)
 {
@@ -915,7 +905,6 @@ TEST(addresses_are_tried_in_turn)
     dns_stop(&dns);
     bench_free(&b);
 }
-END_TEST
 
 /* ---- TLS ----------------------------------------------------------------------------------- */
 
@@ -1123,7 +1112,6 @@ TEST(tls_server_with_a_good_certificate_is_believed)
     bench_free(&b);
     pki_remove(&pki);
 }
-END_TEST
 
 TEST(tls_server_that_can_not_be_believed_is_refused)
 {
@@ -1166,7 +1154,6 @@ TEST(tls_server_that_can_not_be_believed_is_refused)
     bench_free(&b);
     pki_remove(&pki);
 }
-END_TEST
 
 TEST(client_shows_its_certificate)
 {
@@ -1203,7 +1190,6 @@ TEST(client_shows_its_certificate)
     bench_free(&b);
     pki_remove(&pki);
 }
-END_TEST
 
 TEST(tls_server_that_says_nothing_or_hangs_up_is_told)
 {
@@ -1232,7 +1218,6 @@ TEST(tls_server_that_says_nothing_or_hangs_up_is_told)
     bench_free(&b);
     pki_remove(&pki);
 }
-END_TEST
 
 /* ---- several, and their end ---------------------------------------------------------------- */
 
@@ -1267,7 +1252,6 @@ TEST(callback_may_cancel_another)
     close(fd);
     bench_free(&b);
 }
-END_TEST
 
 /* Covers every stage of a dial: both questions, the first address, and the handshake in pieces. */
 TEST(cancelled_after_any_number_of_turns)
@@ -1311,7 +1295,6 @@ TEST(cancelled_after_any_number_of_turns)
     bench_free(&b);
     pki_remove(&pki);
 }
-END_TEST
 
 /* ---- lack of memory ------------------------------------------------------------------------ */
 
@@ -1370,7 +1353,6 @@ TEST(lack_of_memory_is_an_answer)
     dns_stop(&dns);
     bench_free(&b);
 }
-END_TEST
 
 TEST(lack_of_memory_in_tls_is_an_answer)
 {
@@ -1396,7 +1378,6 @@ TEST(lack_of_memory_in_tls_is_an_answer)
     bench_free(&b);
     pki_remove(&pki);
 }
-END_TEST
 
 /* c-ares allocates through these, so that faults.h can fail its allocations. */
 static void *take(size_t size)

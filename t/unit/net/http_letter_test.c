@@ -222,7 +222,6 @@ TEST(another_thread_answers)
     close(fd);
     http_free(&http);
 }
-END_TEST
 
 TEST(letter_may_bring_steps_or_a_further_wait)
 {
@@ -239,7 +238,6 @@ TEST(letter_may_bring_steps_or_a_further_wait)
     close(fd);
     http_free(&http);
 }
-END_TEST
 
 /* How often the server's thread has waited. */
 static unsigned switches_of_server(void)
@@ -281,7 +279,6 @@ TEST(pending_answer_costs_no_iterations)
     close(fd);
     http_free(&http);
 }
-END_TEST
 
 TEST(time_limit_is_answered_and_the_letter_undone)
 {
@@ -306,7 +303,6 @@ TEST(time_limit_is_answered_and_the_letter_undone)
     close(fd);
     http_free(&http);
 }
-END_TEST
 
 TEST(late_letter_does_not_answer_another_request)
 {
@@ -325,7 +321,6 @@ TEST(late_letter_does_not_answer_another_request)
     close(fd);
     http_free(&http);
 }
-END_TEST
 
 TEST(client_that_goes_is_dropped_and_the_letter_undone)
 {
@@ -358,7 +353,6 @@ TEST(client_that_goes_is_dropped_and_the_letter_undone)
     ck_assert_uint_eq(atomic_load(&delivered), 0);
     http_free(&http);
 }
-END_TEST
 
 TEST(half_of_the_places_stay_for_others)
 {
@@ -383,7 +377,6 @@ TEST(half_of_the_places_stay_for_others)
     ck_assert_uint_eq(http_met(http, HTTP_LIMIT_PENDING), 3);
     http_free(&http);
 }
-END_TEST
 
 TEST(without_memory_a_request_is_refused)
 {
@@ -398,7 +391,6 @@ TEST(without_memory_a_request_is_refused)
     reply_free(&r);
     http_free(&http);
 }
-END_TEST
 
 TEST(pause_refuses_what_is_pending_and_takes_no_letter)
 {
@@ -418,7 +410,6 @@ TEST(pause_refuses_what_is_pending_and_takes_no_letter)
     close(idle);
     http_free(&http);
 }
-END_TEST
 
 TEST(end_refuses_what_is_pending_and_later_letters)
 {
@@ -434,7 +425,6 @@ TEST(end_refuses_what_is_pending_and_later_letters)
     }
     ck_assert_uint_eq(atomic_load(&undone) + atomic_load(&delivered), 0);
 }
-END_TEST
 
 /* ---- many at once ---------------------------------------------------------------------------- */
 
@@ -496,7 +486,6 @@ TEST(no_letter_is_lost_between_clients_that_go_and_pauses)
     ck_assert_uint_eq(atomic_load(&posted), atomic_load(&delivered) + atomic_load(&undone));
     ck_assert_uint_gt(atomic_load(&delivered), 300);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(another_thread_answers),

@@ -51,7 +51,6 @@ TEST(there_is_a_reserve_and_it_comes_back)
     ck_assert(again != NULL);
     http_memory_give(again);
 }
-END_TEST
 
 TEST(pieces_move_into_the_reserve_and_out_of_it)
 {
@@ -74,7 +73,6 @@ TEST(pieces_move_into_the_reserve_and_out_of_it)
     http_memory_give(at);
     ck_assert(!http_memory_is_short());
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(there_is_a_reserve_and_it_comes_back),

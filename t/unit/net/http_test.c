@@ -235,7 +235,6 @@ TEST(requests_get_their_answers)
     ck_assert(http == NULL);
     http_free(&http);
 }
-END_TEST
 
 TEST(head_tells_the_length_and_no_more)
 {
@@ -252,7 +251,6 @@ TEST(head_tells_the_length_and_no_more)
     close(fd);
     http_free(&http);
 }
-END_TEST
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
@@ -282,7 +280,6 @@ TEST(others_are_served_between_the_steps_of_an_answer)
     close(held);
     http_free(&http);
 }
-END_TEST
 
 TEST(steps_end_when_the_client_goes)
 {
@@ -306,7 +303,6 @@ TEST(steps_end_when_the_client_goes)
     expect_get(where, "/ok", "ok\n");
     http_free(&http);
 }
-END_TEST
 
 TEST(ending_ends_what_is_under_way)
 {
@@ -328,7 +324,6 @@ TEST(ending_ends_what_is_under_way)
     for (int i = 0; i < 6; i++)
         close(fds[i]);
 }
-END_TEST
 
 TEST(null_bytes_in_a_request_do_no_harm)
 {
@@ -340,7 +335,6 @@ TEST(null_bytes_in_a_request_do_no_harm)
     expect_get(where, "/ok", "ok\n");
     http_free(&http);
 }
-END_TEST
 
 TEST(continue_is_said_to_who_waits_for_it)
 {
@@ -357,7 +351,6 @@ TEST(continue_is_said_to_who_waits_for_it)
     close(fd);
     http_free(&http);
 }
-END_TEST
 
 TEST(headers_may_take_so_much_and_no_more)
 {
@@ -388,7 +381,6 @@ TEST(headers_may_take_so_much_and_no_more)
     free(request);
     http_free(&http);
 }
-END_TEST
 
 /* ---- clients that are slow ------------------------------------------------------------------- */
 
@@ -436,7 +428,6 @@ TEST(client_that_sends_no_whole_request_in_time_is_closed)
     expect_get(where, "/ok", "ok\n");
     http_free(&http);
 }
-END_TEST
 
 TEST(client_that_does_not_take_its_answer_in_time_is_closed)
 {
@@ -450,7 +441,6 @@ TEST(client_that_does_not_take_its_answer_in_time_is_closed)
     close(fd);
     http_free(&http);
 }
-END_TEST
 
 /* evhttp itself would read on while it writes an answer. */
 TEST(client_that_takes_nothing_and_sends_much_is_not_read_from)
@@ -474,7 +464,6 @@ TEST(client_that_takes_nothing_and_sends_much_is_not_read_from)
     close(fd);
     http_free(&http);
 }
-END_TEST
 
 /* ---- clients that are many ------------------------------------------------------------------- */
 
@@ -511,7 +500,6 @@ TEST(many_idle_connections_keep_nobody_out)
         ck_assert_uint_le(++tries, 4); /* a machine that stands still is as slow */
     http_free(&http);
 }
-END_TEST
 
 /*
  * A full server closes nobody while nobody waits. Regression: it closed the oldest connection after
@@ -533,7 +521,6 @@ TEST(full_house_stays_while_nobody_waits)
     }
     http_free(&http);
 }
-END_TEST
 
 /* Clients that ask again and again on connections that they keep. */
 TEST(busy_connections_keep_nobody_out)
@@ -565,7 +552,6 @@ TEST(busy_connections_keep_nobody_out)
         close(fds[i]);
     http_free(&http);
 }
-END_TEST
 
 static int64_t cpu_ms(void)
 {
@@ -612,7 +598,6 @@ TEST(without_descriptors_it_waits_and_goes_on_later)
     close(late);
     http_free(&http);
 }
-END_TEST
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -639,7 +624,6 @@ TEST(address_that_cannot_be_had_is_named)
     ck_assert_msg(strstr(reason, "33"), "%s", reason);
     http_free(&http);
 }
-END_TEST
 
 /* A listening unix socket, like an inherited one. */
 static int unix_listener(char *path, size_t size)
@@ -686,7 +670,6 @@ TEST(inherited_sockets_are_served)
     ck_assert_uint_eq(open_descriptors(), before - 2); /* both were the server's */
     unlink(path);
 }
-END_TEST
 
 TEST(what_is_no_listening_socket_is_not_taken_over)
 {
@@ -705,7 +688,6 @@ TEST(what_is_no_listening_socket_is_not_taken_over)
     ck_assert_msg(strstr(reason, number), "%s", reason);
     ck_assert_uint_eq(open_descriptors(), before);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(requests_get_their_answers),

@@ -50,51 +50,6 @@ TEST(port_0_is_any_port_and_told)
     listener_close(&a);
     listener_close(&b);
 }
-END_TEST
-
-TEST(v6_is_told_in_brackets_and_leaves_v4_alone)
-{
-    struct protocol protocol = {.row = &toy_row};
-    struct listener six, four;
-    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    if (!listener_open(&six, &protocol, (struct sockaddr *)&in6, sizeof(in6), false)) {
-        ck_assert(errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL);
-        return; /* this machine has no IPv6 */
-    }
-    char where[64];
-    snprintf(where, sizeof(where), "[::1]:%u", port_of(&six));
-    ck_assert_str_eq(six.where, where);
-    in6.sin6_port = htons(port_of(&six));
-    int client = socket(AF_INET6, SOCK_STREAM, 0);
-    ck_assert(client >= 0 && connect(client, (struct sockaddr *)&in6, sizeof(in6)) == 0);
-    close(client);
-    listener_close(&six);
-
-    /*
-     * One port must be free at all addresses of both families. It is not one of the kernel's
-     * choice, because closed clients keep many of those for a minute.
-     */
-    bool both = false;
-    for (int i = 0; i < 1000 && !both; i++) {
-        in_port_t port = htons((in_port_t)(16000 + (getpid() + i * 61) % 16000));
-        in6 = (struct sockaddr_in6){
-            .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT, .sin6_port = port};
-        struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
-        if (!listener_open(&six, &protocol, (struct sockaddr *)&in6, sizeof(in6), false))
-            continue;
-        both = listener_open(&four, &protocol, (struct sockaddr *)&in, sizeof(in), false);
-        if (!both)
-            listener_close(&six);
-    }
-    ck_assert(both);
-    snprintf(where, sizeof(where), "[::]:%u", port_of(&six));
-    ck_assert_str_eq(six.where, where);
-    snprintf(where, sizeof(where), "0.0.0.0:%u", port_of(&six));
-    ck_assert_str_eq(four.where, where);
-    listener_close(&six);
-    listener_close(&four);
-}
-END_TEST
 
 TEST(port_in_use_is_an_error_that_names_it)
 {
@@ -108,7 +63,6 @@ TEST(port_in_use_is_an_error_that_names_it)
     ck_assert_str_eq(second.where, first.where);
     listener_close(&second);
 }
-END_TEST
 
 /* ---- accepting ----------------------------------------------------------------------------- */
 
@@ -167,7 +121,6 @@ TEST(accepted_socket_has_the_options_that_clients_rely_on)
     close(client);
     toy_stop(&s);
 }
-END_TEST
 
 TEST(connections_beyond_the_limit_are_closed_at_once_and_counted)
 {
@@ -201,40 +154,6 @@ TEST(connections_beyond_the_limit_are_closed_at_once_and_counted)
     toy_stop(&s);
     ck_assert_uint_eq(toy_closed(&s, CLOSE_REFUSED), MORE);
 }
-END_TEST
-
-TEST(each_listener_brings_its_own_protocol)
-{
-    struct toy_server s;
-    toy_make(&s, 2, toy_limits());
-    struct protocol other = s.protocol;
-    struct listener listeners[2];
-    ck_assert(open_v4(&listeners[0], &s.protocol, 0) && open_v4(&listeners[1], &other, 0));
-    for (unsigned i = 0; i < 2; i++) {
-        s.acceptors[i] = acceptor_new(s.server.workers[i], listeners, 2);
-        ck_assert(s.acceptors[i] != NULL);
-    }
-    toy_run(&s);
-    int clients[10];
-    for (int i = 0; i < 10; i++) {
-        clients[i] = connect_port(port_of(&listeners[i < 3]));
-        (void)ask_names(clients[i]);
-    }
-    ck_assert_uint_eq(atomic_load(&s.protocol.connections), 7);
-    ck_assert_uint_eq(atomic_load(&other.connections), 3);
-    for (int i = 0; i < 10; i++)
-        close(clients[i]);
-    WAIT_UNTIL(atomic_load(&s.toy.ended) == 10);
-    toy_end(&s);
-    ck_assert_uint_eq(atomic_load(&other.closed[CLOSE_PEER]), 3);
-    ck_assert_uint_eq(atomic_load(&other.connections), 0);
-    atomic_fetch_sub(&s.toy.opened, 3);
-    atomic_fetch_sub(&s.toy.ended, 3);
-    toy_free(&s);
-    listener_close(&listeners[0]);
-    listener_close(&listeners[1]);
-}
-END_TEST
 
 /* ---- out of descriptors --------------------------------------------------------------------- */
 
@@ -342,7 +261,6 @@ TEST(without_descriptors_it_waits_without_spinning_and_goes_on_when_one_is_free)
     toy_stop(&s);
     ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), WAITING + 1);
 }
-END_TEST
 
 /* Another process shuts the socket down: accepting fails at once, every time. Only this
  * listener rests. */
@@ -372,7 +290,6 @@ TEST(listener_whose_accepts_keep_failing_rests)
     listener_close(&listeners[0]);
     listener_close(&listeners[1]);
 }
-END_TEST
 
 /* ---- spreading ------------------------------------------------------------------------------ */
 
@@ -419,7 +336,6 @@ TEST(long_lived_connections_are_spread_evenly_over_four_workers)
 {
     one_after_the_other(4);
 }
-END_TEST
 
 /* The shares hold even if one worker accepts everything. */
 TEST(worker_that_accepts_all_keeps_its_share)
@@ -442,7 +358,6 @@ TEST(worker_that_accepts_all_keeps_its_share)
         toy_stop(&s);
     }
 }
-END_TEST
 
 /*
  * All connect at once, as after a restart. Workers that decide at the same moment may each have one
@@ -472,7 +387,6 @@ TEST(connections_that_come_all_at_once_are_spread_evenly)
     all_at_once(2);
     all_at_once(4);
 }
-END_TEST
 
 TEST(connections_on_their_way_to_a_worker_that_ends_are_closed)
 {
@@ -492,15 +406,12 @@ TEST(connections_on_their_way_to_a_worker_that_ends_are_closed)
         }
     }
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(port_0_is_any_port_and_told),
-    UNIT(v6_is_told_in_brackets_and_leaves_v4_alone),
     UNIT(port_in_use_is_an_error_that_names_it),
     UNIT(accepted_socket_has_the_options_that_clients_rely_on),
     UNIT(connections_beyond_the_limit_are_closed_at_once_and_counted),
-    UNIT(each_listener_brings_its_own_protocol),
     UNIT(listener_whose_accepts_keep_failing_rests),
     UNIT(without_descriptors_it_waits_without_spinning_and_goes_on_when_one_is_free),
     UNIT(long_lived_connections_are_spread_evenly_over_four_workers),

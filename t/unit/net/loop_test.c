@@ -149,7 +149,6 @@ TEST(descriptor_is_called_for_each_time_it_can_be_read)
     loop_free(&bench.loop);
     ck_assert(bench.loop == NULL);
 }
-END_TEST
 
 TEST(both_kinds_of_readiness_come_in_one_call)
 {
@@ -164,33 +163,6 @@ TEST(both_kinds_of_readiness_come_in_one_call)
     watch_end(&w);
     loop_free(&bench.loop);
 }
-END_TEST
-
-TEST(what_is_not_wanted_is_not_told)
-{
-    struct bench bench;
-    struct watched w;
-    bench_make(&bench);
-    watch_new(&bench, &w, 0);
-    send_text(w.peer, "a");
-    for (int round = 0; round < 3; round++) {
-        run_five_turns(&bench);
-        ck_assert_uint_eq(w.calls, 0);
-        ck_assert(loop_io_want(bench.loop, &w.io, LOOP_READ));
-        run_five_turns(&bench);
-        ck_assert_uint_ge(w.calls, 1);
-        ck_assert_uint_eq(w.what, LOOP_READ);
-        ck_assert(loop_io_want(bench.loop, &w.io, LOOP_WRITE));
-        run_five_turns(&bench);
-        ck_assert_uint_eq(w.what, LOOP_WRITE);
-        ck_assert(loop_io_want(bench.loop, &w.io, 0));
-        ck_assert(loop_io_want(bench.loop, &w.io, 0));
-        w.calls = 0;
-    }
-    watch_end(&w);
-    loop_free(&bench.loop);
-}
-END_TEST
 
 TEST(what_is_told_once_is_told_again_when_there_is_more)
 {
@@ -212,23 +184,6 @@ TEST(what_is_told_once_is_told_again_when_there_is_more)
     watch_end(&w);
     loop_free(&bench.loop);
 }
-END_TEST
-
-TEST(end_is_told_together_with_what_came_before_it)
-{
-    struct bench bench;
-    struct watched w;
-    bench_make(&bench);
-    watch_new(&bench, &w, LOOP_READ | LOOP_GONE | LOOP_ONCE);
-    send_text(w.peer, "abc");
-    ck_assert(shutdown(w.peer, SHUT_WR) == 0);
-    run_five_turns(&bench);
-    ck_assert_uint_eq(w.calls, 1);
-    ck_assert_uint_eq(w.what, LOOP_READ | LOOP_GONE);
-    watch_end(&w);
-    loop_free(&bench.loop);
-}
-END_TEST
 
 TEST(end_is_told_to_who_does_not_read)
 {
@@ -252,7 +207,6 @@ TEST(end_is_told_to_who_does_not_read)
     watch_end(&whole);
     loop_free(&bench.loop);
 }
-END_TEST
 
 /* A loop in its own thread, which watches a descriptor that other loops watch too. */
 struct sleeper {
@@ -308,7 +262,6 @@ TEST(what_is_shared_wakes_who_sleeps)
     close(fd);
     close(peer);
 }
-END_TEST
 
 static void remove_self(struct watched *w)
 {
@@ -345,7 +298,6 @@ TEST(handler_may_remove_another_descriptor_that_is_ready)
     watch_end(a.calls ? &a : &b);
     loop_free(&bench.loop);
 }
-END_TEST
 
 /* ---- the timer ----------------------------------------------------------------------------- */
 
@@ -367,7 +319,6 @@ TEST(timer_comes_in_its_time_and_never_before)
     }
     loop_free(&bench.loop);
 }
-END_TEST
 
 /* The processor time of this thread. */
 static int64_t processor_ns(void)
@@ -397,7 +348,6 @@ TEST(busy_loop_looks_for_so_long_and_keeps_its_times)
     }
     loop_free(&bench.loop);
 }
-END_TEST
 
 TEST(busy_loop_hears_the_bell_and_tells_of_descriptors)
 {
@@ -418,7 +368,6 @@ TEST(busy_loop_hears_the_bell_and_tells_of_descriptors)
     watch_end(&w);
     loop_free(&bench.loop);
 }
-END_TEST
 
 TEST(timer_changed_comes_at_the_new_time_only)
 {
@@ -441,7 +390,6 @@ TEST(timer_changed_comes_at_the_new_time_only)
     ck_assert_int_ge(bench.timer_ns, soon_ns);
     loop_free(&bench.loop);
 }
-END_TEST
 
 TEST(timer_unset_does_not_come)
 {
@@ -457,7 +405,6 @@ TEST(timer_unset_does_not_come)
     ck_assert_uint_eq(bench.timers, 1);
     loop_free(&bench.loop);
 }
-END_TEST
 
 /* ---- wake-ups ------------------------------------------------------------------------------- */
 
@@ -505,7 +452,6 @@ TEST(bell_rung_from_other_threads_is_heard_after_the_last_ring)
     ck_assert_uint_le(bench.bells, RINGERS * RINGS);
     loop_free(&bench.loop);
 }
-END_TEST
 
 /* ---- soon ---------------------------------------------------------------------------------- */
 
@@ -539,7 +485,6 @@ TEST(soon_comes_once_after_what_was_ready_before)
         watch_end(&w[i]);
     loop_free(&bench.loop);
 }
-END_TEST
 
 struct hunger {
     struct watched watched;
@@ -592,16 +537,13 @@ TEST(soon_again_and_again_keeps_nobody_else_waiting)
     watch_end(&hunger.watched);
     loop_free(&bench.loop);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(descriptor_is_called_for_each_time_it_can_be_read),
     UNIT(both_kinds_of_readiness_come_in_one_call),
     UNIT(what_is_told_once_is_told_again_when_there_is_more),
-    UNIT(end_is_told_together_with_what_came_before_it),
     UNIT(end_is_told_to_who_does_not_read),
     UNIT(what_is_shared_wakes_who_sleeps),
-    UNIT(what_is_not_wanted_is_not_told),
     UNIT(handler_may_remove_another_descriptor_that_is_ready),
     UNIT(timer_comes_in_its_time_and_never_before),
     UNIT(busy_loop_looks_for_so_long_and_keeps_its_times),

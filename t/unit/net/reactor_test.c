@@ -71,7 +71,6 @@ TEST(shared_timer_is_brought_forward_by_another_thread)
     reactor_free(&reactor);
     ck_assert_uint_eq(atomic_load(&runs), 100);
 }
-END_TEST
 
 enum { THREADS = 4, WISHES = 2000 };
 
@@ -117,7 +116,6 @@ TEST(no_wish_of_many_threads_is_lost)
     shared_timer_remove(&shared);
     reactor_free(&reactor);
 }
-END_TEST
 
 /* ---- hooks --------------------------------------------------------------------------------- */
 
@@ -213,7 +211,6 @@ TEST(hook_is_called_in_each_iteration_before_anything_else)
     close(ends[0]);
     close(ends[1]);
 }
-END_TEST
 
 /* ---- late letters --------------------------------------------------------------------------- */
 
@@ -270,7 +267,6 @@ TEST(a_late_letter_wakes_its_reader_at_the_end_of_the_iteration)
     stop();
     reactor_free(&reactor);
 }
-END_TEST
 
 /* ---- stopping ------------------------------------------------------------------------------ */
 
@@ -317,7 +313,6 @@ TEST(letters_are_delivered_while_it_is_stopped)
     }
     reactor_free(&reactor);
 }
-END_TEST
 
 /* ---- many letters --------------------------------------------------------------------------- */
 
@@ -401,7 +396,6 @@ TEST(a_crowd_of_letters_lets_other_events_in_between)
     reactor_remove_hook(&reactor, &hook);
     reactor_free(&reactor);
 }
-END_TEST
 
 /* A wish that was under way when its timer was removed. */
 TEST(shared_timer_that_was_removed_does_not_run)
@@ -422,7 +416,6 @@ TEST(shared_timer_that_was_removed_does_not_run)
     shared_timer_remove(&shared);
     reactor_free(&reactor);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(shared_timer_that_was_removed_does_not_run),

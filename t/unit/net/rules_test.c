@@ -109,32 +109,6 @@ static void await_rules(struct toy_server *s)
 
 /* ---- admission ------------------------------------------------------------------------------- */
 
-TEST(ipv4_clients_of_a_socket_of_both_families_go_by_networks_of_ipv4)
-{
-    struct toy_server s;
-    toy_make(&s, 1, toy_limits());
-    listen_there(&s, true, false);
-    set_rules(&s, toy_limits(), "127.0.0.2");
-    toy_run(&s);
-    int good = connect_from(&s, "127.0.0.2");
-    expect_served(good);
-    expect_turned_away(connect_from(&s, "127.0.0.1"));
-    int six = connect_v6(&s);
-    if (six >= 0)
-        expect_turned_away(six);
-    set_rules(&s, toy_limits(), "::1");
-    await_rules(&s);
-    expect_turned_away(connect_from(&s, "127.0.0.2"));
-    six = connect_v6(&s);
-    if (six >= 0) {
-        expect_served(six);
-        close(six);
-    }
-    close(good);
-    toy_stop(&s);
-}
-END_TEST
-
 TEST(connections_of_one_address_are_limited_over_all_workers)
 {
     enum { LIMIT = 6, OTHERS = 20 };
@@ -191,7 +165,6 @@ TEST(connections_of_one_address_are_limited_over_all_workers)
     close(one_more);
     toy_stop(&s); /* checks that no address is counted any more */
 }
-END_TEST
 
 /* The same for a connection closed because of its handshake. */
 TEST(source_is_free_again_after_a_failed_handshake)
@@ -228,43 +201,9 @@ TEST(source_is_free_again_after_a_failed_handshake)
     toy_stop(&s);
     pki_remove(&pki);
 }
-END_TEST
 
 /* ---- rules that change ------------------------------------------------------------------------
  */
-
-TEST(new_limits_hold_for_what_begins_then)
-{
-    struct toy_server s;
-    struct server_limits limits = toy_limits();
-    toy_start(&s, 1, limits);
-    int slow = connect_local(&s, 0), later = connect_local(&s, 0);
-    send_text(slow, "ebegun");
-    wait_taken(slow);
-    in_worker(&s, 0, nothing, NULL);
-    limits.request_timeout_ns = 50 * NS_PER_MS;
-    set_rules(&s, limits, "");
-    await_rules(&s);
-    send_text(later, "ebegun");
-    expect_end(later);
-    WAIT_UNTIL(toy_closed(&s, CLOSE_REQUEST_TIMEOUT) == 1);
-    send_text(slow, " and ended\n"); /* it keeps the deadline it had */
-    expect(slow, "begun and ended\n");
-    /* The new limit of output applies at once. */
-    limits.output_buffer = 16 * 1024;
-    set_rules(&s, limits, "");
-    await_rules(&s);
-    send_text(slow, "d1000000\n");
-    int other = connect_local(&s, 0);
-    send_text(other, "d1000000\n");
-    WAIT_UNTIL(atomic_load(&s.toy.queued_max) >= 8 * 1024);
-    ck_assert_uint_lt(atomic_load(&s.toy.queued_max), 16 * 1024);
-    close(slow);
-    close(later);
-    close(other);
-    toy_stop(&s);
-}
-END_TEST
 
 struct talker {
     struct toy_server *server;
@@ -332,42 +271,8 @@ TEST(rules_are_swapped_thousands_of_times_under_load)
     close(client);
     toy_stop(&s);
 }
-END_TEST
 
 /* ---- inspection ------------------------------------------------------------------------------ */
-
-static void add_number(struct worker *worker, void *arg)
-{
-    *(unsigned *)arg += worker_number(worker) + 1;
-}
-
-static void *ask_often(void *arg)
-{
-    struct toy_server *s = arg;
-    unsigned sum = 0;
-    for (unsigned i = 0; i < 500; i++)
-        worker_ask(s->server.workers[i % s->server.count], add_number, &sum);
-    CHECK(sum == 750);
-    return NULL;
-}
-
-TEST(workers_are_asked_from_many_threads_while_they_serve)
-{
-    enum { ASKERS = 3 };
-    struct toy_server s;
-    pthread_t threads[ASKERS];
-    toy_start(&s, 2, toy_limits());
-    int client = connect_local(&s, 0);
-    for (int i = 0; i < ASKERS; i++)
-        ck_assert(pthread_create(&threads[i], NULL, ask_often, &s) == 0);
-    for (int i = 0; i < 200; i++)
-        expect_served(client);
-    for (int i = 0; i < ASKERS; i++)
-        ck_assert(pthread_join(threads[i], NULL) == 0);
-    close(client);
-    toy_stop(&s);
-}
-END_TEST
 
 struct look {
     struct conn_info infos[16];
@@ -479,59 +384,6 @@ TEST(connections_are_described)
         close(six);
     toy_stop(&s);
 }
-END_TEST
-
-TEST(tags_as_text)
-{
-    static const char *const bad[] = {
-        "",
-        ".",
-        "0",
-        "0.1",
-        "0.1.",
-        "0.1.2.",
-        "0.1.2.3",
-        "00.1.2",
-        "0.01.2",
-        "0.1.02",
-        "256.1.2",
-        "0.16777216.2",
-        "0.1.4294967296",
-        "+0.1.2",
-        " 0.1.2",
-        "0.1.2 ",
-        "0.-1.2",
-        "0,1,2",
-        "a.b.c",
-        "0..2",
-        ".1.2",
-        "0.1.2\n",
-        "0x0.1.2",
-        "0.1.99999999999999999999999999",
-    };
-    static const struct {
-        uint64_t tag;
-        const char *text;
-    } good[] = {
-        {0, "0.0.0"},
-        {UINT64_C(0xff) << 56 | UINT64_C(0xffffff) << 32 | 0xffffffff, "255.16777215.4294967295"},
-        {UINT64_C(1) << 56 | UINT64_C(12) << 32 | 3, "1.12.3"},
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
-        char text[CONN_TAG_TEXT];
-        uint64_t tag = 77;
-        conn_tag_text(good[i].tag, text);
-        ck_assert_str_eq(text, good[i].text);
-        ck_assert(conn_tag_parse(text, &tag));
-        ck_assert_uint_eq(tag, good[i].tag);
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-        uint64_t tag = 77;
-        ck_assert_msg(!conn_tag_parse(bad[i], &tag), "%s", bad[i]);
-        ck_assert_uint_eq(tag, 77);
-    }
-}
-END_TEST
 
 TEST(traffic_is_measured_for_each_worker)
 {
@@ -573,39 +425,6 @@ TEST(traffic_is_measured_for_each_worker)
     close(last);
     toy_stop(&s);
 }
-END_TEST
-
-static void work(struct worker *worker, void *arg)
-{
-    (void)worker;
-    int64_t until_ns = clock_mono_ns() + *(int64_t *)arg;
-    while (clock_mono_ns() < until_ns)
-        continue;
-}
-
-TEST(time_at_work_is_known_and_waiting_is_none)
-{
-    struct toy_server s;
-    toy_make(&s, 2, toy_limits());
-    ck_assert_uint_eq(worker_cpu_ns(s.server.workers[0]), 0);
-    toy_run(&s);
-    int64_t work_ns = 50 * NS_PER_MS;
-    int64_t began_ns = clock_mono_ns();
-    in_worker(&s, 0, work, &work_ns);
-    in_worker(&s, 0, nothing, NULL); /* the iteration before has ended */
-    uint64_t busy_ns = worker_busy_ns(s.server.workers[0]);
-    ck_assert_uint_ge(busy_ns, (uint64_t)work_ns);
-    ck_assert_uint_le(busy_ns, (uint64_t)(clock_mono_ns() - began_ns));
-    ck_assert_uint_gt(worker_cpu_ns(s.server.workers[0]), 0);
-    pause_ns(20 * NS_PER_MS); /* the workers are idle */
-    in_worker(&s, 1, nothing, NULL);
-    ck_assert_uint_le(worker_busy_ns(s.server.workers[1]),
-                      (uint64_t)(clock_mono_ns() - began_ns) - (uint64_t)work_ns);
-    toy_end(&s);
-    ck_assert_uint_eq(worker_cpu_ns(s.server.workers[0]), 0);
-    toy_free(&s);
-}
-END_TEST
 
 /* ---- out of descriptors, with TLS --------------------------------------------------------------
  */
@@ -644,19 +463,13 @@ TEST(without_descriptors_tls_clients_wait_and_are_served_later)
     toy_stop(&s);
     pki_remove(&pki);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
-    UNIT(ipv4_clients_of_a_socket_of_both_families_go_by_networks_of_ipv4),
     UNIT(connections_of_one_address_are_limited_over_all_workers),
     UNIT(source_is_free_again_after_a_failed_handshake),
-    UNIT(new_limits_hold_for_what_begins_then),
     UNIT(rules_are_swapped_thousands_of_times_under_load),
-    UNIT(workers_are_asked_from_many_threads_while_they_serve),
     UNIT(connections_are_described),
-    UNIT(tags_as_text),
     UNIT(traffic_is_measured_for_each_worker),
-    UNIT(time_at_work_is_known_and_waiting_is_none),
     UNIT(without_descriptors_tls_clients_wait_and_are_served_later),
 };
 

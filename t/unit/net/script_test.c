@@ -678,7 +678,6 @@ TEST(script)
     }
     end();
 }
-END_TEST
 
 int main(int argc, char **argv)
 {

@@ -29,19 +29,6 @@ TEST(reading_gives_what_there_is)
     stream_close(&stream);
     close(client);
 }
-END_TEST
-
-TEST(reading_nothing_is_again)
-{
-    int client;
-    char byte;
-    struct stream stream = stream_new(&client);
-    ck_assert_int_eq(stream_read(&stream, &byte, 1), STREAM_AGAIN);
-    ck_assert_int_eq(stream_read(&stream, &byte, 1), STREAM_AGAIN);
-    stream_close(&stream);
-    close(client);
-}
-END_TEST
 
 TEST(reading_after_the_peer_shut_down_is_the_rest_and_then_end)
 {
@@ -61,29 +48,6 @@ TEST(reading_after_the_peer_shut_down_is_the_rest_and_then_end)
     stream_close(&stream);
     close(client);
 }
-END_TEST
-
-TEST(reading_after_the_peer_closed_is_end)
-{
-    int client;
-    char byte;
-    struct stream stream = stream_new(&client);
-    close(client);
-    ck_assert_int_eq(read_ready(&stream, &byte, 1), STREAM_END);
-    stream_close(&stream);
-}
-END_TEST
-
-TEST(reading_after_a_reset_is_error)
-{
-    int client;
-    char byte;
-    struct stream stream = stream_new(&client);
-    reset(client);
-    ck_assert_int_eq(read_ready(&stream, &byte, 1), STREAM_RESET);
-    stream_close(&stream);
-}
-END_TEST
 
 TEST(writing_after_a_reset_is_error)
 {
@@ -101,7 +65,6 @@ TEST(writing_after_a_reset_is_error)
     stream_finish(&stream);
     stream_close(&stream);
 }
-END_TEST
 
 TEST(several_pieces_leave_in_order_in_one_write)
 {
@@ -125,7 +88,6 @@ TEST(several_pieces_leave_in_order_in_one_write)
     stream_close(&stream);
     close(client);
 }
-END_TEST
 
 /* The byte for a position, so that a wrong position shows. */
 static uint8_t byte_at(size_t at)
@@ -171,7 +133,6 @@ TEST(what_is_not_taken_is_told_and_nothing_is_lost)
     stream_close(&stream);
     close(client);
 }
-END_TEST
 
 TEST(finishing_ends_one_way_only)
 {
@@ -190,7 +151,6 @@ TEST(finishing_ends_one_way_only)
     stream_close(&stream);
     close(client);
 }
-END_TEST
 
 TEST(closing_twice_closes_nobody_elses_descriptor)
 {
@@ -206,14 +166,10 @@ TEST(closing_twice_closes_nobody_elses_descriptor)
     close(fd);
     close(client);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(reading_gives_what_there_is),
-    UNIT(reading_nothing_is_again),
     UNIT(reading_after_the_peer_shut_down_is_the_rest_and_then_end),
-    UNIT(reading_after_the_peer_closed_is_end),
-    UNIT(reading_after_a_reset_is_error),
     UNIT(writing_after_a_reset_is_error),
     UNIT(several_pieces_leave_in_order_in_one_write),
     UNIT(what_is_not_taken_is_told_and_nothing_is_lost),

@@ -66,7 +66,6 @@ TEST(reasons_name_the_file_and_what_is_wrong)
     tls_free(&tls);
     pki_remove(&pki);
 }
-END_TEST
 
 TEST(clients_reasons_name_the_file_too)
 {
@@ -101,7 +100,6 @@ TEST(clients_reasons_name_the_file_too)
     tls_free(&tls);
     pki_remove(&pki);
 }
-END_TEST
 
 /* ---- handshakes ---------------------------------------------------------------------------- */
 
@@ -178,7 +176,6 @@ TEST(handshake_and_requests_byte_by_byte)
     toy_stop(&s);
     pki_remove(&pki);
 }
-END_TEST
 
 TEST(handshake_that_takes_too_long_is_closed)
 {
@@ -212,7 +209,6 @@ TEST(handshake_that_takes_too_long_is_closed)
     toy_stop(&s);
     pki_remove(&pki);
 }
-END_TEST
 
 /* All clients are on a unix socket and of one user: one source. */
 TEST(oldest_silent_handshakes_of_a_source_go_when_it_has_its_quarter)
@@ -252,7 +248,6 @@ TEST(oldest_silent_handshakes_of_a_source_go_when_it_has_its_quarter)
     toy_stop(&s);
     pki_remove(&pki);
 }
-END_TEST
 
 /* Clients whose greetings have all come, and how many of them have an answer. */
 struct greetings {
@@ -319,7 +314,6 @@ TEST(handshakes_go_on_one_in_an_iteration)
     toy_stop(&s);
     pki_remove(&pki);
 }
-END_TEST
 
 TEST(plain_text_to_a_tls_port_is_closed)
 {
@@ -341,7 +335,6 @@ TEST(plain_text_to_a_tls_port_is_closed)
     toy_stop(&s);
     pki_remove(&pki);
 }
-END_TEST
 
 TEST(old_versions_are_refused)
 {
@@ -378,7 +371,6 @@ TEST(old_versions_are_refused)
     }
     pki_remove(&pki);
 }
-END_TEST
 
 TEST(client_certificates)
 {
@@ -440,7 +432,6 @@ TEST(client_certificates)
     }
     pki_remove(&pki);
 }
-END_TEST
 
 TEST(renegotiation_is_refused)
 {
@@ -463,7 +454,6 @@ TEST(renegotiation_is_refused)
     toy_stop(&s);
     pki_remove(&pki);
 }
-END_TEST
 
 /* In TLS 1.3 the ticket comes after the handshake, but no later than the first answer. */
 TEST(sessions_are_resumed_by_ticket_and_not_with_another_context)
@@ -498,7 +488,6 @@ TEST(sessions_are_resumed_by_ticket_and_not_with_another_context)
     toy_stop(&s);
     pki_remove(&pki);
 }
-END_TEST
 
 /* ---- records ------------------------------------------------------------------------------- */
 
@@ -535,7 +524,6 @@ TEST(request_split_over_records_and_many_requests_in_one)
     toy_stop(&s);
     pki_remove(&pki);
 }
-END_TEST
 
 /* Sends `len` bytes of the output of the client's library. */
 static void send_part(const struct secure_client *c, BIO *out, size_t len)
@@ -587,7 +575,6 @@ TEST(record_that_is_not_all_here_keeps_none_before_it_waiting)
     toy_stop(&s);
     pki_remove(&pki);
 }
-END_TEST
 
 static void send_updates(struct secure_client *c, int count)
 {
@@ -652,7 +639,6 @@ TEST(part_of_a_record_is_claimed_and_has_the_time_of_a_request)
     toy_stop(&s);
     pki_remove(&pki);
 }
-END_TEST
 
 TEST(part_of_a_record_is_closed_in_time)
 {
@@ -673,7 +659,6 @@ TEST(part_of_a_record_is_closed_in_time)
     toy_stop(&s);
     pki_remove(&pki);
 }
-END_TEST
 
 /* Bytes that the library has already read do not make the descriptor ready. */
 TEST(bytes_that_the_library_holds_are_read_without_waiting)
@@ -700,7 +685,6 @@ TEST(bytes_that_the_library_holds_are_read_without_waiting)
     toy_stop(&s);
     pki_remove(&pki);
 }
-END_TEST
 
 /* Reads `len` bytes of the pattern slowly, in small pieces. */
 static void expect_pattern_slowly(struct secure_client *c, size_t len)
@@ -749,7 +733,6 @@ TEST(big_answers_to_a_slow_reader_are_bounded_and_arrive)
     }
     pki_remove(&pki);
 }
-END_TEST
 
 static void is_crossed(struct worker *worker, void *arg)
 {
@@ -792,7 +775,6 @@ TEST(reading_that_waits_for_writing_goes_on)
     toy_stop(&s);
     pki_remove(&pki);
 }
-END_TEST
 
 /* A server's stream and a client in memory after their handshake, without a worker. */
 static struct stream shaken_stream(struct pki *pki, struct secure_client *c_r, BIO **in_r,
@@ -871,7 +853,6 @@ TEST(records_without_data_are_limited_in_a_row)
     client_free(&c);
     pki_remove(&pki);
 }
-END_TEST
 
 /* A client that stays below the limit in a row: each call reads few of its records. */
 TEST(reading_of_records_of_no_bytes_is_bounded)
@@ -912,7 +893,6 @@ TEST(reading_of_records_of_no_bytes_is_bounded)
     client_free(&c);
     pki_remove(&pki);
 }
-END_TEST
 
 /* A client that sends one byte in each record: each call reads few of them. */
 TEST(records_of_one_byte_are_read_some_at_a_time)
@@ -937,7 +917,6 @@ TEST(records_of_one_byte_are_read_some_at_a_time)
     client_free(&c);
     pki_remove(&pki);
 }
-END_TEST
 
 /* The next write begins with the unsent bytes, from any buffer, with more behind them. */
 TEST(unfinished_write_goes_on_from_another_buffer)
@@ -982,7 +961,6 @@ TEST(unfinished_write_goes_on_from_another_buffer)
     client_free(&c);
     pki_remove(&pki);
 }
-END_TEST
 
 /* The stream ends with an incomplete record on the wire; nothing may follow that. */
 TEST(no_goodbye_is_said_in_the_middle_of_a_record)
@@ -1010,7 +988,6 @@ TEST(no_goodbye_is_said_in_the_middle_of_a_record)
     client_free(&c);
     pki_remove(&pki);
 }
-END_TEST
 
 struct flood {
     struct secure_client client;
@@ -1068,7 +1045,6 @@ TEST(goodbyes_and_their_absence)
     }
     pki_remove(&pki);
 }
-END_TEST
 
 /* A greeting of 8 KiB, a byte in each record. */
 TEST(records_of_a_handshake_are_limited)
@@ -1090,7 +1066,6 @@ TEST(records_of_a_handshake_are_limited)
     toy_stop(&s);
     pki_remove(&pki);
 }
-END_TEST
 
 TEST(one_read_ends_at_the_limit)
 {
@@ -1109,7 +1084,6 @@ TEST(one_read_ends_at_the_limit)
     client_free(&c);
     pki_remove(&pki);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(one_read_ends_at_the_limit),

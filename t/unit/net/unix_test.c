@@ -103,38 +103,6 @@ TEST(file_has_the_mode_whatever_the_umask)
     }
     remove_folder();
 }
-END_TEST
-
-TEST(clients_of_a_unix_socket_are_served)
-{
-    struct toy_server s;
-    char where[96];
-    make_folder();
-    for (int i = 0; i < 2; i++) {
-        snprintf(where, sizeof(where), i ? "@%s" : "%s", path);
-        toy_make(&s, 2, toy_limits());
-        ck_assert(listener_open_unix(&s.listener, &s.protocol, where, 0600));
-        ck_assert_str_eq(s.listener.where, where);
-        for (unsigned w = 0; w < 2; w++) {
-            s.acceptors[w] = acceptor_new(s.server.workers[w], &s.listener, 1);
-            ck_assert(s.acceptors[w] != NULL);
-        }
-        toy_run(&s);
-        int clients[20];
-        for (size_t c = 0; c < ARRAY_SIZE(clients); c++) {
-            clients[c] = connect_unix(where);
-            ck_assert_int_ge(clients[c], 0);
-            send_text(clients[c], "ehello\nd1000\n");
-            expect(clients[c], "hello\n0\n1\n");
-        }
-        for (size_t c = 0; c < ARRAY_SIZE(clients); c++)
-            close(clients[c]);
-        toy_stop(&s);
-        ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), ARRAY_SIZE(clients));
-    }
-    remove_folder();
-}
-END_TEST
 
 TEST(stale_file_is_replaced_and_a_live_one_is_in_use)
 {
@@ -176,7 +144,6 @@ TEST(stale_file_is_replaced_and_a_live_one_is_in_use)
     listener_close(&other);
     remove_folder();
 }
-END_TEST
 
 TEST(what_is_no_socket_stays_and_is_an_error)
 {
@@ -195,7 +162,6 @@ TEST(what_is_no_socket_stays_and_is_an_error)
     ck_assert(exists(path) && unlink(path) == 0);
     remove_folder();
 }
-END_TEST
 
 TEST(paths_that_can_not_be_are_errors)
 {
@@ -224,7 +190,6 @@ TEST(paths_that_can_not_be_are_errors)
     expect_failure(name, ENOENT);
     remove_folder();
 }
-END_TEST
 
 TEST(file_that_has_become_anothers_is_not_unlinked)
 {
@@ -242,7 +207,6 @@ TEST(file_that_has_become_anothers_is_not_unlinked)
     listener_close(&second); /* its file is gone already */
     remove_folder();
 }
-END_TEST
 
 /* ---- inherited sockets ---------------------------------------------------------------------- */
 
@@ -286,7 +250,6 @@ TEST(adopted_tcp_socket_gets_what_clients_rely_on)
         ck_assert(fcntl(fd, F_GETFD) < 0);
     }
 }
-END_TEST
 
 TEST(adopted_unix_socket_keeps_its_file)
 {
@@ -310,7 +273,6 @@ TEST(adopted_unix_socket_keeps_its_file)
     ck_assert_str_eq(l.where, name);
     listener_close(&l);
 }
-END_TEST
 
 TEST(what_does_not_listen_is_not_adopted)
 {
@@ -347,11 +309,9 @@ TEST(what_does_not_listen_is_not_adopted)
     close(pair[0]);
     close(pair[1]);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(file_has_the_mode_whatever_the_umask),
-    UNIT(clients_of_a_unix_socket_are_served),
     UNIT(stale_file_is_replaced_and_a_live_one_is_in_use),
     UNIT(what_is_no_socket_stays_and_is_an_error),
     UNIT(paths_that_can_not_be_are_errors),

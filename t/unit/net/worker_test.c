@@ -69,7 +69,6 @@ TEST(letters_of_many_senders_all_arrive_each_ones_in_order)
     toy_stop(&s);
     free(letters);
 }
-END_TEST
 
 /* Some letters arrive before the worker ends, and the rest are drained; the order holds for all. */
 TEST(letters_that_come_while_a_worker_ends_arrive_or_are_drained)
@@ -90,7 +89,6 @@ TEST(letters_that_come_while_a_worker_ends_arrive_or_are_drained)
     toy_free(&s);
     free(letters);
 }
-END_TEST
 
 /* ---- the thread ---------------------------------------------------------------------------- */
 
@@ -116,7 +114,6 @@ TEST(worker_has_all_signals_blocked_and_its_starter_not)
     }
     toy_stop(&s);
 }
-END_TEST
 
 /* ---- timers -------------------------------------------------------------------------------- */
 
@@ -171,7 +168,6 @@ TEST(chores_run_in_time_and_again_as_often_as_they_want)
     ck_assert_uint_eq(atomic_load(&tolls[2].runs), 1);
     ck_assert_uint_eq(atomic_load(&tolls[3].runs), 0);
 }
-END_TEST
 
 /* ---- stopping ------------------------------------------------------------------------------ */
 
@@ -200,7 +196,6 @@ TEST(stopping_closes_every_connection_whatever_it_does)
     }
     toy_free(&s);
 }
-END_TEST
 
 struct parcel {
     struct mail mail;
@@ -233,7 +228,6 @@ TEST(connection_given_to_a_worker_that_has_ended_is_closed)
     close(client);
     toy_free(&s);
 }
-END_TEST
 
 /* ---- catching up ---------------------------------------------------------------------------- */
 
@@ -331,7 +325,6 @@ TEST(server_has_caught_up_when_all_that_had_arrived_is_answered_and_told_to_othe
     close(dumper);
     toy_stop(&s);
 }
-END_TEST
 
 static _Atomic bool talked_enough;
 
@@ -372,7 +365,6 @@ TEST(catching_up_waits_for_nobody_who_does_not_read_or_goes_on_talking)
         close(all[i]);
     toy_stop(&s);
 }
-END_TEST
 
 /* ---- notices of a free descriptor ----------------------------------------------------------- */
 
@@ -408,7 +400,6 @@ TEST(close_of_a_connection_is_told_once_to_who_awaits_it)
     toy_stop(&s);
     ck_assert_uint_eq(atomic_load(&freed), 2);
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(letters_of_many_senders_all_arrive_each_ones_in_order),
