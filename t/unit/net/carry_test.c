@@ -199,7 +199,7 @@ TEST(a_record_that_is_cut_or_wrong_is_refused_or_harmless)
     make(&s, 2);
     toy_run(&s);
     int half = connect_tcp(&s, 0), idle = connect_local(&s, 1);
-    send_text(half, "n0013twelve ");
+    send_text(half, "etwelve ");
     wait_taken(half);
     ck_assert_uint_ne(ask_names(idle).tag, 0);
     server_park(&s.server);
@@ -226,7 +226,7 @@ TEST(a_record_that_is_cut_or_wrong_is_refused_or_harmless)
     free(copy);
     close(fd);
     server_unpark(&s.server);
-    send_text(half, "bytes.");
+    send_text(half, "bytes.\n");
     expect(half, "twelve bytes.\n");
     close(half);
     close(idle);

@@ -239,47 +239,6 @@ TEST(letter_may_bring_steps_or_a_further_wait)
     http_free(&http);
 }
 
-/* How often the server's thread has waited. */
-static unsigned switches_of_server(void)
-{
-    char path[300], line[256];
-    unsigned long sum = 0;
-    const struct dirent *entry;
-    DIR *tasks = opendir("/proc/self/task");
-    ck_assert(tasks != NULL);
-    while ((entry = readdir(tasks)) != NULL) { // NOLINT(concurrency-mt-unsafe): one thread
-        snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
-        FILE *file = fopen(path, "r");
-        bool is_server = false;
-        while (file && fgets(line, sizeof(line), file)) {
-            is_server = is_server || strcmp(line, "Name:\tadmin\n") == 0;
-            if (is_server && strncmp(line, "voluntary_ctxt_switches:", 24) == 0)
-                sum += strtoul(line + 24, NULL, 10);
-        }
-        if (file)
-            fclose(file);
-    }
-    closedir(tasks);
-    return (unsigned)sum;
-}
-
-TEST(pending_answer_costs_no_iterations)
-{
-    serve();
-    int fd = ask_pending();
-    unsigned seconds = atomic_load(&turns);
-    COME_TRUE(atomic_load(&turns) > seconds);
-    unsigned before = switches_of_server();
-    seconds = atomic_load(&turns);
-    COME_TRUE(atomic_load(&turns) >= seconds + 2);
-    ck_assert_uint_gt(before, 0); /* it waits once for each second and not more often */
-    ck_assert_uint_le(switches_of_server() - before, atomic_load(&turns) - seconds + 1);
-    ck_assert(post("ok\n"));
-    expect_reply(fd, 200, "ok\n");
-    close(fd);
-    http_free(&http);
-}
-
 TEST(time_limit_is_answered_and_the_letter_undone)
 {
     serve();
@@ -490,7 +449,6 @@ TEST(no_letter_is_lost_between_clients_that_go_and_pauses)
 static const struct unit_test tests[] = {
     UNIT(another_thread_answers),
     UNIT(letter_may_bring_steps_or_a_further_wait),
-    UNIT(pending_answer_costs_no_iterations),
     UNIT(time_limit_is_answered_and_the_letter_undone),
     UNIT(late_letter_does_not_answer_another_request),
     UNIT(client_that_goes_is_dropped_and_the_letter_undone),

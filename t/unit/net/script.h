@@ -208,9 +208,11 @@ static void answer(struct client *c, unsigned i, const char *text)
     uint32_t number = c->numbers[i];
     memmove(c->numbers + i, c->numbers + i + 1, (--c->pending - i) * sizeof(c->numbers[0]));
     conn_answer(c->conn, number);
-    if (text[0] == '*') {
+    const char *mark = strchr(text, '*');
+    if (mark) {
+        conn_reply(c->conn, text, (size_t)(mark - text));
         conn_check_output(c->conn);
-        text++;
+        text = mark + 1;
     }
     reply_text(c->conn, text);
     conn_answered(c->conn);

@@ -5,15 +5,12 @@
  * The requests, one in each line unless noted otherwise, and their answers:
  *
  *     eTEXT      TEXT
- *     wTEXT      TEXT, as a dear request
- *     nDDDDTEXT  TEXT; DDDD is its length in digits, and no line end follows
  *     bN         N bytes of toy_pattern
  *     sN         the same, shared
  *     dN         the lines 0 to N-1 and "end", a few at a time, paused between them
  *     tMS        nothing now; "expired" MS ms later. Another t replaces it, c takes it back
  *     c          "cleared"
  *     i          "ID TAG", in hexadecimal
- *     oTAG TEXT  sends TEXT to the connection of that tag, then "told" or "nobody"
  *     f          "bye", and finishes
  *     anything   "?"
  *
@@ -78,14 +75,9 @@ static inline void toy_drop_share(const void *bytes)
 
 /* The service of the protocol. */
 struct toy {
-    _Atomic unsigned opened, ended, requests, prefetched, expired;
+    _Atomic unsigned opened, ended, requests;
     _Atomic uint64_t last_tag;   /* tag of the newest connection */
     _Atomic uint32_t queued_max; /* the most bytes queued for one connection */
-    _Atomic uint32_t kept_max;   /* the largest request buffer of a connection */
-    _Atomic uint32_t turn_max; /* the most answers continued in one iteration of the only worker */
-    _Atomic unsigned resumed;  /* answers continued to their end */
-    int64_t turn_ns;           /* start of the iteration; belongs to the worker */
-    uint32_t turn_resumes;     /* continued in it; belongs to the worker */
     /* Called with each line before the service handles it; may be NULL. */
     void (*seen)(struct conn *conn, const char *line);
 };
@@ -113,7 +105,6 @@ static inline void toy_note(struct conn *conn)
     size_t limit = conn_worker(conn)->rules->limits.output_buffer;
     CHECK(conn_space(conn) == (conn->out_bytes < limit ? limit - conn->out_bytes : 0));
     toy_note_max(&toy_of(conn)->queued_max, conn->out_bytes);
-    toy_note_max(&toy_of(conn)->kept_max, conn->in_room);
 }
 
 static inline void toy_open(struct conn *conn)
@@ -139,27 +130,13 @@ static inline void toy_expire(struct conn *conn, unsigned which)
     struct toy_session *session = conn_session(conn);
     CHECK(which == 0 && session->open && session->deadline_set);
     session->deadline_set = false;
-    atomic_fetch_add(&toy_of(conn)->expired, 1);
     conn_reply(conn, "expired\n", 8);
-}
-
-/* One more answer continues: if there is one worker, counts those of an iteration. */
-static inline void toy_note_turn(struct conn *conn)
-{
-    struct toy *toy = toy_of(conn);
-    int64_t turn_ns = worker_now(conn_worker(conn)).mono_ns;
-    if (worker_server(conn_worker(conn))->count > 1)
-        return;
-    toy->turn_resumes = turn_ns == toy->turn_ns ? toy->turn_resumes + 1 : 1;
-    toy->turn_ns = turn_ns;
-    toy_note_max(&toy->turn_max, toy->turn_resumes);
 }
 
 static inline bool toy_resume(struct conn *conn)
 {
     struct toy_session *session = conn_session(conn);
     CHECK(session->open);
-    toy_note_turn(conn);
     for (int i = 0; i < 100 && session->dump_at < session->dump_end; i++) {
         if (conn_is_full(conn))
             break;
@@ -171,7 +148,6 @@ static inline bool toy_resume(struct conn *conn)
     if (session->dump_at < session->dump_end)
         return false;
     conn_reply(conn, "end\n", 4);
-    atomic_fetch_add(&toy_of(conn)->resumed, 1);
     return true;
 }
 
@@ -188,25 +164,12 @@ static inline void toy_reply_text(struct conn *conn, const char *text)
     conn_reply(conn, "\n", 1);
 }
 
-static inline void toy_tell_other(struct conn *conn, const char *args)
-{
-    char *text;
-    uint64_t tag = strtoull(args, &text, 16);
-    struct conn *other = conn_by_tag(conn_worker(conn), tag);
-    if (other)
-        toy_reply_text(other, text + 1);
-    toy_reply_text(conn, other ? "told" : "nobody");
-}
-
 /* Handles one line; its first character selects the request. */
 static inline enum served toy_line(struct conn *conn, const char *line)
 {
     struct toy_session *session = conn_session(conn);
     char text[64];
     switch (line[0]) {
-    case 'w':
-        conn_dear(conn);
-        /* fall through */
     case 'e':
         toy_reply_text(conn, line + 1);
         return SERVED;
@@ -234,9 +197,6 @@ static inline enum served toy_line(struct conn *conn, const char *line)
         snprintf(text, sizeof(text), "%x %llx", conn_id(conn), (unsigned long long)conn_tag(conn));
         toy_reply_text(conn, text);
         return SERVED;
-    case 'o':
-        toy_tell_other(conn, line + 1);
-        return SERVED;
     case 'f':
         return toy_finish(conn, "bye\n");
     default:
@@ -249,32 +209,8 @@ static inline enum served toy_line(struct conn *conn, const char *line)
 struct toy_request {
     const uint8_t *text;
     size_t len; /* without a line end */
-    enum { TOY_LINE, TOY_COUNTED, TOY_TOO_LONG } kind;
+    bool is_too_long;
 };
-
-/* The requests that this thread has prefetched. */
-static _Thread_local struct {
-    const uint8_t *text[PROTOCOL_BATCH];
-    unsigned next, count;
-} toy_ahead;
-
-/* The request that begins with its length. Requests behind it are not prefetched. */
-static inline enum parsed toy_parse_counted(const uint8_t *data, size_t len,
-                                            struct toy_request *request, size_t *used_r)
-{
-    *used_r = 5;
-    if (len < *used_r)
-        return PARSED_MORE;
-    char digits[5] = {0};
-    memcpy(digits, data + 1, 4);
-    size_t size = strtoul(digits, NULL, 10);
-    *used_r += size;
-    CHECK(*used_r <= TOY_LINE_MAX);
-    if (len < *used_r)
-        return PARSED_MORE;
-    *request = (struct toy_request){.text = data + 5, .len = size, .kind = TOY_COUNTED};
-    return PARSED_LAST;
-}
 
 static inline enum parsed toy_parse(struct conn *conn, const uint8_t *data, size_t len, void *to,
                                     size_t *used_r)
@@ -282,9 +218,6 @@ static inline enum parsed toy_parse(struct conn *conn, const uint8_t *data, size
     const struct toy_session *session = conn_session(conn);
     struct toy_request *request = to;
     CHECK(session->open && len > 0);
-    toy_ahead.count = 0;
-    if (data[0] == 'n')
-        return toy_parse_counted(data, len, request, used_r);
     const uint8_t *end = memchr(data, '\n', len < TOY_LINE_MAX ? len : TOY_LINE_MAX);
     if (end) {
         *request = (struct toy_request){.text = data, .len = (size_t)(end - data)};
@@ -295,20 +228,9 @@ static inline enum parsed toy_parse(struct conn *conn, const uint8_t *data, size
     *used_r = 0;
     if (len < TOY_LINE_MAX)
         return PARSED_MORE;
-    *request = (struct toy_request){.kind = TOY_TOO_LONG};
+    *request = (struct toy_request){.is_too_long = true};
     *used_r = TOY_LINE_MAX;
     return PARSED;
-}
-
-static inline void toy_prefetch(struct conn *conn, void *requests, unsigned count)
-{
-    const struct toy_session *session = conn_session(conn);
-    const struct toy_request *request = requests;
-    CHECK(session->open && count > 1 && count <= PROTOCOL_BATCH);
-    toy_ahead.next = 0;
-    toy_ahead.count = count;
-    for (unsigned i = 0; i < count; i++)
-        toy_ahead.text[i] = request[i].text;
 }
 
 static inline enum served toy_serve(struct conn *conn, const void *parsed)
@@ -317,24 +239,14 @@ static inline enum served toy_serve(struct conn *conn, const void *parsed)
     const struct toy_session *session = conn_session(conn);
     const struct toy_request *request = parsed;
     CHECK(session->open);
-    if (toy_ahead.count > 0) {
-        CHECK(toy_ahead.next < toy_ahead.count);
-        CHECK(toy_ahead.text[toy_ahead.next++] == request->text);
-        atomic_fetch_add(&toy->prefetched, 1);
-    }
-    if (request->kind == TOY_TOO_LONG)
+    if (request->is_too_long)
         return toy_finish(conn, "too long\n");
     char line[TOY_LINE_MAX + 1];
     memcpy(line, request->text, request->len);
     line[request->len] = '\0';
-    enum served served = SERVED;
-    if (request->kind == TOY_COUNTED) {
-        toy_reply_text(conn, line);
-    } else {
-        if (toy->seen)
-            toy->seen(conn, line);
-        served = toy_line(conn, line);
-    }
+    if (toy->seen)
+        toy->seen(conn, line);
+    enum served served = toy_line(conn, line);
     atomic_fetch_add(&toy->requests, 1);
     toy_note(conn);
     return served;
@@ -346,7 +258,6 @@ static const struct protocol_row toy_row = {
     .deadlines = 1,
     .open = toy_open,
     .parse = toy_parse,
-    .prefetch = toy_prefetch,
     .serve = toy_serve,
     .resume = toy_resume,
     .expire = toy_expire,

@@ -350,13 +350,13 @@ TEST(catching_up_waits_for_nobody_who_does_not_read_or_goes_on_talking)
         send_text(deaf, "b300000\n");
     send_text(dumper, "d100000000\nebehind\n");
     send_text(ending, "b300000\nf\n");
-    send_text(half, "n0013twelve ");
+    send_text(half, "etwelve ");
     ck_assert(pthread_create(&talking, NULL, talk, &talker) == 0);
     WAIT_UNTIL(server_catch_up(&s.server, &catch_up));
     ck_assert(server_catch_up(&s.server, &catch_up));
     atomic_store(&talked_enough, true);
     ck_assert(pthread_join(talking, NULL) == 0);
-    send_text(half, "bytes.");
+    send_text(half, "bytes.\n");
     expect(half, "twelve bytes.\n");
     expect_pattern(ending, 300000);
     expect(ending, "bye\n");
