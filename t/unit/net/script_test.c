@@ -77,7 +77,7 @@ static bool iterate(void)
     return any;
 }
 
-/* Goes on until the loops would sleep: whoever waits must not be woken again and again. */
+/* Goes on until the loops would sleep: a client that waits must not be woken again and again. */
 static void run(void)
 {
     for (unsigned i = 0; iterate(); i++)
@@ -417,6 +417,7 @@ static void act(struct client *c, const char *verb, char *args)
     char *more = args ? strchr(args, ' ') : NULL;
     uint64_t number = args ? strtoull(args, NULL, 10) : 0;
     struct worker *worker = c->found ? conn_worker(c->found) : NULL;
+    bool goes_on = args && strcmp(verb, "lines|") == 0; /* nobody runs meanwhile */
     EXPECT(worker, "%s has no connection", c->name);
     worker_begin_iteration(worker);
     if (strcmp(verb, "answer") == 0) {
@@ -425,7 +426,7 @@ static void act(struct client *c, const char *verb, char *args)
         (void)read_text(more ? more + 1 : "", '\0', &text);
         answer(c, (unsigned)number, text.data);
         free(text.data);
-    } else if (strcmp(verb, "lines") == 0) {
+    } else if (strncmp(verb, "lines", 5) == 0) {
         unsent_max = strtoul(more, NULL, 10);
         for (; number > 0; number--)
             interject(c->conn);
@@ -453,7 +454,8 @@ static void act(struct client *c, const char *verb, char *args)
         wrong("no such command: %s", verb);
     }
     (void)worker_end_iteration(worker);
-    run();
+    if (!goes_on)
+        run();
 }
 
 static void command_of(struct client *c, char *verb, char *args)
