@@ -5,7 +5,6 @@ engine_unit_tests = \
 	t/unit/engine/sketch_test \
 	t/unit/engine/table_test \
 	t/unit/engine/contention_test \
-	t/unit/engine/pool_test \
 	t/unit/engine/pool_model_test \
 	t/unit/engine/pool_state_test \
 	t/unit/engine/pool_steps_test \
@@ -39,9 +38,6 @@ t_unit_engine_contention_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_table_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_table_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_table_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
-t_unit_engine_pool_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_pool_test_LDFLAGS = $(fault_wraps)
-t_unit_engine_pool_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_pool_model_test_SOURCES = t/unit/engine/pool_model_test.c $(pool_world_sources)
 t_unit_engine_pool_model_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_pool_model_test_LDFLAGS = $(fault_wraps)
