@@ -31,7 +31,6 @@ TEST_TIMEOUT = 300  # seconds; a test that hangs has found its bug
 SHOWN = 240  # bytes of a report
 PROGRAMS = {  # what the tests in Python run
     "t/scenario/run.py": "t/scenario/fakenet",
-    "t/system/test_pools.py": "counterd",
 }
 
 
