@@ -21,6 +21,7 @@ UNIT_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 include t/vectors/local.mk
 include t/unit/base/local.mk
 include t/models/table.mk
+include t/models/pools.mk
 include t/unit/engine/local.mk
 include t/unit/jobs/local.mk
 include t/unit/jobs/store.mk
@@ -87,7 +88,7 @@ sanitized_tests = $(filter-out $(plain_tests),$(all_tests))
 single_threaded = $(filter t/vectors/% fuzz/%,$(TESTS)) \
 	t/unit/engine/arena_test t/unit/engine/contention_test t/unit/engine/index_test \
 	t/models/table_test t/unit/engine/sketch_test t/unit/engine/state_test \
-	t/unit/engine/pool_model_test t/unit/engine/pool_state_test \
+	t/models/pools_test \
 	t/unit/jobs/store_test t/unit/jobs/commit_test t/unit/jobs/commit_model_test \
 	t/unit/jobs/commit_disk_test t/unit/base/tree_test t/unit/base/ring_test \
 	t/unit/engine/table_test t/unit/engine/waitq_test t/unit/jobs/job_tree_test \

@@ -5,7 +5,7 @@
  * world.c runs it and makes the seed's choices, turns.c runs the rounds of the workers, clients.c
  * has the clients' actions, ends.c the reasons of closes, protocols.c the wrappers of the services'
  * functions, answers.c the model's answers (t/models/locks.h), replies.c the real ones, and look.c
- * compares everything. Pools have a model of their own, that of the unit tests (pool_model.h):
+ * compares everything. Pools have a model of their own, t/models/pools.h:
  * pools_ask.c makes their requests, pools_beside.c follows the service's calls of the engine,
  * pools_lines.c checks lines between answers, and LIST and SHOW.
  */

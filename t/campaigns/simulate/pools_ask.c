@@ -6,14 +6,6 @@
 
 /* ---- what there is ------------------------------------------------------------------------- */
 
-static int some_pool(void)
-{
-    int p = (int)below(mix.pools);
-    for (unsigned n = 0; n < mix.pools && !model_pools[p].there && !one_in(20); n++)
-        p = (p + 1) % (int)mix.pools;
-    return p;
-}
-
 /* Mostly one of this kind. */
 static int some_pool_of(unsigned kind)
 {
@@ -21,14 +13,6 @@ static int some_pool_of(unsigned kind)
     for (unsigned n = 0; n < mix.pools && model_pools[p].options.kind != kind && !one_in(10); n++)
         p = some_pool();
     return p;
-}
-
-static int some_member(int p)
-{
-    int i = (int)below(mix.members);
-    for (unsigned n = 0; n < mix.members && !model_pools[p].members[i].there && !one_in(20); n++)
-        i = (i + 1) % (int)mix.members;
-    return i;
 }
 
 /* What is missing, to be made first; TEXT_BAD: nothing is. */
@@ -72,38 +56,31 @@ enum request_kind some_pools_verb(const struct client *c)
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
+/* Says attributes. */
+static void put_pairs(struct pool_request *req, const bool *sets, const unsigned *values)
+{
+    struct pool_attribute at[M_KEYS];
+    req->pair_count = put_attributes(sets, values, at);
+    for (size_t n = 0; n < req->pair_count; n++)
+        req->pairs[n] = (struct pool_pair){at[n].key, at[n].value};
+}
+
 static void ask_take(struct m_take *take, struct pool_request *req)
 {
-    take->ask = (struct m_ask){.count = 1, .member = M_NOBODY, .by = one_in(2) ? 0 : below(4)};
-    take->ask.what = one_in(4) ? POOL_FOR_CLEAN : one_in(5) ? POOL_FOR_CHECK : POOL_FOR_USE;
-    take->timeout_ns = one_in(3) ? 0 : some_timeout();
-    if (one_in(5)) {
-        take->group = group_names[1 + below(2)];
-        req->group = bytes_of(take->group);
-    }
-    unsigned count = take->group ? 0 : one_in(3) ? 1 + below(M_TARGETS) : 1;
-    for (unsigned n = 0; n < count; n++) {
-        int p = some_pool();
-        bool twice = false;
-        for (unsigned k = 0; k < take->target_count; k++)
-            twice = twice || take->targets[k] == p;
-        if (twice)
-            continue;
-        take->targets[take->target_count++] = p;
-        req->targets[req->target_count++] = pool_at(p);
-    }
-    if (one_in(3))
-        take->ask.count = 1 + below(4);
+    bool sets[M_KEYS];
+    unsigned values[M_KEYS];
+    *take = random_take(one_in(3) ? 0 : some_timeout());
+    req->group = take->group ? bytes_of(take->group) : bytes_at(NULL, 0);
+    req->target_count = take->target_count;
+    for (unsigned n = 0; n < take->target_count; n++)
+        req->targets[n] = pool_at(take->targets[n]);
     for (int k = 0; k < M_KEYS; k++) {
-        take->ask.with[k] = one_in(8) ? (int)below(M_VALUES) : M_NOBODY;
-        if (take->ask.with[k] != M_NOBODY)
-            req->pairs[req->pair_count++] = (struct pool_pair){
-                bytes_of(attribute_keys[k]), bytes_of(attribute_values[take->ask.with[k]])};
+        sets[k] = take->ask.with[k] != M_NOBODY;
+        values[k] = sets[k] ? (unsigned)take->ask.with[k] : 0;
     }
-    if (take->target_count == 1 && take->ask.count == 1 && one_in(5)) {
-        take->ask.member = some_member(take->targets[0]);
+    put_pairs(req, sets, values);
+    if (take->ask.member != M_NOBODY)
         req->member = member_at(take->ask.member);
-    }
     req->count = take->ask.count;
     req->take_for = (enum pool_take_for)take->ask.what;
     req->by = text_at(take->ask.by);
@@ -128,15 +105,8 @@ static void ask_return(const struct client *c, struct pools_ask *ask, struct poo
 
 static void ask_new(int p, struct m_new_member *new, struct pool_request *req)
 {
-    new->pool = p;
-    new->member = (int)below(mix.members);
-    new->value = below(4);
-    for (int k = 0; k < M_KEYS; k++) {
-        new->attributes[k] = below(M_VALUES);
-        if (new->attributes[k] > 0 || one_in(4))
-            req->pairs[req->pair_count++] = (struct pool_pair){
-                bytes_of(attribute_keys[k]), bytes_of(attribute_values[new->attributes[k]])};
-    }
+    *new = random_new(p);
+    put_pairs(req, new->sets, new->attributes);
     req->pool = pool_at(p);
     req->member = member_at(new->member);
     req->value = text_at(new->value);
@@ -144,23 +114,13 @@ static void ask_new(int p, struct m_new_member *new, struct pool_request *req)
 
 static void ask_change(struct m_change *change, struct pool_request *req)
 {
-    static const enum pool_state states[] = {MEMBER_FREE, MEMBER_DOWN, MEMBER_DIRTY, MEMBER_GONE};
-    *change = (struct m_change){.pool = some_pool(), .now = one_in(2)};
-    change->member = some_member(change->pool);
-    for (int k = 0; k < M_KEYS; k++) {
-        change->sets[k] = one_in(4);
-        change->attributes[k] = below(M_VALUES);
-        if (change->sets[k])
-            req->pairs[req->pair_count++] = (struct pool_pair){
-                bytes_of(attribute_keys[k]), bytes_of(attribute_values[change->attributes[k]])};
-    }
-    req->has_value = change->sets_value = one_in(4);
-    req->has_note = change->sets_note = one_in(4);
-    req->has_state = change->sets_state =
-        !one_in(3) || (req->pair_count == 0 && !req->has_value && !req->has_note);
-    change->value = below(4);
-    change->note = below(3);
-    change->state = states[one_in(20) ? 3 : below(3)];
+    *change = random_change();
+    put_pairs(req, change->sets, change->attributes);
+    if (req->pair_count == 0 && !change->sets_value && !change->sets_note)
+        change->sets_state = true;
+    req->has_value = change->sets_value;
+    req->has_note = change->sets_note;
+    req->has_state = change->sets_state;
     if (change->sets_value)
         req->value = text_at(change->value);
     if (change->sets_note)
@@ -191,10 +151,7 @@ static void ask_drop(const struct client *c, struct pools_ask *ask, struct pool_
 static void ask_supply(struct pools_ask *ask, struct pool_request *req)
 {
     ask->supply.pool = some_pool_of(POOL_JOINED);
-    ask->supply.init = below(3);
-    ask->supply.max = one_in(10) ? UINT32_MAX - below(3) : ask->supply.init + below(5);
-    if (one_in(5))
-        ask->supply.init = ask->supply.max = 0;
+    random_supply(&ask->supply.init, &ask->supply.max);
     req->pool = pool_at(ask->supply.pool);
     req->init = ask->supply.init;
     req->max = ask->supply.max;

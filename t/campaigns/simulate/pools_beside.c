@@ -206,8 +206,29 @@ static void call_for(enum request_kind kind, const struct client *c)
 static void answered(enum pool_status status, enum pool_reply ok)
 {
     doing.status = status;
-    expect_pool_reply(reply_of_status(status, ok));
+    if (status == POOL_BAD_STATE)
+        expect_bad_value("state");
+    else if (status != POOL_OK && doing.r->kind == TEXT_MEMBER_DROP && !is_supplier(doing.c))
+        expect_pool_reply(POOL_REPLY_DENIED);
+    else
+        expect_pool_reply(reply_of_status(status, ok));
 }
+
+/* The engine is called for a request that the client may make. The model makes the same call with
+ * what the client has said. */
+#define FOLLOW(what, client, kind, may, real_call, model_call, ok, effects)                        \
+    do {                                                                                           \
+        int c = begin_call(what, client);                                                          \
+        call_for(kind, c == NO_SLOT ? NULL : pool_users[c]);                                       \
+        EXPECT(may);                                                                               \
+        enum pool_status status = real_call;                                                       \
+        after_call();                                                                              \
+        if (!failed(status))                                                                       \
+            AGREE(status == model_call);                                                           \
+        answered(status, ok);                                                                      \
+        end_call(effects);                                                                         \
+        return status;                                                                             \
+    } while (0)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
@@ -249,7 +270,6 @@ static void on_taken(void *owner, const struct pool_taken *taken)
                                      .attr_count = taken->attribute_count};
     for (size_t i = 0; i < taken->attribute_count; i++)
         reply.attrs[i] = (struct pool_pair){taken->attributes[i].key, taken->attributes[i].value};
-    note_told(c, taken);
     hearer.taken(owner, taken);
     result->taken++;
     result->taken_late += !doing.r || doing.r->kind != TEXT_TAKE || doing.c != c;
@@ -408,7 +428,7 @@ void __wrap_pool_note_event(void *owner, const struct pool_event *event)
     if (owner != observer.owner)
         note_pools_event(user_of(owner), event);
     else if (event->member.len > 0 && !event->late)
-        note_move(event);
+        result->moves[event->why]++;
     in_server = true;
     if (owner != observer.owner)
         __real_pool_note_event(owner, event);
@@ -467,58 +487,17 @@ bool waits_for_members(const struct client *c)
 
 /* ---- TAKE and RETURN ----------------------------------------------------------------------- */
 
-static int attribute_number(struct pool_attribute at, int *key_r)
-{
-    unsigned numbers[M_KEYS];
-    if (at.value.len > 0) {
-        read_attributes(&at, 1, numbers);
-        for (*key_r = 0; numbers[*key_r] == 0; ++*key_r)
-            continue;
-        return (int)numbers[*key_r];
-    }
-    for (*key_r = 0; !bytes_equal(at.key, bytes_of(attribute_keys[*key_r])); ++*key_r)
-        EXPECT(*key_r + 1 < M_KEYS, "an unknown key");
-    return 0;
-}
-
-/* The real arguments in the model's numbers, which must be what the client has said. */
-static void compare_take(const struct pool_take *take, const struct m_take *said)
-{
-    EXPECT(take->group == (said->group != NULL) && take->count == said->ask.count);
-    EXPECT(take->what == said->ask.what && take->timeout_ns == said->timeout_ns);
-    EXPECT(text_number(take->by) == said->ask.by);
-    if (take->group)
-        EXPECT(take->target_count == 1 && bytes_equal(take->targets[0], bytes_of(said->group)));
-    else
-        EXPECT(take->target_count == said->target_count);
-    for (size_t n = 0; n < said->target_count; n++)
-        EXPECT(pool_number(take->targets[n]) == said->targets[n]);
-    EXPECT(said->ask.member == M_NOBODY ? take->member.len == 0
-                                        : member_number(take->member) == said->ask.member);
-    size_t count = 0;
-    for (int k = 0; k < M_KEYS; k++)
-        count += said->ask.with[k] != M_NOBODY;
-    EXPECT(take->with_count == count);
-    for (size_t n = 0; n < count; n++) {
-        int key, value = attribute_number(take->with[n], &key);
-        EXPECT(said->ask.with[key] == value);
-    }
-}
-
 enum pool_status __wrap_pool_take(struct pool_client *client, const struct pool_take *take,
                                   const struct pool_reader *reader, uint64_t position,
                                   struct moment at, struct pool_effects *effects)
 {
     int c = begin_call("takes", client);
     struct client *user = pool_users[c];
-    in_server = false;
     call_for(TEXT_TAKE, user);
     const struct m_take *said = &doing.ask->take;
-    compare_take(take, said);
     EXPECT(!doing.waited && !waits_for_members(user));
     uint64_t here = user->replied;
     begin_reading(c, reader);
-    in_server = true;
     enum pool_status status = __real_pool_take(client, take, &reader_beside, position, at, effects);
     after_call();
     if (!failed(status)) {
@@ -528,7 +507,7 @@ enum pool_status __wrap_pool_take(struct pool_client *client, const struct pool_
     doing.status = status;
     if (status == POOL_WAITS) {
         result->waits++;
-        user->pool_deadline_ns = fake_now.mono_ns + take->timeout_ns;
+        user->pool_deadline_ns = fake_now.mono_ns + said->timeout_ns;
     } else if (status != POOL_OK) {
         answered(status, POOL_REPLY_OK);
     }
@@ -555,130 +534,61 @@ enum pool_status __wrap_pool_return(struct pool_client *client, uint64_t fence, 
 {
     int c = begin_call("returns", client);
     call_for(TEXT_RETURN, pool_users[c]);
-    EXPECT(fence == (doing.ask->give.has_fence ? doing.ask->give.fence : 0) &&
-           ok == doing.ask->give.ok);
     enum pool_status status = __real_pool_return(client, fence, ok, at, effects);
     after_call();
-    AGREE(status == model_return(c, fence, ok));
+    AGREE(status == model_return(c, doing.ask->give.has_fence ? doing.ask->give.fence : 0,
+                                 doing.ask->give.ok));
     doing.status = status; /* the answer comes after what others are told */
     end_call(effects);
     return status;
 }
 
-/* ---- members ------------------------------------------------------------------------------- */
-
-static void compare_new(const struct pool_new_member *member, const struct m_new_member *said)
-{
-    unsigned attributes[M_KEYS] = {0};
-    EXPECT(pool_number(member->pool) == said->pool && member_number(member->name) == said->member);
-    EXPECT(text_number(member->value) == said->value && !member->down);
-    for (size_t n = 0; n < member->attribute_count; n++) {
-        int key, value = attribute_number(member->attributes[n], &key);
-        attributes[key] = (unsigned)value;
-    }
-    EXPECT(memcmp(attributes, said->attributes, sizeof(attributes)) == 0);
-}
+/* ---- members and pools --------------------------------------------------------------------- */
 
 enum pool_status __wrap_pool_member_add(struct pools *pools, const struct pool_new_member *member,
                                         struct moment at, struct pool_effects *effects)
 {
-    (void)begin_call("member add", NULL);
-    call_for(TEXT_MEMBER_ADD, NULL);
-    compare_new(member, &doing.ask->new);
-    EXPECT(is_operator(doing.c));
-    enum pool_status status = __real_pool_member_add(pools, member, at, effects);
-    after_call();
-    if (!failed(status))
-        AGREE(status == model_member_add(&doing.ask->new));
-    answered(status, POOL_REPLY_OK);
-    end_call(effects);
-    return status;
+    FOLLOW("member add", NULL, TEXT_MEMBER_ADD, is_operator(doing.c),
+           __real_pool_member_add(pools, member, at, effects), model_member_add(&doing.ask->new),
+           POOL_REPLY_OK, effects);
 }
 
 enum pool_status __wrap_pool_join(struct pool_client *client, const struct pool_new_member *member,
                                   struct moment at, struct pool_effects *effects)
 {
-    int c = begin_call("joins", client);
-    call_for(TEXT_JOIN, pool_users[c]);
-    compare_new(member, &doing.ask->new);
-    EXPECT(is_supplier(doing.c));
-    enum pool_status status = __real_pool_join(client, member, at, effects);
-    after_call();
-    if (!failed(status))
-        AGREE(status == model_join(c, &doing.ask->new));
-    answered(status, POOL_REPLY_JOINED);
-    end_call(effects);
-    return status;
-}
-
-static void compare_change(const struct pool_member_change *change, const struct m_change *said)
-{
-    EXPECT(pool_number(change->pool) == said->pool && member_number(change->name) == said->member);
-    EXPECT(change->sets_value == said->sets_value && change->sets_note == said->sets_note &&
-           change->sets_state == said->sets_state && change->now == said->now);
-    EXPECT(!said->sets_value || text_number(change->value) == said->value);
-    EXPECT(!said->sets_note || text_number(change->note) == said->note);
-    EXPECT(!said->sets_state || change->state == said->state);
-    size_t count = 0;
-    for (int k = 0; k < M_KEYS; k++)
-        count += said->sets[k];
-    EXPECT(change->attribute_count == count);
-    for (size_t n = 0; n < count; n++) {
-        int key, value = attribute_number(change->attributes[n], &key);
-        EXPECT(said->sets[key] && said->attributes[key] == (unsigned)value);
-    }
+    FOLLOW("joins", client, TEXT_JOIN, is_supplier(doing.c),
+           __real_pool_join(client, member, at, effects), model_join(c, &doing.ask->new),
+           POOL_REPLY_JOINED, effects);
 }
 
 enum pool_status __wrap_pool_member_set(struct pools *pools,
                                         const struct pool_member_change *change, struct moment at,
                                         struct pool_effects *effects)
 {
-    (void)begin_call("member set", NULL);
-    call_for(TEXT_MEMBER_SET, NULL);
-    compare_change(change, &doing.ask->change);
-    EXPECT(is_operator(doing.c));
-    enum pool_status status = __real_pool_member_set(pools, change, at, effects);
-    after_call();
-    if (!failed(status))
-        AGREE(status == model_member_set(&doing.ask->change));
-    if (status == POOL_BAD_STATE)
-        expect_bad_value("state");
-    else
-        answered(status, POOL_REPLY_OK);
-    end_call(effects);
-    return status;
+    FOLLOW("member set", NULL, TEXT_MEMBER_SET, is_operator(doing.c),
+           __real_pool_member_set(pools, change, at, effects), model_member_set(&doing.ask->change),
+           POOL_REPLY_OK, effects);
 }
 
 enum pool_status __wrap_pool_member_drop(struct pools *pools, struct pool_client *by, bool own_only,
                                          struct bytes pool, struct bytes name, bool at_once,
                                          struct moment at, struct pool_effects *effects)
 {
-    int c = begin_call("member drop", by);
-    call_for(TEXT_MEMBER_DROP, NULL);
-    int p = pool_number(pool), i = member_number(name);
-    EXPECT(p == doing.ask->drop.pool && i == doing.ask->drop.member &&
-           at_once == doing.ask->drop.now);
-    EXPECT(c == doing.c->slot && own_only == !is_operator(doing.c));
-    enum pool_status status =
-        __real_pool_member_drop(pools, by, own_only, pool, name, at_once, at, effects);
-    after_call();
-    AGREE(status == model_member_drop(c, own_only, p, i, at_once));
-    answered(status == POOL_OK || is_supplier(doing.c) ? status : POOL_DENIED, POOL_REPLY_OK);
-    end_call(effects);
-    return status;
+    FOLLOW("member drop", by, TEXT_MEMBER_DROP, c == doing.c->slot,
+           __real_pool_member_drop(pools, by, own_only, pool, name, at_once, at, effects),
+           model_member_drop(c, !is_operator(doing.c), doing.ask->drop.pool, doing.ask->drop.member,
+                             doing.ask->drop.now),
+           POOL_REPLY_OK, effects);
 }
 
-/* ---- pools --------------------------------------------------------------------------------- */
-
-/* The real options, with the group that the model has, which must be what the client has said. */
-static struct pool_options compare_options(const struct pool_options *options, bool adds)
+/* The options that the client has asked for, with the group that the model has. */
+static struct pool_options said_options(bool adds)
 {
-    struct pool_options asked, is = {.group = NULL};
-    if (!adds)
-        is = model_pools[doing.ask->options.pool].options;
-    EXPECT(asked_options(doing.ask, adds, &is, &asked) == POOL_OPTION_COUNT);
-    for (enum pool_option o = 0; o < POOL_OPTION_COUNT; o++)
-        EXPECT(pool_option_equal(options, &asked, o), "%s", pool_option_name(o));
+    struct pool_options asked;
+    in_server = false;
+    EXPECT(asked_options(doing.ask, adds, &model_pools[doing.ask->options.pool].options, &asked) ==
+           POOL_OPTION_COUNT);
+    in_server = true;
     return asked;
 }
 
@@ -686,89 +596,45 @@ enum pool_status __wrap_pool_add(struct pools *pools, struct bytes name,
                                  const struct pool_options *options, bool of_file, struct moment at,
                                  struct pool_effects *effects)
 {
-    (void)begin_call("pool add", NULL);
-    in_server = false;
-    call_for(TEXT_POOL_ADD, NULL);
-    struct pool_options asked = compare_options(options, true);
-    EXPECT(pool_number(name) == doing.ask->options.pool && !of_file && is_operator(doing.c));
-    in_server = true;
-    enum pool_status status = __real_pool_add(pools, name, options, of_file, at, effects);
-    after_call();
-    if (!failed(status))
-        AGREE(status == model_pool_add(doing.ask->options.pool, &asked, false));
-    answered(status, POOL_REPLY_OK);
-    end_call(effects);
-    return status;
+    struct pool_options asked = said_options(true);
+    FOLLOW("pool add", NULL, TEXT_POOL_ADD, is_operator(doing.c),
+           __real_pool_add(pools, name, options, of_file, at, effects),
+           model_pool_add(doing.ask->options.pool, &asked, false), POOL_REPLY_OK, effects);
 }
 
 enum pool_status __wrap_pool_set(struct pools *pools, struct bytes name,
                                  const struct pool_options *options, bool of_file, struct moment at,
                                  struct pool_effects *effects)
 {
-    (void)begin_call("pool set", NULL);
-    in_server = false;
-    call_for(TEXT_POOL_SET, NULL);
-    struct pool_options asked = compare_options(options, false);
-    EXPECT(pool_number(name) == doing.ask->options.pool && !of_file && is_operator(doing.c));
-    in_server = true;
-    enum pool_status status = __real_pool_set(pools, name, options, of_file, at, effects);
-    after_call();
-    if (!failed(status))
-        AGREE(status == model_pool_set(doing.ask->options.pool, &asked, false));
-    answered(status, POOL_REPLY_OK);
-    end_call(effects);
-    return status;
+    struct pool_options asked = said_options(false);
+    FOLLOW("pool set", NULL, TEXT_POOL_SET, is_operator(doing.c),
+           __real_pool_set(pools, name, options, of_file, at, effects),
+           model_pool_set(doing.ask->options.pool, &asked, false), POOL_REPLY_OK, effects);
 }
 
 enum pool_status __wrap_pool_drop(struct pools *pools, struct bytes name, bool at_once,
                                   struct moment at, struct pool_effects *effects)
 {
-    (void)begin_call("pool drop", NULL);
-    int p = pool_number(name);
-    if (doing.c) {
-        call_for(TEXT_POOL_DROP, NULL);
-        EXPECT(p == doing.ask->drop.pool && at_once == doing.ask->drop.now && is_operator(doing.c));
-    }
-    enum pool_status status = __real_pool_drop(pools, name, at_once, at, effects);
-    after_call();
-    AGREE(status == model_pool_drop(p, at_once));
-    if (doing.c)
-        answered(status, POOL_REPLY_OK);
-    end_call(effects);
-    return status;
+    FOLLOW("pool drop", NULL, TEXT_POOL_DROP, is_operator(doing.c),
+           __real_pool_drop(pools, name, at_once, at, effects),
+           model_pool_drop(doing.ask->drop.pool, doing.ask->drop.now), POOL_REPLY_OK, effects);
 }
 
 enum pool_status __wrap_pool_supply(struct pool_client *client, struct bytes name, uint32_t init,
                                     uint32_t max, struct moment at, struct pool_effects *effects)
 {
-    int c = begin_call("supplies", client), p = pool_number(name);
-    call_for(TEXT_SUPPLY, pool_users[c]);
-    EXPECT(p == doing.ask->supply.pool && init == doing.ask->supply.init &&
-           max == doing.ask->supply.max && is_supplier(doing.c));
-    enum pool_status status = __real_pool_supply(client, name, init, max, at, effects);
-    after_call();
-    if (!failed(status))
-        AGREE(status == model_supply(c, p, init, max));
-    answered(status, POOL_REPLY_OK);
-    end_call(effects);
-    return status;
+    FOLLOW("supplies", client, TEXT_SUPPLY, is_supplier(doing.c),
+           __real_pool_supply(client, name, init, max, at, effects),
+           model_supply(c, doing.ask->supply.pool, doing.ask->supply.init, doing.ask->supply.max),
+           POOL_REPLY_OK, effects);
 }
 
 enum pool_status __wrap_pool_watch(struct pool_client *client, struct bytes name, bool mine)
 {
     if (client == observer.real)
         return __real_pool_watch(client, name, mine);
-    int c = begin_call("watches", client);
-    call_for(TEXT_WATCH, pool_users[c]);
-    int p = bytes_equal(name, bytes_of("*")) ? M_NOBODY : pool_number(name);
-    EXPECT(p == doing.ask->watch.pool && mine == doing.ask->watch.mine);
-    enum pool_status status = __real_pool_watch(client, name, mine);
-    after_call();
-    if (!failed(status))
-        AGREE(status == model_watch(c, p, mine));
-    answered(status, POOL_REPLY_OK);
-    end_call(NULL);
-    return status;
+    FOLLOW("watches", client, TEXT_WATCH, true, __real_pool_watch(client, name, mine),
+           model_watch(c, doing.ask->watch.pool, doing.ask->watch.mine), POOL_REPLY_OK, NULL);
 }
 
 /* ---- time and limits ----------------------------------------------------------------------- */
@@ -848,10 +714,11 @@ void start_pools(void)
                                         settings.max_taken};
     memset(&doing, 0, sizeof(doing));
     memset(pool_users, 0, sizeof(pool_users));
-    forget_told();
     if (mix.pools == 0)
         return;
     model_random = (struct rng){.state = random_bits()};
+    ask_pools = mix.pools;
+    ask_members = mix.members;
     compare_make_names();
     compare_start();
     compare_with(services->table, pools_of(services));
@@ -872,15 +739,15 @@ void finish_pools(void)
     struct pools_sums sums;
     pool_effects_init(&effects);
     compare_pools(false);
+    __real_pool_client_end(observer.real, POOL_END_QUIT, NULL, fake_now, &effects);
+    observer.real = NULL;
     for (int p = 0; p < M_POOLS; p++) {
         EXPECT(held_by(M_NOBODY, p) == 0 && model_waiting(p, true, true) == 0);
         in_server = true;
-        (void)!__wrap_pool_drop(compared_pools, pool_at(p), one_in(2), fake_now, &effects);
+        (void)!__real_pool_drop(compared_pools, pool_at(p), one_in(2), fake_now, &effects);
         in_server = false;
     }
     pools_sums(compared_pools, &sums);
     EXPECT(sums.pools == 0 && sums.members == 0 && sums.held == 0 && sums.waiting == 0);
-    __real_pool_client_end(observer.real, POOL_END_QUIT, NULL, fake_now, &effects);
-    observer.real = NULL;
     EXPECT(!effects.clients.first && !effects.woken.first);
 }

@@ -1,6 +1,6 @@
 /*
  * pools_beside.h - what the simulation's files of pools share: requests in the numbers of the model
- * (pool_model.h), and the request that the server serves now.
+ * (t/models/pools.h), and the request that the server serves now.
  */
 #ifndef SIMULATE_POOLS_BESIDE_H
 #define SIMULATE_POOLS_BESIDE_H
@@ -8,7 +8,7 @@
 #include "proto/pools.h"
 #include "service/pool_options.h"
 #include "t/campaigns/simulate/inside.h"
-#include "t/unit/engine/pool_compare.h"
+#include "t/models/pools_compare.h"
 
 #define OPTIONS_SAID 5
 
@@ -67,11 +67,6 @@ enum pool_reply reply_of_status(enum pool_status status, enum pool_reply ok);
 
 /* The client of the simulation with this number. */
 extern struct client *pool_users[M_CLIENTS];
-
-/* The ledger of what clients were told (pools_lines.c): a TAKEN line, and a move of a member. */
-void forget_told(void);
-void note_told(const struct client *c, const struct pool_taken *taken);
-void note_move(const struct pool_event *event);
 
 /* True if a client may change pools; if it may join members. */
 bool is_operator(const struct client *c);

@@ -1,9 +1,6 @@
 /*
- * pools_lines.c - a ledger of TAKEN lines; EVENT and LOST; and the answers to LIST and SHOW.
- *
- * The ledger knows what clients were told and how members moved, and asks the model for options
- * alone. Each line of a list is compared with the model when it is written; what is there all the
- * while must be in it once.
+ * pools_lines.c - EVENT and LOST; and the answers to LIST and SHOW. Each line of a list is compared
+ * with the model when it is written; what is there all the while must be in it once.
  */
 #include "t/campaigns/simulate/pools_beside.h"
 
@@ -27,66 +24,6 @@ static struct bytes next_line(const uint8_t *at, size_t len, size_t *used_r)
     EXPECT(end, "a line without its end");
     *used_r = (size_t)(end - at) + 1;
     return bytes_at(at, *used_r - 1);
-}
-
-/* ---- the ledger ---------------------------------------------------------------------------- */
-
-static struct told {
-    const struct client *holder; /* who was told TAKEN, and has it */
-    uint64_t fence;              /* the last one told */
-    bool soiled;                 /* it was used, and is not cleaned yet */
-} told[M_POOLS][M_MEMBERS];
-
-void forget_told(void)
-{
-    memset(told, 0, sizeof(told));
-}
-
-void note_told(const struct client *c, const struct pool_taken *taken)
-{
-    struct told *t = &told[pool_number(taken->pool)][member_number(taken->member)];
-    bool now_asked = doing.c == c && doing.r && doing.r->kind == TEXT_TAKE && !doing.waited;
-    enum pool_for what =
-        now_asked ? doing.ask->take.ask.what : model_clients[c->slot].wait.ask.what;
-    EXPECT(!t->holder, "client %d has it", t->holder->peer.fd);
-    EXPECT(taken->fence > t->fence, "a fence does not grow");
-    EXPECT(what != POOL_FOR_USE || !t->soiled, "it is not clean");
-    t->holder = c;
-    t->fence = taken->fence;
-}
-
-/* True when a member that was used has to be cleaned after this end of its hold. */
-static bool is_soiled_by(const struct pool_event *event, const struct pool_options *options)
-{
-    switch (event->why) {
-    case POOL_WHY_FAIL:
-    case POOL_WHY_HOLD_MAX:
-        return options->on_fail == POOL_AFTER_DIRTY;
-    case POOL_WHY_CRASH:
-        if (options->on_crash == POOL_CRASH_FAILS)
-            return options->on_fail == POOL_AFTER_DIRTY;
-        __attribute__((fallthrough));
-    case POOL_WHY_RETURN:
-    case POOL_WHY_QUIT:
-        return event->from == MEMBER_TAKEN && options->on_return == POOL_AFTER_DIRTY;
-    default:
-        return false;
-    }
-}
-
-void note_move(const struct pool_event *event)
-{
-    int p = pool_number(event->pool);
-    struct told *t = &told[p][member_number(event->member)];
-    const struct pool_options *options = &model_pools[p].options;
-    result->moves[event->why]++;
-    if (event->fence > 0 && event->fence == t->fence)
-        t->holder = NULL;
-    if (event->to == MEMBER_GONE || event->why == POOL_WHY_CLEANED ||
-        event->why == POOL_WHY_RESTED || event->why == POOL_WHY_OPERATOR)
-        t->soiled = false;
-    else if (options->kind == POOL_STATIC && is_soiled_by(event, options))
-        t->soiled = true;
 }
 
 /* ---- events -------------------------------------------------------------------------------- */

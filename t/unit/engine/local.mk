@@ -5,18 +5,12 @@ engine_unit_tests = \
 	t/unit/engine/sketch_test \
 	t/unit/engine/table_test \
 	t/unit/engine/contention_test \
-	t/unit/engine/pool_model_test \
-	t/unit/engine/pool_state_test \
 	t/unit/engine/pool_steps_test \
 	t/unit/engine/state_test \
 	t/unit/engine/threads_test \
 	t/unit/engine/pool_threads_test
 check_PROGRAMS += $(engine_unit_tests)
 EXTRA_DIST += t/unit/engine/faults.h t/unit/engine/tables.h
-# The pools in a random world, and their model.
-pool_model_sources = t/unit/engine/pool_compare.c t/unit/engine/pool_compare.h \
-	t/unit/engine/pool_model.c t/unit/engine/pool_model.h
-pool_world_sources = t/unit/engine/pool_world.c t/unit/engine/pool_world.h $(pool_model_sources)
 # The functions that faults.h stands before.
 fault_wraps = $(AM_LDFLAGS) \
 	-Wl,--wrap=slab_alloc,--wrap=arena_page_take,--wrap=arena_charge \
@@ -38,14 +32,6 @@ t_unit_engine_contention_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_table_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_table_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_table_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
-t_unit_engine_pool_model_test_SOURCES = t/unit/engine/pool_model_test.c $(pool_world_sources)
-t_unit_engine_pool_model_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_pool_model_test_LDFLAGS = $(fault_wraps)
-t_unit_engine_pool_model_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
-t_unit_engine_pool_state_test_SOURCES = t/unit/engine/pool_state_test.c $(pool_world_sources)
-t_unit_engine_pool_state_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_pool_state_test_LDFLAGS = $(fault_wraps)
-t_unit_engine_pool_state_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_state_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_state_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_threads_test_CFLAGS = $(UNIT_CFLAGS)

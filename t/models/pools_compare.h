@@ -1,12 +1,12 @@
 /*
- * pool_compare.h - the engine's pools beside their model (pool_model.h): the names for the model's
- * numbers, what the engine told, and comparing all that can be seen. The unit tests
+ * pools_compare.h - the engine's pools beside their model (t/models/pools.h): the names for the
+ * model's numbers, what the engine told, and comparing all that can be seen. The unit tests
  * (pool_world.h) and the simulation of the whole server use it.
  */
-#ifndef UNIT_ENGINE_POOL_COMPARE_H
-#define UNIT_ENGINE_POOL_COMPARE_H
+#ifndef MODELS_POOLS_COMPARE_H
+#define MODELS_POOLS_COMPARE_H
 
-#include "t/unit/engine/pool_model.h"
+#include "t/models/pools.h"
 #include "t/unit/rng.h"
 
 enum { RECORDED = 300 };
@@ -48,8 +48,22 @@ int member_number(struct bytes name);
 unsigned text_number(struct bytes text);
 void read_attributes(const struct pool_attribute *at, size_t count, unsigned *values_r);
 
-/* Options by chance, of a pool with about so many members. */
+/* Puts the attributes that are said; empty ones, too. Returns their number. */
+size_t put_attributes(const bool *sets, const unsigned *values, struct pool_attribute *at);
+
+/* ---- requests by chance -------------------------------------------------------------------- */
+
+extern unsigned ask_pools, ask_members; /* of so many pools, and names of members */
+
+/* One that is there, mostly. */
+int some_pool(void);
+int some_member(int p);
+/* Options of a pool with about so many members. */
 struct pool_options random_pool_options(unsigned kind, uint32_t members);
+struct m_take random_take(int64_t timeout_ns);
+struct m_new_member random_new(int p);
+struct m_change random_change(void);
+void random_supply(uint32_t *init_r, uint32_t *max_r);
 
 /* ---- what the engine tells ----------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
-/* pool_compare.c - see pool_compare.h. */
-#include "t/unit/engine/pool_compare.h"
+/* pools_compare.c - see pools_compare.h. */
+#include "t/models/pools_compare.h"
 
 #include "engine/pool_inside.h"
 
@@ -128,9 +128,105 @@ void read_attributes(const struct pool_attribute *at, size_t count, unsigned *va
     }
 }
 
+size_t put_attributes(const bool *sets, const unsigned *values, struct pool_attribute *at)
+{
+    size_t count = 0;
+    for (int k = 0; k < M_KEYS; k++) {
+        if (sets[k])
+            at[count++] = (struct pool_attribute){bytes_of(attribute_keys[k]),
+                                                  bytes_of(attribute_values[values[k]])};
+    }
+    return count;
+}
+
 static bool same_attributes(const unsigned *a, const unsigned *b)
 {
     return memcmp(a, b, M_KEYS * sizeof(*a)) == 0;
+}
+
+/* ---- requests by chance -------------------------------------------------------------------- */
+
+unsigned ask_pools, ask_members;
+
+int some_pool(void)
+{
+    int p = (int)below(ask_pools);
+    for (unsigned n = 0; n < ask_pools && !model_pools[p].there && !one_in(20); n++)
+        p = (p + 1) % (int)ask_pools;
+    return p;
+}
+
+int some_member(int p)
+{
+    int i = (int)below(ask_members);
+    for (unsigned n = 0; n < ask_members && !model_pools[p].members[i].there && !one_in(20); n++)
+        i = (i + 1) % (int)ask_members;
+    return i;
+}
+
+struct m_take random_take(int64_t timeout_ns)
+{
+    struct m_take take = {.ask = {.count = one_in(3) ? 1 + below(4) : 1, .member = M_NOBODY},
+                          .timeout_ns = timeout_ns};
+    take.ask.by = one_in(2) ? 0 : below(4);
+    take.ask.what = one_in(4) ? POOL_FOR_CLEAN : one_in(5) ? POOL_FOR_CHECK : POOL_FOR_USE;
+    if (one_in(5))
+        take.group = group_names[1 + below(2)];
+    for (unsigned count = take.group  ? 0
+                          : one_in(3) ? 1 + below(M_TARGETS)
+                                      : 1;
+         count > 0; count--) {
+        int p = some_pool();
+        bool twice = false;
+        for (unsigned k = 0; k < take.target_count; k++)
+            twice = twice || take.targets[k] == p;
+        if (!twice)
+            take.targets[take.target_count++] = p;
+    }
+    for (int k = 0; k < M_KEYS; k++)
+        take.ask.with[k] = one_in(8) ? (int)below(M_VALUES) : M_NOBODY;
+    if (take.target_count == 1 && take.ask.count == 1 && one_in(5))
+        take.ask.member = some_member(take.targets[0]);
+    return take;
+}
+
+struct m_new_member random_new(int p)
+{
+    struct m_new_member new = {.pool = p, .member = (int)below(ask_members), .value = below(4)};
+    for (int k = 0; k < M_KEYS; k++) {
+        new.attributes[k] = below(M_VALUES);
+        new.sets[k] = new.attributes[k] > 0 || one_in(4);
+    }
+    return new;
+}
+
+struct m_change random_change(void)
+{
+    static const enum pool_state states[] = {MEMBER_FREE, MEMBER_DOWN, MEMBER_DIRTY, MEMBER_GONE};
+    struct m_change change = {
+        .pool = some_pool(),
+        .now = one_in(2),
+        .sets_value = one_in(4),
+        .sets_note = one_in(4),
+        .sets_state = !one_in(3),
+        .value = below(4),
+        .note = below(3),
+        .state = states[one_in(20) ? 3 : below(3)],
+    };
+    change.member = some_member(change.pool);
+    for (int k = 0; k < M_KEYS; k++) {
+        change.sets[k] = one_in(4);
+        change.attributes[k] = below(M_VALUES);
+    }
+    return change;
+}
+
+void random_supply(uint32_t *init_r, uint32_t *max_r)
+{
+    *init_r = below(3);
+    *max_r = one_in(10) ? UINT32_MAX - below(3) : *init_r + below(5);
+    if (one_in(5))
+        *init_r = *max_r = 0;
 }
 
 static int64_t random_time(void)
@@ -200,20 +296,25 @@ void hear_event(void *owner, const struct pool_event *event)
 
 struct heard heard;
 
-static void hear(const void *owner, char kind)
+/* Notes what is read. Returns false if it is of no interest. */
+static bool hear(const void *owner, char kind)
 {
     size_t len = strlen(heard.order);
+    if (is_deaf)
+        return false;
     AGREE(owner == heard.side->owner);
     if (len > 0 && heard.order[len - 1] == kind)
-        return;
+        return true;
     AGREE(len + 1 < sizeof(heard.order));
     heard.order[len] = kind;
     heard.order[len + 1] = '\0';
+    return true;
 }
 
 static void hear_taken(void *owner, const struct pool_taken *taken)
 {
-    hear(owner, 't');
+    if (!hear(owner, 't'))
+        return;
     AGREE(heard.taken_count < M_TAKEN);
     unsigned n = heard.taken_count++;
     heard.taken[n].pool = pool_number(taken->pool);
@@ -225,14 +326,14 @@ static void hear_taken(void *owner, const struct pool_taken *taken)
 
 static void hear_refused(void *owner, enum pool_status why)
 {
-    hear(owner, 't');
-    heard.refusals++;
+    heard.refusals += hear(owner, 't');
     heard.refused = why;
 }
 
 static void hear_stop(void *owner, struct bytes pool, struct bytes member, enum pool_why why)
 {
-    hear(owner, 's');
+    if (!hear(owner, 's'))
+        return;
     AGREE(heard.stop_count < RECORDED);
     heard.stops[heard.stop_count++] =
         (struct m_stop){.pool = pool_number(pool), .member = member_number(member), .why = why};
@@ -240,7 +341,8 @@ static void hear_stop(void *owner, struct bytes pool, struct bytes member, enum 
 
 static bool hear_want(void *owner, struct bytes pool, uint32_t want)
 {
-    hear(owner, 'w');
+    if (!hear(owner, 'w'))
+        return true;
     AGREE(heard.want_count < RECORDED);
     heard.wants[heard.want_count].pool = pool_number(pool);
     heard.wants[heard.want_count++].want = want;
@@ -249,7 +351,7 @@ static bool hear_want(void *owner, struct bytes pool, uint32_t want)
 
 static bool hear_events(void *owner)
 {
-    AGREE(owner == heard.side->owner);
+    AGREE(is_deaf || owner == heard.side->owner);
     heard.events++;
     return true;
 }

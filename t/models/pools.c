@@ -1,5 +1,5 @@
-/* pool_model.c - see pool_model.h. */
-#include "t/unit/engine/pool_model.h"
+/* pools.c - see pools.h. */
+#include "t/models/pools.h"
 
 #include <inttypes.h>
 #include <math.h>

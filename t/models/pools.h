@@ -1,5 +1,6 @@
 /*
- * pool_model.h - what protocol-pools.md says of pools, plainly: arrays, searched from end to end.
+ * pools.h - what protocol-pools.md says of pools, plainly: arrays, searched from end to
+ * end.
  *
  * A test lets the engine do a call, and then tells the model the same call. The model follows the
  * page move by move, and compares each with the next event that the engine told; so the test needs
@@ -9,8 +10,8 @@
  *
  * Pools, members, clients and attributes are numbers here; their order is that of their names.
  */
-#ifndef UNIT_ENGINE_POOL_MODEL_H
-#define UNIT_ENGINE_POOL_MODEL_H
+#ifndef MODELS_POOLS_H
+#define MODELS_POOLS_H
 
 #include "engine/pool.h"
 
@@ -185,6 +186,7 @@ enum pool_status model_pool_drop(int p, bool at_once);
 
 struct m_new_member {
     int pool, member;
+    bool sets[M_KEYS]; /* attributes that are said, maybe as none */
     unsigned attributes[M_KEYS], value, note;
     bool down;
 };
