@@ -52,8 +52,7 @@ N sessions (100,000) whose system calls are interrupted, fail, or move one byte'
 check_history() {
     need "${build_packages[@]}" python3 patch iproute2
     configured build CFLAGS='-O2 -g'
-    make -s -C build -j"$jobs" counterd t/campaigns/history/record t/campaigns/history/check \
-        t/campaigns/history/record_pools
+    make -s -C build -j"$jobs" counterd t/campaigns/history/record t/campaigns/history/check
     COUNTERD=$PWD/build/counterd TOP_BUILDDIR=$PWD/build exec python3 -B t/campaigns/history/campaign.py "$@"
 }
 

@@ -1,6 +1,6 @@
 """./dev check-history: records histories of a real daemon (record.c) and checks them (check.c).
 
-Histories of pools are recorded by record_pools.c, and checked by pools_check.py.
+Histories of pools are recorded by pools_record.py, and checked by pools_check.py.
 
 With --planted it does so with bugs: it applies each patch in planted/ to a scratch copy of the
 tree, builds it, and records histories until one is wrong. This shows that the campaign can fail.
@@ -22,6 +22,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(TOP, "t", "system"))
 
 import pools_check
+import pools_record
 import servers
 import wire
 
@@ -99,19 +100,20 @@ def one_history(daemon, operations, seed, path):
 
 def pools_history(daemon, operations, seed, path):
     """As one_history, of pools. Returns the number of operations."""
-    host, port = daemon.text
-    status, said = call(
-        os.path.join(PROGRAMS, "record_pools"),
-        *(host, str(port), str(daemon.binary[1]), str(operations), str(seed), path),
-    )
-    if status != 0:
+    try:
+        lines, wrong = pools_record.record(daemon.text, operations, seed)
+    except (pools_record.Wrong, OSError, wire.Closed, wire.Timeout) as e:
+        lines, wrong = [], str(e)
+    with open(path, "w", encoding="ascii") as f:
+        f.write("\n".join(lines))
+    if wrong:
         raise_if_ended(daemon)
     try:
-        count = pools_check.check_file(path)
+        count = pools_check.check_lines(lines)
     except pools_check.Bad as e:
-        raise Found("%s\n%s" % (e, said)) from None
-    if status != 0:
-        raise Found(said)
+        raise Found("%s\n%s" % (e, wrong)) from None
+    if wrong:
+        raise Found(wrong)
     os.unlink(path)
     return count
 

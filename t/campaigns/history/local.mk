@@ -1,7 +1,6 @@
 # Histories: recorders, checkers, their tests on histories made by hand, and planted bugs.
-check_PROGRAMS += t/campaigns/history/check_test t/campaigns/history/record t/campaigns/history/check \
-	t/campaigns/history/record_pools
-TESTS += t/campaigns/history/check_test t/campaigns/history/test_history.py t/campaigns/history/test_pools_check.py
+check_PROGRAMS += t/campaigns/history/check_test t/campaigns/history/record t/campaigns/history/check
+TESTS += t/campaigns/history/check_test t/campaigns/history/test_history.py
 t_campaigns_history_check_test_SOURCES = t/campaigns/history/check_test.c t/campaigns/history/check.c t/campaigns/history/check.h \
 	t/campaigns/history/history.c t/campaigns/history/history.h $(table_model_sources)
 t_campaigns_history_check_test_CFLAGS = $(UNIT_CFLAGS) -DMODEL_NAMES=1
@@ -12,7 +11,6 @@ t_campaigns_history_check_CFLAGS = $(AM_CFLAGS) -DMODEL_NAMES=1
 t_campaigns_history_check_LDADD = libbase.a
 t_campaigns_history_record_SOURCES = t/campaigns/history/record.c t/campaigns/history/peer.c t/campaigns/history/peer.h \
 	t/campaigns/history/history.c t/campaigns/history/history.h
-t_campaigns_history_record_pools_SOURCES = t/campaigns/history/record_pools.c t/campaigns/history/peer.c t/campaigns/history/peer.h
 planted_bugs = \
 	t/campaigns/history/planted/close-forgets-grant.patch \
 	t/campaigns/history/planted/close-says-done.patch \
@@ -50,7 +48,5 @@ planted_bugs = \
 # Like the storm, never built with a sanitizer, because it tests another process.
 t_campaigns_history_record_CFLAGS = $(WARN_CFLAGS) -pthread
 t_campaigns_history_record_LDFLAGS = -pthread
-t_campaigns_history_record_pools_CFLAGS = $(WARN_CFLAGS) -pthread
-t_campaigns_history_record_pools_LDFLAGS = -pthread
-EXTRA_DIST += t/campaigns/history/test_history.py t/campaigns/history/test_pools_check.py t/campaigns/history/campaign.py \
-	t/campaigns/history/pools_check.py $(planted_bugs)
+EXTRA_DIST += t/campaigns/history/test_history.py t/campaigns/history/campaign.py \
+	t/campaigns/history/pools_check.py t/campaigns/history/pools_record.py $(planted_bugs)

@@ -1,5 +1,5 @@
 """
-Checks a history of pools: requests of clients and their answers (record_pools.c), with times.
+Checks a history of pools: requests of clients and their answers (pools_record.py), with times.
 
 An operation has taken effect between `call`, just before it was sent, and `ret`, just after its
 answer was read (missing: unknown). Every rule speaks only of what is certain from these times:
