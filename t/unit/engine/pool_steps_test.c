@@ -2,16 +2,11 @@
  * pool_steps_test.c - what a call of the pools visits under one hold of the lock: never many
  * members, waits and suppliers, however many there are. Long work goes on in steps.
  */
-#include "base/record.h"
 #include "engine/pool_inside.h"
-#include "engine/state.h"
 #include "t/unit/engine/tables.h"
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum {
     CLIENTS = 70,
@@ -103,7 +98,7 @@ static void begin(enum pool_kind kind)
     ck_assert(pool_member_add(pools, &one, now, &effects) == POOL_OK);
     for (uint32_t c = 0; c < CLIENTS; c++)
         clients[c] = new_client(c);
-    taken = stops = 0;
+    taken = stops = events = 0;
 }
 
 static void end(void)
@@ -186,9 +181,11 @@ static void run(void)
 {
     for (unsigned times = 0; pools_next_ns(pools) <= now.mono_ns; times++) {
         ck_assert_uint_lt(times, 100000);
+        unsigned before = events;
         most();
         pools_run(pools, now, &effects);
         ck_assert_uint_le(most(), MOST);
+        ck_assert_uint_le(events - before, MOST);
     }
     pools_check(pools, now);
 }
@@ -287,24 +284,6 @@ TEST(quick_thread_keeps_a_slow_one_from_no_step)
 }
 END_TEST
 
-/* After an upgrade a request in steps is as one that waits, of its own class. */
-TEST(restored_request_in_steps_for_any_member_is_decided)
-{
-    unsigned steps;
-    begin(POOL_STATIC);
-    ck_assert_int_eq(try_take(clients[0], small, 1, "", 0), POOL_OK);
-    ck_assert_int_eq(try_take(clients[1], small, 1, "", NS_PER_S), POOL_WAITS);
-    ck_assert(pool_client_look_on(clients[1]));
-    ck_assert_int_eq(go_on(clients[1], &steps), POOL_WAITS);
-    ck_assert_uint_eq(steps, 1);
-    taken = 0;
-    ck_assert_int_eq(pool_return(clients[0], 0, true, now, &effects), POOL_OK);
-    pool_client_read(clients[1], &reader, 0, now, &effects);
-    ck_assert_uint_eq(taken, 1);
-    end();
-}
-END_TEST
-
 TEST(choosy_waits_cost_one_comparison_each)
 {
     unsigned steps;
@@ -324,35 +303,6 @@ TEST(choosy_waits_cost_one_comparison_each)
     ck_assert_uint_le(most(), POOL_CHOOSY_MAX + 10);
     ck_assert_int_eq(try_take(clients[69], big, 1, "", 0), POOL_OK);
     ck_assert_uint_le(most(), POOL_CHOOSY_MAX + 10);
-    run();
-    end();
-}
-END_TEST
-
-TEST(wait_closes_members_again_when_pool_set_keeps_them)
-{
-    struct pool_options options = {
-        .kind = POOL_JOINED, .queue_max = 10, .max_lifetime_ns = NS_PER_S};
-    static const char *const names[] = {"m1", "m2", "m3"};
-    struct pool_attribute z = {bytes_of("z"), bytes_of("1")};
-    begin(POOL_JOINED);
-    ck_assert(pool_set(pools, big, &options, false, now, &effects) == POOL_OK);
-    for (unsigned i = 0; i < 3; i++) {
-        struct pool_new_member new = {
-            .pool = big, .name = bytes_of(names[i]), .attributes = &z, .attribute_count = 1};
-        ck_assert(pool_join(clients[0], &new, now, &effects) == POOL_OK);
-        if (i == 1) {
-            ck_assert_int_eq(try_take(clients[1], big, 2, "", 0), POOL_OK);
-            now.mono_ns += NS_PER_S; /* both are to stop */
-            run();
-        }
-    }
-    ck_assert_int_eq(try_take(clients[2], big, 3, "1", NS_PER_S), POOL_WAITS);
-    ck_assert_int_eq(try_take(clients[3], big, 1, "", 0), POOL_OK);
-    ck_assert_int_eq(pool_return(clients[3], 0, true, now, &effects), POOL_OK);
-    options.max_lifetime_ns = 0; /* now there will be three */
-    ck_assert(pool_set(pools, big, &options, false, now, &effects) == POOL_OK);
-    ck_assert_int_eq(try_take(clients[3], big, 1, "", 0), POOL_TIMES_OUT);
     run();
     end();
 }
@@ -384,70 +334,29 @@ TEST(end_of_a_large_supplier_goes_in_steps)
 }
 END_TEST
 
-/* Lets the timer do all that is due, which tells few events at a time. */
-static void run_quietly(void)
-{
-    for (bool due = true; due; due = pools_next_ns(pools) <= now.mono_ns) {
-        ck_assert_uint_le(events, MOST);
-        events = 0;
-        pools_run(pools, now, &effects);
-    }
-    ck_assert_uint_le(events, MOST);
-    events = 0;
-}
-
-TEST(events_of_many_members_are_told_in_steps)
+TEST(lifetimes_stops_and_events_of_many_members_go_in_steps)
 {
     enum { WATCHERS = 10 };
     struct pool_options options = {.kind = POOL_JOINED,
                                    .queue_max = 10,
                                    .max_lifetime_ns = NS_PER_S,
-                                   .stop_timeout_ns = NS_PER_S};
+                                   .stop_timeout_ns = 100 * NS_PER_S};
+    unsigned steps;
     begin(POOL_JOINED);
     ck_assert(pool_set(pools, big, &options, false, now, &effects) == POOL_OK);
     fill(clients[0]);
     for (unsigned i = 0; i < WATCHERS; i++)
-        ck_assert(pool_watch(clients[1 + i], bytes_of("*"), false) == POOL_OK);
-    events = 0;
-    now.mono_ns += NS_PER_S;
-    run_quietly();
-    ck_assert_uint_eq(pool_find(pools, big)->states[MEMBER_STOPPING], MEMBERS);
-    now.mono_ns += NS_PER_S;
-    run_quietly();
-    ck_assert_uint_eq(pool_find(pools, big)->member_count, 0);
-    options.max_lifetime_ns = 0;
-    ck_assert(pool_set(pools, big, &options, false, now, &effects) == POOL_OK);
-    fill(clients[0]);
-    events = 0;
-    pool_client_end(clients[0], POOL_END_CRASH, NULL, now, &effects);
-    clients[0] = NULL;
-    run_quietly();
-    ck_assert_uint_eq(pool_find(pools, big)->member_count, 0);
-    end();
-}
-END_TEST
-
-TEST(lifetimes_and_stops_of_many_members_go_in_steps)
-{
-    struct pool_options options = {.kind = POOL_JOINED,
-                                   .queue_max = 10,
-                                   .max_lifetime_ns = NS_PER_S,
-                                   .stop_timeout_ns = 100 * NS_PER_S};
-    begin(POOL_JOINED);
-    ck_assert(pool_set(pools, big, &options, false, now, &effects) == POOL_OK);
-    fill(clients[0]);
+        ck_assert(pool_watch(clients[2 + i], bytes_of("*"), false) == POOL_OK);
     now.mono_ns += NS_PER_S;
     most();
     /* None is handed out any more, though most have not been stopped yet. */
     ck_assert_int_eq(try_take(clients[1], big, 1, "", 0), POOL_LOOKS);
     ck_assert_uint_le(most(), MOST);
-    unsigned steps;
     ck_assert_int_eq(go_on(clients[1], &steps), POOL_TIMES_OUT);
     run();
     ck_assert_uint_eq(pool_find(pools, big)->states[MEMBER_STOPPING], MEMBERS);
     most();
     pool_client_read(clients[0], &reader, 0, now, &effects);
-    ck_assert_uint_le(most(), MOST);
     ck_assert_uint_le(stops, POOL_VISITS_MAX);
     for (struct mail *mail; (mail = mail_list_take(&effects.clients)) != NULL;) {
         struct pool_client *client = pool_client_of(mail);
@@ -456,6 +365,13 @@ TEST(lifetimes_and_stops_of_many_members_go_in_steps)
         ck_assert_uint_le(most(), MOST);
     }
     ck_assert_uint_eq(stops, MEMBERS);
+    now.mono_ns += 50 * NS_PER_S;
+    events = 0;
+    pool_client_end(clients[0], POOL_END_CRASH, NULL, now, &effects);
+    clients[0] = NULL;
+    run();
+    ck_assert_uint_eq(pool_find(pools, big)->member_count, 0);
+    ck_assert_uint_eq(events, WATCHERS * MEMBERS);
     end();
 }
 END_TEST
@@ -578,116 +494,16 @@ TEST(request_in_steps_ends_beside_a_flood)
 }
 END_TEST
 
-/* ---- an upgrade in the middle ---------------------------------------------------------------- */
-
-enum { SECTION_CLIENT = 0x7001 };
-
-static int64_t save_position(void *owner, uint64_t at)
-{
-    (void)owner;
-    return (int64_t)at;
-}
-
-static uint64_t restore_position(void *owner, int64_t saved)
-{
-    (void)owner;
-    return (uint64_t)saved;
-}
-
-/* Writes all to a record. Returns its bytes. */
-static uint8_t *save_all(size_t *len_r)
-{
-    static struct record_writer w;
-    int fd = memfd_create("pools", MFD_CLOEXEC);
-    ck_assert_int_ge(fd, 0);
-    record_writer_init(&w, fd);
-    table_save(t, now, &w);
-    pools_save(pools, now, &w);
-    for (unsigned c = 0; c < CLIENTS; c++) {
-        record_begin(&w, SECTION_CLIENT);
-        pool_client_save(clients[c], &w, save_position);
-        record_end(&w);
-    }
-    ck_assert(record_finish(&w));
-    *len_r = (size_t)lseek(fd, 0, SEEK_END);
-    uint8_t *record = malloc(*len_r);
-    ck_assert(record && pread(fd, record, *len_r, 0) == (ssize_t)*len_r);
-    close(fd);
-    return record;
-}
-
-static void enter(struct record_reader *r, uint32_t kind, struct record_reader *section)
-{
-    uint32_t got;
-    ck_assert(record_enter(r, &got, section));
-    ck_assert_uint_eq(got, kind);
-}
-
-/* Goes on with another table and other pools. Requests in steps look on. */
-static void upgrade(void)
-{
-    size_t len;
-    uint8_t *record = save_all(&len);
-    bool looks[CLIENTS];
-    for (unsigned c = 0; c < CLIENTS; c++)
-        looks[c] = pool_client_looks(clients[c]);
-    end();
-    begin(POOL_STATIC);
-    for (unsigned c = 0; c < CLIENTS; c++)
-        pool_client_end(clients[c], POOL_END_QUIT, NULL, now, &effects);
-    pools_free(&pools);
-    struct pools_config config = {
-        .table = t, .limits = {10, 100000, 10, 64}, .first_fence = 100, .seed = 7, .hooks = &hooks};
-    pools = pools_new(&config);
-    struct record_reader r, section;
-    record_reader_init(&r, record, len);
-    enter(&r, STATE_TABLE, &section);
-    ck_assert(table_restore(t, now, 1, &section));
-    enter(&r, POOLS_STATE, &section);
-    ck_assert(pools_restore(pools, now, &section));
-    for (uint32_t c = 0; c < CLIENTS; c++) {
-        enter(&r, SECTION_CLIENT, &section);
-        clients[c] =
-            pool_client_restore(pools, 1000 + c, c + 1, &clients[0], &section, restore_position);
-        ck_assert(clients[c] && (!looks[c] || pool_client_look_on(clients[c])));
-    }
-    ck_assert(table_restore_done(t, &r) && pools_restore_done(pools, now, &effects, &r));
-    pools_check(pools, now);
-    free(record);
-}
-
-TEST(restored_request_in_steps_does_not_wait_where_there_is_no_room)
-{
-    struct pool_options options = {.queue_max = 1, .overtakes = 1};
-    unsigned steps;
-    begin(POOL_STATIC);
-    ck_assert(pool_set(pools, big, &options, false, now, &effects) == POOL_OK);
-    fill(NULL);
-    ck_assert_int_eq(try_take(clients[0], big, 1, "2", NS_PER_S), POOL_LOOKS);
-    ck_assert_int_eq(go_on(clients[0], &steps), POOL_WAITS);
-    ck_assert_int_eq(try_take(clients[1], big, 1, "2", NS_PER_S), POOL_LOOKS);
-    upgrade();
-    ck_assert_uint_eq(pool_find(pools, big)->waiting_use, 1);
-    ck_assert_int_eq(go_on(clients[1], &steps), POOL_QUEUE_FULL);
-    ck_assert(pool_client_waits(clients[0]));
-    end();
-}
-END_TEST
-
 static const struct unit_test tests[] = {
     UNIT(request_for_what_nobody_has_looks_in_steps),
     UNIT(request_in_steps_stands_in_line_from_the_beginning),
     UNIT(quick_thread_keeps_a_slow_one_from_no_step),
-    UNIT(restored_request_in_steps_for_any_member_is_decided),
     UNIT(choosy_waits_cost_one_comparison_each),
-    UNIT(wait_closes_members_again_when_pool_set_keeps_them),
     UNIT(end_of_a_large_supplier_goes_in_steps),
-    UNIT(events_of_many_members_are_told_in_steps),
-    UNIT(lifetimes_and_stops_of_many_members_go_in_steps),
+    UNIT(lifetimes_stops_and_events_of_many_members_go_in_steps),
     UNIT(pool_with_many_suppliers_shares_seldom),
     UNIT(wait_behind_many_closed_members_is_served),
     UNIT(request_in_steps_ends_beside_a_flood),
-    UNIT(restored_request_in_steps_does_not_wait_where_there_is_no_room),
 };
 
 UNIT_MAIN("engine/pool_steps", tests)
