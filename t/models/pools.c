@@ -22,22 +22,12 @@ char model_doing[400];
 static uint64_t ages;  /* given to waits, places, births and so on */
 static unsigned event; /* the next one to compare */
 
-#define EACH_POOL(p)                                                                               \
-    int p = 0;                                                                                     \
-    p < M_POOLS;                                                                                   \
-    p++
-#define EACH_MEMBER(i)                                                                             \
-    int i = 0;                                                                                     \
-    i < M_MEMBERS;                                                                                 \
-    i++
-#define EACH_CLIENT(c)                                                                             \
-    int c = 0;                                                                                     \
-    c < M_CLIENTS;                                                                                 \
-    c++
-#define EACH_PLACE(w, k)                                                                           \
-    unsigned k = 0;                                                                                \
-    k < (w)->place_count;                                                                          \
-    k++
+/* clang-format off */
+#define EACH_POOL(p)     int p = 0; p < M_POOLS; p++
+#define EACH_MEMBER(i)   int i = 0; i < M_MEMBERS; i++
+#define EACH_CLIENT(c)   int c = 0; c < M_CLIENTS; c++
+#define EACH_PLACE(w, k) unsigned k = 0; k < (w)->place_count; k++
+/* clang-format on */
 
 static struct m_member *member(int p, int i)
 {
@@ -946,45 +936,13 @@ static bool same_group(const char *a, const char *b)
 
 static bool same_options(const struct pool_options *a, const struct pool_options *b)
 {
-    const int64_t all_a[] = {a->kind,
-                             a->max,
-                             a->order,
-                             a->queue_max,
-                             a->overtakes,
-                             a->on_return,
-                             a->on_start,
-                             a->on_fail,
-                             a->clean_after_ns,
-                             a->clean_tries,
-                             a->on_crash,
-                             a->hold_warn_ns,
-                             a->hold_max_ns,
-                             a->min_free,
-                             a->cull_after_ns,
-                             a->start_timeout_ns,
-                             a->stop_timeout_ns,
-                             a->max_lifetime_ns,
-                             a->lifetime_jitter_ns};
-    const int64_t all_b[] = {b->kind,
-                             b->max,
-                             b->order,
-                             b->queue_max,
-                             b->overtakes,
-                             b->on_return,
-                             b->on_start,
-                             b->on_fail,
-                             b->clean_after_ns,
-                             b->clean_tries,
-                             b->on_crash,
-                             b->hold_warn_ns,
-                             b->hold_max_ns,
-                             b->min_free,
-                             b->cull_after_ns,
-                             b->start_timeout_ns,
-                             b->stop_timeout_ns,
-                             b->max_lifetime_ns,
-                             b->lifetime_jitter_ns};
-    return memcmp(all_a, all_b, sizeof(all_a)) == 0 && same_group(a->group, b->group);
+#define SAME(field) (a->field == b->field)
+    return same_group(a->group, b->group) && SAME(kind) && SAME(max) && SAME(order) &&
+           SAME(queue_max) && SAME(overtakes) && SAME(on_return) && SAME(on_start) &&
+           SAME(on_fail) && SAME(clean_after_ns) && SAME(clean_tries) && SAME(on_crash) &&
+           SAME(hold_warn_ns) && SAME(hold_max_ns) && SAME(min_free) && SAME(cull_after_ns) &&
+           SAME(start_timeout_ns) && SAME(stop_timeout_ns) && SAME(max_lifetime_ns) &&
+           SAME(lifetime_jitter_ns);
 }
 
 enum pool_status model_pool_set(int p, const struct pool_options *options, bool of_file)

@@ -7,6 +7,7 @@
 #include "t/campaigns/simulate/pools_beside.h"
 
 #include "engine/pool_inside.h"
+#include "service/pool_verbs.h"
 #include "service/pools.h"
 
 #include <arpa/inet.h>
@@ -21,51 +22,27 @@ static struct pools_settings settings;
 
 /* ---- the real functions -------------------------------------------------------------------- */
 
-int __real_getpeername(int fd, struct sockaddr *sa, socklen_t *len);
-int __wrap_getpeername(int fd, struct sockaddr *sa, socklen_t *len);
+#define WRAPPED(name) __typeof__(name) __real_##name, __wrap_##name
 
-#define WRAPPED(type, name, ...)                                                                   \
-    type __real_##name(__VA_ARGS__);                                                               \
-    type __wrap_##name(__VA_ARGS__)
-
-WRAPPED(void, pool_note_event, void *owner, const struct pool_event *event);
-WRAPPED(void, pools_run, struct pools *pools, struct moment at, struct pool_effects *effects);
-WRAPPED(void, pools_set_limits, struct pools *pools, const struct pools_limits *limits,
-        struct moment at, struct pool_effects *effects);
-WRAPPED(struct pool_client *, pool_client_new, struct pools *pools, uint32_t id, uint64_t tag,
-        void *owner);
-WRAPPED(void, pool_client_end, struct pool_client *client, enum pool_end how,
-        bool (*written)(void *owner, uint64_t position), struct moment at,
-        struct pool_effects *effects);
-WRAPPED(void, pool_client_read, struct pool_client *client, const struct pool_reader *reader,
-        uint64_t position, struct moment at, struct pool_effects *effects);
-WRAPPED(enum pool_status, pool_take, struct pool_client *client, const struct pool_take *take,
-        const struct pool_reader *reader, uint64_t position, struct moment at,
-        struct pool_effects *effects);
-WRAPPED(bool, pool_end_wait, struct pool_client *client, bool timed_out, struct moment at,
-        struct pool_effects *effects);
-WRAPPED(enum pool_status, pool_return, struct pool_client *client, uint64_t fence, bool ok,
-        struct moment at, struct pool_effects *effects);
-WRAPPED(enum pool_status, pool_member_add, struct pools *pools,
-        const struct pool_new_member *member, struct moment at, struct pool_effects *effects);
-WRAPPED(enum pool_status, pool_join, struct pool_client *client,
-        const struct pool_new_member *member, struct moment at, struct pool_effects *effects);
-WRAPPED(enum pool_status, pool_member_set, struct pools *pools,
-        const struct pool_member_change *change, struct moment at, struct pool_effects *effects);
-WRAPPED(enum pool_status, pool_member_drop, struct pools *pools, struct pool_client *by,
-        bool own_only, struct bytes pool, struct bytes name, bool at_once, struct moment at,
-        struct pool_effects *effects);
-WRAPPED(enum pool_status, pool_add, struct pools *pools, struct bytes name,
-        const struct pool_options *options, bool of_file, struct moment at,
-        struct pool_effects *effects);
-WRAPPED(enum pool_status, pool_set, struct pools *pools, struct bytes name,
-        const struct pool_options *options, bool of_file, struct moment at,
-        struct pool_effects *effects);
-WRAPPED(enum pool_status, pool_drop, struct pools *pools, struct bytes name, bool at_once,
-        struct moment at, struct pool_effects *effects);
-WRAPPED(enum pool_status, pool_supply, struct pool_client *client, struct bytes name, uint32_t init,
-        uint32_t max, struct moment at, struct pool_effects *effects);
-WRAPPED(enum pool_status, pool_watch, struct pool_client *client, struct bytes name, bool mine);
+WRAPPED(getpeername);
+WRAPPED(pool_note_event);
+WRAPPED(pools_run);
+WRAPPED(pools_set_limits);
+WRAPPED(pool_client_new);
+WRAPPED(pool_client_end);
+WRAPPED(pool_client_read);
+WRAPPED(pool_take);
+WRAPPED(pool_end_wait);
+WRAPPED(pool_return);
+WRAPPED(pool_member_add);
+WRAPPED(pool_join);
+WRAPPED(pool_member_set);
+WRAPPED(pool_member_drop);
+WRAPPED(pool_add);
+WRAPPED(pool_set);
+WRAPPED(pool_drop);
+WRAPPED(pool_supply);
+WRAPPED(pool_watch);
 
 /* ---- who may do what ----------------------------------------------------------------------- */
 
@@ -257,12 +234,27 @@ static struct client *user_of(const void *owner)
     return pool_users[client_number(owner)];
 }
 
-static void on_taken(void *owner, const struct pool_taken *taken)
+/* Between these two the service writes a line, which must be the one that they are given. */
+static struct client *begin_line(const void *owner, size_t *from_r)
+{
+    struct client *c = user_of(owner);
+    *from_r = queued(&c->said);
+    in_server = true;
+    return c;
+}
+
+static void end_line(struct client *c, size_t from, const void *line, size_t len)
 {
     in_server = false;
+    expect_line(c, from, line, len);
+    accept_lines(c, from);
+    in_server = true;
+}
+
+static void on_taken(void *owner, const struct pool_taken *taken)
+{
     static uint8_t line[POOLS_TAKEN_ROOM];
-    struct client *c = user_of(owner);
-    size_t from = queued(&c->said);
+    size_t from;
     struct pool_taken_reply reply = {.pool = taken->pool,
                                      .member = taken->member,
                                      .fence = taken->fence,
@@ -270,79 +262,63 @@ static void on_taken(void *owner, const struct pool_taken *taken)
                                      .attr_count = taken->attribute_count};
     for (size_t i = 0; i < taken->attribute_count; i++)
         reply.attrs[i] = (struct pool_pair){taken->attributes[i].key, taken->attributes[i].value};
+    in_server = false;
     hearer.taken(owner, taken);
+    struct client *c = begin_line(owner, &from);
     result->taken++;
     result->taken_late += !doing.r || doing.r->kind != TEXT_TAKE || doing.c != c;
-    in_server = true;
     service_reader->taken(owner, taken);
-    in_server = false;
-    expect_line(c, from, line, pool_compose_taken(&reply, line, sizeof(line)));
-    accept_lines(c, from);
-    in_server = true;
+    end_line(c, from, line, pool_compose_taken(&reply, line, sizeof(line)));
 }
 
 static void on_refused(void *owner, enum pool_status why)
 {
+    size_t from;
     in_server = false;
-    struct client *c = user_of(owner);
-    size_t from = queued(&c->said);
     struct bytes line = pool_reply_line(reply_of_status(why, POOL_REPLY_OK));
     hearer.refused(owner, why);
     result->wait_refusals++;
-    in_server = true;
+    struct client *c = begin_line(owner, &from);
     service_reader->refused(owner, why);
-    in_server = false;
-    expect_line(c, from, line.data, line.len);
-    accept_lines(c, from);
-    in_server = true;
+    end_line(c, from, line.data, line.len);
 }
 
 static void on_stop(void *owner, struct bytes pool, struct bytes member, enum pool_why why)
 {
-    in_server = false;
     static uint8_t line[POOLS_STOP_ROOM];
-    struct client *c = user_of(owner);
-    size_t from = queued(&c->said);
+    size_t from;
     struct pool_stop_reply reply = {
         .pool = pool, .member = member, .why = bytes_of(pool_why_word(why))};
+    in_server = false;
     hearer.stop(owner, pool, member, why);
     result->stops++;
-    in_server = true;
+    struct client *c = begin_line(owner, &from);
     service_reader->stop(owner, pool, member, why);
-    in_server = false;
-    expect_line(c, from, line, pool_compose_stop(&reply, line, sizeof(line)));
-    accept_lines(c, from);
-    in_server = true;
+    end_line(c, from, line, pool_compose_stop(&reply, line, sizeof(line)));
 }
 
 static bool on_want(void *owner, struct bytes pool, uint32_t want)
 {
-    in_server = false;
     static uint8_t line[POOLS_WANT_ROOM];
-    struct client *c = user_of(owner);
-    size_t from = queued(&c->said);
+    size_t from;
     struct pool_want_reply reply = {.pool = pool, .want = want};
-    in_server = true;
+    struct client *c = begin_line(owner, &from);
     bool told = service_reader->want(owner, pool, want);
     in_server = false;
     EXPECT(told || queued(&c->reply) + queued(&c->after) > 0, "nothing is unsent");
-    if (told) {
+    EXPECT(told || !want_refused);
+    if (told)
         (void)hearer.want(owner, pool, want);
-        result->wants++;
-        expect_line(c, from, line, pool_compose_want(&reply, line, sizeof(line)));
-    } else {
-        EXPECT(queued(&c->said) == from && !want_refused);
-        want_refused = true;
-    }
-    accept_lines(c, from);
-    in_server = true;
+    result->wants += told;
+    want_refused = want_refused || !told;
+    end_line(c, from, line, told ? pool_compose_want(&reply, line, sizeof(line)) : 0);
     return told;
 }
 
 static bool on_events(void *owner)
 {
-    struct client *c = user_of(owner);
-    size_t from = queued(&c->said);
+    size_t from;
+    struct client *c = begin_line(owner, &from);
     bool took = service_reader->events(owner);
     in_server = false;
     (void)hearer.events(owner);
