@@ -18,7 +18,7 @@ enum {
 #elif defined(__SANITIZE_ADDRESS__)
     MOST_STEPS = 300000,
 #else
-    MOST_STEPS = 1000000,
+    MOST_STEPS = 500000,
 #endif
     WORLD_STEPS = 3000, /* at most, in one world */
     WORLDS = 6,         /* of which records are damaged, */
@@ -376,7 +376,7 @@ END_TEST
 TEST(upgraded_pools_go_on_as_before)
 {
     model_random = rng_start("upgrades of pools", random_seed());
-    run(MOST_STEPS / 100, false, 40);
+    run(MOST_STEPS / 5, false, 50);
 }
 END_TEST
 
