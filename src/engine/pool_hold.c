@@ -95,7 +95,7 @@ void pool_hold_begin(struct pool_hold *hold, struct pool_member *m, struct holdi
     hold->member = m;
     hold->fence = ++pools->fence;
     hold->since_ns = pools->now.mono_ns;
-    hold->position = UINT64_MAX;
+    hold->told = false;
     hold->warned = false;
     hold->rank = m->rank;
     hold->before_ns = m->since_ns;
@@ -120,6 +120,7 @@ void pool_hold_tell(struct pool_hold *hold, const struct pool_reader *reader, ui
     const struct pool_member *m = hold->member;
     struct pool_client *client = hold->client;
     hold->position = position;
+    hold->told = true;
     ring_add(&client->holds, &hold->of_client);
     client->hold_count++;
     struct pool_taken taken = {
@@ -306,7 +307,7 @@ static void take_away(struct pool_member *m, struct way way)
 {
     struct pool *pool = m->pool;
     struct pool_hold *hold = m->hold;
-    bool told = hold->position != UINT64_MAX;
+    bool told = hold->told;
     pool_ref(pool);
     detach(m);
     note_check(m, hold);

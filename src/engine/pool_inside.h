@@ -119,6 +119,7 @@ struct pool_hold {
     int64_t since_ns;
     uint64_t position; /* of its TAKEN line in the client's output */
     enum pool_for what;
+    bool told;   /* it is in client->holds: its TAKEN line is in the output */
     bool warned; /* it is older than hold_warn, and that was said */
     /* Of the member before the hold, for `undone` and `checked`. */
     struct pool_rank rank;

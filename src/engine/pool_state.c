@@ -615,6 +615,7 @@ static void get_hold(struct record_reader *r, struct pool_client *client)
     hold->fence = fence;
     hold->since_ns = since_ns;
     hold->warned = warned;
+    hold->told = true;
     ring_add(&client->holds, &hold->of_client);
     client->hold_count++;
     if (!m)
