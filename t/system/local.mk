@@ -53,12 +53,6 @@ EXTRA_DIST += $(system_tests) \
 	t/system/tap.py \
 	t/system/wire.py
 
-check_PROGRAMS += t/system/storm
-t_system_storm_SOURCES = t/system/storm.c t/campaigns/history/peer.c t/campaigns/history/peer.h
-# The storm itself is never built with a sanitizer, because it tests another process.
-t_system_storm_CFLAGS = $(WARN_CFLAGS) -pthread
-t_system_storm_LDFLAGS = -pthread
-
 # Preloaded by test_cluster.py into daemons and engines whose clocks it sets.
 check_DATA = t/system/clock_shift.so
 CLEANFILES += t/system/clock_shift.so
