@@ -62,23 +62,23 @@ include t/campaigns/torture/storm.mk
 .PHONY: check-quick
 check-quick:
 	$(MAKE) $(AM_MAKEFLAGS) check \
-		TESTS='$(filter-out %/load_test %/threads_test,$(filter t/unit/% t/models/% t/vectors/% t/scenario/%,$(TESTS)))'
+		TESTS='$(filter-out %/load_test %/threads_test,$(filter t/unit/% t/models/% t/vectors/% t/scenario/run.py,$(TESTS)))'
 
 # All tests, by t/run_tests.py; RUN has its options. Until it knows how long they take, these start first.
-long_tests = t/browser/test_page.py t/system/test_cluster_basics.py t/system/test_cluster.py t/system/test_sidebyside.py \
+long_tests = t/browser/test_page.py t/system/test_cluster_basics.py t/system/test_cluster.py t/scenario/real.py \
 	t/system/test_vanished.py t/system/test_jobs_clients.py $(library_tests) \
 	t/transcripts/run.py t/system/test_jobs.py t/campaigns/simulate/test_simulate.py \
 	t/system/test_pool_examples.py t/scenario/run.py bench/counts/test_counts.py
 all_tests = $(filter $(TESTS),$(long_tests)) $(filter-out $(long_tests),$(TESTS))
 
 # Unit tests, stories and short models.
-unit_tests = $(filter t/unit/% fuzz/% t/scenario/% t/vectors/% t/models/% t/campaigns/simulate/% t/campaigns/cluster/%,$(all_tests))
+unit_tests = $(filter t/unit/% fuzz/% t/scenario/run.py t/vectors/% t/models/% t/campaigns/simulate/% t/campaigns/cluster/%,$(all_tests))
 
 # Real clusters, peers, browsers, client libraries and the tests' own tools: a
 # sanitizer shows nothing that other tests do not show with it.
 plain_tests = $(filter t/system/test_cluster%,$(TESTS)) $(filter-out t/clients/test_stories_c.py,$(library_tests)) \
 	t/campaigns/cluster/test_engine.py t/campaigns/clients/test_clients_storm.py t/campaigns/pools/test_planted.py \
-	t/browser/test_page.py t/system/test_sidebyside.py \
+	t/browser/test_page.py t/scenario/real.py \
 	t/system/test_jobs_clients.py t/system/test_jobs_transcripts.py \
 	t/system/test_units.py t/system/test_vanished.py t/system/test_readme.py \
 	bench/counts/test_counts.py bench/t/test_suite.py
@@ -121,7 +121,7 @@ run-one:
 # What those tests need.
 plain_programs = t/campaigns/cluster/serve$(EXEEXT)
 unthreaded_programs = $(single_threaded:=$(EXEEXT)) $(plain_programs) t/scenario/fakenet$(EXEEXT) \
-	t/campaigns/simulate/simulate$(EXEEXT) t/campaigns/simulate/sockets$(EXEEXT) t/campaigns/cluster/simulate$(EXEEXT)
+	t/campaigns/simulate/simulate$(EXEEXT) t/campaigns/cluster/simulate$(EXEEXT)
 sanitized-made: all
 	$(MAKE) $(AM_MAKEFLAGS) $(filter-out $(plain_programs),$(check_PROGRAMS)) $(check_DATA)
 threads-made: all

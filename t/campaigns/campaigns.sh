@@ -34,19 +34,9 @@ N runs (1,000) with consecutive seeds; --seed alone: one run with this seed' "$@
 torture_memory() {
     ! asks_for_help 'torture memory [--seed N] [--seeds N] [--jobs N]
 each allocation fails once; then one in a hundred fails, in N runs' "$@" || return 0
-    made_plain t/campaigns/simulate/simulate t/campaigns/simulate/sockets t/campaigns/simulate/admin
-    local seed=()
-    [[ ! " $* " =~ \ --seed\ ([0-9]+) ]] || seed=(--seed "${BASH_REMATCH[1]}")
+    made_plain t/campaigns/simulate/simulate t/campaigns/simulate/admin
     build/t/campaigns/simulate/simulate --memory "$@"
-    build/t/campaigns/simulate/sockets tls "${seed[@]}"
     build/t/campaigns/simulate/admin
-}
-
-torture_io() {
-    ! asks_for_help 'torture io [--seed N] [--sessions N]
-N sessions (100,000) whose system calls are interrupted, fail, or move one byte' "$@" || return 0
-    made_plain t/campaigns/simulate/sockets
-    exec build/t/campaigns/simulate/sockets io "$@"
 }
 
 check_history() {
@@ -256,6 +246,12 @@ fuzz_coverage() {
 torture_stories() {
     need "${build_packages[@]}" python3
     configured build/asan --enable-sanitize=address,undefined CFLAGS='-Og -g1'
+    if [ "${1:-}" = --daemon ]; then
+        shift
+        make -s -C build/asan -j"$jobs" counterd t/scenario/calls
+        export COUNTERD=$PWD/build/asan/counterd TOP_BUILDDIR=$PWD/build/asan
+        exec /usr/bin/python3 -B t/scenario/real.py --all "$@"
+    fi
     make -s -C build/asan -j"$jobs" t/scenario/fakenet
     FAKENET=$PWD/build/asan/t/scenario/fakenet exec python3 -B t/scenario/modes.py "$@"
 }

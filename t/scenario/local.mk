@@ -35,14 +35,25 @@ scenarios = \
 	t/scenario/text-stream.scn \
 	t/scenario/text-syntax.scn \
 	t/scenario/text-waits.scn
-TESTS += t/scenario/run.py
+TESTS += t/scenario/run.py t/scenario/real.py
 EXTRA_DIST += $(scenarios) \
 	t/scenario/README.md \
+	t/scenario/backends.py \
+	t/scenario/daemon.py \
 	t/scenario/jobs.rows \
 	t/scenario/modes.py \
 	t/scenario/player.py \
 	t/scenario/pools.rows \
-	t/scenario/run.py
+	t/scenario/real.py \
+	t/scenario/run.py \
+	t/scenario/story.py
+
+# The daemon with difficult system calls.
+check_PROGRAMS += t/scenario/calls
+t_scenario_calls_SOURCES = t/scenario/calls.c src/daemon/main.c
+t_scenario_calls_LDADD = $(counterd_LDADD)
+t_scenario_calls_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=recv,--wrap=write,--wrap=writev,--wrap=accept4,--wrap=close \
+	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2
 
 check_PROGRAMS += t/scenario/fakenet
 t_scenario_fakenet_SOURCES = t/scenario/fakenet.c t/campaigns/simulate/fake.c t/campaigns/simulate/fake.h

@@ -14,7 +14,9 @@ import shlex
 import sys
 import time
 
+import backends
 import player
+from story import Failed, read_folder
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FAKENET = os.environ.get("FAKENET") or os.path.join(
@@ -95,9 +97,9 @@ def play(story, backend, mode):
     try:
         backend.start(mode.settings(story))
         player.play(story, backend, mode)
-    except player.Failed as e:
+    except Failed as e:
         backend.kill()
-        raise player.Failed(
+        raise Failed(
             "%s\nagain: ./dev torture stories --mode %s --seed %d -k %s"
             % (e, mode.spec or "''", mode.seed, shlex.quote(story.name))
         ) from e
@@ -113,11 +115,7 @@ def counts(story, backend):
 
 
 def stories(text=""):
-    return [
-        story
-        for story in player.read_folder(HERE)
-        if "fake" in story.servers and not story.broken and text in story.name
-    ]
+    return [story for story in read_folder(HERE) if "fake" in story.servers and not story.broken and text in story.name]
 
 
 def some(names, chance):
@@ -159,7 +157,7 @@ def main():
     options = parser.parse_args()
     chance = random.Random(options.seed)
     print("# --seed %d" % options.seed, flush=True)
-    backend = player.FakeBackend(FAKENET)
+    backend = backends.FakeBackend(FAKENET)
     began, runs, failed, played = time.monotonic(), {}, 0, 0
     chosen = stories(options.k)
     if options.seconds:
@@ -177,7 +175,7 @@ def main():
             runs[spec.partition("=")[0]] = runs.get(spec.partition("=")[0], 0) + 1
             try:
                 play(story, backend, Mode(spec, seed))
-            except player.Failed as e:
+            except Failed as e:
                 failed += 1
                 print("%s\n%s\n" % (story.name, e), flush=True)
     backend.close()

@@ -1,28 +1,14 @@
-"""Plays the stories of *.scn files (README.md has the format) against one server or another.
+"""Plays a story (story.py) on one server or another (backends.py). Stories do not know the backend."""
 
-A backend plays a story. FakeBackend drives the program `fakenet`, which runs the daemon's services,
-engine and connections on a fake network with a clock that moves only on command. SocketBackend
-talks to a running server over TCP. The stories do not know the backend.
-"""
-
-import os
 import re
-import select
 import struct
-import subprocess
-import sys
-import tempfile
-import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
-import servers  # noqa: E402
-import wire  # noqa: E402
+import backends
+import daemon
+import wire
+from story import BadScript, Failed, decode, line_pattern, parse_duration, substitute
 
-SERVERS = ("fake", "ours", "poolcounterd", "yrmcds", "beanstalkd")
-DEFAULT_SERVERS = ("fake", "ours")
 KINDS = ("text", "binary", "jobs")
-MAX_EXPANDED = 1 << 24
-PATIENCE = 600  # seconds for an answer of fakenet, which waits for nothing
 
 # Every move of a pool's member: from and to, and each `why` that makes it.
 MOVES = {
@@ -67,8 +53,7 @@ MOVES = {
 
 # The keys of dictionaries of jobs, in order.
 DICTIONARIES = {
-    "stats-job": "id tube state pri age delay ttr time-left file reserves timeouts releases buries"
-    " kicks",
+    "stats-job": "id tube state pri age delay ttr time-left file reserves timeouts releases buries" " kicks",
     "stats-tube": "name current-jobs-urgent current-jobs-ready current-jobs-reserved"
     " current-jobs-delayed current-jobs-buried total-jobs current-using current-watching"
     " current-waiting cmd-delete cmd-pause-tube pause pause-time-left",
@@ -91,485 +76,6 @@ ALWAYS_QUOTED = {"stats": ("version",), "tube": ("name", "read-only")}
 # What YAML takes for something else than a string, of what stories have: the name of the kernel's
 # version begins with "#".
 QUOTED = re.compile(r"#.*|[0-9.]+(e[0-9]+)?|true")
-
-
-class BadScript(Exception):
-    """A script has an error."""
-
-
-class Failed(AssertionError):
-    """The server's behaviour differs from the story."""
-
-
-# --- reading scripts ---------------------------------------------------------------------------
-
-
-class Step:
-    """One line of a story. `tags` has the differences between servers."""
-
-    TAG = re.compile(r"\s+\[(only )?(%s)(?:: ([^\]]*))?\]$" % "|".join(SERVERS))
-
-    def __init__(self, path, number, line):
-        self.where = "%s:%d" % (os.path.basename(path), number)
-        self.tags = {}
-        self.only = set()
-        while True:
-            found = self.TAG.search(line)
-            if not found:
-                break
-            if found.group(1):
-                self.only.add(found.group(2))
-            else:
-                self.tags[found.group(2)] = (found.group(3) or "").strip()
-            line = line[: found.start()]
-        self.line = line.rstrip()
-
-    def for_server(self, server):
-        """Returns the line for `server`; None if that server skips it."""
-        if self.only and server not in self.only:
-            return None
-        tag = self.tags.get(server)
-        if tag is None:
-            return self.line
-        if tag == "skip":
-            return None
-        if tag == "stop":
-            return "stop"
-        words = self.line.split(None, 2)
-        if len(words) < 2 or words[1] != "<":
-            raise BadScript("%s: only an answer can differ: %s" % (self.where, self.line))
-        if tag in ("quiet", "closed"):
-            return "%s %s" % (words[0], tag)
-        return "%s < %s" % (words[0], tag)
-
-
-class Story:
-    def __init__(self, path, title, headers, rows=()):
-        self.path = path
-        self.title = title
-        self.rows = list(rows)  # ids of the rows that it shows
-        self.steps = []
-        self.servers = DEFAULT_SERVERS
-        self.settings = {}
-        self.cannot = set()  # modes that it cannot bear
-        self.broken = None  # why it fails as yet
-        for key, value in headers:
-            self.header(key, value)
-
-    def header(self, key, value):
-        if key == "servers":
-            self.servers = tuple(value.split())
-            unknown = set(self.servers) - set(SERVERS)
-            if unknown:
-                raise BadScript("%s: unknown servers: %s" % (self.path, " ".join(unknown)))
-        elif key == "broken":
-            self.broken = value
-        elif key == "cannot":
-            self.cannot |= set(value.partition(" because ")[0].split())
-        else:
-            self.settings = dict(pair.split("=", 1) for pair in value.split())
-
-    @property
-    def file(self):
-        return os.path.splitext(os.path.basename(self.path))[0]
-
-    @property
-    def name(self):
-        return "%s: %s" % (self.file, self.title)
-
-
-def read_stories(path):
-    """All stories of one file, in its order."""
-    stories, headers, rows = [], [], []
-    with open(path, encoding="ascii") as f:
-        for number, raw in enumerate(f, 1):
-            line = raw.strip()
-            found = re.match(r"#\s*(servers|settings|cannot|broken):\s*(.*)$", line)
-            if found:
-                if stories:
-                    stories[-1].header(*found.groups())
-                else:
-                    headers.append(found.groups())
-            elif re.match(r"#\s*row ", line):
-                rows += re.match(r"#\s*row ([^:]*)", line).group(1).split()
-            elif line.startswith("story "):
-                stories.append(Story(path, line[len("story ") :].strip(), headers, rows))
-                rows = []
-            elif line and not line.startswith("#"):
-                if not stories:
-                    raise BadScript("%s:%d: a line before the first story" % (path, number))
-                stories[-1].steps.append(Step(path, number, raw.rstrip("\n").strip()))
-    titles = [story.title for story in stories]
-    if len(set(titles)) != len(titles):
-        raise BadScript("%s: two stories of one title" % path)
-    return stories
-
-
-def read_folder(folder):
-    stories = []
-    for file in sorted(os.listdir(folder)):
-        if file.endswith(".scn"):
-            stories += read_stories(os.path.join(folder, file))
-    return stories
-
-
-_ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})|\\(.)|\{((?:[^{}*\\]|\\.)+)\*(\d+)\}", re.S)
-_LETTERS = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"s": b" ", b"0": b"\0"}
-
-
-def decode(text):
-    r"""Bytes of a script's text: \xNN, \n \r \t \0, \s for a space, {ab*3} for ababab."""
-
-    def replace(found):
-        if found.group(1):
-            return bytes([int(found.group(1), 16)])
-        if found.group(2):
-            return _LETTERS.get(found.group(2), found.group(2))
-        count = int(found.group(4))
-        unit = _ESCAPE.sub(replace, found.group(3))
-        if len(unit) * count > MAX_EXPANDED:
-            raise BadScript("too long: %s" % text)
-        return unit * count
-
-    return _ESCAPE.sub(replace, text.encode("latin-1"))
-
-
-_VARIABLE = re.compile(r"(\\.)|\$(\w+)")
-
-
-def substitute(text, known):
-    """Puts known values in the place of `$name`; `\\$` is a dollar sign."""
-
-    def replace(found):
-        if found.group(1):
-            return found.group(1)
-        if found.group(2) not in known:
-            raise BadScript("no answer had a value for $%s" % found.group(2))
-        return known[found.group(2)]
-
-    return _VARIABLE.sub(replace, text)
-
-
-def line_pattern(text, known):
-    """A regular expression for a line in which names without a value yet get one."""
-    if text.startswith("~"):
-        return text[1:].strip().encode("latin-1")
-    text, any_more = re.subn(r" \.\.\.$", "", text)
-    pattern, at, new = b"", 0, set()
-    for found in _VARIABLE.finditer(text):
-        name = found.group(2)
-        if not name:
-            continue
-        pattern += re.escape(decode(text[at : found.start()]))
-        at = found.end()
-        if name == "_":
-            pattern += rb"\S+"
-        elif name in known:
-            pattern += re.escape(known[name].encode("latin-1"))
-        elif name in new:
-            pattern += b"(?P=%s)" % name.encode()
-        else:
-            pattern += rb"(?P<%s>[^\s@]+)" % name.encode()
-            new.add(name)
-    pattern += re.escape(decode(text[at:]))
-    return pattern + (b"(?: .*)?" if any_more else b"")
-
-
-def parse_duration(text):
-    """Nanoseconds of 5s, 20ms, 3us, 999ns, 2m, 1h."""
-    found = re.fullmatch(r"(\d+)(ns|us|ms|s|m|h)", text)
-    if not found:
-        raise BadScript("no duration: %s" % text)
-    unit = {
-        "ns": 1,
-        "us": 10**3,
-        "ms": 10**6,
-        "s": 10**9,
-        "m": 60 * 10**9,
-        "h": 3600 * 10**9,
-    }
-    return int(found.group(1)) * unit[found.group(2)]
-
-
-# --- backends ----------------------------------------------------------------------------------
-
-
-class Connection:
-    """The state of one connection: received bytes, and expected binary answers."""
-
-    def __init__(self, name, kind):
-        self.name = name
-        self.kind = kind
-        self.buffer = bytearray()
-        self.closed = None  # None while open, else the reason ("" where the backend knows none)
-        self.ended = False  # the script ended it
-        self.due = []  # (opcode, opaque) of binary requests not yet answered
-        self.opaque = 0
-        self.held_back = b""  # bytes put aside with `|`
-        self.sent_at = 0  # clock at the last send
-        self.since_fault = bytearray()  # all received bytes since the server had trouble
-
-
-class Died(Failed):
-    """The server is gone, or has left something behind."""
-
-
-class FakeBackend:
-    """
-    The program `fakenet`, in lock-step over its standard input and output. It plays one story after
-    another: `start` begins one, and `finish` ends it.
-    """
-
-    server = "fake"
-    is_real = False
-
-    def __init__(self, program):
-        self.program = [program] if isinstance(program, str) else list(program)
-        self.child = None
-
-    def start(self, settings):
-        if self.child is None:
-            self.errors = tempfile.TemporaryFile()
-            self.child = subprocess.Popen(
-                self.program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors
-            )
-            self.pending = b""
-        self.connections = {}
-        self.now = 0
-        self.journal = []  # (connection, piece) in the order of arrival
-        self.counts = []  # output of the last command `counts`
-        self.info = {}  # numbers of allocations and calls
-        self.faults = []  # what went wrong by order of `start`
-        self.command("start", *("%s=%s" % pair for pair in settings.items()))
-
-    def _line(self):
-        until = time.monotonic() + PATIENCE
-        fd = self.child.stdout.fileno()
-        while b"\n" not in self.pending:
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([fd], [], [], left)[0]:
-                raise Died("fakenet does not answer")
-            data = os.read(fd, 1 << 20)
-            if not data:
-                raise Died("fakenet ended (%s):\n%s" % (self.child.wait(), self.said()))
-            self.pending += data
-        line, _, self.pending = self.pending.partition(b"\n")
-        return line.decode("latin-1")
-
-    def said(self):
-        """The end of what it has written to standard error."""
-        self.errors.seek(0)
-        return self.errors.read().decode("utf-8", "replace")[-6000:]
-
-    def command(self, *words):
-        try:
-            self.child.stdin.write((" ".join(words) + "\n").encode("ascii"))
-            self.child.stdin.flush()
-        except BrokenPipeError:
-            pass  # its output explains the end
-        while True:
-            line = self._line()
-            verb, _, rest = line.partition(" ")
-            if verb == "ok":
-                return
-            if verb == "error":
-                raise Died("fakenet: %s: %s" % (" ".join(words)[:80], rest))
-            name, _, value = rest.partition(" ")
-            conn = self.connections.get(name)
-            if verb == "recv" and conn:
-                data = bytes.fromhex(value)
-                conn.buffer += data
-                if self.faults:
-                    conn.since_fault += data
-                self.journal.append((conn, len(data)))
-            elif verb == "closed" and conn:
-                conn.closed = value
-            elif verb == "count":
-                self.counts.append(rest)
-            elif verb == "info":
-                self.info[name] = int(value)
-            elif verb in ("refused", "broke"):
-                self.faults.append(line)
-            else:
-                raise Died("fakenet says what nobody asked: %s" % line[:200])
-
-    def open(self, conn, source):
-        self.connections[conn.name] = conn
-        self.command("open", conn.name, conn.kind, *([source] if source else []))
-
-    def send(self, conn, data):
-        # In pieces, because a line may have any length.
-        for at in range(0, len(data), 1 << 20):
-            self.command("send", conn.name, data[at : at + (1 << 20)].hex())
-
-    def end(self, conn, how):
-        self.command("reset" if how == "reset" else "eof", conn.name)
-
-    def window(self, name, size):
-        self.command("window", name, size)
-
-    def stubborn(self, conn):
-        self.command("stubborn", conn.name)
-
-    def advance(self, nanoseconds):
-        self.now += nanoseconds
-        self.command("advance", str(nanoseconds))
-
-    def jump(self, nanoseconds):
-        self.command("jump", str(nanoseconds))
-
-    def unix(self, seconds):
-        self.command("unix", seconds)
-
-    def drain(self, on):
-        self.command("drain", on)
-
-    def hold(self, on):
-        self.command("hold", "on" if on else "off")
-
-    def counted(self, protocol):
-        self.counts = []
-        self.command("counts", protocol)
-        return self.counts
-
-    def more(self, conn):
-        """Returns whether more has arrived. The fake has already passed on everything."""
-        return False
-
-    def await_idle(self):
-        pass
-
-    def finish(self):
-        """Has all clients leave. Nothing may be left of them."""
-        self.command("finish")
-
-    def close(self):
-        """Ends the program. It must exit with 0 and have no report of a sanitizer."""
-        if self.child is None:
-            return
-        try:
-            self.child.stdin.close()
-            status = self.child.wait(wire.DEADLINE)
-            error = self.said()
-        finally:
-            self.kill()
-        if status != 0 or "Sanitizer" in error or "runtime error" in error:
-            raise Died("fakenet ended with %s:\n%s" % (status, error))
-
-    def kill(self):
-        if self.child is None:
-            return
-        if self.child.poll() is None:
-            self.child.kill()
-            self.child.wait()
-        for stream in (self.child.stdin, self.child.stdout, self.errors):
-            try:
-                stream.close()
-            except OSError:
-                pass
-        self.child = None
-
-
-class SocketBackend:
-    """A running server. `process` has its addresses, and its pid shows when it is idle."""
-
-    is_real = True
-
-    def __init__(self, process):
-        self.process = process
-        self.server = process.name
-        self.clients = {}
-        self.journal = None
-
-    @property
-    def now(self):
-        return time.monotonic_ns()
-
-    def open(self, conn, source):
-        address = getattr(self.process, conn.kind, None)
-        if address is None:
-            raise BadScript("%s does not speak %s" % (self.server, conn.kind))
-        self.clients[conn.name] = wire.Client(address, source=source)
-        self.await_idle()
-
-    def send(self, conn, data):
-        try:
-            self.clients[conn.name].send_reading(data)
-        except wire.Closed:
-            pass  # bytes sent before the close count
-        except OSError:
-            pass
-
-    def end(self, conn, how):
-        client = self.clients[conn.name]
-        self._take(conn)
-        if how == "eof":
-            client.eof()
-        elif how == "reset":
-            client.reset()
-        else:
-            client.close()
-
-    def window(self, name, size):
-        raise BadScript("a window can only be had on the fake")
-
-    def stubborn(self, conn):
-        pass  # always true for a connection of this player
-
-    def jump(self, nanoseconds):
-        raise BadScript("the clock can only jump on the fake")
-
-    def unix(self, seconds):
-        raise BadScript("unix time can only be set on the fake")
-
-    def drain(self, on):
-        raise BadScript("a drain can only be switched on the fake")
-
-    def hold(self, on):
-        raise BadScript("only the fake can do nothing for a while")
-
-    def advance(self, nanoseconds):
-        time.sleep(nanoseconds / 1e9)  # the clock of a real server moves by itself
-
-    def _take(self, conn):
-        client = self.clients[conn.name]
-        if client.sock.fileno() >= 0:
-            while not client.at_end and client.fill(0):
-                pass
-        conn.buffer += client.buffer
-        client.buffer.clear()
-        if client.at_end and conn.closed is None:
-            conn.closed = ""
-
-    def more(self, conn):
-        """Waits for more bytes or the end. Returns False if neither comes before the deadline."""
-        client = self.clients[conn.name]
-        had, was_closed = len(conn.buffer), conn.closed
-        self._take(conn)
-        if len(conn.buffer) > had or conn.closed != was_closed:
-            return True
-        if conn.closed is not None or client.sock.fileno() < 0:
-            return False
-        if not client.fill():
-            return False
-        self._take(conn)
-        return True
-
-    def await_idle(self):
-        servers.await_idle(self.process)
-
-    def look(self, conn):
-        """Reads all bytes that have arrived."""
-        self._take(conn)
-
-    def finish(self):
-        for client in self.clients.values():
-            client.close()
-
-    kill = finish
-
-
-# --- the player --------------------------------------------------------------------------------
 
 
 class Player:
@@ -611,7 +117,7 @@ class Player:
     def attempt(self, action, *arguments):
         try:
             action(*arguments)
-        except Died:
+        except backends.Died:
             raise
         except Failed:
             if not (self.mode and self.mode.explains(self.backend)):
@@ -659,10 +165,13 @@ class Player:
 
     def step(self, line):
         words = line.split()
-        if words[0] in KINDS:
+        if words[0] in daemon.STEPS:
+            self.backend.step(words[0], line.partition(" ")[2], self.known)
+        elif words[0] in KINDS:
             names, _, source = line.partition(" from ")
+            names, _, over = names.partition(" over ")
             for name in names.split()[1:]:
-                self.open(name, words[0], source.strip() or None)
+                self.open(name, words[0], source.strip() or None, over.strip())
         elif len(words) > 2 and words[1] in (">", "!=") and re.match(r"[$\d]", words[0]):
             self.compare(words)
         elif words[0] in ("hold", "go"):
@@ -681,10 +190,7 @@ class Player:
             self.in_order(line.split(":", 1)[1])
         elif words[0] == "any" and words[1] == "order:":
             self.any_order(line.split(":", 1)[1])
-        elif (
-            words[-1] in ("quiet", "close", "eof", "reset", "closed", "stubborn")
-            and len(words) >= 2
-        ):
+        elif words[-1] in ("quiet", "close", "eof", "reset", "closed", "stubborn") and len(words) >= 2:
             for name in words[:-1]:
                 getattr(self, "do_" + words[-1])(self.conn(name))
         elif len(words) >= 2:
@@ -735,10 +241,11 @@ class Player:
 
     # actions of the client
 
-    def open(self, name, kind, source):
+    def open(self, name, kind, source, over):
         if name in self.connections:
             raise BadScript("two connections of the name %s" % name)
-        conn = self.connections[name] = Connection(name, kind)
+        conn = self.connections[name] = backends.Connection(name, kind)
+        conn.over = over
         self.backend.open(conn, source)
 
     def send(self, conn, data):
@@ -762,9 +269,7 @@ class Player:
         parts = [decode(part) for part in substitute(text, self.known).split(" || ")]
         for number, body in enumerate(parts[1:]):
             length = b"%d" % len(body)
-            parts[number] = b" ".join(
-                length if word == b"*" else word for word in parts[number].split(b" ")
-            )
+            parts[number] = b" ".join(length if word == b"*" else word for word in parts[number].split(b" "))
         return b"".join(part + b"\r\n" for part in parts)
 
     def binary_request(self, conn, text):
@@ -999,9 +504,7 @@ class Player:
     def take_reply(self, conn):
         while True:
             if len(conn.buffer) >= 12:
-                magic, opcode, status, reserved, length, opaque = wire.HEADER.unpack(
-                    bytes(conn.buffer[:12])
-                )
+                magic, opcode, status, reserved, length, opaque = wire.HEADER.unpack(bytes(conn.buffer[:12]))
                 if magic != wire.MAGIC_REPLY or reserved != 0:
                     raise Failed("no answer begins so: %s" % show(conn.buffer))
                 if len(conn.buffer) >= 12 + length:

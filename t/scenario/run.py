@@ -14,11 +14,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import tap  # noqa: E402
 import pytest  # noqa: E402
 
+import backends  # noqa: E402
 import modes  # noqa: E402
 import player  # noqa: E402
+from story import read_folder  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-STORIES = [story for story in player.read_folder(HERE) if "fake" in story.servers]
+STORIES = [story for story in read_folder(HERE) if "fake" in story.servers]
 SEED = int(os.environ.get("T_SEED") or random.randrange(2**32))
 SAMPLE = [story for story in STORIES if not story.broken]
 if os.environ.get("T_SLOW") == "1":
@@ -32,7 +34,7 @@ ROW = re.compile(r"^\s*#\s*row ([^:\n]*)", re.M)
 
 @pytest.fixture(scope="module")
 def fakenet():
-    backend = player.FakeBackend(modes.FAKENET)
+    backend = backends.FakeBackend(modes.FAKENET)
     yield backend
     backend.close()
 
@@ -55,7 +57,7 @@ def test_start_without_memory(fakenet):
     for number in itertools.count(1):
         try:
             fakenet.start({"refuse_start": number})
-        except player.Died as e:
+        except backends.Died as e:
             assert "it does not start" in str(e)
         refused = fakenet.faults
         fakenet.finish()

@@ -28,8 +28,7 @@ system_tests = \
 	t/system/test_hostile_words.py \
 	t/system/test_vanished.py \
 	t/system/test_cluster.py \
-	t/system/test_readme.py \
-	t/system/test_sidebyside.py
+	t/system/test_readme.py
 TESTS += $(system_tests)
 EXTRA_DIST += $(system_tests) \
 	t/system/certificates.py \

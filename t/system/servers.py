@@ -502,21 +502,23 @@ def _thread_states(pid):
     return sorted(workers or states)
 
 
-def await_idle(process, deadline=None):
+def await_idle(process, deadline=None, is_read=lambda: True):
     """
     Waits until the server has read everything sent to it and sleeps: two checks find all its
-    threads idle, with no context switch between. Its answers are then on their way.
+    threads idle, with no context switch between. Its answers are then on their way. `is_read`
+    knows of unix sockets.
     """
     seen = {}
 
     def is_idle():
-        addresses = [a for a in (process.text, process.binary, process.jobs) if a is not None]
+        tls = [getattr(process, kind + "_tls", None) for kind in ("text", "binary", "jobs")]
+        addresses = [a for a in (process.text, process.binary, process.jobs, *tls) if a is not None]
         try:
             seen["before"] = _thread_states(process.pid)
             if any(state[1] not in "S" for state in seen["before"]):
                 return not process.is_running() or seen["before"][0][1] == "Z"
             seen["unread"] = _unread_by_server(addresses)
-            if seen["unread"]:
+            if seen["unread"] or not is_read():
                 return False
             seen["after"] = _thread_states(process.pid)
             return seen["after"] == seen["before"]

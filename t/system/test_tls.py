@@ -147,6 +147,21 @@ def test_the_end_closes_connections_and_handshakes(start_tls, authority):
     silent.close()
 
 
+def test_openssl_without_memory_costs_a_connection_at_most(start_tls, authority):
+    """One allocation in some hundred is refused: who is not served is closed, and nobody else notices."""
+    trusting = certificates.context(authority)
+    program = os.path.join(os.environ.get("TOP_BUILDDIR", "."), "t", "scenario", "calls")
+    served = 0
+    for one_in in wire.scaled((31, 97, 311, 1009), (97, 1009)):
+        daemon = start_tls(program=program, env={"CALLS_REFUSE": str(one_in), "CALLS_SEED": str(os.getpid())})
+        for _ in range(60):
+            served += not is_refused(daemon.text_tls, trusting)
+        with daemon.binary_client() as plain:
+            assert plain.acquire(1, 1, b"k") == wire.OK
+            wire.poll(lambda: int(dict(plain.stats())["curr_connections"]) == 1, "all others are gone")
+    assert 10 < served
+
+
 # --- certificates of clients ---------------------------------------------------------------------
 
 

@@ -243,7 +243,7 @@ class Client:
             if writable:
                 try:
                     view = view[self.sock.send(view) :]
-                except BlockingIOError:
+                except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                     pass
             until = time.monotonic() + self.deadline
 

@@ -33,18 +33,6 @@ t_campaigns_simulate_simulate_LDFLAGS = $(fault_wraps) \
 t_campaigns_simulate_simulate_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
 	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) -lm $(SQLITE_LIBS)
 
-# Real sockets, with difficult system calls, and a TLS library without memory.
-check_PROGRAMS += t/campaigns/simulate/sockets
-t_campaigns_simulate_sockets_SOURCES = $(table_model_sources) $(locks_model_sources) \
-	t/campaigns/simulate/sockets.c \
-	t/campaigns/simulate/unchecked.h
-t_campaigns_simulate_sockets_CFLAGS = $(UNIT_CFLAGS)
-t_campaigns_simulate_sockets_LDFLAGS = $(AM_LDFLAGS) \
-	-Wl,--wrap=recv,--wrap=write,--wrap=writev,--wrap=accept4,--wrap=close \
-	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2
-t_campaigns_simulate_sockets_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
-	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)
-
 # The admin interface without memory.
 check_PROGRAMS += t/campaigns/simulate/admin
 t_campaigns_simulate_admin_SOURCES = t/campaigns/simulate/admin.c t/campaigns/simulate/unchecked.h

@@ -43,13 +43,5 @@ def test_each_piece_of_memory():
     run("simulate", "--memory", "--seeds", "5" if SLOW else "100")
 
 
-def test_troubled_calls():
-    run("sockets", "io", "--sessions", "500" if SLOW else "3000")
-
-
-def test_each_piece_of_openssl():
-    run("sockets", "tls", "--every", "30" if SLOW else "3")
-
-
 if __name__ == "__main__":
     tap.main(__file__)

@@ -1,0 +1,222 @@
+/*
+ * calls.c - counterd in trouble: the daemon, with system calls of its workers replaced by the
+ * linker (--wrap). At random, as the environment says, they are interrupted, are not ready, or move
+ * one byte; or OpenSSL gets no memory.
+ *
+ *     CALLS_SEED=N     one call in 3 is troubled, as this seed chooses
+ *     CALLS_REFUSE=N   one allocation in N of OpenSSL's is refused; calls are left alone
+ *
+ * epoll tells of a connection's bytes only once. So after a read that this program has cut short or
+ * refused it arms the descriptor again (`tell_again`), as if the rest came later. A descriptor
+ * belongs to one thread; nothing is locked.
+ */
+#include "t/unit/rng.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#define FDS 4096
+
+enum trouble { NONE, INTERRUPTED, AGAIN, ONE_BYTE };
+
+static uint64_t seed, refuse_one_in;
+static _Atomic uint64_t pieces;
+
+static _Thread_local struct {
+    bool known, is_worker;
+    struct rng rng;
+    bool any_again;
+} here;
+
+static struct {
+    struct epoll_event event;
+    bool watched, again;
+} watches[FDS];
+
+static bool is_worker(void)
+{
+    char name[16] = "";
+    if (!here.known) {
+        (void)pthread_getname_np(pthread_self(), name, sizeof(name));
+        here.is_worker = strncmp(name, "worker", 6) == 0;
+        here.known = here.is_worker; /* its name may come later */
+        here.rng.state = seed ^ (uint64_t)(unsigned char)name[7] << 32;
+    }
+    return here.is_worker;
+}
+
+/* Chooses the trouble for this call, among these kinds (bits). */
+static enum trouble befall(unsigned kinds)
+{
+    if (!seed || refuse_one_in || !is_worker() || !rng_one_in(&here.rng, 3))
+        return NONE;
+    enum trouble kind = INTERRUPTED + (enum trouble)rng_below(&here.rng, 3);
+    return kinds & 1u << kind ? kind : NONE;
+}
+
+/* The result of a call that did nothing. */
+static int in_vain(enum trouble kind)
+{
+    errno = kind == INTERRUPTED ? EINTR : EAGAIN;
+    return -1;
+}
+
+#define IS(kind) (1u << (kind))
+
+ssize_t __real_recv(int fd, void *to, size_t room, int flags);
+ssize_t __wrap_recv(int fd, void *to, size_t room, int flags);
+ssize_t __wrap_recv(int fd, void *to, size_t room, int flags)
+{
+    enum trouble kind = befall(IS(INTERRUPTED) | IS(AGAIN) | IS(ONE_BYTE));
+    if ((kind == AGAIN || kind == ONE_BYTE) && fd < FDS)
+        watches[fd].again = here.any_again = true;
+    if (kind == INTERRUPTED || kind == AGAIN)
+        return in_vain(kind);
+    return __real_recv(fd, to, kind == ONE_BYTE ? 1 : room, flags);
+}
+
+/* A worker's eventfd is no socket: it takes its eight bytes at once. */
+ssize_t __real_write(int fd, const void *from, size_t len);
+ssize_t __wrap_write(int fd, const void *from, size_t len);
+ssize_t __wrap_write(int fd, const void *from, size_t len)
+{
+    bool is_socket = isfdtype(fd, S_IFSOCK) == 1;
+    enum trouble kind = is_socket ? befall(IS(INTERRUPTED) | IS(AGAIN) | IS(ONE_BYTE)) : NONE;
+    if (kind == INTERRUPTED || kind == AGAIN)
+        return in_vain(kind);
+    return __real_write(fd, from, kind == ONE_BYTE ? 1 : len);
+}
+
+ssize_t __real_writev(int fd, const struct iovec *parts, int count);
+ssize_t __wrap_writev(int fd, const struct iovec *parts, int count);
+ssize_t __wrap_writev(int fd, const struct iovec *parts, int count)
+{
+    enum trouble kind = befall(IS(INTERRUPTED) | IS(AGAIN) | IS(ONE_BYTE));
+    if (kind == INTERRUPTED || kind == AGAIN)
+        return in_vain(kind);
+    return kind == ONE_BYTE ? __real_write(fd, parts->iov_base, 1)
+                            : __real_writev(fd, parts, count);
+}
+
+int __real_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags)
+{
+    enum trouble kind = befall(IS(INTERRUPTED) | IS(AGAIN));
+    return kind ? in_vain(kind) : __real_accept4(fd, from, len, flags);
+}
+
+/* The descriptor is closed in any case. */
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd)
+{
+    enum trouble kind = befall(IS(INTERRUPTED));
+    if (fd >= 0 && fd < FDS && is_worker())
+        watches[fd].watched = watches[fd].again = false;
+    int closed = __real_close(fd);
+    return kind ? in_vain(kind) : closed;
+}
+
+int __real_epoll_ctl(int epoll_fd, int what, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll_fd, int what, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll_fd, int what, int fd, struct epoll_event *event)
+{
+    if (fd < FDS && is_worker()) {
+        watches[fd].watched = what != EPOLL_CTL_DEL;
+        if (event)
+            watches[fd].event = *event;
+    }
+    return __real_epoll_ctl(epoll_fd, what, fd, event);
+}
+
+/* Before a worker waits: it has left no error in OpenSSL's queue, which the next connection would
+ * report as its own. */
+static void tell_again(int epoll_fd)
+{
+    if (ERR_peek_error() != 0) {
+        fprintf(stderr, "calls: OpenSSL's queue of errors was not emptied\n");
+        abort();
+    }
+    for (int fd = 0; here.any_again && fd < FDS; fd++) {
+        if (watches[fd].again && watches[fd].watched)
+            (void)__real_epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &watches[fd].event);
+        watches[fd].again = false;
+    }
+    here.any_again = false;
+}
+
+int __real_epoll_wait(int epoll_fd, struct epoll_event *events, int room, int timeout_ms);
+int __wrap_epoll_wait(int epoll_fd, struct epoll_event *events, int room, int timeout_ms);
+int __wrap_epoll_wait(int epoll_fd, struct epoll_event *events, int room, int timeout_ms)
+{
+    enum trouble kind = befall(IS(INTERRUPTED));
+    if (is_worker())
+        tell_again(epoll_fd);
+    return kind ? in_vain(kind) : __real_epoll_wait(epoll_fd, events, room, timeout_ms);
+}
+
+/* With an odd seed the kernel is old: it has no epoll_pwait2, so timeouts are in milliseconds. */
+int __real_epoll_pwait2(int epoll_fd, struct epoll_event *events, int room,
+                        const struct timespec *timeout, const sigset_t *mask);
+int __wrap_epoll_pwait2(int epoll_fd, struct epoll_event *events, int room,
+                        const struct timespec *timeout, const sigset_t *mask);
+int __wrap_epoll_pwait2(int epoll_fd, struct epoll_event *events, int room,
+                        const struct timespec *timeout, const sigset_t *mask)
+{
+    if (seed % 2) {
+        errno = ENOSYS;
+        return -1;
+    }
+    enum trouble kind = befall(IS(INTERRUPTED));
+    if (is_worker())
+        tell_again(epoll_fd);
+    return kind ? in_vain(kind) : __real_epoll_pwait2(epoll_fd, events, room, timeout, mask);
+}
+
+static bool refuse(void)
+{
+    return refuse_one_in && is_worker() &&
+           (atomic_fetch_add(&pieces, 1) + seed) % refuse_one_in == 0;
+}
+
+static void *ssl_malloc(size_t size, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return refuse() ? NULL : malloc(size);
+}
+
+static void *ssl_realloc(void *from, size_t size, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return refuse() ? NULL : realloc(from, size);
+}
+
+static void ssl_free(void *at, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    free(at);
+}
+
+__attribute__((constructor)) static void take_orders(void)
+{
+    const char *of_seed = getenv("CALLS_SEED"), *of_refuse = getenv("CALLS_REFUSE");
+    seed = of_seed ? strtoull(of_seed, NULL, 10) : 0;
+    refuse_one_in = of_refuse ? strtoull(of_refuse, NULL, 10) : 0;
+    if (refuse_one_in && CRYPTO_set_mem_functions(ssl_malloc, ssl_realloc, ssl_free) != 1)
+        abort();
+}

@@ -1,0 +1,251 @@
+"""
+The real daemon as a place for stories: it starts with the story's options, and steps of a story change its
+configuration file, send signals, and look at its log and its HTTP interface (README.md, "The daemon itself").
+
+A mode of it (MODES) says over what clients connect, or what happens between steps. `calls` is another program: the
+daemon whose system calls are interrupted, not ready, or move one byte (calls.c).
+"""
+
+import os
+import random
+import re
+import shutil
+import signal
+import tempfile
+
+import backends
+import certificates
+import http_client
+import servers
+import wire
+from story import BadScript, Failed, decode, substitute
+
+STEPS = ("file", "write", "start", "ends", "reload", "upgrade", "signal", "exits", "said", "unsaid", "http", "remove")
+MODES = ("tcp", "unix", "tls", "store", "reload", "upgrade", "calls")
+CALLS = os.path.join(os.environ.get("TOP_BUILDDIR", "."), "t", "scenario", "calls")
+
+# The daemon's names for the settings of a story.
+OPTIONS = {
+    "stats_interval": ["counter.stats_interval"],
+    "max_locks": ["poolcounter.max_locks"],
+    "max_line": ["poolcounter.max_line"],
+    "request_timeout": ["limits.request_timeout"],
+    "write_timeout": ["limits.write_timeout"],
+    "max_connections": ["counter.max_connections", "poolcounter.max_connections"],
+    "operators": ["pools.operators"],
+    "suppliers": ["pools.suppliers"],
+    "pools_max": ["pools.max"],
+    "pools_max_members": ["pools.max_members"],
+    "pools_max_watchers": ["pools.max_watchers"],
+    "pools_max_taken": ["pools.max_taken"],
+    "max_job_size": ["jobs.max_job_size"],
+    "jobs_memory": ["jobs.memory_limit"],
+    "tube_defaults": ["jobs.tube_defaults"],
+}
+
+
+def bears(story, mode):
+    """Whether a story can be played in a mode."""
+    if mode in story.cannot or "ours" not in story.servers:
+        return False
+    if any(step.line.split()[0] in STEPS or " over " in step.line for step in story.steps):
+        return mode == "tcp"
+    if mode == "store":
+        return story.file.startswith("jobs-") and "jobs_memory" not in story.settings
+    if mode == "unix":
+        return not any(" from " in step.line for step in story.steps)
+    if mode == "tls":  # has no half-closed connections
+        return not any(step.line.endswith(" eof") for step in story.steps)
+    return True
+
+
+class Daemon(backends.SocketBackend):
+    """The daemon for one story. It starts with the first step that needs it."""
+
+    server = "ours"
+    authority = None  # makes certificates; one for all stories
+
+    def __init__(self, story, mode="tcp", seed=0):
+        self.story, self.mode, self.random = story, mode, random.Random(seed)
+        self.transport = mode if mode in ("unix", "tls") else ""
+        if mode == "calls" and bears(story, "tls"):
+            self.transport = self.random.choice(("", "tls"))
+        self.clients = {}
+        self.folder = tempfile.mkdtemp(prefix="st-")
+        self.config = os.path.join(self.folder, "counter.conf")
+        self.text = self.seen = ""  # the file's text; the log before the last step that acts
+        self.running = None
+        self.values = {"dir": self.folder, "conf": self.config}
+        if self.transport == "tls" or any(" over tls" in step.line or "$cert" in step.line for step in story.steps):
+            self._certify()
+
+    def _certify(self):
+        if not Daemon.authority:
+            Daemon.authority = certificates.Authority(tempfile.mkdtemp(prefix="ca-"))
+            Daemon.pairs = Daemon.authority.issue("one"), Daemon.authority.issue("two")
+        (cert, key), (cert2, key2) = Daemon.pairs
+        self.values.update(cert=cert, key=key, cert2=cert2, key2=key2, ca=Daemon.authority.cert)
+        self.tls = certificates.context(Daemon.authority)
+
+    def before(self, _, number):
+        """Does what the mode does before a step; called as a mode of modes.py is."""
+        if number and self.mode in ("reload", "upgrade") and not self.random.randrange(3):
+            self.step(self.mode, "", {})
+
+    def explains(self, _):
+        return False
+
+    @property
+    def process(self):
+        if self.running is None:
+            self.running = self._start(self._options())
+        return self.running
+
+    def _options(self):
+        found = ["counter.threads=2", "counter.buckets=1000"]
+        if self.story.file.startswith("jobs-"):
+            found += ["jobs.enable=true", "jobs.port=0"]
+        if self.mode == "store":
+            found.append("jobs.path=" + os.path.join(self.folder, "jobs.db"))
+        if self.mode == "unix":
+            found += ["%s.socket=%s/%s" % (name, self.folder, name) for name in ("poolcounter", "counter", "jobs")]
+        if "cert" in self.values and "$cert" not in " ".join(self.story.options):
+            found += ["tls.cert=%(cert)s" % self.values, "tls.key=%(key)s" % self.values]
+        settings = self.story.settings.items()
+        found += ["%s=%s" % (key, value.replace(",", " ")) for name, value in settings for key in OPTIONS[name]]
+        return found + [substitute(option, self.values) for option in self.story.options]
+
+    def _start(self, options, **kwargs):
+        if not servers.have_counterd():
+            raise BadScript("COUNTERD names no daemon")
+        inherit = []
+        if "cert" in self.values:
+            names = ["poolcounter", "counter"] + (["jobs"] if self.story.file.startswith("jobs-") else [])
+            inherit = [(name + end, servers.listening()) for name in names for end in ("", "-tls")]
+        environment = {"CALLS_SEED": str(self.random.getrandbits(32))}
+        try:
+            return servers.Counterd(
+                *options,
+                args=["-f", self.config] if os.path.exists(self.config) else [],
+                program=CALLS if self.mode == "calls" else None,
+                env=environment,
+                inherit=inherit,
+                admin=any(step.line.startswith("http ") for step in self.story.steps),
+                **kwargs,
+            )
+        finally:
+            for _, sock in inherit:
+                sock.close()
+
+    # --- steps of the daemon alone
+
+    def step(self, verb, rest, known):
+        for name, value in self.values.items():
+            known.setdefault(name, value)
+        getattr(self, "do_" + verb)(substitute(rest, known) if verb not in ("said", "unsaid", "http") else rest, known)
+
+    def do_file(self, rest, _):
+        self.text = self.text + decode(rest).decode("latin-1") + "\n" if rest else ""
+        self._replace("counter.conf", self.text.encode("latin-1"))
+
+    def do_write(self, rest, _):
+        name, _, text = rest.partition(" ")
+        self._replace(name, decode(text))
+
+    def do_remove(self, rest, _):
+        os.unlink(os.path.join(self.folder, rest))
+
+    def _replace(self, name, data):
+        path = os.path.join(self.folder, name)
+        with open(path + ".new", "wb") as f:
+            f.write(data)
+        os.replace(path + ".new", path)
+
+    def do_start(self, rest, known):
+        """Starts it with further options; in a story that starts it again, the last one has ended."""
+        self.running = self._start(self._options() + rest.split())
+        self.seen = ""
+        known["pid"] = str(self.running.pid)
+
+    def do_ends(self, rest, _):
+        """`ends 2 OPTION...`: it starts with these options, and ends with this status."""
+        status, *options = rest.split()
+        self.running = self._start(self._options() + options, ready=False)
+        self.seen = ""
+        self.do_exits(status, _)
+
+    def do_signal(self, rest, _):
+        self.seen = self.process.log
+        self.process.child.send_signal(getattr(signal, "SIG" + rest))
+
+    def do_exits(self, rest, _):
+        self.process.is_expected_to_be_gone = True
+        status = self.process.wait()
+        self.process.check_log()
+        if status != int(rest):
+            raise Failed("it ended with %d: %s" % (status, self._new()[-2000:]))
+
+    def do_reload(self, rest, _):
+        self.seen = self.process.log
+        self.process.reload()
+
+    def do_upgrade(self, rest, _):
+        self.seen = self.process.log
+        self.process.child.send_signal(signal.SIGUSR1)
+        over = r"info: ready: |goes on as before"
+        wire.poll(lambda: re.search(over, self._new()), "the upgrade is over", 60)
+        if ("goes on as before" in self._new()) != (rest == "fails"):
+            raise Failed(self._new())
+
+    def _new(self):
+        """The log since the last step that acts."""
+        return self.process.log[len(self.seen) :]
+
+    def do_said(self, rest, known):
+        wanted = re.compile(substitute(rest, {name: re.escape(value) for name, value in known.items()}), re.M)
+        try:
+            wire.poll(lambda: wanted.search(self._new()) or not self.process.is_running(), "it says so")
+        except wire.Timeout:
+            pass
+        if not wanted.search(self._new()):
+            raise Failed("it said: " + self._new()[-2000:])
+
+    def do_unsaid(self, rest, known):
+        if re.search(substitute(rest, {name: re.escape(value) for name, value in known.items()}), self._new(), re.M):
+            raise Failed("it said: " + self._new()[-2000:])
+
+    def do_http(self, rest, _):
+        """`http GET /healthz TOKEN: 200 PATTERN`: asks until the answer is this."""
+        request, _, wanted = rest.partition(": ")
+        method, path, *token = request.split()
+        status, _, pattern = wanted.partition(" ")
+        got = []
+
+        def is_so():
+            got[:] = http_client.ask(self.process.admin, method, path, *token)
+            return got[0] == int(status) and re.search(pattern, got[1])
+
+        try:
+            wire.poll(is_so, "the answer")
+        except wire.Timeout:
+            raise Failed("HTTP: %d %s" % (got[0], got[1][:1000])) from None
+
+    # --- the end
+
+    def finish(self):
+        """Ends it. It must end in order, without a sanitizer's report."""
+        super().finish()
+        if self.running and not self.running.is_expected_to_be_gone:
+            self.running.stop()
+        self.kill()
+
+    def kill(self):
+        super().finish()
+        if self.running:
+            self.running.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @classmethod
+    def forget(cls):
+        if cls.authority:
+            shutil.rmtree(cls.authority.folder)

@@ -1,0 +1,79 @@
+"""
+Plays the stories over sockets: against the daemon, in a mode each (daemon.py); and those with the matching tags against
+Debian's poolcounterd, yrmcdsd and beanstalkd. Each story has a server of its own.
+
+Of the daemon's that run.py plays, too, T_SEED draws a quarter each time, unless arguments choose some.
+`./dev torture stories --daemon` plays them all in all modes.
+"""
+
+import os
+import random
+import shlex
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "system"))
+import tap  # noqa: E402
+import pytest  # noqa: E402
+
+import backends  # noqa: E402
+import daemon  # noqa: E402
+import player  # noqa: E402
+import servers  # noqa: E402
+from story import read_folder  # noqa: E402
+
+PEERS = {"poolcounterd": servers.Poolcounterd, "yrmcds": servers.Yrmcdsd, "beanstalkd": servers.Beanstalkd}
+STORIES = read_folder(HERE)
+SEED = int(os.environ.get("T_SEED") or random.randrange(2**32))
+CHANCE = random.Random(SEED)
+
+
+def cases():
+    """Pairs of a place and a story: of the daemon, one mode for each story."""
+    chosen = sys.argv[1:]
+    for story in STORIES:
+        modes = [mode for mode in daemon.MODES if daemon.bears(story, mode)]
+        if "--all" in chosen:
+            yield from ((mode, story) for mode in modes)
+        elif modes and (chosen or "fake" not in story.servers or CHANCE.random() < 0.25):
+            yield CHANCE.choice(modes), story
+        yield from ((server, story) for server in PEERS if server in story.servers)
+
+
+CASES = list(cases())
+print("# stories: T_SEED=%d" % SEED, flush=True)
+
+
+@pytest.mark.parametrize("place,story", CASES, ids=lambda x: getattr(x, "name", x))
+def test_story(place, story):
+    if place in PEERS:
+        if not PEERS[place].is_installed():
+            pytest.skip("%s is not installed" % place)
+        process = PEERS[place](**story.settings)
+        backend = backends.SocketBackend(process)
+        try:
+            player.play(story, backend)
+            process.stop()
+        finally:
+            backend.kill()
+            process.kill()
+        return
+    if not servers.have_counterd():
+        pytest.skip("COUNTERD names no daemon")
+    backend = daemon.Daemon(story, place, SEED)
+    try:
+        player.play(story, backend, backend)
+    except AssertionError as e:
+        log = backend.running.log[-3000:] if backend.running else ""
+        again = "T_SEED=%d ./dev test t/scenario/real.py --all -k %s" % (SEED, shlex.quote(place + "-" + story.name))
+        raise AssertionError("%s\nagain: %s\n%s" % (e, again, log)) from None
+    finally:
+        backend.kill()
+
+
+if __name__ == "__main__":
+    arguments = [word for word in sys.argv[1:] if word != "--all"]
+    try:
+        tap.main(__file__, arguments=arguments)
+    finally:
+        daemon.Daemon.forget()
