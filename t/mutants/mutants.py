@@ -59,7 +59,7 @@ FIXED = {"T_SEED": "1", "T_MODEL_STEPS": "100000", "TSAN_OPTIONS": "halt_on_erro
 
 def suite_of(program):
     name = os.path.basename(program)
-    if program.startswith(("t/scenario/", "t/vectors/")):
+    if program.startswith(("t/scenario/run", "t/vectors/")):
         return "stories"
     if program.startswith(("t/campaigns/simulate/", "t/campaigns/cluster/", "t/models/")):
         return "models"

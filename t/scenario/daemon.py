@@ -46,7 +46,7 @@ OPTIONS = {
 
 def bears(story, mode):
     """Whether a story can be played in a mode."""
-    if mode in story.cannot or "ours" not in story.servers:
+    if {mode, "real-" + mode} & story.cannot or "ours" not in story.servers:
         return False
     if any(step.line.split()[0] in STEPS or " over " in step.line for step in story.steps):
         return mode == "tcp"
@@ -75,7 +75,8 @@ class Daemon(backends.SocketBackend):
         self.config = os.path.join(self.folder, "counter.conf")
         self.text = self.seen = ""  # the file's text; the log before the last step that acts
         self.running = None
-        self.values = {"dir": self.folder, "conf": self.config}
+        self.others = []  # that ran when another one was started
+        self.values = {"dir": self.folder, "conf": self.config, "port": str(servers.free_port())}
         if self.transport == "tls" or any(" over tls" in step.line or "$cert" in step.line for step in story.steps):
             self._certify()
 
@@ -109,7 +110,7 @@ class Daemon(backends.SocketBackend):
             found.append("jobs.path=" + os.path.join(self.folder, "jobs.db"))
         if self.mode == "unix":
             found += ["%s.socket=%s/%s" % (name, self.folder, name) for name in ("poolcounter", "counter", "jobs")]
-        if "cert" in self.values and "$cert" not in " ".join(self.story.options):
+        if "cert" in self.values and not any("$cert" in step.line for step in self.story.steps):
             found += ["tls.cert=%(cert)s" % self.values, "tls.key=%(key)s" % self.values]
         settings = self.story.settings.items()
         found += ["%s=%s" % (key, value.replace(",", " ")) for name, value in settings for key in OPTIONS[name]]
@@ -140,6 +141,8 @@ class Daemon(backends.SocketBackend):
     # --- steps of the daemon alone
 
     def step(self, verb, rest, known):
+        if self.running and self.running.text:
+            self.values["text"] = str(self.running.text[1])
         for name, value in self.values.items():
             known.setdefault(name, value)
         getattr(self, "do_" + verb)(substitute(rest, known) if verb not in ("said", "unsaid", "http") else rest, known)
@@ -163,16 +166,17 @@ class Daemon(backends.SocketBackend):
 
     def do_start(self, rest, known):
         """Starts it with further options; in a story that starts it again, the last one has ended."""
-        self.running = self._start(self._options() + rest.split())
         self.seen = ""
-        known["pid"] = str(self.running.pid)
+        self.running = self._start(self._options() + rest.split())
 
     def do_ends(self, rest, _):
         """`ends 2 OPTION...`: it starts with these options, and ends with this status."""
         status, *options = rest.split()
+        before, self.seen = self.running, ""
         self.running = self._start(self._options() + options, ready=False)
-        self.seen = ""
         self.do_exits(status, _)
+        if before and before.is_running():
+            self.others.append(before)
 
     def do_signal(self, rest, _):
         self.seen = self.process.log
@@ -199,7 +203,7 @@ class Daemon(backends.SocketBackend):
 
     def _new(self):
         """The log since the last step that acts."""
-        return self.process.log[len(self.seen) :]
+        return self.process.log[len(self.seen) :].lstrip("\n")
 
     def do_said(self, rest, known):
         wanted = re.compile(substitute(rest, {name: re.escape(value) for name, value in known.items()}), re.M)
@@ -235,14 +239,15 @@ class Daemon(backends.SocketBackend):
     def finish(self):
         """Ends it. It must end in order, without a sanitizer's report."""
         super().finish()
-        if self.running and not self.running.is_expected_to_be_gone:
-            self.running.stop()
+        for process in filter(None, [self.running, *self.others]):
+            if not process.is_expected_to_be_gone:
+                process.stop()
         self.kill()
 
     def kill(self):
         super().finish()
-        if self.running:
-            self.running.kill()
+        for process in filter(None, [self.running, *self.others]):
+            process.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @classmethod

@@ -5,6 +5,12 @@ scenarios = \
 	t/scenario/binary-stats-dump.scn \
 	t/scenario/clock.scn \
 	t/scenario/counts.scn \
+	t/scenario/daemon-access.scn \
+	t/scenario/daemon-drain.scn \
+	t/scenario/daemon-pools.scn \
+	t/scenario/daemon-process.scn \
+	t/scenario/daemon-reload.scn \
+	t/scenario/daemon-upgrade.scn \
 	t/scenario/ends.scn \
 	t/scenario/intervals.scn \
 	t/scenario/jobs-batch.scn \

@@ -534,7 +534,7 @@ class Player:
             raise Failed("got %s, opaque %s awaited" % (show_reply(reply), opaque))
         result = words.pop(0) if words else "ok"
         if result == "error":
-            self.expect_error(reply, int(words[0], 0))
+            self.expect_error(reply, int(words[0], 0), " ".join(words[1:]))
         elif reply.status != wire.OK:
             raise Failed("got %s" % show_reply(reply))
         elif verb == "dump":
@@ -548,8 +548,8 @@ class Player:
             raise Failed("got %s" % show_reply(reply))
 
     @staticmethod
-    def expect_error(reply, status):
-        if reply.status != status or reply.body != wire.STATUS_TEXT[status]:
+    def expect_error(reply, status, text):
+        if reply.status != status or reply.body != (text.encode() or wire.STATUS_TEXT[status]):
             raise Failed("got %s" % show_reply(reply))
 
     def expect_dump(self, conn, reply, words):

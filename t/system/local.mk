@@ -6,7 +6,6 @@ system_tests = \
 	t/system/test_cluster_audit.py \
 	t/system/test_cluster_basics.py \
 	t/system/test_cluster_tls.py \
-	t/system/test_drain.py \
 	t/system/test_reload.py \
 	t/system/test_upgrade.py \
 	t/system/test_upgrade_from_1.py \

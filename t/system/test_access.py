@@ -25,18 +25,6 @@ def is_served(address, **kwargs):
         return False
 
 
-def wait_closed_for(daemon, reason, count, protocol="poolcounter"):
-    """Waits until `count` connections have been closed for this reason."""
-
-    def closed():
-        stats = http_client.get(daemon.admin, "/api/v1/stats")["protocols"]
-        found = next(p for p in stats if p["name"] == protocol)["connections"]["closed"]
-        assert found[reason] <= count, found
-        return found[reason] == count
-
-    wire.poll(closed, "%d closed for %s" % (count, reason))
-
-
 def fails(*options):
     daemon = servers.Counterd(*options, ready=False)
     try:
@@ -59,22 +47,6 @@ def test_examples_of_pages_do_not_lock_their_reader_out(start, page):
         assert is_served(daemon.text) and (not daemon.text6 or is_served(daemon.text6))
 
 
-def test_only_networks_that_are_allowed_are_served(start):
-    daemon = start("access.allow=127.0.0.8/30, ::1", admin=True)
-    for source, allowed in (
-        ("127.0.0.7", False), ("127.0.0.8", True), ("127.0.0.11", True), ("127.0.0.12", False),
-    ):  # fmt: skip
-        assert is_served(daemon.text, source=source) == allowed, source
-    with wire.BinaryClient(daemon.binary, source="127.0.0.9") as client:
-        assert client.noop() == wire.OK
-    with pytest.raises((wire.Closed, ConnectionError)):
-        wire.BinaryClient(daemon.binary, source="127.0.0.1").noop()
-    if daemon.text6:
-        assert is_served(daemon.text6)
-    wait_closed_for(daemon, "denied", 2)
-    wait_closed_for(daemon, "denied", 1, "counter")
-
-
 def test_who_comes_over_ipv6_by_ipv4_counts_as_ipv4(start):
     """Uses a socket of both families, as a service manager may pass one."""
     sock = socket.socket(socket.AF_INET6)
@@ -91,37 +63,7 @@ def test_who_comes_over_ipv6_by_ipv4_counts_as_ipv4(start):
     assert not is_served(("127.0.0.1", port), source="127.0.0.3")
 
 
-def test_the_admin_interface_has_its_own_addresses(start):
-    daemon = start("access.allow=192.0.2.0/24", admin=True)
-    assert not is_served(daemon.text)
-    assert http_client.ask(daemon.admin, "GET", "/healthz") == (200, "ok\n")
-
-
-def test_a_network_that_is_none_is_refused():
-    log = fails("access.allow=10.0.0.1/8")
-    assert 'access.allow: "10.0.0.1/8" is not an address or a network' in log
-
-
 # --- one source ----------------------------------------------------------------------------------
-
-
-def test_one_address_has_so_many_connections_in_both_protocols(start):
-    daemon = start("access.max_per_source=3", "counter.threads=2", admin=True)
-    text = [wire.TextClient(daemon.text, source="127.0.0.2") for _ in range(2)]
-    binary = wire.BinaryClient(daemon.binary, source="127.0.0.2")
-    for client in text:
-        assert client.ask("RELEASE") == "NOT_LOCKED"
-    assert binary.noop() == wire.OK
-    assert not is_served(daemon.text, source="127.0.0.2")
-    with pytest.raises((wire.Closed, ConnectionError)):
-        wire.BinaryClient(daemon.binary, source="127.0.0.2").noop()
-    assert is_served(daemon.text, source="127.0.0.3"), "another address has its own"
-    wait_closed_for(daemon, "per_source", 1)
-    # The end of one makes room for another.
-    text[0].close()
-    wire.poll(lambda: is_served(daemon.text, source="127.0.0.2"), "there is room again")
-    for client in (text[1], binary):
-        client.close()
 
 
 # --- unix sockets --------------------------------------------------------------------------------
@@ -134,27 +76,6 @@ def path(tmp_path):
 
 def mode_of(path):
     return stat.S_IMODE(os.stat(path).st_mode)
-
-
-def test_both_protocols_are_served_on_unix_sockets(start, tmp_path, path):
-    binary = str(tmp_path / "binary.sock")
-    daemon = start("poolcounter.socket=%s" % path, "counter.socket=%s" % binary, admin=True)
-    assert (daemon.text_unix, daemon.binary_unix) == (path, binary)
-    with wire.TextClient(path) as a, wire.BinaryClient(binary) as b:
-        assert a.ask("ACQ4ME k 1 2 0") == "LOCKED"
-        assert b.get(b"k") == 1
-        rows = http_client.get(daemon.admin, "/api/v1/connections")["connections"]
-        assert {row["transport"] for row in rows} == {"unix"}
-        assert all("pid %d" % os.getpid() in row["client"] for row in rows)
-    assert is_served(daemon.text), "beside TCP"
-    assert daemon.end_with(signal.SIGTERM) == 0
-    assert not os.path.exists(path) and not os.path.exists(binary)
-
-
-def test_a_unix_socket_may_be_all_there_is(start, path):
-    daemon = start("poolcounter.plain=false", "poolcounter.socket=%s" % path)
-    assert daemon.text is None
-    assert is_served(path)
 
 
 def test_a_unix_socket_has_the_mode_it_is_given(start, path):
@@ -179,31 +100,12 @@ def test_a_unix_socket_belongs_to_the_user(start, path):
     assert is_served(path)
 
 
-def test_allow_is_not_about_unix_sockets(start, path):
-    daemon = start(
-        "poolcounter.socket=%s" % path, "access.allow=192.0.2.0/24", "access.max_per_source=1"
-    )
-    assert not is_served(daemon.text)
-    with wire.TextClient(path) as first:
-        assert first.ask("RELEASE") == "NOT_LOCKED"
-        assert is_served(path)
-
-
 def test_an_abstract_socket_has_no_file(start):
     name = "@counterd-access-%d" % os.getpid()
     daemon = start("poolcounter.socket=%s" % name)
     assert daemon.text_unix == name
     assert is_served(name)
     assert not os.path.exists(name)
-
-
-def test_what_a_server_left_behind_is_replaced(start, path):
-    first = start("poolcounter.socket=%s" % path)
-    first.is_expected_to_be_gone = True
-    first.kill()
-    assert os.path.exists(path)
-    start("poolcounter.socket=%s" % path)
-    assert is_served(path)
 
 
 def test_a_socket_of_a_server_that_lives_is_left(start, path):
@@ -214,50 +116,12 @@ def test_a_socket_of_a_server_that_lives_is_left(start, path):
     assert is_served(path)
 
 
-def test_anything_else_there_is_left(path, tmp_path):
-    with open(path, "w") as f:
-        f.write("mine")
-    log = fails("poolcounter.socket=%s" % path)
-    assert path in log and "the file is not a socket, and stays" in log
-    with open(path) as f:
-        assert f.read() == "mine"
-    log = fails("poolcounter.socket=%s" % (tmp_path / "absent" / "x.sock"))
-    assert "make its folder first" in log
-
-
 # --- warnings ------------------------------------------------------------------------------------
 
 
 def warnings(daemon):
     lines = daemon.log.splitlines()
     return [line for line in lines if " warning: " in line and "running as root" not in line]
-
-
-def test_a_listener_for_everybody_is_warned_of(start):
-    daemon = start(args=["-l", "0.0.0.0"])
-    told = warnings(daemon)
-    assert len(told) == 2 and all("access.allow" in line for line in told)
-    assert "every client that reaches 0.0.0.0:%d" % daemon.text[1] in told[0] + told[1]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        (),
-        ("poolcounter.listen=0.0.0.0", "access.allow=10.0.0.0/8"),
-        ("poolcounter.listen=127.0.0.5",),
-    ],
-)
-def test_others_are_not(start, options):
-    assert warnings(start("counter.enable=false", *options)) == []
-
-
-def test_an_admin_interface_for_everybody_is_warned_of(start):
-    daemon = start("admin.port=%d" % servers.free_port(), "admin.listen=0.0.0.0")
-    assert ["admin: other machines can reach it" in line for line in warnings(daemon)] == [True]
-    sock = servers.listening(("0.0.0.0", 0))
-    daemon = start(inherit=[("admin", sock)])
-    assert ["admin: other machines can reach it" in line for line in warnings(daemon)] == [True]
 
 
 def test_secrets_that_all_may_read_are_warned_of(start, tmp_path):

@@ -49,36 +49,6 @@ def config(tmp_path):
 # --- the command line ------------------------------------------------------------------------
 
 
-def test_h_prints_usage_and_every_option_key():
-    status, out, err = run("-h")
-    assert status == 0
-    assert "counterd" in out and err == ""
-    for key in (
-        "counter.enable",
-        "counter.port",
-        "counter.max_connections",
-        "counter.buckets",
-        "counter.stats_interval",
-        "counter.listen",
-        "counter.memory_limit",
-        "counter.threads",
-        "counter.busy_poll",
-        "poolcounter.enable",
-        "poolcounter.port",
-        "poolcounter.listen",
-        "poolcounter.max_connections",
-        "poolcounter.max_locks",
-        "poolcounter.max_line",
-        "poolcounter.tls_port",
-        "counter.socket",
-        "tls.cert",
-        "access.allow",
-        "admin.port",
-        "log.format",
-    ):
-        assert key in out, key
-
-
 def test_capital_v_prints_the_version():
     status, out, err = run("-V")
     assert status == 0
@@ -101,71 +71,10 @@ def test_t_names_file_line_and_nearest_key(config):
     assert "counter.prot" in text and "counter.port" in text
 
 
-def test_an_unknown_key_in_the_file_starts_nothing(config):
-    path = config("poolcounter.port = 0\npoolcounter.max_lock = 4\n")
-    status, _, err = run("-f", path)
-    assert status == 2
-    assert "poolcounter.max_lock" in err and "poolcounter.max_locks" in err
-    assert "info: ready" not in err
-
-
-def test_an_unknown_key_on_the_command_line_names_the_nearest():
-    status, _, err = run("-o", "counter.thread=3")
-    assert status == 2
-    assert "counter.threads" in err
-
-
-@pytest.mark.parametrize(
-    "option",
-    [
-        "counter.port=65536",
-        "counter.port=-1",
-        "counter.port=http",
-        "counter.port=",
-        "counter.enable=maybe",
-        "counter.threads=x",
-        "poolcounter.max_locks=0",
-        "counter.stats_interval=0",
-        "counter.memory_limit=much",
-        "counter.listen=nowhere.invalid/",
-    ],
-)
-def test_a_bad_value_is_refused(option):
-    status, _, err = run("-o", option)
-    assert status == 2, err
-    assert option.split("=")[0] in err
-
-
-def test_an_option_without_a_value_is_refused():
-    status, _, err = run("-o", "counter.port")
-    assert status == 2
-    assert "counter.port" in err
-
-
-def test_an_option_given_twice_in_the_file_is_refused(config):
-    path = config("counter.port = 0\ncounter.port = 0\n")
-    status, _, err = run("-t", "-f", path)
-    assert status == 2
-    assert path in err and "counter.port" in err
-
-
 def test_an_unknown_flag_is_refused_with_a_hint():
     status, _, err = run("-x")
     assert status == 2
     assert err
-
-
-def test_an_unreadable_file_is_refused(tmp_path):
-    path = str(tmp_path / "absent.conf")
-    status, _, err = run("-f", path)
-    assert status == 2
-    assert path in err
-
-
-def test_a_folder_is_no_configuration(tmp_path):
-    status, _, err = run("-f", str(tmp_path))
-    assert status == 2
-    assert str(tmp_path) in err
 
 
 @pytest.mark.parametrize("address", ["nonsense", "999.1.1.1", "::zz", ""])
@@ -175,41 +84,12 @@ def test_a_bad_address_for_l_ends_with_1(address):
     assert err
 
 
-def test_a_yrmcds_file_is_taken_and_its_other_keys_named_once(start, config):
-    path = config(
-        'user = %s\nport = 11211\nvirtual_ip = 127.0.0.1\nlog.threshold = info\n'
-        'temp_dir = "/var/tmp"\nworkers = 10\ncounter.stat_interval = 3600\n'
-        % pwd.getpwuid(os.geteuid()).pw_name
-    )
-    daemon = start(args=["-f", path])
-    with daemon.binary_client() as client:
-        assert client.noop() == wire.OK
-    notices = [line for line in daemon.log.splitlines() if "virtual_ip" in line]
-    assert len(notices) == 1 and "repl" not in notices[0]
-    assert "counter.listen: 127.0.0.1, ::1" in notices[0]
-
-
-def test_both_spellings_of_the_interval_are_one_option(config):
-    path = config("counter.stat_interval = 60\ncounter.stats_interval = 60\n")
-    status, _, err = run("-t", "-f", path)
-    assert status == 2, err
-
-
 def test_a_fifo_is_no_configuration(tmp_path):
     path = str(tmp_path / "counter.conf")
     os.mkfifo(path)
     status, _, err = run("-f", path)
     assert status == 2
     assert path in err
-
-
-@pytest.mark.parametrize(
-    "option", ["user=no-such-user-here", "group=no-such-group-here", "poolcounter.enable=false"]
-)
-def test_t_finds_what_can_never_start(option):
-    status, out, err = run("-t", "-o", option)
-    assert status == 2 and out == ""
-    assert option.split("=")[1] in err or "nothing to serve" in err
 
 
 def test_dev_null_is_an_empty_file(start):
@@ -235,27 +115,6 @@ def test_output_that_cannot_be_written_is_an_error(flag):
 
 
 # --- listening -------------------------------------------------------------------------------
-
-
-def test_a_port_in_use_ends_with_2_and_says_which():
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        status, _, err = run(
-            "-o", "poolcounter.port=%d" % port, "-o", "poolcounter.listen=127.0.0.1"
-        )
-    assert status == 2
-    assert str(port) in err and "in use" in err and "poolcounter.port" in err
-    assert "info: ready" not in err
-
-
-def test_a_start_that_fails_says_why_on_standard_error_too(tmp_path):
-    path = str(tmp_path / "absent" / "counterd.pid")
-    for option in ("pid_file=%s" % path, "poolcounter.listen=192.0.2.1", "group=no-such-group"):
-        status, _, err = run("-o", "log.output=syslog", "-o", "poolcounter.port=0", "-o", option)
-        assert status == 2
-        assert option.split("=")[1] in err
 
 
 def test_with_syslog_nothing_is_said_on_standard_error(start):
@@ -394,17 +253,6 @@ def test_signals_that_keep_coming_leave_syslog_no_less_connected(syslog, start_t
         wire.poll(hears, "a line for the syslog that was started again")
 
 
-def test_two_daemons_cannot_share_a_port(start):
-    first = start()
-    status, _, err = run(
-        "-o", "counter.enable=true",
-        "-o", "poolcounter.port=0",
-        "-o", "counter.listen=127.0.0.1",
-        "-o", "counter.port=%d" % first.binary[1],
-    )  # fmt: skip
-    assert status == 2 and "in use" in err
-
-
 def test_both_protocols_are_served_on_both_families(start):
     daemon = start()
     assert daemon.text and daemon.binary
@@ -424,13 +272,6 @@ def test_l_sets_the_address_of_every_listener(start):
     assert daemon.text6 is None and daemon.binary6 is None
     with wire.TextClient(daemon.text) as a:
         assert a.ask("RELEASE") == "NOT_LOCKED"
-
-
-def test_a_protocol_that_is_not_enabled_is_not_served(start):
-    daemon = start("counter.enable=false")
-    assert daemon.binary is None and daemon.text
-    daemon = start("poolcounter.enable=false")
-    assert daemon.text is None and daemon.binary
 
 
 def test_without_arguments_it_is_poolcounterd():
@@ -495,16 +336,6 @@ def busy_clients(daemon):
     return holder, waiter, partial, binary
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
-def test_a_signal_ends_it_in_order_whoever_holds_and_waits(start, number):
-    daemon = start("counter.threads=2")
-    clients = busy_clients(daemon)
-    assert daemon.end_with(number) == 0
-    for client in clients:
-        assert client.wait_closed() == b"", "an end is no answer"
-        client.close()
-
-
 def test_a_hangup_does_not_disturb_the_end(start):
     # The caller of the tests may ignore SIGHUP, and children inherit that.
     daemon = start("counter.threads=2", preexec=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
@@ -538,71 +369,6 @@ def test_a_second_signal_ends_it_at_once(start, tmp_path):
         client.close()
 
 
-def test_debug_lines_say_how_connections_end(start):
-    daemon = start(args=["-o", "log.level=debug"])
-    with wire.TextClient(daemon.text) as client:
-        assert client.ask("ACQ4ME k 1 9 0") == "LOCKED"
-    wire.poll(lambda: re.search(r"debug: poolcounter: connection \d+ closed: peer", daemon.log),
-              "the end is logged")  # fmt: skip
-
-
-def test_a_log_in_json_is_an_object_a_line(start, config):
-    path = config("log.format = json\nlog.level = debug\n")
-    daemon = start(args=["-f", path])
-    with daemon.text_client() as client:
-        assert client.ask('ACQ4ME \\x"\xe9 1 9 0') == "LOCKED"
-    with daemon.binary_client() as client:
-        client.send(b"nonsense that is no request")
-        client.wait_closed()
-    daemon.child.send_signal(signal.SIGUSR2)
-    daemon.wait_log("stats: ")
-    with open(path, "w") as f:
-        f.write('log.format = json\n"quoted\\" \xc3\xa9 nonsense')
-    daemon.reload()
-    assert daemon.end_with(signal.SIGTERM) == 0
-    lines = [json.loads(line) for line in daemon.log.splitlines()]
-    levels = {line["level"] for line in lines}
-    assert {"debug", "info", "error"} <= levels <= {"debug", "info", "warning", "error"}
-    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
-    for line in lines:
-        assert list(line) == ["time", "level", "message"]
-        assert re.fullmatch(stamp, line["time"]) and line["message"].isascii()
-    assert lines[-1]["message"] == "ended"
-
-
-def test_a_start_that_fails_says_so_in_json_too():
-    status, _, err = run(
-        "-o", "log.format=json", "-o", "poolcounter.port=0", "-o", "pid_file=/no/such/folder/pid"
-    )  # fmt: skip
-    assert status == 2
-    levels = [json.loads(line)["level"] for line in err.splitlines()]
-    if "info" in levels:
-        levels.remove("info")  # builds with a sanitizer log that they have no sandbox
-    assert levels == ["error"]
-
-
-def test_a_signal_has_it_say_how_it_is(start):
-    daemon = start("counter.threads=2")
-    with daemon.text_client() as holder, daemon.text_client() as waiter:
-        with daemon.binary_client() as binary:
-            assert holder.ask("ACQ4ME k 1 9 60") == "LOCKED"
-            assert binary.acquire(3, 9, b"b") == wire.OK
-            waiter.say("ACQ4ME k 1 9 60")
-            wire.poll(lambda: holder.stat("waiting_workers") == 1, "one waits")
-            daemon.child.send_signal(signal.SIGUSR2)
-            line = daemon.wait_log("info: stats: (.*)").group(1)
-            assert re.fullmatch(
-                r"2 poolcounter connections, 1 counter connections, 0 jobs connections, 2 names, "
-                r"4 units, 1 waiting, \d+ requests, \d+ of 1073741824 bytes of memory, up for \d+ s",
-                line,
-            ), line
-            assert int(re.search(r"(\d+) requests", line).group(1)) >= 3
-    for _ in range(20):
-        daemon.child.send_signal(signal.SIGUSR2)  # any number of times
-    with daemon.text_client() as client:
-        wire.poll(lambda: client.ask("ACQ4ME k 1 9 0") == "LOCKED", "it goes on")
-
-
 def test_a_pid_file_is_there_while_it_runs(start, tmp_path):
     path = tmp_path / "counterd.pid"
     daemon = start("pid_file=%s" % path)
@@ -626,13 +392,6 @@ def test_a_pid_file_is_not_written_through_a_link(tmp_path):
     assert status == 2
     assert "%s: is a symbolic link" % path in err
     assert not target.exists()
-
-
-def test_a_pid_file_that_cannot_be_written_stops_the_start(tmp_path):
-    path = str(tmp_path / "absent" / "counterd.pid")
-    status, _, err = run("-o", "poolcounter.port=0", "-o", "pid_file=%s" % path)
-    assert status == 2
-    assert path in err
 
 
 def test_as_root_it_becomes_the_user_it_is_told(start):
@@ -676,12 +435,6 @@ def test_the_user_keeps_its_other_groups(start, monkeypatch, tmp_path):
     assert daemon.status_field("Uid").split() == ["54321"] * 4
     assert daemon.status_field("Gid").split() == ["54321"] * 4
     assert daemon.status_field("Groups").split() == ["54321", "54322"]
-
-
-def test_an_unknown_user_stops_the_start():
-    status, _, err = run("-o", "poolcounter.port=0", "-o", "user=no-such-user-here")
-    assert status == 2
-    assert "no-such-user-here" in err
 
 
 def test_another_user_than_one_may_become_is_named():

@@ -84,10 +84,7 @@ class Running:
             with self.daemon.changed:
                 assert None not in self.daemon.lines, "it ended:\n" + self.daemon.log
                 said[:] = self.daemon.lines[seen:]
-            return any(
-                re.search(r"info: ready: |upgrade: counterd .* goes on as before", line)
-                for line in said
-            )
+            return any(re.search(r"info: ready: |upgrade: counterd .* goes on as before", line) for line in said)
 
         wire.poll(is_over, "the upgrade is over", 60)
         said = "\n".join(said)
@@ -118,9 +115,7 @@ class Crowd:
         assert self.holder.ask("ACQ4ME other 1 9 600") == "LOCKED"
         for number, client in enumerate((self.first, self.second, self.third)):
             client.say("ACQ4ME k 1 9 600")
-            wire.poll(
-                lambda: self.idle.stat("waiting_workers") == number + 1, "%d wait" % (number + 1)
-            )
+            wire.poll(lambda: self.idle.stat("waiting_workers") == number + 1, "%d wait" % (number + 1))
         assert self.counting.acquire(3, 5, b"n") == wire.OK
         assert self.other.acquire(2, 5, b"n") == wire.OK
         if self.unix:
@@ -196,9 +191,7 @@ def test_everybody_goes_on_over_several_upgrades(start, tmp_path):
     running.install()  # another file, so SIGHUP upgrades too
     running.succeed(signal.SIGHUP)
     crowd.look()
-    done = ctl.run(
-        "--admin", "%s:%d" % daemon.admin, "upgrade", env={"COUNTER_ADMIN_TOKEN": "secret"}
-    )
+    done = ctl.run("--admin", "%s:%d" % daemon.admin, "upgrade", env={"COUNTER_ADMIN_TOKEN": "secret"})
     assert done.status == 0, done
     assert "has taken over from" in done.out
     assert running.pid == int(pid_file.read_text()) == daemon.child.pid
@@ -213,33 +206,6 @@ def test_everybody_goes_on_over_several_upgrades(start, tmp_path):
     late = daemon.text_client()
     assert late.ask("ACQ4ME k 1 9 60") == "LOCKED"
     late.close()
-
-
-def test_the_pid_file_is_left_alone_after_a_reload_too(start, tmp_path):
-    pid_file = tmp_path / "pid"
-    running = Running(start, tmp_path, "pid_file=%s" % pid_file)
-    os.utime(pid_file, (1, 1))
-    for _ in range(2):
-        assert "reload: done" in running.daemon.reload()
-        running.succeed()
-        assert os.stat(pid_file).st_mtime == 1, "it was written again"
-    assert running.daemon.end_with(signal.SIGTERM) == 0
-    assert not pid_file.exists()
-
-
-def test_time_goes_on(start, tmp_path):
-    running = Running(start, tmp_path, "limits.request_timeout=2", "counter.threads=1")
-    daemon = running.daemon
-    holder, waiter, half = daemon.text_client(), daemon.text_client(), daemon.text_client()
-    assert holder.ask("ACQ4ME k 1 9") == "LOCKED"
-    waiter.say("ACQ4ME k 1 9 %d" % 5)  # long enough to wait during the upgrade
-    half.send(b"ACQ4ME ha")
-    wire.poll(lambda: holder.stat("waiting_workers") == 1, "it waits")
-    running.succeed()
-    assert waiter.line() == "TIMEOUT"
-    assert half.wait_closed() is not None
-    for client in (holder, waiter, half):
-        client.close()
 
 
 # Reports when it is checked. When it takes over, waits until a client has sent something, and then
@@ -302,19 +268,13 @@ def test_clients_are_served_while_it_rehearses(start, tmp_path):
 
 def test_answers_that_are_queued_and_a_dump_that_is_paused_go_on(start, tmp_path):
     # With a unix socket the kernel buffers little of the output.
-    running = Running(
-        start, tmp_path, "counter.threads=1", "counter.socket=%s" % (tmp_path / "binary.sock")
-    )
+    running = Running(start, tmp_path, "counter.threads=1", "counter.socket=%s" % (tmp_path / "binary.sock"))
     daemon = running.daemon
     maker = daemon.binary_client()
     names = [b"name-%05d-" % i + b"x" * 400 for i in range(3000)]
     for begin in range(0, len(names), 500):
         some = names[begin : begin + 500]
-        maker.send(
-            b"".join(
-                wire.binary_request(wire.ACQUIRE, wire.acquire_body(1, 9, name)) for name in some
-            )
-        )
+        maker.send(b"".join(wire.binary_request(wire.ACQUIRE, wire.acquire_body(1, 9, name)) for name in some))
         for _ in some:
             assert maker.reply().status == wire.OK
     dumper = wire.BinaryClient(daemon.binary_unix)
@@ -338,88 +298,7 @@ def test_answers_that_are_queued_and_a_dump_that_is_paused_go_on(start, tmp_path
         client.close()
 
 
-def test_children_that_whoever_started_it_ignored(start, tmp_path):
-    def ignore():
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-
-    running = Running(start, tmp_path, preexec=ignore)
-    crowd = Crowd(running.daemon)
-    running.succeed()
-    crowd.look()
-    crowd.finish()
-
-
-def test_what_a_reload_can_not_change_takes_effect(start, tmp_path):
-    first, second, admin = servers.free_port(), servers.free_port(), servers.free_port()
-    kept = servers.free_port()
-    text = "counter.enable = true\npoolcounter.port = %d\ncounter.listen = 127.0.0.1\n" % kept
-    before = "counter.threads = 2\ncounter.port = %d\nadmin.port = 0\n" % first
-    after = "counter.threads = 3\ncounter.port = %d\nadmin.port = %d\n" % (second, admin)
-    options = ["poolcounter.port=None", "counter.port=None", "counter.enable=None"]
-    running = Running(start, tmp_path, *options, "admin.port=None", settings=text + before)
-    daemon = running.daemon
-    crowd = Crowd(daemon)
-    running.write(text + after)
-    said = running.succeed()
-    assert "ready: counterd" in said and " 3 threads" in said
-    assert "counter: not listening on 127.0.0.1:%d any more" % first in said
-    crowd.look()
-    with pytest.raises(ConnectionRefusedError):
-        wire.BinaryClient(("127.0.0.1", first))
-    with wire.BinaryClient(("127.0.0.1", second)) as client:
-        assert client.get(b"n") == 5
-    assert http_client.get(("127.0.0.1", admin), "/api/v1/upgrade")["done"] == 1
-    running.write(text + before)
-    running.succeed()  # closes what listened there, and opens the previous one
-    crowd.look()
-    crowd.finish()
-
-
 # --- state that is not kept ----------------------------------------------------------------------
-
-
-def test_tls_is_closed_with_its_reason_and_what_it_held_goes_on(start, tmp_path):
-    authority = certificates.Authority(str(tmp_path))
-    cert, key = authority.issue("server")
-    running = Running(
-        start,
-        tmp_path,
-        "counter.threads=2",
-        "tls.cert=%s" % cert,
-        "tls.key=%s" % key,
-        "poolcounter.tls_port=%d" % servers.free_port(),
-        admin=True,
-    )
-    daemon = running.daemon
-    trusting = certificates.context(authority)
-    secure = wire.TextClient(daemon.text_tls, tls=trusting)
-    waiting = wire.TextClient(daemon.text_tls, tls=trusting)
-    plain, shaking = daemon.text_client(), socket.create_connection(daemon.text_tls)
-    assert secure.ask("ACQ4ME k 1 9 600") == "LOCKED"
-    waiting.say("ACQ4ME k 1 9 600")
-    wire.poll(lambda: secure.stat("waiting_workers") == 1, "one waits")
-    plain.say("ACQ4ME k 1 9 600")
-    wire.poll(lambda: secure.stat("waiting_workers") == 2, "two wait")
-    open_now = 'counterd_connections{protocol="poolcounter"} 4'
-    wire.poll(
-        lambda: open_now in http_client.ask(daemon.admin, "GET", "/metrics")[1], "all are there"
-    )
-    assert "reload: done" in daemon.reload()
-    assert secure.is_silent() and waiting.is_silent(), "a reload closes nothing"
-    running.misbehave("rehearse", "exit 1")
-    running.fail()
-    assert secure.ask("STATS uptime").startswith("uptime"), "nor does an upgrade that fails"
-    assert waiting.is_silent()
-    running.install()
-    assert "1 connections were kept, 3 closed because they have TLS" in running.succeed()
-    assert secure.wait_closed() == b"" and waiting.wait_closed() == b""
-    assert shaking.recv(1) == b""
-    assert plain.line() == "LOCKED"
-    _, body = http_client.ask(daemon.admin, "GET", "/metrics")
-    closed = 'counterd_connections_closed_total{protocol="poolcounter",reason="upgrade"} 3'
-    assert closed in body
-    for client in (secure, waiting, plain, shaking):
-        client.close()
 
 
 def test_the_admin_interface_that_nobody_handed_over_stays_for_good(start, tmp_path):
@@ -478,7 +357,7 @@ def test_a_program_that_can_not_take_over_changes_nothing(start, tmp_path):
     fails("rehearsed taking over, and crashed: SIGABRT")
     running.misbehave("rehearse", "echo it is not so >&2; exit 3")
     fails("(?s)upgrade: it is not so.*failed with status 3")
-    replace = "cp -p $0 $0.other; mv $0.other $0; exec %s \"$@\""
+    replace = 'cp -p $0 $0.other; mv $0.other $0; exec %s "$@"'
     running.misbehave("rehearse", replace % os.path.abspath(servers.COUNTERD))
     fails("was replaced meanwhile")
     os.unlink(running.program)
@@ -540,16 +419,6 @@ def test_a_signal_ends_it_while_a_new_program_hangs(start, tmp_path, part):
     running.daemon.child.send_signal(signal.SIGTERM)
     assert running.daemon.wait() == 0
     assert "it is given up, because this program is to end" in running.daemon.log
-
-
-def test_a_named_file_that_is_missing_changes_nothing(start, tmp_path):
-    running = Running(start, tmp_path, settings="access.max_per_source = 9\n")
-    os.unlink(running.settings)
-    said = running.fail()
-    assert "counter.conf: no such file, and one was read before: put it back" in said
-    assert "was asked to check if it can take over, and failed" in said
-    running.write("")
-    running.succeed()
 
 
 def run_where(folder, place):
@@ -859,24 +728,6 @@ def test_a_program_that_crashes_when_it_has_taken_over_loses_all(start, tmp_path
     daemon.child.send_signal(signal.SIGUSR1)
     assert daemon.wait() == -signal.SIGSEGV
     assert holder.wait_closed() == b""
-    holder.close()
-
-
-def test_no_upgrade_while_it_ends(start, tmp_path):
-    running = Running(start, tmp_path, "shutdown.drain=600", "admin.token=secret", admin=True)
-    running.succeed()
-    holder = running.daemon.text_client()
-    assert holder.ask("ACQ4ME k 1 9") == "LOCKED"
-    running.daemon.is_expected_to_be_gone = True
-    running.daemon.child.send_signal(signal.SIGTERM)
-    running.daemon.wait_log("draining: no new acquires")
-    running.daemon.child.send_signal(signal.SIGUSR1)
-    running.daemon.wait_log("draining: SIGUSR1 is ignored")
-    where, environment = "%s:%d" % running.daemon.admin, {"COUNTER_ADMIN_TOKEN": "secret"}
-    done = ctl.run("--admin", where, "upgrade", env=environment)
-    assert done.status != 0 and "counterd is ending" in done.err, done
-    assert holder.ask("RELEASE k") == "RELEASED"
-    assert running.daemon.wait() == 0
     holder.close()
 
 
