@@ -44,10 +44,10 @@ HEADER = struct.Struct(">BBBBI4sIIH")
 Scale = collections.namedtuple(
     "Scale",
     "limit cpu_seconds memory names connections unread unread_limit slow slow_limit slow_pause"
-    " holders colliding rounds beside refused",
+    " holders colliding rounds beside",
 )
-FULL = Scale(1024, 10, "64M", 1000000, 18000, 1000, 30, 5000, 30, 10, 200, 100000, 5, 8, 1000)
-SHORT = Scale(64, 0.5, "16M", 260000, 500, 6, 1, 100, 1, 0.3, 20, 2000, 1, 0, 60)
+FULL = Scale(1024, 10, "64M", 1000000, 18000, 1000, 30, 5000, 30, 10, 200, 100000, 5, 8)
+SHORT = Scale(64, 0.5, "16M", 260000, 500, 6, 1, 100, 1, 0.3, 20, 2000, 1, 0)
 SLOW = SHORT._replace(connections=200, unread=2, colliding=1000)
 
 
@@ -207,229 +207,18 @@ def connections(daemon):
     return found
 
 
-# ---- pools -----------------------------------------------------------------------------------------
-
-POOLS = ["pool.db.on_fail=free", "pool.db.on_crash=ok", "pool.db.queue_max=1000", "pool.br.kind=joined",
-         "pool.br.stop_timeout=1", "pools.max=100000", "pools.max_members=1000000",
-         "pools.max_watchers=100000"]  # fmt: skip
-MEMBERS = 12
-
-
-class Pools:
-    """
-    Clients of pools, made before the daemon runs out of something: each member of `db` has a holder
-    and two waiters; `br` has joined members, one of them held; one client watches all. `refuse`
-    asks for what needs memory; `pass_on` ends the holds in all ways, which never does.
-    """
-
-    REFUSED = "ERROR OUT_OF_MEMORY"
-
-    def __init__(self, daemon, rng, is_kernel=False):
-        self.daemon, self.random, self.is_kernel, self.closed = daemon, rng, is_kernel, 0
-        self.operator, self.supplier, self.taker, self.watcher = (self.client() for _ in range(4))
-        for i in range(MEMBERS):
-            want(self.operator.ask("MEMBER ADD db m%d address-%d" % (i, i)) == "OK", "a member is added")
-        want(self.supplier.ask("SUPPLY br 2 2") == "OK", "it supplies")
-        want(self.supplier.line() == "WANT br 2", "it is told to")
-        for i in range(2):
-            want(self.supplier.ask("JOIN br b%d" % i) == "JOINED", "a member joins")
-        self.held = self.taken(self.taker.ask("TAKE br"))
-        self.lines = []
-        for i in range(MEMBERS):
-            line = [self.client() for _ in range(3)]
-            self.lines.append(line)
-            want(self.taken(line[0].ask("TAKE db 0 member=m%d" % i)) == "m%d" % i, "m%d is taken", i)
-            for n, waiter in enumerate(line[1:]):
-                waiter.say("TAKE db 3600 member=m%d" % i)
-                wire.poll(lambda: self.count("db", "waiting") == 2 * i + n + 1, "it waits")
-        want(self.watcher.ask("WATCH *") == "OK", "it watches")
-        self.states = {"m%d" % i: "taken" for i in range(MEMBERS)}
-
-    def client(self):
-        return self.daemon.text_client(deadline=120)
-
-    @staticmethod
-    def taken(line):
-        want(line.startswith("TAKEN "), "not taken: %s", line)
-        return line.split()[2]
-
-    def count(self, pool, what):
-        self.operator.say("POOL LIST " + pool)
-        for line in list(iter(self.operator.line, "")):
-            if line.split()[1] == pool:
-                return int(dict(word.split("=", 1) for word in line.split()[4:])[what])
-        raise Found("%s is not there" % pool)
-
-    def members(self, pool):
-        self.operator.say("POOL SHOW " + pool)
-        lines = [line.split() for line in iter(self.operator.line, "")]
-        return {line[1] for line in lines if line[0] == "MEMBER"}
-
-    def fill(self):
-        """Takes what memory is left, with members of a pool whose values become shorter."""
-        size = number = 0
-        with self.client() as client, self.may_close():
-            answer = client.ask("POOL ADD fill")
-            want(answer in ("OK", self.REFUSED), "POOL ADD: %s", answer)
-            while size < 13:
-                answer = client.ask("MEMBER ADD fill m%d %s" % (number, "v" * (4096 >> size)))
-                number += 1
-                if answer != "OK":
-                    want(answer in (self.REFUSED, "ERROR NO_POOL"), "MEMBER ADD: %s", answer)
-                    size += 1
-
-    def refuse(self, tries):
-        """Asks for all that needs memory. Returns how often it was refused, for each verb."""
-        refused, self.greedy = collections.Counter(), []
-        fits = ("OK", "JOINED", "TIMEOUT", "ERROR TOO_MANY", "ERROR EXISTS", "ERROR NO_MEMBER", "ERROR NO_POOL")
-        for i in range(tries):
-            try:
-                client = self.client()
-                self.greedy.append(client)
-                for line in ("POOL ADD more-%d group=%s" % (i, "g" * 200), "POOL SET more-%d group=other" % i,
-                             "MEMBER ADD db extra-%d %s a=%s" % (i, "v" * 4000, "w" * 128),
-                             "MEMBER SET db m1 note=%s" % ("n" * (1 + i % 128)),
-                             "JOIN br extra-%d %s" % (i, "v" * 4000), "SUPPLY br 0 1", "WATCH db mine",
-                             "TAKE db 0 for=check by=me", "RETURN", "RETURN 1 fail",
-                             "TAKE br 0.001 with=no=%s by=%s" % ("w" * 128, "x" * 128)):  # fmt: skip
-                    client.say(line)
-                    answer = client.line()
-                    while answer.split()[0] in ("WANT", "STOP", "EVENT", "LOST"):
-                        answer = client.line()
-                    verb = " ".join(line.split()[: 2 if line[0] in "PM" else 1])
-                    if verb == "RETURN":
-                        want(answer in ("RETURNED", "NOT_TAKEN"), "RETURN: %s", answer)
-                    elif answer == self.REFUSED:
-                        refused[verb] += 1
-                    else:
-                        want(answer in fits or answer.startswith("TAKEN "), "%s: %s", verb, answer)
-            except (wire.Closed, ConnectionError):
-                refused["a connection"] += 1
-        return refused
-
-    def pass_on(self):
-        """
-        Ends half of the holds, in all ways: each member goes to the first in its line. One that was
-        closed for lack of memory has left its line.
-        """
-        for i, line in enumerate(self.lines):
-            holder = line.pop(0)
-            if line and self.random.randrange(4) == 0:
-                line.pop(0).close()  # one that waits goes
-            how = self.random.choice(["RETURN", "RETURN fail", "QUIT", "close", "reset", "half"])
-            if how == "close":
-                holder.close()
-            elif how == "reset":
-                holder.reset()
-            elif how == "half":
-                holder.eof()
-                want(holder.wait_closed() == b"", "it is closed, too")
-            else:
-                with self.may_close():
-                    answer = holder.ask(how)
-                    want(answer == ("BYE" if how == "QUIT" else "RETURNED"), "%s: %s", how, answer)
-            while line:
-                with self.may_close():
-                    want(self.taken(line[0].line()) == "m%d" % i, "%s: m%d is handed over", how, i)
-                    break
-                line.pop(0)
-        self.lines = [line for line in self.lines if line]
-
-    @contextlib.contextmanager
-    def may_close(self):
-        """Without memory of the kernel's a connection may be closed, but is then answered nothing."""
-        try:
-            yield
-        except (wire.Closed, ConnectionError):
-            if not self.is_kernel:
-                raise
-            self.closed += 1
-
-    def supplier_is_lost(self):
-        wire.poll(lambda: not {"b0", "b1"} & self.members("br"), "what it joined is lost", 60)
-        with self.may_close():
-            answer = self.taker.ask("RETURN")
-            want(answer == "GONE", "RETURN of what is lost: %s", answer)
-
-    def watched(self):
-        """Each event goes on where the one before ended; some may be lost, but are counted."""
-        events = 0
-        want(self.operator.ask("MEMBER ADD db last") == "OK", "a member is added")
-        while True:
-            try:
-                words = self.watcher.line().split()
-            except wire.Closed:
-                want(self.is_kernel, "the watcher is closed")
-                return events
-            if words[0] == "LOST":
-                want(int(words[1]) > 0, "nothing is lost")
-                self.states = None
-                continue
-            want(words[0] == "EVENT", "%s is no event", words)
-            events += 1
-            if words[1:3] == ["db", "last"]:
-                return events
-            if self.states is not None and words[1] == "db" and words[2] != "-":
-                was = self.states.get(words[2], "-")
-                want(was == words[3], "%s was %s: %s", words[2], was, words)
-                self.states[words[2]] = words[4]
-
-    def finish(self):
-        """With memory again all works, and when all are gone nothing is held or awaited."""
-        for client in self.greedy:
-            client.close()
-        client = self.client()
-        wire.poll(lambda: client.ask("POOL DROP fill now") in ("OK", "ERROR NO_POOL"), "it is dropped")
-
-        def works():
-            for line, answer in (("POOL ADD afterwards kind=joined", "OK"), ("JOIN afterwards one", "JOINED"),
-                                 ("TAKE afterwards 0 by=me", "TAKEN"), ("RETURN", "RETURNED"),
-                                 ("MEMBER ADD db afterwards value", "OK"), ("WATCH db mine", "OK")):  # fmt: skip
-                said = client.ask(line)
-                want(said in (self.REFUSED, "ERROR EXISTS", "ERROR NO_POOL", "NOT_TAKEN") or said.startswith(answer),
-                     "%s: %s", line, said)  # fmt: skip
-                if said == self.REFUSED:
-                    return False
-            return True
-
-        wire.poll(works, "there is memory again", 60)
-        events = self.watched()
-        for each in [client, self.taker, self.watcher] + [c for line in self.lines for c in line]:
-            each.close()
-        binary = self.daemon.binary_client(deadline=60)
-
-        def left():
-            stats = dict(binary.stats())
-            return stats["pool_held"] == stats["pool_waiting"] == "0"
-
-        wire.poll(left, "no member is held or awaited", 60)
-        for pool in ("db", "br"):
-            want(binary.get(b"pool:" + pool.encode()) in (0, None), "units of pool:%s are left", pool)
-        want(self.count("db", "free") == self.count("db", "members"), "all are free")
-        binary.close()
-        self.operator.close()
-        return events
-
-
-def limit_memory(daemon, is_limited):
-    """Lets the kernel refuse the daemon more memory, or no more."""
-    size = int(daemon.status_field("VmSize").split()[0]) * 1024 if is_limited else resource.RLIM_INFINITY
-    resource.prlimit(daemon.pid, resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))
-
-
 # ---- the parts -----------------------------------------------------------------------------------
 
 
 def descriptors(start, scale, rng):
     """Without descriptors it waits and does not spin; it accepts again when some are free."""
-    daemon = start(*POOLS, preexec=servers.set_limit(resource.RLIMIT_NOFILE, scale.limit + 3 * MEMBERS + 4))
+    daemon = start(preexec=servers.set_limit(resource.RLIMIT_NOFILE, scale.limit))
     early = daemon.text_client()
-    pools = Pools(daemon, rng)
     want(early.ask("ACQ4ME early 1 9 60") == "LOCKED", "an early client gets its lock")
     others = Others(daemon, scale)
     with others.beside(2):
         crowd = connect_many(daemon.text, scale.limit + 100)
-        wire.poll(lambda: daemon.descriptors() >= scale.limit + 3 * MEMBERS, "it is out of descriptors", 60)
+        wire.poll(lambda: daemon.descriptors() >= scale.limit - 4, "it is out of descriptors", 60)
     began, used = time.monotonic(), daemon.cpu_seconds()
     while time.monotonic() - began < scale.cpu_seconds:
         want(early.ask("RELEASE other") == "NOT_LOCKED", "a connected client is served")
@@ -440,10 +229,6 @@ def descriptors(start, scale, rng):
     # The clock of a process goes in steps of 10 ms.
     want(share <= (0.3 if wire.SLOW else 0.05) + 0.02 / scale.cpu_seconds,
          "%.1f %% of a processor while it cannot accept", 100 * share)  # fmt: skip
-    pools.greedy = []
-    pools.supplier.reset()  # its descriptors, and those of holders, go to the connections that wait
-    pools.pass_on()
-    pools.supplier_is_lost()
     close_all(crowd)
 
     def served():
@@ -451,8 +236,6 @@ def descriptors(start, scale, rng):
             return late.ask("RELEASE") == "NOT_LOCKED"
 
     wire.poll(served, "it accepts again", 60)
-    pools.pass_on()
-    say("%d events of pools", pools.finish())
     want(early.ask("RELEASE early") == "RELEASED", "the early client has its lock still")
     early.close()
 
@@ -494,8 +277,7 @@ def statuses(client, count):
 def memory(start, scale, rng):
     """Without memory it refuses new names, serves existing ones, and reuses freed memory."""
     # Names of binary clients stay at 0 until their interval ends, after a day by default.
-    daemon = start("counter.memory_limit=" + scale.memory, "counter.stats_interval=2", *POOLS)
-    pools = Pools(daemon, rng)
+    daemon = start("counter.memory_limit=" + scale.memory, "counter.stats_interval=2")
     others = Others(daemon, scale)
     client, text = daemon.binary_client(deadline=120), daemon.text_client(deadline=120)
     want(text.ask("ACQ4ME first 1 9 0") == "LOCKED", "a lock before")
@@ -523,13 +305,6 @@ def memory(start, scale, rng):
     for name in set(known):
         want(client.release(1, name) == wire.OK, "%r is given back", name)
         want(client.acquire(1, 1, name) == wire.OK, "%r is had again", name)
-    pools.fill()
-    refused = pools.refuse(100)
-    say("pools: refused %s", ", ".join("%s %d times" % item for item in sorted(refused.items())))
-    want(refused["MEMBER ADD"] and refused["JOIN"], "nothing is refused: %s", refused)
-    pools.supplier.reset()
-    pools.pass_on()
-    pools.supplier_is_lost()
     want(text.ask("RELEASE first") == "RELEASED", "a lock from before")
     answer = text.ask("ACQ4ME name-1 2 9 0")  # one more holder needs more memory
     want(answer in ("LOCKED", "ERROR OUT_OF_MEMORY"), "another unit of what exists: %s", answer)
@@ -540,30 +315,7 @@ def memory(start, scale, rng):
         return text.ask("ACQ4ME afterwards 1 9 0") == "LOCKED"
 
     wire.poll(again, "there is memory when its holders are gone", 60)
-    pools.pass_on()
-    pools.finish()
     text.close()
-
-
-def kernel(start, scale, rng):
-    """The kernel refuses memory: clients of pools are refused or closed; nothing else is lost."""
-    if wire.SLOW:
-        return  # a sanitizer ends the program then
-    for _ in range(scale.rounds):
-        daemon = start("counter.threads=2", "counter.memory_limit=1G", *POOLS)
-        pools = Pools(daemon, rng, is_kernel=True)
-        limit_memory(daemon, True)
-        pools.fill()
-        refused = pools.refuse(scale.refused)
-        say("refused %s", ", ".join("%s %d times" % item for item in sorted(refused.items())))
-        want(refused, "nothing is refused")
-        pools.supplier.reset()
-        pools.pass_on()
-        limit_memory(daemon, False)
-        pools.operator = pools.client()  # SHOW needs memory, too
-        pools.supplier_is_lost()
-        pools.pass_on()
-        say("%d events; %d of the quiet clients closed", pools.finish(), pools.closed)
 
 
 def crowd(start, scale, rng):
@@ -775,7 +527,6 @@ def collisions(start, scale, rng):
 PARTS = {
     "descriptors": descriptors,
     "memory": memory,
-    "kernel": kernel,
     "connections": crowd,
     "unread": unread,
     "slow": slow,
