@@ -93,7 +93,6 @@ single_threaded = $(filter t/vectors/% fuzz/%,$(TESTS)) \
 	t/unit/jobs/commit_disk_test t/unit/base/tree_test t/unit/base/ring_test \
 	t/unit/engine/table_test t/unit/engine/waitq_test t/unit/jobs/job_tree_test \
 	t/models/jobs_test \
-	t/campaigns/history/check_test \
 	t/campaigns/simulate/test_simulate.py t/campaigns/cluster/test_nodes.py \
 	$(filter t/unit/cluster/node_%,$(TESTS)) \
 	t/unit/cluster/url_test t/unit/cluster/where_test t/unit/cluster/wire_test \

@@ -8,7 +8,6 @@ system_tests = \
 	t/system/test_cluster_tls.py \
 	t/system/test_reload.py \
 	t/system/test_upgrade.py \
-	t/system/test_upgrade_from_1.py \
 	t/system/test_activation.py \
 	t/system/test_access.py \
 	t/system/test_tls.py \

@@ -7,9 +7,7 @@ long answers take. Meanwhile the daemon is upgraded again and again: to another 
 program, with other numbers of threads, and sometimes to one that crashes, hangs, refuses or has too
 little memory.
 
-Pools have lines of the same kind, whose members must go with growing fences to the next in line; a
-supplier whose members fail, is told STOP and joins others; clients with TLS, whose member crashes
-and is lost at each upgrade; and a watcher, who must be told of each move once.
+Pools over upgrades: ./dev torture pools.
 
 The campaign finds: connections that end, wrong answers, a waiter that is granted out of order or
 not at all, units that are lost or doubled, answers that take too long. The seed determines which
@@ -32,7 +30,6 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "system"))
 
-import certificates  # noqa: E402
 import servers  # noqa: E402
 import wire  # noqa: E402
 
@@ -74,9 +71,7 @@ def measure(kind, address, end, results):
             for step in ("take", "give"):
                 begun = time.monotonic()
                 if kind == "text":
-                    said = client.ask(
-                        "ACQ4ME %s 1 2 5" % name if step == "take" else "RELEASE %s" % name
-                    )
+                    said = client.ask("ACQ4ME %s 1 2 5" % name if step == "take" else "RELEASE %s" % name)
                     good = said == ("LOCKED" if step == "take" else "RELEASED")
                 else:
                     said = client.acquire(2, 2, name) if step == "take" else client.release(2, name)
@@ -119,14 +114,6 @@ class Client:
             self.to_send = data[cut:]
             self.crowd.halves.append(self)
 
-    def ask(self, line, answer):
-        """At the start: sends a line, and checks how the answer begins."""
-        self.socket.sock.setblocking(True)
-        said = self.socket.ask(line) if line else self.socket.line()
-        self.socket.sock.setblocking(False)
-        if not said.startswith(answer):
-            raise Found("at the start: %s: %r" % (line, said))
-
     def send_rest(self):
         self.socket.sock.send(self.to_send)
         self.to_send = b""
@@ -159,41 +146,27 @@ class Name:
         self.holders, self.waiters = [], []
         self.giver = self.getter = None
         self.step = None
-        self.limit = limit
         self.acquire = "ACQ4ME %s %d %d 3600\n" % (self.text, limit, 4 * limit)
-        self.got_word = "LOCKED"
-        self.counter = self.text  # its units
-        self.kept = LIMIT // 2  # by the binary clients
-
-    def giving(self, client):
-        return "RELEASE %s\n" % self.text
-
-    def is_given(self, line):
-        return line == "RELEASED"
-
-    def got(self, client, line):
-        """Its unit has come to a client."""
 
     def begin(self):
         self.giver = self.crowd.random.choice(self.holders)
         self.getter = self.waiters[0]
         self.step = "giving"
         self.has_given = self.has_got = False
-        self.giver.say(self.giving(self.giver))
+        self.giver.say("RELEASE %s\n" % self.text)
 
     def heard(self, client, line):
         """Handles a line for one of its clients."""
-        if self.step == "giving" and client is self.giver and self.is_given(line):
+        if self.step == "giving" and client is self.giver and line == "RELEASED":
             self.has_given = True
-        elif self.step == "giving" and client is self.getter and line.startswith(self.got_word):
-            self.got(client, line)
+        elif self.step == "giving" and client is self.getter and line == "LOCKED":
             self.has_got = True
         elif self.step == "queueing" and client is self.giver and line.startswith("uptime: "):
             self.waiters.append(client)
             self.step = self.giver = self.getter = None
             self.crowd.steps += 1
             return
-        elif line.startswith(self.got_word) and client in self.waiters:
+        elif line == "LOCKED" and client in self.waiters:
             raise Found("order inverted: of %s, number %d got it" % (self.text, self.waiters.index(client)))
         else:
             raise Found("%s: %r came, in step %s" % (self.text, line, self.step))
@@ -204,152 +177,13 @@ class Name:
             self.giver.say(self.acquire + "STATS uptime\n")
 
 
-class Line(Name):
-    """A static pool, as a name: its members go from hand to hand, with growing fences."""
-
-    def __init__(self, crowd, number):
-        super().__init__(crowd, number, LIMIT)
-        self.text = "db-%d" % number
-        self.counter, self.kept = "pool:" + self.text, 0
-        self.acquire = "TAKE %s 3600\n" % self.text
-        self.got_word = "TAKEN %s " % self.text
-        self.holds, self.fence, self.member = {}, 0, None
-
-    def giving(self, client):
-        self.member, fence = self.holds.pop(client)
-        return self.crowd.random.choice(["RETURN\n", "RETURN %s ok\n" % fence])
-
-    def is_given(self, line):
-        return line == "RETURNED"
-
-    def got(self, client, line):
-        """Its member has come to a client."""
-        _, _, member, fence, value = line.split()
-        if self.member not in (None, member) or value != "at-" + member or int(fence) <= self.fence:
-            raise Found("%r, after a return of %s, and the fence %d" % (line, self.member, self.fence))
-        if member in (held for held, _ in self.holds.values()):
-            raise Found("%r, which is held" % line)
-        self.holds[client] = member, fence
-        self.fence = int(fence)
-        self.crowd.moves += 1 if self.member is None else 2
-
-
-class Joined:
-    """
-    A joined pool. A taker fails its member; the supplier is told to stop it, does, and joins
-    another, which the taker gets.
-    """
-
-    MEMBERS = 3
-
-    def __init__(self, crowd):
-        self.crowd, self.text, self.number, self.step = crowd, "br", 0, None
-        self.counter = "pool:br"
-        self.supplier = Client(crowd, self)
-        self.takers = [Client(crowd, self) for _ in range(self.MEMBERS)]
-        self.giver, self.getter, self.holds = self.supplier, None, {}
-        self.supplier.ask("SUPPLY br 3 3", "OK")
-        self.supplier.ask(None, "WANT br 3")
-        for taker in self.takers:
-            self.number += 1
-            self.supplier.ask("JOIN br b%d" % self.number, "JOINED")
-            self.holds[taker] = "b%d" % self.number
-            taker.ask("TAKE br", "TAKEN br b%d " % self.number)
-        crowd.moves += 2 * self.MEMBERS
-
-    def begin(self):
-        self.giver = self.crowd.random.choice(self.takers)
-        self.awaited = {"RETURNED": self.giver, "STOP br %s fail" % self.holds[self.giver]: self.supplier}
-        self.step = "failing"
-        self.giver.say("RETURN fail\n")
-
-    def heard(self, client, line):
-        if self.step == "taking" and client is self.giver and line.startswith("TAKEN br b%d " % self.number):
-            self.holds[client] = "b%d" % self.number
-            self.step = None
-            self.crowd.steps += 1
-            self.crowd.moves += 4
-            return
-        if self.step not in ("failing", "joining") or self.awaited.pop(line, None) is not client:
-            raise Found("br: %r came, in step %s" % (line, self.step))
-        if self.awaited:
-            return
-        if self.step == "failing":
-            self.number += 1
-            self.awaited = {"OK": self.supplier, "JOINED": self.supplier}
-            self.step = "joining"
-            self.supplier.say("MEMBER DROP br %s now\nJOIN br b%d\n" % (self.holds[self.giver], self.number))
-        else:
-            self.step = "taking"
-            self.giver.say("TAKE br 3600\n")
-
-
-class Secure:
-    """Clients with TLS of this upgrade: one has taken a member, one has joined one."""
-
-    def __init__(self, crowd, tls):
-        self.crowd, self.tls, self.clients = crowd, tls, []
-
-    def come(self):
-        if self.clients:
-            for client in self.clients:
-                if not client.ask("STATS uptime").startswith("uptime: "):
-                    raise Found("a client with TLS was answered wrongly")
-            return
-        self.clients = [wire.TextClient(self.crowd.daemon.text_tls, deadline=PATIENCE, tls=self.tls)
-                        for _ in range(2)]  # fmt: skip
-        for line, answer in (("TAKE tls", "TAKEN tls t1 "), ("JOIN far f1", "JOINED")):
-            client = self.clients[answer == "JOINED"]
-            said = client.ask(line)
-            if not said.startswith(answer):
-                raise Found("%s with TLS: %r" % (line, said))
-        self.crowd.moves += 2
-
-    def judge(self):
-        """After an upgrade they are gone, with their members."""
-        for client in self.clients:
-            if client.wait_closed():
-                raise Found("a client with TLS was told something at its end")
-            client.close()
-        self.clients = []
-        counts = self.crowd.pools()
-        if counts["tls"]["dirty"] != 1 or counts["far"]["members"] != 0:
-            raise Found("of clients with TLS: %s" % counts)
-        if self.crowd.control.ask("MEMBER SET tls t1 state=free") != "OK":
-            raise Found("their member stays dirty")
-        self.crowd.moves += 3  # crash, lost, operator
-
-
-class Watcher:
-    """Follows all members by their events: each begins in the state where the one before ended."""
-
-    def __init__(self, crowd):
-        self.text, self.events, self.states, self.is_answered = "*", 0, {}, False
-        self.client = Client(crowd, self)
-        self.client.ask("WATCH *", "OK")
-
-    def heard(self, client, line):
-        words = line.split()
-        if line.startswith("uptime: "):
-            self.is_answered = True
-            return
-        if words[0] != "EVENT" or words[2] == "-":
-            raise Found("the watcher was told %r" % line)
-        member = words[1], words[2]
-        before = self.states.get(member, "free" if words[1] != "br" and words[1] != "far" else "-")
-        if before != words[3]:
-            raise Found("%s was %s: %r" % (words[2], before, line))
-        self.states[member] = words[4]
-        self.events += 1
-
-
 class Crowd:
     """All names, and the loop that keeps them busy."""
 
-    def __init__(self, daemon, rng, holders, waiters, tls):
+    def __init__(self, daemon, rng, holders, waiters):
         self.daemon, self.random = daemon, rng
         self.selector = selectors.DefaultSelector()
-        self.halves, self.steps, self.moves = [], 0, 0
+        self.halves, self.steps = [], 0
         self.control = wire.TextClient(daemon.text, deadline=PATIENCE)
         self.binary = wire.BinaryClient(daemon.binary, deadline=PATIENCE)
         self.binaries = []
@@ -369,16 +203,6 @@ class Crowd:
                 self.await_line(name, name.waiters, name.acquire + "STATS uptime\n", "uptime: ")
             self.names.append(name)
         self.waiting = each * count
-        self.watcher = Watcher(self)
-        self.lines = [Line(self, number) for number in range(lines_of(holders))]
-        for name in self.lines:
-            for _ in range(LIMIT):
-                self.await_line(name, name.holders, name.acquire, name.got_word)
-            for _ in range(LIMIT):
-                self.await_line(name, name.waiters, name.acquire + "STATS uptime\n", "uptime: ")
-        self.joined = Joined(self)
-        self.names += self.lines + [self.joined]
-        self.secure = Secure(self, tls)
 
     def await_line(self, name, kind, text, start):
         """
@@ -392,8 +216,6 @@ class Crowd:
         if not line.startswith(start):
             raise Found("at the start: %r" % line)
         client.socket.sock.setblocking(False)
-        if line.startswith(name.got_word):
-            name.got(client, line)
         kind.append(client)
 
     def turn(self, begin=True):
@@ -424,74 +246,30 @@ class Crowd:
         if got != self.waiting:
             raise Found("%d wait, and should be %d" % (got, self.waiting))
         for name in self.names:
-            got = self.binary.get(name.counter.encode())
-            should = Joined.MEMBERS if name is self.joined else LIMIT
-            if got != should:
-                raise Found("%s: %r units are held, not %d" % (name.counter, got, should))
-        counts = self.pools()
-        for name in self.lines:
-            is_right = counts[name.text]["taken"] == counts[name.text]["waiting"] == LIMIT
-            if not is_right or self.fences(name.text) != dict(name.holds.values()):
-                raise Found("%s: %s" % (name.text, counts[name.text]))
-        if set(self.fences("br")) != set(self.joined.holds.values()):
-            raise Found("br: %s" % self.fences("br"))
-        self.check_events()
-
-    def check_events(self):
-        """All moves have been told, and then no more come."""
-        until = time.monotonic() + PATIENCE
-        while self.watcher.events < self.moves and time.monotonic() < until:
-            self.turn(begin=False)
-        self.watcher.is_answered = False
-        self.watcher.client.socket.sock.send(b"STATS uptime\n")
-        while not self.watcher.is_answered and time.monotonic() < until:
-            self.turn(begin=False)
-        if self.watcher.events != self.moves or not self.watcher.is_answered:
-            raise Found("%d events, and %d moves" % (self.watcher.events, self.moves))
-
-    def listing(self, line):
-        self.control.say(line)
-        return [line.split() for line in iter(self.control.line, "")]
-
-    def pools(self):
-        """The counts of each pool."""
-        return {words[1]: {key: int(value) for key, _, value in (w.partition("=") for w in words[5:14])}
-                for words in self.listing("POOL LIST")}  # fmt: skip
-
-    def fences(self, pool):
-        """The held members of a pool."""
-        return {words[1]: words[4] for words in self.listing("POOL SHOW " + pool)
-                if words[0] == "MEMBER" and words[4] != "-"}  # fmt: skip
+            got = self.binary.get(name.text.encode())
+            if got != LIMIT:
+                raise Found("%s: %r units are held, not %d" % (name.text, got, LIMIT))
 
     def finish(self):
         """Gives everything back; each waiter must get its unit in order."""
         self.come_to_rest()
-        self.names.remove(self.joined)
-        for client in self.secure.clients:
-            client.close()
         for name in self.names:
             for client in name.holders + name.waiters:
                 client.socket.sock.setblocking(True)
             while name.holders:
                 giver = name.holders.pop(0)
-                giver.socket.send(name.giving(giver).encode())
-                if not name.is_given(giver.socket.line()):
+                if giver.socket.ask("RELEASE " + name.text) != "RELEASED":
                     raise Found("%s: a unit was lost" % name.text)
                 giver.socket.close()
                 if name.waiters:
                     getter = name.waiters.pop(0)
-                    line = getter.socket.line()
-                    if not line.startswith(name.got_word):
+                    if getter.socket.line() != "LOCKED":
                         raise Found("%s: a waiter was lost" % name.text)
-                    name.got(getter, line)
                     name.holders.append(getter)
-            if self.binary.get(name.counter.encode()) != name.kept:
+            if self.binary.get(name.text.encode()) != LIMIT // 2:
                 raise Found("%s: units are left over" % name.text)
         for client in self.binaries:
             client.close()
-        for client in self.joined.takers + [self.joined.supplier]:
-            client.socket.close()
-        wire.poll(lambda: self.pools()["br"]["members"] == 0, "joined members are lost", PATIENCE)
         wire.poll(lambda: self.control.stat("processing_workers") <= 1, "all is free", PATIENCE)
 
 
@@ -501,11 +279,8 @@ class Crowd:
 class Upgrader:
     """The daemon, its program and its settings."""
 
-    def __init__(self, folder, rng, lines, pair):
+    def __init__(self, folder, rng):
         self.random = rng
-        self.pools = "pool.br.kind = joined\npool.far.kind = joined\npool.tls.members = t1\n"
-        self.pools += "".join("pool.db-%d.members = %s\n" % (i, ", ".join("m%d=at-m%d" % (n, n) for n in range(LIMIT)))
-                              for i in range(lines))  # fmt: skip
         self.program = os.path.join(folder, "counterd")
         self.settings = os.path.join(folder, "counter.conf")
         self.number = self.threads = 0
@@ -513,9 +288,6 @@ class Upgrader:
         self.install()
         self.daemon = servers.Counterd(
             "upgrade.timeout=5" if not wire.SLOW else "upgrade.timeout=60",
-            "tls.cert=" + pair[0],
-            "tls.key=" + pair[1],
-            "poolcounter.tls_port=%d" % servers.free_port(),
             program=self.program,
             args=["-f", self.settings],
         )
@@ -523,7 +295,7 @@ class Upgrader:
     def configure(self, threads):
         if threads != self.threads:
             with open(self.settings, "w") as f:
-                f.write("counter.threads = %d\n%s" % (threads, self.pools))
+                f.write("counter.threads = %d\n" % threads)
             self.threads = threads
 
     def install(self, bad=None):
@@ -571,11 +343,6 @@ class Upgrader:
         return not any(refused in line for line in said) and (begun, time.monotonic())
 
 
-def lines_of(holders):
-    """The number of pools, for so many holders of names."""
-    return max(1, holders // 100)
-
-
 def percentile(values, share):
     values = sorted(values)
     return values[min(len(values) - 1, int(len(values) * share))] if values else 0.0
@@ -583,21 +350,20 @@ def percentile(values, share):
 
 def campaign(options, folder):
     rng = random.Random(options.seed)
-    authority = certificates.Authority(folder)
-    upgrader = Upgrader(folder, rng, lines_of(options.holders), authority.issue("server"))
+    upgrader = Upgrader(folder, rng)
     try:
-        put_through(options, rng, upgrader, certificates.context(authority))
+        put_through(options, rng, upgrader)
     finally:
         upgrader.daemon.kill()
 
 
-def put_through(options, rng, upgrader, tls):
+def put_through(options, rng, upgrader):
     daemon = upgrader.daemon
     end, results = multiprocessing.Event(), multiprocessing.Queue()
     processes = []
     good, refused = [], 0
     try:
-        crowd = Crowd(daemon, rng, options.holders, options.waiters, tls)
+        crowd = Crowd(daemon, rng, options.holders, options.waiters)
         for kind, address in (("text", daemon.text), ("binary", daemon.binary)):
             process = multiprocessing.Process(target=measure, args=(kind, address, end, results))
             process.start()
@@ -612,11 +378,8 @@ def put_through(options, rng, upgrader, tls):
             until = time.monotonic() + rng.uniform(0, options.between)
             while time.monotonic() < until:
                 crowd.turn()
-            crowd.secure.come()
             window = upgrader.upgrade(crowd, bad)
             refused += not window
-            if window:
-                crowd.secure.judge()
             if not bad:  # one that has little memory also copies itself
                 good.append(window)
             if number % 10 == 9 or number == options.upgrades - 1:
