@@ -93,7 +93,6 @@ cluster() {
 }
 
 torture_exhaustion() { tortured exhaustion "$@"; }
-torture_vanished() { tortured vanished "$@"; }
 torture_clock() { tortured clock "$@"; }
 torture_pools() { tortured pools "$@"; }
 torture_jobs-kill() { tortured jobs_kill "$@"; }

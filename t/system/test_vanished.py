@@ -1,6 +1,5 @@
 """
-A peer that vanishes: its units must be free, its members of pools given back or gone, and its jobs
-ready again, within 35 seconds.
+A peer that vanishes: its units must be free, and its jobs ready again, within 35 seconds.
 """
 
 import contextlib
@@ -19,33 +18,23 @@ import wire
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROMISE = 35  # seconds
 
-# The program of the vanishing peer, in a network of its own: it acquires units, takes and joins
-# members, reserves jobs and waits for others, sends half a job, reports that, and waits.
+# The program of the vanishing peer, in a network of its own: it acquires units, reserves a job, waits for others,
+# sends half a job, reports that, and waits. What the end of a connection does then, stories show.
 PEER = """
 import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 import wire
 host, text, binary, jobs = sys.argv[2], *map(int, sys.argv[3:6])
-holder, waiter = wire.TextClient((host, text)), wire.TextClient((host, text))
-units, unread = wire.BinaryClient((host, binary)), wire.TextClient((host, text))
+holder, waiter, unread = [wire.TextClient((host, text)) for _ in range(3)]
+units = wire.BinaryClient((host, binary))
 assert holder.ask("ACQ4ME lock 1 9 0") == "LOCKED"
 assert units.acquire(3, 3, b"units") == wire.OK
-assert unread.ask("ACQ4ME heard 1 9 0") == "LOCKED"
 unread.say("ACQ4ME lock 1 9 3")  # its TIMEOUT will find nobody
 waiter.say("ACQ4ME lock 1 9 86400")
-taker, member = wire.TextClient((host, text)), wire.TextClient((host, text))
-assert taker.ask("TAKE db 0 member=m1").startswith("TAKEN db m1 ")
-assert member.ask("JOIN br b1") == "JOINED"
-worker, claimer, idler, asker, putter = [wire.JobClient((host, jobs)) for _ in range(5)]
-assert worker.put(b"first", ttr=3600) == 1 and worker.put(b"second", ttr=3600) == 2
-assert worker.fetch("reserve")[1] == b"first"
-assert claimer.ask("claim 1 0") == "CLAIMED 1" and claimer.job()[1] == b"second"
-assert claimer.stats("tube leases claim=lease")["claim"] == "lease"
-assert claimer.put(b"leased", ttr=3600, into="leases") == 3
-assert claimer.fetch("reserve-job 3")[1] == b"leased"
-idler.say("claim 1 86400 idle")
-asker.say("ready 86400 9 ready/*")
+worker, claimer, putter = [wire.JobClient((host, jobs)) for _ in range(3)]
+assert worker.put(b"first", ttr=3600) == 1 and worker.fetch("reserve")[1] == b"first"
+claimer.say("claim 1 86400 idle")
 putter.send(b"put 0 0 60 1000\\r\\nhalf a")
 while holder.stat("waiting_workers") != 2 or worker.stats()["current-waiting"] != "1":
     pass
@@ -111,15 +100,7 @@ def cable():
 
 def test_units_of_a_vanished_peer_are_free_in_time(start, cable):
     server, peer, host, vanish = cable
-    daemon = start(
-        "pool.db.members=m1, m2",
-        "pool.br.kind=joined",
-        "pools.suppliers=10.0.0.0/8",
-        "jobs.enable=true",
-        "jobs.port=0",
-        args=["-l", "0.0.0.0"],
-        prefix=["ip", "netns", "exec", server],
-    )
+    daemon = start("jobs.enable=true", "jobs.port=0", args=["-l", "0.0.0.0"], prefix=["ip", "netns", "exec", server])
     program = subprocess.Popen(
         ["ip", "netns", "exec", peer, sys.executable, "-c", PEER, HERE, host,
          str(daemon.text[1]), str(daemon.binary[1]), str(daemon.jobs[1])],
@@ -141,9 +122,6 @@ def test_units_of_a_vanished_peer_are_free_in_time(start, cable):
         out = watcher.communicate(timeout=PROMISE + wire.DEADLINE * 4)[0].decode()
         passed = time.monotonic() - began
         print(out)
-        if os.environ.get("T_VANISHED_TIME"):
-            with open(os.environ["T_VANISHED_TIME"], "w") as f:
-                f.write("%.1f" % passed)
         assert watcher.returncode == 0, out
         assert passed < PROMISE + wire.DEADLINE * 3, "%.1f s" % passed
     finally:
@@ -151,53 +129,32 @@ def test_units_of_a_vanished_peer_are_free_in_time(start, cable):
         program.communicate()
 
 
-# The program of an observer on the server's side: polls until nothing is held and nobody waits. It
-# has taken the member that the peer joined, and puts jobs for the clients that wait for them.
-WATCH = """
+# The program of an observer on the server's side: polls until nothing is held and nobody waits, and puts a job for the
+# client that waits for one.
+WATCH = (
+    """
 import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 import wire
 text = wire.TextClient(("127.0.0.1", int(sys.argv[2])))
 binary = wire.BinaryClient(("127.0.0.1", int(sys.argv[3])))
-mine = wire.TextClient(("127.0.0.1", int(sys.argv[2])))
-assert mine.ask("TAKE br").startswith("TAKEN br b1 ")
-
 jobs = wire.JobClient(("127.0.0.1", int(sys.argv[4])))
-
-def stats(line="stats"):
-    return jobs.stats(line)
-
-def pools():
-    text.say("POOL LIST")
-    return list(iter(text.line, ""))
-
 print("watching", flush=True)
 sys.stdin.readline()
 until = %d + 5
-assert stats()["current-jobs-reserved"] == "3" and stats()["current-waiting"] == "1"
-assert jobs.put(b"lost on its way", into="idle", ttr=3600) == 5
-assert jobs.put(b"told to nobody", into="ready/1", ttr=3600) == 6
-assert stats("stats-job 5")["state"] == "reserved"
+assert jobs.put(b"lost on its way", into="idle", ttr=3600) == 3
+assert jobs.stats("stats-job 3")["state"] == "reserved"
 wire.poll(lambda: binary.get(b"units") == 0, "the units are free", until)
 wire.poll(lambda: text.stat("waiting_workers") == 0, "nobody waits", until)
 wire.poll(lambda: text.stat("processing_workers") == 0, "the locks are free", until)
-assert mine.ask("ACQ4ME lock 1 9 0") == "LOCKED"
-wire.poll(lambda: " members=0 " in pools()[0], "the member that it joined is lost", until)
-wire.poll(lambda: " free=1 taken=0 " in pools()[1] and " dirty=1 " in pools()[1],
-          "the member that it took has crashed", until)
-assert mine.ask("RETURN") == "GONE"
-wire.poll(lambda: stats()["current-connections"] == "1", "its connections to jobs are gone", until)
-assert stats()["current-jobs-reserved"] == "1" and stats()["current-waiting"] == "0"
-assert stats("stats-job 3")["state"] == "reserved", "it is a lease"
-for job in (1, 2, 5, 6):
-    found = stats("stats-job %%d" %% job)
-    assert (found["state"], found["timeouts"], found["releases"]) == ("ready", "0", "0"), found
-assert [jobs.fetch("reserve-job %%d" %% job)[1] for job in (1, 2, 5)] == [
-    b"first", b"second", b"lost on its way"]
-assert jobs.ask("peek 4") == "NOT_FOUND", "half of it came"
+wire.poll(lambda: jobs.stats()["current-connections"] == "1", "its connections to jobs are gone", until)
+assert [jobs.fetch("reserve-job %%d" %% job)[1] for job in (1, 3)] == [b"first", b"lost on its way"]
+assert jobs.ask("peek 2") == "NOT_FOUND", "half of it came"
 print("free", flush=True)
-""" % PROMISE
+"""
+    % PROMISE
+)
 
 
 if __name__ == "__main__":

@@ -21,5 +21,4 @@ EXTRA_DIST += $(torture_tests) \
 	t/campaigns/torture/jobs_kill.py \
 	t/campaigns/torture/pools.py \
 	t/campaigns/torture/soak.py \
-	t/campaigns/torture/soak_cluster.py \
-	t/campaigns/torture/vanished.py
+	t/campaigns/torture/soak_cluster.py
