@@ -20,7 +20,10 @@ import servers
 import wire
 from story import BadScript, Failed, decode, substitute
 
-STEPS = ("file", "write", "start", "ends", "reload", "upgrade", "signal", "exits", "said", "unsaid", "http", "remove")
+STEPS = (
+    *("file", "write", "remove", "start", "ends", "reload", "upgrade", "signal", "exits", "said", "unsaid", "http"),
+    "program",
+)
 MODES = ("tcp", "unix", "tls", "store", "reload", "upgrade", "calls")
 CALLS = os.path.join(os.environ.get("TOP_BUILDDIR", "."), "t", "scenario", "calls")
 
@@ -123,12 +126,13 @@ class Daemon(backends.SocketBackend):
         if "cert" in self.values:
             names = ["poolcounter", "counter"] + (["jobs"] if self.story.file.startswith("jobs-") else [])
             inherit = [(name + end, servers.listening()) for name in names for end in ("", "-tls")]
+        program = os.path.join(self.folder, "counterd")
         environment = {"CALLS_SEED": str(self.random.getrandbits(32))}
         try:
             return servers.Counterd(
                 *options,
                 args=["-f", self.config] if os.path.exists(self.config) else [],
-                program=CALLS if self.mode == "calls" else None,
+                program=CALLS if self.mode == "calls" else program if os.path.exists(program) else None,
                 env=environment,
                 inherit=inherit,
                 admin=any(step.line.startswith("http ") for step in self.story.steps),
@@ -177,6 +181,21 @@ class Daemon(backends.SocketBackend):
         self.do_exits(status, _)
         if before and before.is_running():
             self.others.append(before)
+
+    def do_program(self, rest, _):
+        """
+        `program rehearse: exit 3`: puts a program into the daemon's place that does this in one part of an upgrade, and
+        is the daemon in the others; `program` alone: another copy of the daemon.
+        """
+        part, _, deed = decode(rest).decode("latin-1").partition(": ")
+        path = os.path.join(self.folder, "counterd")
+        if part:
+            text = '#!/bin/sh\ncase "$COUNTERD_UPGRADE" in\n%s*) %s ;;\nesac\nexec %s "$@"\n'
+            self._replace("counterd", (text % (part, deed, os.path.abspath(servers.COUNTERD))).encode())
+            os.chmod(path, 0o755)
+        else:
+            shutil.copy(servers.COUNTERD, path + ".new")
+            os.replace(path + ".new", path)
 
     def do_signal(self, rest, _):
         self.seen = self.process.log

@@ -10,6 +10,7 @@ scenarios = \
 	t/scenario/daemon-pools.scn \
 	t/scenario/daemon-process.scn \
 	t/scenario/daemon-reload.scn \
+	t/scenario/daemon-tls.scn \
 	t/scenario/daemon-upgrade.scn \
 	t/scenario/ends.scn \
 	t/scenario/intervals.scn \
