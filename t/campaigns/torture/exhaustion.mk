@@ -10,14 +10,6 @@ EXTRA_DIST += $(torture_tests) \
 	t/campaigns/torture/clock.py \
 	t/campaigns/torture/cluster.py \
 	t/campaigns/torture/exhaustion.py \
-	t/campaigns/torture/exhaustion_answers.py \
-	t/campaigns/torture/exhaustion_memory.py \
-	t/campaigns/torture/exhaustion_herd.py \
-	t/campaigns/torture/exhaustion_names.py \
-	t/campaigns/torture/exhaustion_stale.py \
-	t/campaigns/torture/exhaustion_tls.py \
-	t/campaigns/torture/exhaustion_pools.py \
-	t/campaigns/torture/exhaustion_watches.py \
 	t/campaigns/torture/jobs_kill.py \
 	t/campaigns/torture/pools.py \
 	t/campaigns/torture/soak.py \

@@ -1,7 +1,6 @@
-"""./dev torture exhaustion: a daemon that has run out of something, and its other clients.
+"""./dev torture exhaustion: a daemon that has run out of something.
 
-Each part has its own daemon. It asserts promises in plain numbers. counterbench runs beside it and
-measures how long other clients wait; the campaign reports that. The tests use `--short`: fewer of
+Each part has its own daemon. It asserts promises in plain numbers. The tests use `--short`: fewer of
 everything, and shorter limits.
 """
 
@@ -9,15 +8,12 @@ import argparse
 import collections
 import contextlib
 import errno
-import json
 import os
 import random
 import resource
 import select
 import socket
-import statistics
 import struct
-import subprocess
 import sys
 import time
 
@@ -25,30 +21,20 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "system")]
 
-import exhaustion_answers  # noqa: E402
-import exhaustion_memory  # noqa: E402
-import exhaustion_herd  # noqa: E402
-import exhaustion_names as names  # noqa: E402
-import exhaustion_stale  # noqa: E402
-import exhaustion_tls  # noqa: E402
-import exhaustion_pools  # noqa: E402
-import exhaustion_watches  # noqa: E402
 import http_client  # noqa: E402
 import servers  # noqa: E402
 import wire  # noqa: E402
 
-COUNTERBENCH = os.environ.get("COUNTERBENCH", "")
 OUTPUT_MAX = 256 * 1024  # limits.output_buffer
 HEADER = struct.Struct(">BBBBI4sIIH")
 
 Scale = collections.namedtuple(
     "Scale",
-    "limit cpu_seconds memory names connections unread unread_limit slow slow_limit slow_pause"
-    " holders colliding rounds beside",
+    "limit cpu_seconds memory names connections unread unread_limit slow slow_limit slow_pause" " holders",
 )
-FULL = Scale(1024, 10, "64M", 1000000, 18000, 1000, 30, 5000, 30, 10, 200, 100000, 5, 8)
-SHORT = Scale(64, 0.5, "16M", 260000, 500, 6, 1, 100, 1, 0.3, 20, 2000, 1, 0)
-SLOW = SHORT._replace(connections=200, unread=2, colliding=1000)
+FULL = Scale(1024, 10, "64M", 1000000, 18000, 1000, 30, 5000, 30, 10, 200)
+SHORT = Scale(64, 0.5, "16M", 260000, 500, 6, 1, 100, 1, 0.3, 20)
+SLOW = SHORT._replace(connections=200, unread=2)
 
 
 class Found(AssertionError):
@@ -136,58 +122,6 @@ def close_all(sockets):
         s.close()
 
 
-# ---- effects on other clients --------------------------------------------------------------------
-
-
-class Others:
-    """
-    Clients that work beside a part: pairs at a modest rate, on connections made before. Compares
-    their 99th percentile without and with the part.
-    """
-
-    SECONDS = 4
-
-    def __init__(self, daemon, scale):
-        self.daemon = daemon
-        self.connections = scale.beside if COUNTERBENCH else 0
-        self.child = None
-        self.before = self._finish(self._start(0.3)) if self.connections else None
-
-    def _start(self, warmup):
-        return subprocess.Popen(
-            [COUNTERBENCH, "pairs", "-q", "-p", "text", "-t", "%s:%d" % self.daemon.text,
-             "-c", str(self.connections), "-r", "2000", "-k", "1000", "-w", str(warmup),
-             "-s", str(self.SECONDS), "--json=-"],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        )  # fmt: skip
-
-    def _finish(self, child):
-        out = child.communicate(timeout=120 + self.SECONDS)[0]
-        result = json.loads(out[out.index("{") :])
-        return result["latency_us"]["p99"]
-
-    @contextlib.contextmanager
-    def beside(self, warmup=0.3):
-        """Measures while the block runs, after `warmup` seconds."""
-        if not self.connections:
-            yield
-            return
-        child = self._start(warmup)
-        try:
-            yield
-            after = self.after = self._finish(child)
-        finally:
-            if child.poll() is None:
-                child.kill()
-                child.communicate()
-        say("others' 99th percentile: %s -> %s (%.2f times)", micro(self.before), micro(after),
-            after / self.before)  # fmt: skip
-
-
-def micro(value):
-    return "%.1f us" % value
-
-
 def closed(daemon, reason):
     status, text = http_client.ask(daemon.admin, "GET", "/metrics")
     want(status == 200, "/metrics: %d", status)
@@ -215,10 +149,8 @@ def descriptors(start, scale, rng):
     daemon = start(preexec=servers.set_limit(resource.RLIMIT_NOFILE, scale.limit))
     early = daemon.text_client()
     want(early.ask("ACQ4ME early 1 9 60") == "LOCKED", "an early client gets its lock")
-    others = Others(daemon, scale)
-    with others.beside(2):
-        crowd = connect_many(daemon.text, scale.limit + 100)
-        wire.poll(lambda: daemon.descriptors() >= scale.limit - 4, "it is out of descriptors", 60)
+    crowd = connect_many(daemon.text, scale.limit + 100)
+    wire.poll(lambda: daemon.descriptors() >= scale.limit - 4, "it is out of descriptors", 60)
     began, used = time.monotonic(), daemon.cpu_seconds()
     while time.monotonic() - began < scale.cpu_seconds:
         want(early.ask("RELEASE other") == "NOT_LOCKED", "a connected client is served")
@@ -249,15 +181,6 @@ def acquires(some, units=1, limit=1):
     return bytes(out)
 
 
-def releases(some):
-    head = struct.Struct(">BBBBI4sIH")
-    out = bytearray()
-    for name in some:
-        out += head.pack(0x90, wire.RELEASE, 0, 0, 6 + len(name), b"\0\0\0\0", 1, len(name))
-        out += name
-    return bytes(out)
-
-
 def statuses(client, count):
     """The statuses of `count` answers, with any bodies."""
     found, at, buffer = [], 0, client.buffer
@@ -278,7 +201,6 @@ def memory(start, scale, rng):
     """Without memory it refuses new names, serves existing ones, and reuses freed memory."""
     # Names of binary clients stay at 0 until their interval ends, after a day by default.
     daemon = start("counter.memory_limit=" + scale.memory, "counter.stats_interval=2")
-    others = Others(daemon, scale)
     client, text = daemon.binary_client(deadline=120), daemon.text_client(deadline=120)
     want(text.ask("ACQ4ME first 1 9 0") == "LOCKED", "a lock before")
     made, step, status = 0, 10000, []
@@ -288,11 +210,10 @@ def memory(start, scale, rng):
         made += step
     want(wire.OUT_OF_MEMORY in status, "%d names were taken within %s", made, scale.memory)
     taken = made - step + status.index(wire.OUT_OF_MEMORY)
-    with others.beside():
-        while made < scale.names:  # the client keeps asking, and is refused
-            client.send_reading(acquires(b"name-%d" % i for i in range(made, made + step)))
-            statuses(client, step)
-            made += step
+    while made < scale.names:  # the client keeps asking, and is refused
+        client.send_reading(acquires(b"name-%d" % i for i in range(made, made + step)))
+        statuses(client, step)
+        made += step
     want(taken > 100000, "only %d names", taken)
     limit = int(scale.memory[:-1]) * 1024
     resident = daemon.resident_kib()
@@ -325,7 +246,6 @@ def crowd(start, scale, rng):
     if count < scale.connections:
         say("only %d connections: the limit of descriptors is %d", count, may)
     daemon = start("counter.threads=2", "poolcounter.max_locks=2")
-    others = Others(daemon, scale)
     client = daemon.text_client(deadline=60)  # first: select() needs a low number
     before = daemon.resident_kib()
     made = []
@@ -337,8 +257,6 @@ def crowd(start, scale, rng):
         made += batch
     grown = daemon.resident_kib() - before
     say("%d connections with a lock each: %.0f bytes a connection", count, grown * 1024 / count)
-    with others.beside():
-        pass
     send_all(made, b"ACQ4ME all %d %d 0\n" % (count, 2 * count))
     want(set(read_all(made, 7)) == {b"LOCKED\n"}, "all share one name")
     want(client.ask("ACQ4ME all %d %d 0" % (count, 2 * count)) == "TIMEOUT", "its limit holds")
@@ -350,7 +268,6 @@ def crowd(start, scale, rng):
 def unread(start, scale, rng):
     """Clients that send requests all the time and never read."""
     daemon = start("counter.threads=2", "limits.write_timeout=%d" % scale.unread_limit, admin=True)
-    others = Others(daemon, scale)
     # A Dump is 400 KB, so the kernel's buffers for a client (some MB) are soon full.
     with daemon.binary_client(deadline=60) as client:
         client.send_reading(acquires(b"%05d" % i + b"n" * 2000 for i in range(200)))
@@ -358,7 +275,7 @@ def unread(start, scale, rng):
         few = max(1, scale.unread // 10)
         text = connect_many(daemon.text, few, rcvbuf=4096)
         binary = connect_many(daemon.binary, scale.unread - few, rcvbuf=4096)
-        most, seconds = never_read(daemon, scale, others, text, binary)
+        most, seconds = never_read(daemon, scale, text, binary)
         want(client.get(b"%05d" % 0 + b"n" * 2000) == 1, "the holder still holds it")
     say("%d clients that never read: %d bytes queued at most, all closed within %.0f s",
         scale.unread, most, seconds)  # fmt: skip
@@ -366,7 +283,7 @@ def unread(start, scale, rng):
     close_all(text + binary)
 
 
-def never_read(daemon, scale, others, text, binary):
+def never_read(daemon, scale, text, binary):
     """
     Sends requests until all are closed. Returns the most bytes queued for one, and the seconds it
     took.
@@ -376,42 +293,40 @@ def never_read(daemon, scale, others, text, binary):
     live = {s.fileno(): s for s in text + binary}
     spare = 60 if scale is not FULL or wire.SLOW else 5  # the short form does not judge times
     began, gone, most, stuck = time.monotonic(), 0, 0, {}
-    with others.beside(0.1 if scale is not FULL else 12):  # until no client can send
-        while gone < scale.unread:
-            for fd, s in list(live.items()):
-                try:
-                    s.send(requests[fd])
-                except BlockingIOError:
-                    pass
-                except OSError as e:
-                    want(e.errno in (errno.EPIPE, errno.ECONNRESET), "%s", e)
-                    del live[fd]
+    while gone < scale.unread:
+        for fd, s in list(live.items()):
             try:
-                # The kernel's own time limit may come first.
-                gone = closed(daemon, "write_timeout") + closed(daemon, "vanished")
-                found = connections(daemon)
-            except OSError:  # the admin interface is slow under this load
-                continue
-            now, before, stuck = time.monotonic(), stuck, {}
-            for one in found:
-                queued = one["queued_bytes"]
-                most = max(most, queued)
-                if queued:  # the time at which it reached this number
-                    known, since = before.get(one["connection"], (0, now))
-                    stuck[one["connection"]] = (queued, since if known == queued else now)
-                    passed = now - stuck[one["connection"]][1]
-                    want(passed < scale.unread_limit + spare,
-                         "%d bytes are queued for one that has taken nothing for %.0f s", queued,
-                         passed)  # fmt: skip
-            want(now - began < 400, "%d are open still", scale.unread - gone)
-            time.sleep(0.05 if scale.unread_limit < 5 else 1)
+                s.send(requests[fd])
+            except BlockingIOError:
+                pass
+            except OSError as e:
+                want(e.errno in (errno.EPIPE, errno.ECONNRESET), "%s", e)
+                del live[fd]
+        try:
+            # The kernel's own time limit may come first.
+            gone = closed(daemon, "write_timeout") + closed(daemon, "vanished")
+            found = connections(daemon)
+        except OSError:  # the admin interface is slow under this load
+            continue
+        now, before, stuck = time.monotonic(), stuck, {}
+        for one in found:
+            queued = one["queued_bytes"]
+            most = max(most, queued)
+            if queued:  # the time at which it reached this number
+                known, since = before.get(one["connection"], (0, now))
+                stuck[one["connection"]] = (queued, since if known == queued else now)
+                passed = now - stuck[one["connection"]][1]
+                want(passed < scale.unread_limit + spare,
+                     "%d bytes are queued for one that has taken nothing for %.0f s", queued,
+                     passed)  # fmt: skip
+        want(now - began < 400, "%d are open still", scale.unread - gone)
+        time.sleep(0.05 if scale.unread_limit < 5 else 1)
     return most, time.monotonic() - began
 
 
 def slow(start, scale, rng):
     """Clients that send a byte now and then, and others that hold a lock and send nothing."""
     daemon = start("limits.request_timeout=%d" % scale.slow_limit, "counter.threads=2", admin=True)
-    others = Others(daemon, scale)
     holders = connect_many(daemon.text, scale.holders)
     for i, s in enumerate(holders):
         s.send(b"ACQ4ME holder-%d 1 2 0\n" % i)
@@ -429,26 +344,25 @@ def slow(start, scale, rng):
         poller.register(fd, select.POLLIN | select.POLLRDHUP)
     lasted = []
     spare = 60 if scale is not FULL or wire.SLOW else 5
-    with others.beside(scale.slow_pause):
-        while by_fd:
-            now = time.monotonic()
-            while due and due[0][0] <= now:
-                _, fd = due.popleft()
-                if fd not in by_fd:
-                    continue
-                began.setdefault(fd, now)
-                sent[fd] = sent.get(fd, -1) + 1
-                with contextlib.suppress(OSError):
-                    by_fd[fd].send(request[sent[fd] : sent[fd] + 1])
-                due.append((now + scale.slow_pause, fd))
-            for fd, _ in poller.poll(20):
-                poller.unregister(fd)
-                lasted.append(time.monotonic() - began[fd])
-                by_fd.pop(fd)
-            old = [fd for fd in by_fd if fd in began]
-            if old:
-                most = now - min(began[fd] for fd in old)
-                want(most < scale.slow_limit + spare, "a request is open after %.1f s", most)
+    while by_fd:
+        now = time.monotonic()
+        while due and due[0][0] <= now:
+            _, fd = due.popleft()
+            if fd not in by_fd:
+                continue
+            began.setdefault(fd, now)
+            sent[fd] = sent.get(fd, -1) + 1
+            with contextlib.suppress(OSError):
+                by_fd[fd].send(request[sent[fd] : sent[fd] + 1])
+            due.append((now + scale.slow_pause, fd))
+        for fd, _ in poller.poll(20):
+            poller.unregister(fd)
+            lasted.append(time.monotonic() - began[fd])
+            by_fd.pop(fd)
+        old = [fd for fd in by_fd if fd in began]
+        if old:
+            most = now - min(began[fd] for fd in old)
+            want(most < scale.slow_limit + spare, "a request is open after %.1f s", most)
     say("%d incomplete requests closed after %.1f to %.1f s", scale.slow, min(lasted), max(lasted))
     want(min(lasted) >= scale.slow_limit - 0.01, "one was closed after %.2f s", min(lasted))
     wire.poll(lambda: closed(daemon, "request_timeout") == scale.slow, "closed for that reason", 60)
@@ -457,87 +371,12 @@ def slow(start, scale, rng):
     close_all(made + holders)
 
 
-def cpu_ns(daemon):
-    """Processor time of its threads, in nanoseconds."""
-    total = 0
-    for task in os.listdir("/proc/%d/task" % daemon.pid):
-        with open("/proc/%d/task/%s/schedstat" % (daemon.pid, task)) as f:
-            total += int(f.read().split()[0])
-    return total
-
-
-def work_with(daemon, some):
-    """
-    Acquires all names, twice again, and gives them back. Returns the processor time per request,
-    and the daemon's count of conflicts.
-    """
-    client = daemon.binary_client(deadline=120)
-    want(client.noop() == wire.OK, "it answers")
-    step = 2000
-    pieces = [some[i : i + step] for i in range(0, len(some), step)]
-    rounds = [
-        [(acquires(piece, 1, 2), len(piece)) for piece in pieces],
-        [(acquires(piece, 1, 2), len(piece)) for piece in pieces],
-        [(acquires(piece, 1, 2), len(piece)) for piece in pieces],  # refused
-        [(releases(piece), len(piece)) for piece in pieces],
-        [(releases(piece), len(piece)) for piece in pieces],
-    ]
-    expected = [wire.OK, wire.OK, wire.NOT_AVAILABLE, wire.OK, wire.OK]
-    began = cpu_ns(daemon)
-    conflicts = 0
-    for n, requests in enumerate(rounds):
-        for data, count in requests:
-            client.send_reading(data)
-            want(set(statuses(client, count)) == {expected[n]}, "round %d is answered", n)
-        if n == 1:
-            conflicts = int(dict(client.stats())["conflicts"])
-    used = cpu_ns(daemon) - began
-    client.close()
-    return used / (len(rounds) * len(some)), conflicts
-
-
-def collisions(start, scale, rng):
-    """Names with the same hash, made by a client that knows the hash function."""
-    count = scale.colliding
-    kinds = list(names.HASHES.items())
-    for kind, function in kinds if scale is FULL else rng.sample(kinds, 2):
-        some = names.colliding(kind, count, rng)
-        want(len(set(some)) == count and len({function(name) for name in some}) == 1,
-             "these names do not collide: %s", kind)  # fmt: skip
-        length = len(some[0])
-        usual = [rng.randbytes(length - 4).replace(b"\n", b".") + b"%04x" % (i & 0xFFFF)
-                 for i in range(count)]  # fmt: skip
-        costs, conflicts = {"colliding": [], "random": []}, {}
-        for _ in range(scale.rounds):
-            for what, chosen in (("colliding", some), ("random", usual)):
-                daemon = start("counter.threads=1")
-                cost, conflicts[what] = work_with(daemon, chosen)
-                costs[what].append(cost)
-                daemon.stop()
-        bad, good = (statistics.median(costs[what]) for what in ("colliding", "random"))
-        say("%d names of %d bytes that collide under %s: %.0f ns a request, random ones %.0f ns: "
-            "%.1f %% of the throughput; %d and %d conflicts", count, length, kind, bad, good,
-            100 * good / bad, conflicts["colliding"], conflicts["random"])  # fmt: skip
-        want(conflicts["colliding"] <= 2 * conflicts["random"] + 50, "%d conflicts, random names %d",
-             conflicts["colliding"], conflicts["random"])  # fmt: skip
-        if scale is FULL:
-            want(good >= 0.9 * bad, "%.1f %% of the throughput", 100 * good / bad)
-
-
 PARTS = {
     "descriptors": descriptors,
     "memory": memory,
     "connections": crowd,
     "unread": unread,
     "slow": slow,
-    "collisions": collisions,
-    "stale": exhaustion_stale.stale,
-    "jobs_memory": exhaustion_memory.jobs_memory,
-    "answers": exhaustion_answers.unread_answers,
-    "tls": exhaustion_tls.tls,
-    "herd": lambda *of: exhaustion_herd.herd(sys.modules[__name__], *of),
-    "pools": exhaustion_pools.pools,
-    "watches": exhaustion_watches.watches,
 }
 
 
