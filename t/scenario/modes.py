@@ -27,7 +27,7 @@ FAKENET = os.environ.get("FAKENET") or os.path.join(
 )
 
 # Each mode: the key of fakenet's `start` that it sets (fakenet.c), and numbers to choose from.
-# `upgrade`, `spread` and `reload` happen before one step in so many; those of `nomem` and `fail` are
+# `upgrade`, `spread`, `reload` and `drain` happen before one step in so many; those of `nomem` and `fail` are
 # of an allocation and of a call, which a run without trouble counts.
 MODES = {
     "split": ("split", (1, 1, 3, 40)),
@@ -38,11 +38,13 @@ MODES = {
     "spread": (None, (1, 3)),
     "amid": ("amid", (1, 3)),
     "reload": (None, (1, 2)),
+    "drain": (None, (2, 5, 20)),
     "nomem": ("refuse", None),
     "fail": ("break", None),
 }
 COUNTED = {"nomem": "allocations", "fail": "calls"}
 # What answers to a refused allocation look like, and what their end is called.
+SHUTTING_DOWN = re.compile(rb"SHUTTING_DOWN|(?:^|\n)DRAINING|Shutting down")
 NO_MEMORY = re.compile(rb"OUT_OF_MEMORY|(?:^|\n)LOST |\x91.\x82\x00", re.S)
 
 
@@ -76,16 +78,21 @@ class Mode:
                 backend.command("upgrade", str(self.random.choice(workers)))
         if "reload" in self.parts and not self.random.randrange(self.parts["reload"]):
             backend.command("reload")
+        if "drain" in self.parts and not self.random.randrange(self.parts["drain"]):
+            backend.command("drain", "on")
+            backend.faults = backend.faults or ["drains"]
 
     def explains(self, backend):
         """Returns whether an answer may differ now."""
         if "fail" in self.parts:
             broken = [fault.split()[1] for fault in backend.faults if fault.startswith("broke ")]
             return any(backend.connections[name].closed is not None for name in broken)
-        if not backend.faults or "nomem" not in self.parts:
+        if not backend.faults or not {"nomem", "drain"} & set(self.parts):
             return bool(backend.faults)
         for name in backend.connections:
             backend.window(name, "all")  # what it was not told yet
+        if "drain" in self.parts:
+            return any(SHUTTING_DOWN.search(conn.since_fault) for conn in backend.connections.values())
         return any(
             conn.closed in ("memory", "unopened") or NO_MEMORY.search(conn.since_fault)
             for conn in backend.connections.values()
