@@ -74,13 +74,6 @@ def test_every_name_gets_its_protocol(start, pair):
     assert len(re.findall(r"listening .* \(inherited\)", daemon.log)) == 4
 
 
-def test_several_sockets_may_have_one_name(start):
-    sockets = [servers.listening(), servers.listening(("127.0.0.2", 0))]
-    start(inherit=[("poolcounter", sock) for sock in sockets])
-    for sock in sockets:
-        assert is_text(sock.getsockname())
-
-
 def test_what_was_queued_before_the_start_is_served(start):
     sock = servers.listening()
     with wire.TextClient(sock.getsockname()) as early:
@@ -104,50 +97,10 @@ def test_a_socket_outlives_the_daemon(start):
 def test_unix_sockets_are_handed_over_too(start, tmp_path):
     path = str(tmp_path / "text.sock")
     abstract = "@counterd-test-%d" % os.getpid()
-    daemon = start(
-        inherit=[("poolcounter", servers.listening(path)), ("counter", servers.listening(abstract))]
-    )
+    daemon = start(inherit=[("poolcounter", servers.listening(path)), ("counter", servers.listening(abstract))])
     assert is_text(path) and is_binary(abstract)
     assert daemon.end_with(signal.SIGTERM) == 0
     assert os.path.exists(path), "it is not the daemon's to remove"
-
-
-# --- sockets that the daemon opens too -----------------------------------------------------------
-
-
-def test_a_kind_that_was_handed_over_is_not_opened(start, pair, tmp_path):
-    path = str(tmp_path / "text.sock")
-    plain, tls = servers.listening(), servers.listening()
-    busy = servers.listening()
-    port = busy.getsockname()[1]
-    daemon = start(
-        *pair,
-        "counter.enable=false",
-        "poolcounter.port=%d" % port,  # in use, so opening it would fail
-        "poolcounter.tls_port=%d" % (servers.free_port()),
-        "poolcounter.socket=%s" % path,
-        inherit=[("poolcounter", plain), ("poolcounter-tls", tls)],
-    )
-    assert daemon.text == plain.getsockname() and daemon.text_tls == tls.getsockname()
-    assert not os.path.exists(path) and "unix socket %s is not opened" % path in daemon.log
-
-
-def test_the_other_kind_is_opened(start, pair):
-    tls = servers.listening()
-    daemon = start(*pair, inherit=[("poolcounter-tls", tls)])
-    assert is_text(daemon.text) and is_binary(daemon.binary)
-    assert daemon.text_tls == tls.getsockname()
-    plain = servers.listening()
-    port = servers.free_port()
-    daemon = start(*pair, "poolcounter.tls_port=%d" % port, inherit=[("poolcounter", plain)])
-    assert daemon.text == plain.getsockname()
-    assert is_text(("127.0.0.1", port), tls=certificates.context())
-
-
-def test_an_admin_socket_takes_the_place_of_its_port(start):
-    busy = servers.listening()
-    daemon = start("admin.port=%d" % busy.getsockname()[1], admin=True)
-    assert http_client.ask(daemon.admin, "GET", "/healthz") == (200, "ok\n")
 
 
 # --- by port or path -----------------------------------------------------------------------------
@@ -169,75 +122,6 @@ def test_another_name_goes_by_its_port(start, tmp_path):
     assert daemon.binary is None, "its unix socket came, so it opens no port"
 
 
-def test_sockets_without_names_go_by_their_port(start):
-    text = servers.listening()
-    start("poolcounter.port=%d" % text.getsockname()[1], inherit=[(None, text)])
-    assert is_text(text.getsockname())
-
-
-def test_an_unknown_name_and_port_is_an_error():
-    sock = servers.listening()
-    log = fails(inherit=[("web", sock)])
-    assert 'descriptor 3 ("web") listens on %s, which no option names' % text_of(sock.getsockname()) in log
-    assert "counter, counter-tls, jobs, jobs-tls or admin" in log
-
-
-# --- errors --------------------------------------------------------------------------------------
-
-
-def test_a_socket_of_no_use_is_an_error(pair, tmp_path):
-    def made():
-        return servers.listening()
-
-    assert "set counter.enable to true" in fails(
-        "counter.enable=false", inherit=[("counter", made())]
-    )
-    assert "set tls.cert" in fails(inherit=[("poolcounter-tls", made())])
-    log = fails(
-        *pair, "poolcounter.plain=false", "poolcounter.tls_port=1", inherit=[("poolcounter", made())]
-    )
-    assert "poolcounter.plain is false" in log
-    path = str(tmp_path / "x.sock")
-    assert "TLS is not served" in fails(*pair, inherit=[("counter-tls", servers.listening(path))])
-    quiet = socket.socket()
-    quiet.bind(("127.0.0.1", 0))
-    assert "is not a listening stream socket" in fails(inherit=[("counter", quiet)])
-
-
-@pytest.mark.parametrize(
-    "variables, said",
-    [
-        ({"LISTEN_FDS": "many"}, 'LISTEN_FDS: "many"'),
-        ({"LISTEN_FDS": "1", "LISTEN_FDNAMES": "a:b"}, "LISTEN_FDNAMES has 2 names"),
-        ({"LISTEN_FDS": "9"}, "that LISTEN_FDS announces"),
-    ],
-)
-def test_an_environment_that_makes_no_sense_is_an_error(variables, said):
-    set_pid = ["/bin/sh", "-c", 'export LISTEN_PID=$$; exec "$@"', "sh"]
-    daemon = servers.Counterd(env=variables, prefix=set_pid, ready=False)
-    try:
-        assert daemon.wait() == 2
-        assert said in daemon.log
-    finally:
-        daemon.kill()
-
-
-def test_what_is_meant_for_another_process_is_ignored(start):
-    daemon = start(env={"LISTEN_PID": "1", "LISTEN_FDS": "nonsense"})
-    assert is_text(daemon.text)
-
-
-@pytest.mark.parametrize("flag", ["-t", "-h", "-V"])
-def test_flags_that_only_print_do_not_look_at_sockets(flag):
-    sock = servers.listening()
-    hand, fds = servers.hand_over([sock], ["nonsense"])
-    done = subprocess.run(
-        [*hand, servers.COUNTERD, flag], capture_output=True, pass_fds=fds, timeout=wire.DEADLINE,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-
-
 # --- as poolcounterd -----------------------------------------------------------------------------
 
 
@@ -253,19 +137,6 @@ def test_it_and_other_sockets_go_together(start):
     sock, other = servers.listening(), servers.listening()
     start(stdin=sock.fileno(), inherit=[("poolcounter", other)])
     assert is_text(sock.getsockname()) and is_text(other.getsockname())
-
-
-def test_any_other_standard_input_is_no_listener(start):
-    ends = socket.socketpair()
-    daemon = start(stdin=ends[0].fileno())
-    assert is_text(daemon.text)
-    assert "(inherited)" not in daemon.log
-
-
-def test_without_the_text_protocol_it_is_an_error():
-    sock = servers.listening()
-    log = fails("poolcounter.enable=false", stdin=sock.fileno())
-    assert 'descriptor 0 ("poolcounter")' in log and "poolcounter.enable" in log
 
 
 # --- the service manager -------------------------------------------------------------------------
@@ -295,9 +166,7 @@ class Manager:
 @pytest.fixture
 def manager(tmp_path):
     made = Manager(tmp_path)
-    libraries = subprocess.run(
-        ["ldd", servers.COUNTERD], capture_output=True, check=False
-    ).stdout.decode()
+    libraries = subprocess.run(["ldd", servers.COUNTERD], capture_output=True, check=False).stdout.decode()
     if "libsystemd" not in libraries:
         pytest.skip("built without systemd")
     yield made

@@ -1,6 +1,5 @@
 """The daemon as a process: its command line, exit statuses, signals, listeners and privileges."""
 
-import json
 import os
 import pwd
 import re
@@ -9,7 +8,6 @@ import signal
 import socket
 import stat
 import subprocess
-import urllib.error
 import urllib.request
 
 import tap
@@ -36,68 +34,7 @@ def run(*args, preexec=None):
     return done.returncode, out, err
 
 
-@pytest.fixture
-def config(tmp_path):
-    def write(text):
-        path = tmp_path / "counter.conf"
-        path.write_text(text)
-        return str(path)
-
-    return write
-
-
 # --- the command line ------------------------------------------------------------------------
-
-
-def test_capital_v_prints_the_version():
-    status, out, err = run("-V")
-    assert status == 0
-    assert re.search(r"counterd\D* \d+\.\d+", out)
-    assert err == ""
-
-
-def test_t_accepts_a_good_configuration(config):
-    path = config("counter.enable = true\ncounter.port = 0 # any\n\npoolcounter.port = 0\n")
-    status, _, err = run("-t", "-f", path)
-    assert status == 0, err
-
-
-def test_t_names_file_line_and_nearest_key(config):
-    path = config("counter.enable = true\ncounter.prot = 11215\n")
-    status, out, err = run("-t", "-f", path)
-    assert status == 2
-    text = out + err
-    assert path in text and re.search(r"\b2\b", text)
-    assert "counter.prot" in text and "counter.port" in text
-
-
-def test_an_unknown_flag_is_refused_with_a_hint():
-    status, _, err = run("-x")
-    assert status == 2
-    assert err
-
-
-@pytest.mark.parametrize("address", ["nonsense", "999.1.1.1", "::zz", ""])
-def test_a_bad_address_for_l_ends_with_1(address):
-    status, _, err = run("-l", address)
-    assert status == 1, err
-    assert err
-
-
-def test_a_fifo_is_no_configuration(tmp_path):
-    path = str(tmp_path / "counter.conf")
-    os.mkfifo(path)
-    status, _, err = run("-f", path)
-    assert status == 2
-    assert path in err
-
-
-def test_dev_null_is_an_empty_file(start):
-    assert run("-t", "-f", "/dev/null") == (0, "counterd: /dev/null is good\n", "")
-    daemon = start(args=["-f", "/dev/null"])
-    assert "reload: done: 0 changed" in daemon.reload()
-    with daemon.text_client() as client:
-        assert client.ask("ACQ4ME k 1 1 1") == "LOCKED"
 
 
 @pytest.mark.parametrize("flag", ["-h", "-V", "-t"])
@@ -226,46 +163,6 @@ def test_a_syslog_that_was_started_again_gets_lines(syslog, start_to_syslog):
         wire.poll(hears, "a line for the syslog that was started again")
 
 
-def ask_for_a_change(daemon):
-    """Sends no token, so the admin thread logs a warning."""
-    with pytest.raises(urllib.error.HTTPError):
-        urllib.request.urlopen("http://%s:%d/api/v1/reload" % daemon.admin, b"", timeout=wire.DEADLINE)
-
-
-def test_signals_that_keep_coming_leave_syslog_no_less_connected(syslog, start_to_syslog):
-    """
-    The main thread logs nothing about these signals at this level; a log line would reconnect it.
-    """
-    listen = syslog[0]
-    with listen():
-        daemon = start_to_syslog("log.level=warning", "admin.token=t0ken")
-    with listen() as reader:
-        reader.settimeout(0.1)
-
-        def hears():
-            daemon.child.send_signal(signal.SIGUSR2)
-            try:
-                return b"counterd[" in reader.recv(4096)
-            except TimeoutError:
-                return False
-
-        ask_for_a_change(daemon)
-        wire.poll(hears, "a line for the syslog that was started again")
-
-
-def test_both_protocols_are_served_on_both_families(start):
-    daemon = start()
-    assert daemon.text and daemon.binary
-    with wire.TextClient(daemon.text) as a, wire.BinaryClient(daemon.binary) as b:
-        assert a.ask("ACQ4ME k 1 2 0") == "LOCKED"
-        assert b.get(b"k") == 1
-    if daemon.text6 is None:
-        pytest.skip("no IPv6 here")
-    with wire.TextClient(daemon.text6) as a, wire.BinaryClient(daemon.binary6) as b:
-        assert a.ask("ACQ4ME k6 1 2 0") == "LOCKED"
-        assert b.get(b"k6") == 1
-
-
 def test_l_sets_the_address_of_every_listener(start):
     daemon = start(args=["-l", "127.0.0.9"])
     assert daemon.text[0] == daemon.binary[0] == "127.0.0.9"
@@ -375,14 +272,6 @@ def test_a_pid_file_is_there_while_it_runs(start, tmp_path):
     assert int(path.read_text()) == daemon.pid
     assert daemon.end_with(signal.SIGTERM) == 0
     assert not path.exists()
-
-
-def test_a_pid_file_of_another_process_is_left(start, tmp_path):
-    path = tmp_path / "counterd.pid"
-    daemon = start("pid_file=%s" % path)
-    path.write_text("%d\n" % os.getpid())
-    assert daemon.end_with(signal.SIGTERM) == 0
-    assert int(path.read_text()) == os.getpid()
 
 
 def test_a_pid_file_is_not_written_through_a_link(tmp_path):
