@@ -47,7 +47,6 @@ include t/campaigns/model/local.mk
 include t/campaigns/torture/exhaustion.mk
 include t/system/bench.mk
 include t/system/cli.mk
-include t/campaigns/torture/upgrade.mk
 include t/browser/local.mk
 include t/clients/local.mk
 include t/campaigns/history/local.mk

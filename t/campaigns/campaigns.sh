@@ -255,13 +255,6 @@ torture_stories() {
     FAKENET=$PWD/build/asan/t/scenario/fakenet exec python3 -B t/scenario/modes.py "$@"
 }
 
-torture_upgrade() {
-    need "${build_packages[@]}" python3 openssl
-    configured build CFLAGS='-O2 -g'
-    make -s -C build -j"$jobs" counterd
-    COUNTERD=$PWD/build/counterd exec python3 -B t/campaigns/torture/upgrade.py "$@"
-}
-
 torture_planted-pools() {
     need "${build_packages[@]}" check patch python3 python3-pytest
     TOP_BUILDDIR=$PWD/build exec /usr/bin/python3 -B t/campaigns/pools/planted.py "$@"

@@ -541,18 +541,5 @@ def test_the_variable_is_not_for_people(start):
     assert "do not set COUNTERD_UPGRADE by hand" in daemon.log
 
 
-def test_under_load():
-    """Runs the short form of ./dev torture upgrade."""
-    campaign = os.path.join(os.path.dirname(__file__), "..", "campaigns", "torture", "upgrade.py")
-    size = str(wire.scaled(200, 60))
-    done = subprocess.run(
-        [sys.executable, "-B", campaign, "--upgrades", str(wire.scaled(8, 2)), "--holders", size,
-         "--waiters", size, "--between", "0.05", "--pause-ms", "0"],
-        capture_output=True, text=True, timeout=280, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    print(done.stdout)
-
-
 if __name__ == "__main__":
     tap.main(__file__)

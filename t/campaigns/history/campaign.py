@@ -7,13 +7,16 @@ tree, builds it, and records histories until one is wrong. This shows that the c
 """
 
 import argparse
+import contextlib
 import filecmp
 import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -54,9 +57,7 @@ def call(*argv, timeout=CALL_TIMEOUT):
 
 def patches():
     """The planted bugs: paths of patches."""
-    return sorted(
-        os.path.join(PLANTED, name) for name in os.listdir(PLANTED) if name.endswith(".patch")
-    )
+    return sorted(os.path.join(PLANTED, name) for name in os.listdir(PLANTED) if name.endswith(".patch"))
 
 
 def patch(tree, path, *options):
@@ -124,8 +125,43 @@ def most_states(daemon, operations, seed, path):
     return int(verdict.split("at most ")[1].split()[0])
 
 
+@contextlib.contextmanager
+def upgrades(daemon, are_made):
+    """Upgrades the daemon in place again and again meanwhile. Each upgrade must succeed."""
+    over, wrong = threading.Event(), []
+
+    def upgrade():
+        while not over.wait(0.02) and daemon.is_running() and not wrong:
+            seen = len(daemon.log)
+            daemon.child.send_signal(signal.SIGUSR1)
+            try:
+                wire.poll(lambda: re.search(ENDS_UPGRADE, daemon.log[seen:]), "the upgrade is over", 60)
+            except AssertionError as e:
+                wrong.append(str(e))
+            if "goes on as before" in daemon.log[seen:]:
+                wrong.append(daemon.log[seen:])
+
+    thread = threading.Thread(target=upgrade)
+    if are_made:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if are_made:
+            thread.join()
+    if wrong and daemon.is_running():
+        raise Found("it was not upgraded: " + wrong[0])
+
+
+ENDS_UPGRADE = "info: ready|goes on as before"
+
+
 def run(histories, operations, seed, folder, one=most_states):
-    """Raises Found at the first wrong history. Returns the most that `one` returned."""
+    """
+    Raises Found at the first wrong history. Returns the most that `one` returned. During every second history the
+    daemon is upgraded.
+    """
     os.makedirs(folder, exist_ok=True)
     daemon, most = None, 0
     try:
@@ -134,12 +170,11 @@ def run(histories, operations, seed, folder, one=most_states):
                 if daemon:
                     daemon.stop()
                 threads = 2 + (seed + i) // PER_DAEMON % 3
-                daemon = servers.Counterd(
-                    "counter.threads=%d" % threads, "counter.stats_interval=4294967295"
-                )
+                daemon = servers.Counterd("counter.threads=%d" % threads, "counter.stats_interval=4294967295")
             path = os.path.join(folder, "%s-%d" % (PREFIXES[one], seed + i))
             try:
-                most = max(most, one(daemon, operations, seed + i, path))
+                with upgrades(daemon, i % 2 == 1):
+                    most = max(most, one(daemon, operations, seed + i, path))
             except Found as e:
                 raise Found("seed %d: %s" % (seed + i, e)) from None
         daemon.stop()
@@ -238,8 +273,7 @@ def look_for(paths, args, seed, folder):
         if some:
             missed += planted(
                 some,
-                lambda one=one: "%d histories, at most %d"
-                % (bound, run(bound, args.operations, seed, folder, one)),
+                lambda one=one: "%d histories, at most %d" % (bound, run(bound, args.operations, seed, folder, one)),
             )
     return missed
 

@@ -1,1 +1,0 @@
-EXTRA_DIST += t/campaigns/torture/upgrade.py
