@@ -39,9 +39,5 @@ def test_simulation():
     run("simulate", "--seeds", "40" if SLOW else "250")
 
 
-def test_each_piece_of_memory():
-    run("simulate", "--memory", "--seeds", "5" if SLOW else "100")
-
-
 if __name__ == "__main__":
     tap.main(__file__)

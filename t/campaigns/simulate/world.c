@@ -92,7 +92,7 @@ static bool refuse_memory(void)
     if (!in_server)
         return false;
     result->pieces++;
-    bool no = plan->fail_at ? result->pieces == plan->fail_at : fail_one_in && one_in(fail_one_in);
+    bool no = fail_one_in && one_in(fail_one_in);
     result->refused += no;
     return no;
 }
@@ -301,7 +301,7 @@ static void finish(void)
 
 static void play(void)
 {
-    uint64_t until = plan->requests ? plan->requests : 1000 + below(one_in(8) ? 9000 : 2000);
+    uint64_t until = 1000 + below(one_in(8) ? 9000 : 2000);
     for (uint64_t round = 0; served < until; round++) {
         for (unsigned i = below(8); i > 0 && open_count > 0; i--)
             act();
@@ -381,8 +381,7 @@ void world_run(const struct plan *p, struct outcome *sum)
     choose_mix();
     fail_one_in = 0; /* no failure before the server has started */
     if (start()) {
-        fail_one_in = p->fail_one_in;
-        if (!fail_one_in && !p->fail_at && !p->no_failures && one_in(4))
+        if (one_in(4))
             fail_one_in = 20 + below(500);
         play();
     } else {

@@ -8,14 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Settings of a run. The seed chooses those that are 0. */
+/* Settings of a run. */
 struct plan {
     uint64_t seed;
-    uint64_t requests;    /* ends after this many */
-    bool no_failures;     /* memory never fails, whatever the seed */
-    bool pools;           /* pools are used, whatever the seed */
-    uint64_t fail_at;     /* only the allocation with this number fails, counted from 1 */
-    uint32_t fail_one_in; /* one in this many allocations fails */
+    bool pools; /* pools are used, whatever the seed */
 };
 
 /* Sums over runs. */
