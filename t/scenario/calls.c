@@ -34,7 +34,7 @@ static uint64_t seed, refuse_one_in;
 static _Atomic uint64_t pieces;
 
 static _Thread_local struct {
-    bool known, is_worker;
+    bool is_worker;
     struct rng rng;
     bool any_again;
 } here;
@@ -44,22 +44,20 @@ static struct {
     bool watched, again;
 } watches[FDS];
 
-static bool is_worker(void)
+/* A thread says its name once, before it gives up the right to ask for it. */
+int __real_pthread_setname_np(pthread_t thread, const char *name);
+int __wrap_pthread_setname_np(pthread_t thread, const char *name);
+int __wrap_pthread_setname_np(pthread_t thread, const char *name)
 {
-    char name[16] = "";
-    if (!here.known) {
-        (void)pthread_getname_np(pthread_self(), name, sizeof(name));
-        here.is_worker = strncmp(name, "worker", 6) == 0;
-        here.known = here.is_worker; /* its name may come later */
-        here.rng.state = seed ^ (uint64_t)(unsigned char)name[7] << 32;
-    }
-    return here.is_worker;
+    here.is_worker = strncmp(name, "worker", 6) == 0;
+    here.rng.state = seed ^ (uint64_t)(unsigned char)name[strlen(name) - 1] << 32;
+    return __real_pthread_setname_np(thread, name);
 }
 
 /* Chooses the trouble for this call, among these kinds (bits). */
 static enum trouble befall(unsigned kinds)
 {
-    if (!seed || refuse_one_in || !is_worker() || !rng_one_in(&here.rng, 3))
+    if (!seed || refuse_one_in || !here.is_worker || !rng_one_in(&here.rng, 3))
         return NONE;
     enum trouble kind = INTERRUPTED + (enum trouble)rng_below(&here.rng, 3);
     return kinds & 1u << kind ? kind : NONE;
@@ -123,7 +121,7 @@ int __wrap_close(int fd);
 int __wrap_close(int fd)
 {
     enum trouble kind = befall(IS(INTERRUPTED));
-    if (fd >= 0 && fd < FDS && is_worker())
+    if (fd >= 0 && fd < FDS && here.is_worker)
         watches[fd].watched = watches[fd].again = false;
     int closed = __real_close(fd);
     return kind ? in_vain(kind) : closed;
@@ -133,7 +131,7 @@ int __real_epoll_ctl(int epoll_fd, int what, int fd, struct epoll_event *event);
 int __wrap_epoll_ctl(int epoll_fd, int what, int fd, struct epoll_event *event);
 int __wrap_epoll_ctl(int epoll_fd, int what, int fd, struct epoll_event *event)
 {
-    if (fd < FDS && is_worker()) {
+    if (fd < FDS && here.is_worker) {
         watches[fd].watched = what != EPOLL_CTL_DEL;
         if (event)
             watches[fd].event = *event;
@@ -162,7 +160,7 @@ int __wrap_epoll_wait(int epoll_fd, struct epoll_event *events, int room, int ti
 int __wrap_epoll_wait(int epoll_fd, struct epoll_event *events, int room, int timeout_ms)
 {
     enum trouble kind = befall(IS(INTERRUPTED));
-    if (is_worker())
+    if (here.is_worker)
         tell_again(epoll_fd);
     return kind ? in_vain(kind) : __real_epoll_wait(epoll_fd, events, room, timeout_ms);
 }
@@ -180,14 +178,14 @@ int __wrap_epoll_pwait2(int epoll_fd, struct epoll_event *events, int room,
         return -1;
     }
     enum trouble kind = befall(IS(INTERRUPTED));
-    if (is_worker())
+    if (here.is_worker)
         tell_again(epoll_fd);
     return kind ? in_vain(kind) : __real_epoll_pwait2(epoll_fd, events, room, timeout, mask);
 }
 
 static bool refuse(void)
 {
-    return refuse_one_in && is_worker() &&
+    return refuse_one_in && here.is_worker &&
            (atomic_fetch_add(&pieces, 1) + seed) % refuse_one_in == 0;
 }
 

@@ -60,7 +60,7 @@ check_PROGRAMS += t/scenario/calls
 t_scenario_calls_SOURCES = t/scenario/calls.c src/daemon/main.c
 t_scenario_calls_LDADD = $(counterd_LDADD)
 t_scenario_calls_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=recv,--wrap=write,--wrap=writev,--wrap=accept4,--wrap=close \
-	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2
+	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2,--wrap=pthread_setname_np
 
 check_PROGRAMS += t/scenario/fakenet
 t_scenario_fakenet_SOURCES = t/scenario/fakenet.c t/campaigns/simulate/fake.c t/campaigns/simulate/fake.h

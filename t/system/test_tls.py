@@ -43,7 +43,7 @@ def test_who_does_not_speak_tls_is_not_served(start_tls):
 
 
 def test_openssl_without_memory_costs_a_connection_at_most(start_tls):
-    """One allocation in some hundred is refused: who is not served is closed, and nobody else notices."""
+    """One allocation in some hundred is refused: the client that needs it is closed, no other notices."""
     program = os.path.join(os.environ.get("TOP_BUILDDIR", "."), "t", "scenario", "calls")
     served = 0
     for one_in in wire.scaled((31, 97, 311, 1009), (97, 1009)):
@@ -53,7 +53,7 @@ def test_openssl_without_memory_costs_a_connection_at_most(start_tls):
         with daemon.binary_client() as plain:
             assert plain.acquire(1, 1, b"k") == wire.OK
             wire.poll(lambda: int(dict(plain.stats())["curr_connections"]) == 1, "all others are gone")
-    assert 10 < served
+    assert 10 < served < wire.scaled(4, 2) * 60, "none was refused, or nearly all"
 
 
 def test_a_key_that_all_may_read_is_warned_of(start_tls):

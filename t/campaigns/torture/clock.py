@@ -1,21 +1,19 @@
 """./dev torture clock: no timer is early, late or frozen, whatever the clocks show.
 
-`monotonic`: a daemon in a time namespace, whose monotonic clock is about to pass a power of two of
-milliseconds, nanoseconds or seconds (needs root). `wall`: a daemon whose wall clock jumps by a year
-and back while clients wait (libfaketime). Both have clients that wait for different times around
-the critical moment, requests that are never completed, and holders whose ages are checked.
+A daemon in a time namespace, whose monotonic clock is about to pass a power of two of
+milliseconds, nanoseconds or seconds (needs root), with clients that wait for different times around that
+moment, requests that are never completed, and holders whose ages are checked. A wall clock that jumps is
+in t/scenario/clock.scn.
 """
 
 import argparse
 import contextlib
-import ctypes
 import os
 import random
 import re
 import select
 import subprocess
 import sys
-import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -25,9 +23,6 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "system")]
 import http_client  # noqa: E402
 import servers  # noqa: E402
 import wire  # noqa: E402
-
-YEAR = 365 * 86400
-FAKETIME = "/usr/lib/%s/faketime/libfaketime.so.1" % sys.implementation._multiarch
 
 # In seconds. At 2^56 and 2^58 ns the stored ages of connections and holdings wrap around.
 EDGES = {
@@ -79,8 +74,7 @@ def ahead(edge_s, lead_s):
     """The words before a command that make its monotonic clocks pass `edge_s` after `lead_s`."""
     wanted = int((edge_s - lead_s) * 1e9)
     lines = [
-        "%s %d %d" % (name, *divmod(wanted - time.clock_gettime_ns(clock), 10**9))
-        for name, clock in CLOCKS.items()
+        "%s %d %d" % (name, *divmod(wanted - time.clock_gettime_ns(clock), 10**9)) for name, clock in CLOCKS.items()
     ]
     return [sys.executable, "-I", "-c", _AHEAD, "\n".join(lines)]
 
@@ -89,9 +83,7 @@ def cannot_unshare():
     """Why we can't have a time namespace; None if we can."""
     if os.geteuid() != 0:
         return "a clock of our own needs root"
-    done = subprocess.run(
-        ahead(1e7, 0) + ["/bin/true"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(ahead(1e7, 0) + ["/bin/true"], capture_output=True, text=True, check=False)
     return done.stderr.strip() or None if done.returncode else None
 
 
@@ -214,68 +206,6 @@ def monotonic(edges, lead, count, rng):
         return lines
 
 
-def year_of(log):
-    """The year in the timestamp of the log's last line."""
-    return int(re.findall(r"^(\d{4})-", log, re.M)[-1])
-
-
-def wall(count, rng):
-    """
-    The wall clock jumps a year ahead, a year back, and back to the real time while clients wait.
-    """
-    with tempfile.TemporaryDirectory(prefix="clock-") as folder, contextlib.ExitStack() as stack:
-        path = os.path.join(folder, "offset")
-
-        def jump(seconds):
-            with open(path + ".new", "w") as f:
-                f.write("%+d\n" % seconds)
-            os.rename(path + ".new", path)
-
-        jump(0)
-        # Without the sandbox: libfaketime opens its file in every thread that asks for the time.
-        daemon = servers.Counterd(
-            "limits.request_timeout=1", "counter.threads=2", "security.sandbox=false", admin=True,
-            env={"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": path, "FAKETIME_NO_CACHE": "1",
-                 "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1"},
-        )  # fmt: skip
-        stack.callback(daemon.kill)
-        began = time.monotonic()
-        jumps = [(0.5, YEAR), (1.0, -YEAR), (1.5, 0)]
-        years = []
-        with daemon.binary_client() as client:
-            want(client.acquire(5, 9, b"peak") == wire.OK, "units")
-            want(client.release(3, b"peak") == wire.OK, "some are given back")
-            want((b"peak", 2, 5) in client.dump(), "the peak is known")
-
-            def step():
-                if not jumps or time.monotonic() - began < jumps[0][0]:
-                    return
-                jump(jumps.pop(0)[1])
-                want((b"peak", 2, 2) in client.dump(), "another interval has begun: %s", client.dump())
-                want(client.acquire(5, 9, b"peak") == wire.OK, "more units")
-                want(client.release(5, b"peak") == wire.OK, "they are given back")
-                want((b"peak", 2, 7) in client.dump(), "its peak is known: %s", client.dump())
-                daemon.reload()
-                years.append(year_of(daemon.log))
-
-            latest = waits_for_all(daemon, count, rng, step, lambda: not jumps)
-        there = [time.gmtime(time.time() + offset).tm_year for offset in (YEAR, -YEAR)]
-        want(years[:2] == there, "the log says %s, not %s", years, there)
-        daemon.stop()
-        return ["wall clock +1, -1 and 0 years: %d waits, none early, at most %.1f ms late"
-                % (count, latest * 1e3)]  # fmt: skip
-
-
-def waits_for_all(daemon, count, rng, step, is_over):
-    waits = waits_for(daemon, times_around(1.0, count, rng), 1)
-    latest = waits.run(step)
-    while not is_over():
-        step()
-        time.sleep(0.01)
-    waits.finish()
-    return latest
-
-
 def main(argv):
     parser = argparse.ArgumentParser(prog="./dev torture clock", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="of all (default: 3)")
@@ -287,16 +217,14 @@ def main(argv):
     rng = random.Random(seed)
     done = failed = 0
     why = cannot_unshare()
-    parts = [lambda: wall(chosen.waits, rng)]
     if why:
-        print("monotonic: not tried: " + why)
-    else:
-        parts += [lambda name=name: monotonic([name], 1.5, chosen.waits, rng) for name in EDGES]
+        print("not tried: " + why)
+        return 1
     for _ in range(chosen.rounds):
-        for part in parts:
+        for name in EDGES:
             done += 1
             try:
-                print("  " + "\n  ".join(part()), flush=True)
+                print("  " + "\n  ".join(monotonic([name], 1.5, chosen.waits, rng)), flush=True)
             except AssertionError as e:
                 failed += 1
                 print("  FOUND: %s" % e, flush=True)

@@ -32,13 +32,5 @@ def test_monotonic_clock_at_powers_of_two(rng):
     clock.monotonic(["2^31 ms", "2^32 ms", "2^53 ns"], 1.2, 10, rng)
 
 
-def test_wall_clock_jumps_by_years(rng):
-    if not os.path.exists(clock.FAKETIME):
-        pytest.skip("faketime is not installed")
-    if wire.SLOW:
-        pytest.skip("no other library comes before a sanitizer's")
-    clock.wall(10, rng)
-
-
 if __name__ == "__main__":
     tap.main(__file__)
