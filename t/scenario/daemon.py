@@ -69,7 +69,7 @@ class Daemon(backends.SocketBackend):
     authority = None  # makes certificates; one for all stories
 
     def __init__(self, story, mode="tcp", seed=0):
-        self.story, self.mode, self.random = story, mode, random.Random(seed)
+        self.story, self.mode, self.random = story, mode, random.Random("%d %s" % (seed, story.name))
         self.transport = mode if mode in ("unix", "tls") else ""
         if mode == "calls" and bears(story, "tls"):
             self.transport = self.random.choice(("", "tls"))

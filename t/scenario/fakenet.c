@@ -5,7 +5,7 @@
  * There is one thread, and nothing happens without a command, so a run is the same each time.
  * Commands come on standard input, one in each line:
  *
- *     start [KEY=VALUE...]     starts a server; the keys are those of `arguments`
+ *     start [KEY=VALUE...]     starts a server; the keys are those of ARGUMENT_ROWS
  *     open NAME text|binary|jobs [ADDRESS]
  *                              a client connects, from an IPv4 address (127.0.0.1)
  *     send NAME HEX            it sends bytes
@@ -38,111 +38,16 @@
  *
  * `finish` tells how many allocations and calls there were: `info allocations 12`, `info calls 3`.
  */
-#include "base/record.h"
-#include "jobs/jobs.h"
-#include "net/carry.h"
+#include "t/scenario/fakenet.h"
+
 #include "net/listener.h"
 #include "net/private.h"
-#include "service/job_session.h"
-#include "service/pools.h"
-#include "t/campaigns/simulate/fake.h"
-#include "t/unit/engine/faults.h"
-#include "t/unit/rng.h"
-#include "t/unit/serving.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-/* ---- settings ---------------------------------------------------------------------------- */
-
-enum argument {
-    STATS_INTERVAL,
-    BUCKETS,
-    MEMORY_LIMIT,
-    MAX_LOCKS,
-    MAX_LINE,
-    MAX_CONNECTIONS,
-    OUTPUT_BUFFER,
-    REQUEST_TIMEOUT,
-    WRITE_TIMEOUT,
-    MONO,
-    POOLS_MAX,
-    POOLS_MAX_MEMBERS,
-    POOLS_MAX_WATCHERS,
-    POOLS_MAX_TAKEN,
-    MAX_JOB_SIZE,
-    JOBS_MEMORY,
-    /* of trouble */
-    SEED,
-    WORKERS,
-    SPLIT,
-    SHORT,
-    SLOW,
-    AMID,
-    REFUSE,
-    REFUSE_START,
-    BREAK,
-    ARGUMENTS,
-};
-
-static const struct {
-    const char *key;
-    uint64_t usual;
-} argument_rows[ARGUMENTS] = {
-    [STATS_INTERVAL] = {"stats_interval", 86400},
-    [BUCKETS] = {"buckets", 1000},
-    [MEMORY_LIMIT] = {"memory_limit", 64 << 20},
-    [MAX_LOCKS] = {"max_locks", 4},
-    [MAX_LINE] = {"max_line", 8192},
-    [MAX_CONNECTIONS] = {"max_connections", 0},
-    [OUTPUT_BUFFER] = {"output_buffer", 262144},
-    [REQUEST_TIMEOUT] = {"request_timeout", 30},
-    [WRITE_TIMEOUT] = {"write_timeout", 30},
-    [MONO] = {"mono", 0},
-    [POOLS_MAX] = {"pools_max", 1000},
-    [POOLS_MAX_MEMBERS] = {"pools_max_members", 10000},
-    [POOLS_MAX_WATCHERS] = {"pools_max_watchers", 100},
-    [POOLS_MAX_TAKEN] = {"pools_max_taken", 64},
-    [MAX_JOB_SIZE] = {"max_job_size", 1 << 20},
-    [JOBS_MEMORY] = {"jobs_memory", 64 << 20},
-    [SEED] = {"seed", 0},
-    [WORKERS] = {"workers", 1},
-    [SPLIT] = {"split", 0},
-    [SHORT] = {"short", 0},
-    [SLOW] = {"slow", 0},
-    [AMID] = {"amid", 0},
-    [REFUSE] = {"refuse", 0},
-    [REFUSE_START] = {"refuse_start", 0},
-    [BREAK] = {"break", 0},
-};
-
-static uint64_t arguments[ARGUMENTS];
-/* The networks of `operators=` and `suppliers=`: one each. */
-static struct pools_settings pools_settings;
-static struct tubes_settings tubes_settings;
-static struct job_settings_of_protocol job_settings;
-
-/* ---- trouble ----------------------------------------------------------------------------- */
-
-static struct rng rng;
-static bool in_server; /* its code runs; allocations of this program never fail */
-static bool upgraded;  /* the state was read by another server */
-static uint64_t allocations, calls;
-static uint64_t refused_allocation; /* the number of the one that fails; 0: none does */
-
-static bool refuse_memory(void)
-{
-    if (!in_server || ++allocations != refused_allocation)
-        return false;
-    printf("refused\n");
-    return true;
-}
 
 /* ---- clients ----------------------------------------------------------------------------- */
 
@@ -186,6 +91,7 @@ int __wrap_fcntl(int fd, int what, ...)
 /* Up to this many reads and writes of a command are cut; the others are whole. */
 #define CUT_MOST 2000
 static unsigned cut;
+static uint64_t calls;
 
 /* Decides what a read or write may do (fake_hooks). */
 static ssize_t on_call(struct fake_peer *peer, bool writes, size_t len)
@@ -203,14 +109,7 @@ static ssize_t on_call(struct fake_peer *peer, bool writes, size_t len)
 
 /* ---- iterations -------------------------------------------------------------------------- */
 
-static struct server server;
-static struct services *services;
 static bool holds;
-
-static struct loop *loop_of(unsigned worker)
-{
-    return worker_reactor(server.workers[worker])->loop;
-}
 
 /* One iteration of a worker: handles everything that is ready, once. Returns false if nothing was.
  */
@@ -252,13 +151,11 @@ static bool turn(struct loop *loop)
 #define MOVES_MOST 10
 static unsigned moves;
 
-static const char *do_upgrade(unsigned workers);
-
 /* At times another server takes over, in the midst of a command. */
 static void upgrade_amid(void)
 {
     if (arguments[AMID] && rng_one_in(&rng, (uint32_t)arguments[AMID]) && ++moves <= MOVES_MOST)
-        CHECK(!do_upgrade(server.count));
+        CHECK(!server_upgrade(server.count));
 }
 
 /* Slow clients that the server waits for read a little, and more the next time. Returns false if
@@ -494,197 +391,12 @@ static const char *tell_counts(const char *name)
     return NULL;
 }
 
-/* ---- servers ----------------------------------------------------------------------------- */
-
-static bool take_network(const char *text, struct access_networks *networks)
+static const char *start(char **save)
 {
-    networks->count = 1;
-    return access_parse(text, strlen(text), &networks->at[0]);
-}
-
-/* Takes settings of tubes, with commas between them. */
-static bool take_defaults(const char *text)
-{
-    char *with_spaces = strdup(text);
-    CHECK(with_spaces);
-    for (char *at = with_spaces; (at = strchr(at, ',')) != NULL;)
-        *at = ' ';
-    free(tubes_settings.tube_defaults);
-    tubes_settings.tube_defaults = with_spaces;
-    return true;
-}
-
-static bool take_argument(const char *text)
-{
-    static const char operators[] = "operators=", suppliers[] = "suppliers=",
-                      defaults[] = "tube_defaults=";
-    if (strncmp(text, defaults, strlen(defaults)) == 0)
-        return take_defaults(text + strlen(defaults));
-    if (strncmp(text, operators, strlen(operators)) == 0)
-        return take_network(text + strlen(operators), &pools_settings.operators);
-    if (strncmp(text, suppliers, strlen(suppliers)) == 0)
-        return take_network(text + strlen(suppliers), &pools_settings.suppliers);
-    for (size_t i = 0; i < ARGUMENTS; i++) {
-        size_t len = strlen(argument_rows[i].key);
-        if (strncmp(text, argument_rows[i].key, len) == 0 && text[len] == '=') {
-            arguments[i] = strtoull(text + len + 1, NULL, 10);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Makes rules. NULL: there is no memory. */
-static struct rules *make_rules(void)
-{
-    return rules_new(&(struct rules_config){
-        .limits =
-            {
-                .output_buffer = arguments[OUTPUT_BUFFER],
-                .request_timeout_ns = (int64_t)arguments[REQUEST_TIMEOUT] * NS_PER_S,
-                .write_timeout_ns = (int64_t)arguments[WRITE_TIMEOUT] * NS_PER_S,
-            },
-    });
-}
-
-/* Tells the tubes, or the pools, their settings. */
-static void set_all(bool again)
-{
-    tubes_options.changed(services, NULL, again ? &tubes_settings : NULL, &tubes_settings);
-    if (again)
-        pools_options.changed(services, NULL, &pools_settings, &pools_settings);
-}
-
-/* Makes workers and services. Returns false if there was no memory. */
-static bool make(unsigned workers)
-{
-    struct serving_config config = {
-        .table =
-            {
-                .buckets = arguments[BUCKETS],
-                .memory_limit = arguments[MEMORY_LIMIT],
-                .stats_interval_s = (uint32_t)arguments[STATS_INTERVAL],
-                .hash_key = {.k0 = 1, .k1 = 2},
-            },
-        .counter_max_connections = (uint32_t)arguments[MAX_CONNECTIONS],
-        .poolcounter_max_connections = (uint32_t)arguments[MAX_CONNECTIONS],
-        .poolcounter_max_locks = (uint32_t)arguments[MAX_LOCKS],
-        .poolcounter_max_line = arguments[MAX_LINE],
-        .pools = &pools_settings,
-        .jobs = &job_settings,
-        .tubes = &tubes_settings,
-    };
-    struct rules *rules = make_rules();
-    if (!rules)
-        return false;
-    server_set_rules(&server, rules);
-    for (; server.count < workers; server.count++) {
-        server.workers[server.count] = worker_new(&server, server.count);
-        if (!server.workers[server.count])
-            return false;
-    }
-    services = serving_services(&config, &server, worker_now(server.workers[0]));
-    return services != NULL;
-}
-
-static uint64_t table_memory(void)
-{
-    struct table_stats stats;
-    table_get_stats(services->table, fake_now, &stats);
-    return stats.memory;
-}
-
-static uint64_t memory_at_start; /* of the table */
-
-/* Starts a server. Its settings were taken before. */
-static const char *start(void)
-{
-    struct option_check of_tubes = {.is = &tubes_settings};
-    fake_hooks = (struct fake_hooks){
-        .received = on_received, .closed = on_closed, .refuses = fault_now, .call = on_call};
-    fake_now = (struct moment){.mono_ns = (int64_t)arguments[MONO], .unix_s = 1700000000};
-    fake_unix_ns = 0;
-    rng = (struct rng){.state = arguments[SEED]};
-    if (pools_settings.operators.count == 0)
-        CHECK(take_network("127.0.0.0/8", &pools_settings.operators));
-    pools_settings.max = (uint32_t)arguments[POOLS_MAX];
-    pools_settings.max_members = (uint32_t)arguments[POOLS_MAX_MEMBERS];
-    pools_settings.max_watchers = (uint32_t)arguments[POOLS_MAX_WATCHERS];
-    pools_settings.max_taken = (uint32_t)arguments[POOLS_MAX_TAKEN];
-    job_settings.max_job_size = arguments[MAX_JOB_SIZE];
-    tubes_settings.memory_limit = arguments[JOBS_MEMORY];
-    fault_dice = refuse_memory;
-    allocations = calls = 0;
-    upgraded = false;
-    refused_allocation = arguments[REFUSE_START];
-    in_server = true;
-    bool made = make((unsigned)arguments[WORKERS]);
-    in_server = false;
-    if (arguments[REFUSE_START])
-        printf("info allocations %" PRIu64 "\n", allocations);
-    allocations = 0;
-    refused_allocation = arguments[REFUSE];
-    if (!made)
-        return "it does not start";
-    CHECK(tubes_options.check(&of_tubes));
-    set_all(false);
-    memory_at_start = table_memory();
-    return NULL;
-}
-
-static const char *do_start(char **save)
-{
-    if (services)
-        return "a server runs";
-    fault_counting = true;
-    fault_pieces = 0;
-    for (size_t i = 0; i < ARGUMENTS; i++)
-        arguments[i] = argument_rows[i].usual;
-    pools_settings = (struct pools_settings){0};
-    for (const char *word; (word = strtok_r(NULL, " \n", save)) != NULL;) {
-        if (!take_argument(word))
-            return "start: no such key";
-    }
-    return start();
-}
-
-static void check(void)
-{
-    table_check(services->table);
-    pools_check(pools_of(services), worker_now(server.workers[0]));
-    jobs_check(jobs_of(services), worker_now(server.workers[0]));
-}
-
-/* Frees workers and services, also if some could not be made. */
-static void free_server(void)
-{
-    for (unsigned i = 0; i < server.count; i++)
-        worker_drain(server.workers[i]);
-    if (services)
-        services_free(&services);
-    while (server.count > 0)
-        worker_free(&server.workers[--server.count]);
-    server_free_rules(&server);
-    server = (struct server){0};
-}
-
-/* Names that nobody has used for two intervals go; then the table has all its memory back. */
-static const char *see_memory_back(void)
-{
-    struct pools_sums pools;
-    struct table_walk walk = {0};
-    uint64_t collected;
-    pools_sums(pools_of(services), &pools);
-    if (pools.pools > 0 || upgraded)
-        return NULL; /* pools have counters of their own */
-    fake_pass_time(3 * (int64_t)arguments[STATS_INTERVAL] * NS_PER_S);
-    for (unsigned sweeps = 0; sweeps < 3; sweeps++) {
-        walk = (struct table_walk){0};
-        while (!table_collect(services->table, &walk, fake_now, 10000, &collected))
-            continue;
-    }
-    table_trim(services->table);
-    return table_memory() == memory_at_start ? NULL : "the table has not got its memory back";
+    static const struct fake_hooks hooks = {
+        .received = on_received, .closed = on_closed, .call = on_call};
+    calls = 0;
+    return server_start(save, &hooks);
 }
 
 /* Expects that nothing is left of the clients. */
@@ -706,7 +418,7 @@ static const char *see_all_free(void)
     }
     if (stats.units || stats.waiting || stats.holdings)
         return "something is still held";
-    return pools.held || pools.waiting ? "a member is still held" : see_memory_back();
+    return pools.held || pools.waiting ? "a member is still held" : server_see_memory_back();
 }
 
 static const char *do_finish(void)
@@ -717,11 +429,11 @@ static const char *do_finish(void)
             clients[i]->peer.broken = clients[i]->peer.news = true;
         holds = false;
         run_until_quiet();
-        check();
+        server_check();
         wrong = see_all_free();
         printf("info allocations %" PRIu64 "\ninfo calls %" PRIu64 "\n", allocations, calls);
     }
-    free_server();
+    server_gone();
     fake_peers_leave();
     for (int i = 0; i < client_count; i++)
         free(clients[i]);
@@ -730,92 +442,7 @@ static const char *do_finish(void)
     client_count = 0;
     closing_order = NULL;
     memset(told, 0, sizeof(told));
-    free(tubes_settings.tube_defaults);
-    tubes_settings = (struct tubes_settings){0};
-    return wrong ? wrong : fault_pieces ? "memory was not freed" : NULL;
-}
-
-/* ---- upgrades ---------------------------------------------------------------------------- */
-
-static struct protocol *protocol_named(void *arg, const char *name)
-{
-    (void)arg;
-    return services_protocol(services, name);
-}
-
-/* Writes the state, as daemon/upgrade.c does. Returns the file's descriptor. */
-static int save(void)
-{
-    static struct record_writer writer;
-    int fd = memfd_create("fakenet", MFD_CLOEXEC);
-    CHECK(fd >= 0 && services_park(services, DEADLINE_NONE));
-    record_writer_init(&writer, fd);
-    services_save(services, fake_now, &writer);
-    server_save(&server, &writer);
-    CHECK(record_finish(&writer));
-    return fd;
-}
-
-/* Forgets the old server, whose connections go on without it. */
-static void abandon(void)
-{
-    server_end(&server);
-    for (unsigned i = 0; i < server.count; i++) {
-        for (uint32_t slot = 0; slot < worker_slots(server.workers[i]); slot++) {
-            struct conn *conn = worker_conn_at(server.workers[i], slot);
-            if (!conn)
-                continue;
-            loop_io_remove(loop_of(i), &conn->io);
-            conn->stream.fd = -1;
-            conn_close(conn, CLOSE_KILLED);
-        }
-    }
-    free_server();
-}
-
-/* Reads the state. Returns false if it was refused. */
-static bool restore(struct record_reader *r)
-{
-    struct carry carry = {.server = &server, .protocol = protocol_named};
-    struct record_reader section;
-    uint32_t kind;
-    while (record_enter(r, &kind, &section)) {
-        if (!carry_restore(&carry, kind, &section) &&
-            !services_restore(services, fake_now, kind, &section))
-            record_unknown(&section, kind);
-    }
-    if (!record_ok(r))
-        return false;
-    carry_done(&carry);
-    return services_restore_done(services, r);
-}
-
-static const char *do_upgrade(unsigned workers)
-{
-    struct record_reader r;
-    bool drains = atomic_load(&services->draining);
-    if (workers == 0 || workers > WORKERS_MAX)
-        return "upgrade WORKERS";
-    upgraded = true;
-    int fd = save();
-    abandon();
-    CHECK(make(workers) && record_map(&r, fd));
-    (void)close(fd);
-    set_all(false);
-    bool restored = restore(&r);
-    record_unmap(&r);
-    services_resume(services);
-    services_drain(services, drains);
-    return restored ? NULL : r.why;
-}
-
-static const char *do_reload(void)
-{
-    struct rules *rules = make_rules();
-    CHECK(rules);
-    server_set_rules(&server, rules);
-    set_all(true);
-    return NULL;
+    return wrong ? wrong : server_leaks() ? "memory was not freed" : NULL;
 }
 
 /* ---- command line ------------------------------------------------------------------------ */
@@ -829,13 +456,13 @@ static const char *carry_out(char *line)
     if (!verb)
         return "no command";
     if (strcmp(verb, "start") == 0)
-        return do_start(&save);
+        return start(&save);
     if (strcmp(verb, "finish") == 0)
         return do_finish();
     if (!services)
         return "no server runs";
     if (strcmp(verb, "reload") == 0)
-        return do_reload();
+        return server_reload();
     const char *first = strtok_r(NULL, " \n", &save);
     const char *second = strtok_r(NULL, " \n", &save);
     if (!first)
@@ -843,7 +470,7 @@ static const char *carry_out(char *line)
     if (strcmp(verb, "open") == 0)
         return do_open(first, second, strtok_r(NULL, " \n", &save));
     if (strcmp(verb, "upgrade") == 0)
-        return do_upgrade((unsigned)strtoul(first, NULL, 10));
+        return server_upgrade((unsigned)strtoul(first, NULL, 10));
     if (strcmp(verb, "advance") == 0) {
         advance(strtoll(first, NULL, 10));
         return NULL;
@@ -897,7 +524,7 @@ int main(void)
         if (services && !holds && !wrong)
             run_until_quiet();
         if (services && !wrong)
-            check();
+            server_check();
         tell_events();
         if (wrong)
             printf("error %s\n", wrong);
