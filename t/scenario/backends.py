@@ -301,7 +301,7 @@ class SocketBackend:
         servers.await_idle(self.process, is_read=self._is_read)
 
     def _is_read(self):
-        """Whether the server has read all that was sent to its unix sockets."""
+        """True if the server has read all that was sent to its unix sockets."""
         unread = bytearray(4)
         for client in self.clients.values():
             if client.sock.family == socket.AF_UNIX and client.sock.fileno() >= 0:

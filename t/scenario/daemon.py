@@ -48,7 +48,7 @@ OPTIONS = {
 
 
 def bears(story, mode):
-    """Whether a story can be played in a mode."""
+    """True if a story can be played in a mode."""
     if {mode, "real-" + mode} & story.cannot or "ours" not in story.servers:
         return False
     if any(step.line.split()[0] in STEPS or " over " in step.line for step in story.steps):
