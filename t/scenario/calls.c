@@ -23,7 +23,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 
 #define FDS 4096
@@ -84,13 +83,12 @@ ssize_t __wrap_recv(int fd, void *to, size_t room, int flags)
     return __real_recv(fd, to, kind == ONE_BYTE ? 1 : room, flags);
 }
 
-/* A worker's eventfd is no socket: it takes its eight bytes at once. */
+/* Eight bytes may be for an eventfd, which takes them at once. */
 ssize_t __real_write(int fd, const void *from, size_t len);
 ssize_t __wrap_write(int fd, const void *from, size_t len);
 ssize_t __wrap_write(int fd, const void *from, size_t len)
 {
-    bool is_socket = isfdtype(fd, S_IFSOCK) == 1;
-    enum trouble kind = is_socket ? befall(IS(INTERRUPTED) | IS(AGAIN) | IS(ONE_BYTE)) : NONE;
+    enum trouble kind = befall(IS(INTERRUPTED) | (len != 8 ? IS(AGAIN) | IS(ONE_BYTE) : 0));
     if (kind == INTERRUPTED || kind == AGAIN)
         return in_vain(kind);
     return __real_write(fd, from, kind == ONE_BYTE ? 1 : len);

@@ -67,7 +67,7 @@ void server_check(void);
 /* Names that nobody has used go. Returns NULL if the table has all its memory back then. */
 const char *server_see_memory_back(void);
 
-/* Whether memory was not freed, now that all of the server and the script has gone. */
+/* True if memory was not freed, though the server and all clients have gone. */
 bool server_leaks(void);
 
 /* Frees workers, services and settings, also if some could not be made. */
