@@ -91,7 +91,6 @@ cluster() {
 
 torture_exhaustion() { tortured exhaustion "$@"; }
 torture_clock() { tortured clock "$@"; }
-torture_pools() { tortured pools "$@"; }
 torture_jobs-kill() { tortured jobs_kill "$@"; }
 torture_cluster() {
     need "${build_packages[@]}"

@@ -1,9 +1,8 @@
-# Exhaustion, clocks, storms in pools, kills amid stored jobs, soak: the campaigns and their short forms.
+# Exhaustion, clocks, kills amid stored jobs, soak: the campaigns and their short forms.
 torture_tests = \
 	t/campaigns/torture/test_clock.py \
 	t/campaigns/torture/test_exhaustion.py \
 	t/campaigns/torture/test_jobs_kill.py \
-	t/campaigns/torture/test_pools_storm.py \
 	t/campaigns/torture/test_soak.py
 TESTS += $(torture_tests)
 EXTRA_DIST += $(torture_tests) \
@@ -11,6 +10,5 @@ EXTRA_DIST += $(torture_tests) \
 	t/campaigns/torture/cluster.py \
 	t/campaigns/torture/exhaustion.py \
 	t/campaigns/torture/jobs_kill.py \
-	t/campaigns/torture/pools.py \
 	t/campaigns/torture/soak.py \
 	t/campaigns/torture/soak_cluster.py
