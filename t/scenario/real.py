@@ -6,10 +6,12 @@ Of the daemon's that run.py plays, too, T_SEED draws a quarter each time, unless
 `./dev torture stories --daemon` plays them all in all modes.
 """
 
+import concurrent.futures
 import os
 import random
 import shlex
 import sys
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "system"))
@@ -25,7 +27,9 @@ from story import read_folder  # noqa: E402
 PEERS = {"poolcounterd": servers.Poolcounterd, "yrmcds": servers.Yrmcdsd, "beanstalkd": servers.Beanstalkd}
 STORIES = read_folder(HERE)
 SEED = int(os.environ.get("T_SEED") or random.randrange(2**32))
+os.environ["T_SEED"] = str(SEED)  # pytest imports this file again
 CHANCE = random.Random(SEED)
+ONE_AT_A_TIME = threading.Lock()  # these make certificates, and choose addresses
 
 
 def cases():
@@ -44,12 +48,13 @@ CASES = list(cases())
 print("# stories: T_SEED=%d" % SEED, flush=True)
 
 
-@pytest.mark.parametrize("place,story", CASES, ids=lambda x: getattr(x, "name", x))
-def test_story(place, story):
+def play(place, story):
+    """Plays a story in its place. Returns False if there is no such server."""
     if place in PEERS:
         if not PEERS[place].is_installed():
-            pytest.skip("%s is not installed" % place)
-        process = PEERS[place](**story.settings)
+            return False
+        with ONE_AT_A_TIME:
+            process = PEERS[place](**story.settings)
         backend = backends.SocketBackend(process)
         try:
             player.play(story, backend)
@@ -57,10 +62,11 @@ def test_story(place, story):
         finally:
             backend.kill()
             process.kill()
-        return
+        return True
     if not servers.have_counterd():
-        pytest.skip("COUNTERD names no daemon")
-    backend = daemon.Daemon(story, place, SEED)
+        return False
+    with ONE_AT_A_TIME:
+        backend = daemon.Daemon(story, place, SEED)
     try:
         player.play(story, backend, backend)
     except AssertionError as e:
@@ -69,6 +75,21 @@ def test_story(place, story):
         raise AssertionError("%s\nagain: %s\n%s" % (e, again, log)) from None
     finally:
         backend.kill()
+    return True
+
+
+@pytest.fixture(scope="module")
+def played(request):
+    """Plays of all chosen cases, some at a time: most of them wait."""
+    chosen = [(item.callspec.params["place"], item.callspec.params["story"]) for item in request.session.items]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        yield {case: pool.submit(play, *case) for case in chosen}
+
+
+@pytest.mark.parametrize("place,story", CASES, ids=lambda x: getattr(x, "name", x))
+def test_story(place, story, played):
+    if not played[place, story].result():
+        pytest.skip("there is no %s" % place)
 
 
 if __name__ == "__main__":

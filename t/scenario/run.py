@@ -22,6 +22,7 @@ from story import read_folder  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 STORIES = [story for story in read_folder(HERE) if "fake" in story.servers]
 SEED = int(os.environ.get("T_SEED") or random.randrange(2**32))
+os.environ["T_SEED"] = str(SEED)  # pytest imports this file again
 SAMPLE = [story for story in STORIES if not story.broken]
 if os.environ.get("T_SLOW") == "1":
     SAMPLE = random.Random(SEED).sample(SAMPLE, len(SAMPLE) // 4)
