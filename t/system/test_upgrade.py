@@ -528,7 +528,8 @@ def test_the_settings_from_before_are_used_on_the_way_back(start, tmp_path):
     done = ctl.run("--admin", where, "reload", env=environment)
     assert done.status == 0, done
     running.install()
-    running.succeed()
+    done = ctl.run("--admin", where, "upgrade", env=environment)
+    assert done.status == 0 and "has taken over from" in done.out, done
     crowd.finish()
     for client in (secure, shaking, waiting):
         client.close()
