@@ -36,11 +36,11 @@ static inline bool fault_now(void)
     /* Without requested faults this writes nothing, because other threads may run here. */
     if (fault_countdown == 0 && !fault_dice)
         return false;
-    bool now = fault_dice ? fault_dice() : --fault_countdown == 0;
-    faults += now;
-    if (now)
+    bool refused = fault_dice ? fault_dice() : --fault_countdown == 0;
+    faults += refused;
+    if (refused)
         errno = ENOMEM;
-    return now;
+    return refused;
 }
 
 static inline void *fault_taken(void *at)

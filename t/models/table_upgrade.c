@@ -1,0 +1,239 @@
+/* table_upgrade.c - the table is written to a record, and read by another (see table_world.h). */
+#include "engine/state.h"
+#include "t/models/table_world.h"
+
+#include <sys/mman.h>
+
+static struct record_writer writer;
+
+/* Writes the table and its holders. Returns the file. */
+static int save(void)
+{
+    int fd = memfd_create("state", MFD_CLOEXEC);
+    AGREE(fd >= 0);
+    record_writer_init(&writer, fd);
+    table_save(t, now, &writer);
+    for (unsigned holder = 0; holder < HOLDERS; holder++) {
+        record_begin(&writer, holder);
+        holder_save(t, &holders[holder], &writer);
+        for (unsigned n = 0; n < NAMES; n++) {
+            if (has[holder].of[n].units > 0)
+                holding_save(t, held[holder][n], &writer);
+        }
+        record_end(&writer);
+    }
+    return fd;
+}
+
+/* Reads a record into another table, without the holder `missing`. Returns false on failure. */
+static bool restore(struct table *to, struct holder *new_holders, struct record_reader *r,
+                    struct holding *new_held[HOLDERS][NAMES], unsigned missing)
+{
+    struct record_reader section;
+    uint32_t kind;
+    if (!record_enter(r, &kind, &section) || kind != STATE_TABLE) {
+        record_refuse(r, "no table");
+        return false;
+    }
+    if (!table_restore(to, now, 1 + rng_below(&rng, 2), &section))
+        return false;
+    for (unsigned holder = 0; holder < HOLDERS; holder++) {
+        holder_init(&new_holders[holder], ++next_id, holder);
+        if (!record_enter(r, &kind, &section)) {
+            record_refuse(r, "no holder");
+            return false;
+        }
+        if (holder == missing)
+            continue;
+        if (!holder_restore(to, &new_holders[holder], &section))
+            return false;
+        for (unsigned n = 0; n < NAMES; n++) {
+            new_held[holder][n] = NULL;
+            if (has[holder].of[n].units == 0)
+                continue;
+            new_held[holder][n] = holding_restore(to, &new_holders[holder], &section);
+            if (!new_held[holder][n])
+                return false;
+        }
+        record_leave(&section);
+    }
+    return record_ok(r) && table_restore_done(to, r);
+}
+
+/* A table of the record's settings, or others. */
+static struct table *another_table(void)
+{
+    struct table_config other = config;
+    other.buckets = rng_below(&rng, 3000);
+    other.hash_key.k0 = rng_next(&rng);
+    return table_new(&other);
+}
+
+static struct holder *other_holders(void)
+{
+    return sets_of_holders[holders == sets_of_holders[0]];
+}
+
+/* What is only reserved is not saved. */
+static bool has_units_or_waits(unsigned holder)
+{
+    return holders[holder].waiters || holder_units(t, &holders[holder]) > 0;
+}
+
+/* A damaged or incomplete record is refused, or gives a table that is whole. */
+static void try_damaged(const struct record_reader *whole)
+{
+    static struct holding *new_held[HOLDERS][NAMES];
+    struct holder *new_holders = other_holders();
+    unsigned missing = HOLDERS, cut = 0;
+    struct record_reader r;
+    uint8_t *copy = malloc(whole->len); /* of this size, so that ASan sees what is read behind it */
+    AGREE(copy != NULL);
+    memcpy(copy, whole->data, whole->len);
+    uint32_t how = rng_below(&rng, 8);
+    uint8_t *at = &copy[rng_below(&rng, (uint32_t)whole->len)];
+    if (how == 0)
+        missing = rng_below(&rng, HOLDERS);
+    else if (how == 1)
+        cut = 1 + rng_below(&rng, (uint32_t)whole->len - 1);
+    else if (how < 5)
+        *at ^= (uint8_t)(1u << rng_below(&rng, 8));
+    else
+        *at = (uint8_t)rng_next(&rng);
+    record_reader_init(&r, copy, whole->len - cut);
+    struct table *to = another_table();
+    AGREE(to != NULL);
+    if (restore(to, new_holders, &r, new_held, missing)) {
+        AGREE(cut == 0 && (missing == HOLDERS || !has_units_or_waits(missing)));
+        restored_records++;
+        table_check(to);
+        for (unsigned i = 0; i < 20; i++) {
+            struct holder *one = &new_holders[rng_below(&rng, HOLDERS)];
+            struct bytes name = names[rng_below(&rng, NAMES)];
+            const struct acquire a = {.name = name, .units = 1, .limit = 1 + rng_below(&rng, 20)};
+            const struct release r1 = {.name = name, .units = 1};
+            (void)!table_acquire(to, one, &a, now, NULL, NULL);
+            (void)!table_release(to, one, &r1, now, NULL, &out);
+        }
+        for (unsigned holder = 0; holder < HOLDERS; holder++)
+            table_close(to, &new_holders[holder], now, NULL, &out);
+        for (struct mail *mail; (mail = mail_list_take(&out)) != NULL;)
+            table_waiter_free(to, waiter_of(mail));
+        table_check(to);
+    } else {
+        AGREE(r.why != NULL);
+        refused_records++;
+    }
+    table_free(&to);
+    free(copy);
+}
+
+/* Reservations are not saved: those who made them make them again. */
+static void reserve_again(struct table *to, struct holder *new_holders,
+                          struct holding *new_held[HOLDERS][NAMES])
+{
+    uint32_t counts[HOLDERS][NAMES];
+    for (unsigned holder = 0; holder < HOLDERS; holder++) {
+        for (unsigned n = 0; n < NAMES; n++) {
+            struct model_holding *of = &has[holder].of[n];
+            counts[holder][n] = of->reserved;
+            for (; of->reserved > 0; of->reserved--) {
+                table_unreserve(t, &holders[holder], held[holder][n], now);
+                m.names[n].reserved--;
+            }
+        }
+    }
+    for (unsigned n = 0; n < NAMES; n++) {
+        if (model_is_expired(&m, n))
+            m.names[n].present = false; /* at the latest when somebody looks for it */
+        m.names[n].passed = false;
+    }
+    for (unsigned holder = 0; holder < HOLDERS; holder++) {
+        for (unsigned n = 0; n < NAMES; n++) {
+            for (uint32_t i = 0; i < counts[holder][n]; i++) {
+                struct holding *where =
+                    table_reserve(to, &new_holders[holder], names[n], some_hash(n), now);
+                AGREE(where && (!new_held[holder][n] || where == new_held[holder][n]));
+                new_held[holder][n] = where;
+                model_reserve(&m, &has[holder], n);
+            }
+        }
+    }
+}
+
+/* The new table takes the place of the old one. Its holders' waits have the same order. */
+static void go_on_with(struct table *to, struct holder *new_holders)
+{
+    for (unsigned holder = 0; holder < HOLDERS; holder++) {
+        struct waiter *real = new_holders[holder].waiters;
+        for (struct waiter *w = holders[holder].waiters; w; w = w->next, real = real->next) {
+            AGREE(real != NULL);
+            waits[place_of(w)].real = real;
+        }
+        AGREE(real == NULL);
+        table_close(t, &holders[holder], now, NULL, &out);
+    }
+    for (struct mail *mail; (mail = mail_list_take(&out)) != NULL;)
+        table_waiter_free(t, waiter_of(mail));
+    table_free(&t);
+    t = to;
+    holders = new_holders;
+    dropped = stats().dropped_early;
+}
+
+void step_hand_on(void)
+{
+    static struct holding *new_held[HOLDERS][NAMES];
+    unsigned unread = 0;
+    if (squeezed > 0)
+        step_squeeze();
+    for (unsigned i = 0; i < WAITS; i++)
+        unread += waits[i].real && !waits[i].noted && waits[i].verdict != WAITER_WAITING;
+    int fd = save();
+    AGREE(record_finish(&writer) == (unread == 0)); /* a verdict on its way is not saved */
+    for (unsigned i = 0; i < WAITS; i++) {
+        if (waits[i].real && waits[i].verdict != WAITER_WAITING)
+            deliver(i);
+    }
+    AGREE(close(fd) == 0);
+    fd = save();
+    AGREE(record_finish(&writer));
+    struct record_reader r;
+    AGREE(record_map(&r, fd));
+    AGREE(close(fd) == 0);
+    for (unsigned i = 0; i < 16; i++)
+        try_damaged(&r);
+    struct table_config before = config;
+    config.stats_interval_s = rng_one_in(&rng, 2) ? INTERVAL : 7;
+    memory_ends(faulty ? 1 + rng_below(&rng, 1000) : 0);
+    struct holder *new_holders = other_holders();
+    struct table_stats empty = {0};
+    struct table *to = another_table();
+    if (to)
+        table_get_stats(to, now, &empty);
+    bool restored = to && restore(to, new_holders, &r, new_held, HOLDERS);
+    memory_ends(0);
+    if (restored) {
+        bool same = config.stats_interval_s == m.interval_s;
+        compare_contended(to, CONTENDED_WAITING, same);
+        compare_contended(to, CONTENDED_REFUSED, same);
+        if (same)
+            compare_contended(to, CONTENDED_PEAK, same);
+        else
+            model_change_interval(&m, config.stats_interval_s);
+        if (!same)
+            compare_peaks(to);
+        reserve_again(to, new_holders, new_held);
+        go_on_with(to, new_holders);
+        memcpy(held, new_held, sizeof(held));
+        used_at_start = (size_t)empty.memory;
+        for (unsigned holder = 0; holder < HOLDERS; holder++)
+            compare_waiters(holder);
+    } else {
+        AGREE(faulty);
+        config = before;
+        table_free(&to);
+    }
+    record_unmap(&r);
+    compare_all();
+}
