@@ -142,6 +142,14 @@ static void on_decided(struct model_wait *w)
     expected[expected_count++] = (unsigned)(wait - waits);
 }
 
+/* The name, in memory that the next one uses again. */
+static struct bytes lent(unsigned n)
+{
+    static unsigned char memory[2000];
+    memcpy(memory, names[n].data, names[n].len);
+    return bytes_at(memory, names[n].len);
+}
+
 /* ---- steps --------------------------------------------------------------------------------- */
 
 /* True if memory may be short. */
@@ -174,11 +182,11 @@ static void choose_units(unsigned n, uint32_t *units, uint32_t *limit)
 static void step_acquire(void)
 {
     unsigned n = rng_below(&rng, NAMES), holder = rng_below(&rng, HOLDERS), place = free_place();
-    struct model_acquire is = {.name = n, .keep = rng_one_in(&rng, 6)};
+    struct model_acquire is = {.name = n, .keep = rng_one_in(&rng, 3)};
     choose_units(n, &is.units, &is.limit);
     is.queue_max = rng_one_in(&rng, 3) ? 1 + rng_below(&rng, 30) : 0;
     is.wait = place < WAITS ? (enum wait_kind)rng_below(&rng, 3) : WAIT_NO;
-    const struct acquire a = {.name = names[n],
+    const struct acquire a = {.name = lent(n),
                               .hash = some_hash(n),
                               .units = is.units,
                               .limit = is.limit,
@@ -227,7 +235,7 @@ static void step_add(void)
         m.names[n].keep = keep;
         return;
     }
-    const struct acquire a = {.name = names[n],
+    const struct acquire a = {.name = lent(n),
                               .hash = some_hash(n),
                               .units = is.units,
                               .limit = is.limit,
@@ -235,7 +243,7 @@ static void step_add(void)
     memory_is_short(dice);
     enum table_status status =
         grants ? table_grant(t, &holders[holder], &a, now, &where)
-               : table_add(t, &holders[holder], names[n], a.hash, a.units, now, &where);
+               : table_add(t, &holders[holder], lent(n), a.hash, a.units, now, &where);
     fault_dice = NULL;
     if (status == TABLE_NO_MEMORY) {
         AGREE(may_refuse() && !had);
@@ -261,7 +269,7 @@ static void step_reserve(void)
     }
     bool had = keeps_holding(holder, n);
     memory_is_short(dice);
-    struct holding *where = table_reserve(t, &holders[holder], names[n], some_hash(n), now);
+    struct holding *where = table_reserve(t, &holders[holder], lent(n), some_hash(n), now);
     fault_dice = NULL;
     AGREE(where || (may_refuse() && of->reserved == 0));
     if (!where) {
@@ -304,7 +312,7 @@ static void step_release(void)
         model_give_back(&m, &has[holder], n, units, ends);
         return;
     }
-    const struct release r = {.name = names[n], .hash = some_hash(n), .units = units};
+    const struct release r = {.name = lent(n), .hash = some_hash(n), .units = units};
     memory_goes();
     enum table_status status = table_release(t, &holders[holder], &r, now, &lasted, &out);
     memory_comes();
@@ -416,7 +424,7 @@ static void step_time(void)
         now.unix_s += rng_below(&rng, INTERVAL);
     if (set_back && rng_one_in(&rng, 300))
         now.unix_s -= rng_below(&rng, 3 * INTERVAL);
-    if (set_back && rng_one_in(&rng, 1500))
+    if (set_back && rng_one_in(&rng, 200))
         now.unix_s = 100 - (int64_t)rng_below(&rng, 200);
 }
 
@@ -481,7 +489,7 @@ static void one_step(void)
 {
     if (rng_one_in(&rng, 2000))
         step_hand_on();
-    bool is_late = late && rng_one_in(&rng, 10);
+    bool is_late = late && rng_one_in(&rng, 3);
     struct moment late_by = {.mono_ns = is_late ? rng_below(&rng, 3000000) : 0,
                              .unix_s = is_late ? config.stats_interval_s : 0};
     now.mono_ns -= late_by.mono_ns;

@@ -25,9 +25,10 @@ static int save(void)
     return fd;
 }
 
-/* Reads a record into another table, without the holder `missing`. Returns false on failure. */
+/* Reads a record into another table, without the holder `missing`; the one before reads what
+ * `confused` holds. Returns false on failure. */
 static bool restore(struct table *to, struct holder *new_holders, struct record_reader *r,
-                    struct holding *new_held[HOLDERS][NAMES], unsigned missing)
+                    struct holding *new_held[HOLDERS][NAMES], unsigned missing, unsigned confused)
 {
     struct record_reader section;
     uint32_t kind;
@@ -51,7 +52,8 @@ static bool restore(struct table *to, struct holder *new_holders, struct record_
             new_held[holder][n] = NULL;
             if (has[holder].of[n].units == 0)
                 continue;
-            new_held[holder][n] = holding_restore(to, &new_holders[holder], &section);
+            struct holder *reads = &new_holders[holder - (holder == confused)];
+            new_held[holder][n] = holding_restore(to, reads, &section);
             if (!new_held[holder][n])
                 return false;
         }
@@ -80,33 +82,65 @@ static bool has_units_or_waits(unsigned holder)
     return holders[holder].waiters || holder_units(t, &holders[holder]) > 0;
 }
 
+struct one {
+    size_t len; /* 0: none */
+    unsigned char bytes[TABLE_NAME_MAX];
+};
+
+static bool take_one(void *arg, const struct table_entry *entry)
+{
+    struct one *one = arg;
+    if (one->len > 0)
+        return false;
+    one->len = entry->name.len;
+    memcpy(one->bytes, entry->name.data, one->len);
+    return true;
+}
+
+/* Each name that a walk shows is found by requests. */
+static void find_all(struct table *to)
+{
+    static struct one one;
+    struct table_walk walk = {0};
+    uint32_t consumption;
+    for (bool over = false; !over;) {
+        one.len = 0;
+        over = table_walk_on(to, &walk, now, 50, take_one, &one);
+        AGREE(one.len == 0 ||
+              table_get(to, bytes_at(one.bytes, one.len), now, &consumption) == TABLE_OK);
+    }
+}
+
 /* A damaged or incomplete record is refused, or gives a table that is whole. */
 static void try_damaged(const struct record_reader *whole)
 {
     static struct holding *new_held[HOLDERS][NAMES];
     struct holder *new_holders = other_holders();
-    unsigned missing = HOLDERS, cut = 0;
+    unsigned missing = HOLDERS, confused = HOLDERS, cut = 0;
     struct record_reader r;
     uint8_t *copy = malloc(whole->len); /* of this size, so that ASan sees what is read behind it */
     AGREE(copy != NULL);
     memcpy(copy, whole->data, whole->len);
-    uint32_t how = rng_below(&rng, 8);
+    uint32_t how = rng_below(&rng, 9);
     uint8_t *at = &copy[rng_below(&rng, (uint32_t)whole->len)];
     if (how == 0)
         missing = rng_below(&rng, HOLDERS);
     else if (how == 1)
         cut = 1 + rng_below(&rng, (uint32_t)whole->len - 1);
-    else if (how < 5)
+    else if (how == 2)
+        confused = 1 + rng_below(&rng, HOLDERS - 1);
+    else if (how < 6)
         *at ^= (uint8_t)(1u << rng_below(&rng, 8));
     else
         *at = (uint8_t)rng_next(&rng);
     record_reader_init(&r, copy, whole->len - cut);
     struct table *to = another_table();
     AGREE(to != NULL);
-    if (restore(to, new_holders, &r, new_held, missing)) {
+    if (restore(to, new_holders, &r, new_held, missing, confused)) {
         AGREE(cut == 0 && (missing == HOLDERS || !has_units_or_waits(missing)));
         restored_records++;
         table_check(to);
+        find_all(to);
         for (unsigned i = 0; i < 20; i++) {
             struct holder *one = &new_holders[rng_below(&rng, HOLDERS)];
             struct bytes name = names[rng_below(&rng, NAMES)];
@@ -211,7 +245,7 @@ void step_hand_on(void)
     struct table *to = another_table();
     if (to)
         table_get_stats(to, now, &empty);
-    bool restored = to && restore(to, new_holders, &r, new_held, HOLDERS);
+    bool restored = to && restore(to, new_holders, &r, new_held, HOLDERS, HOLDERS);
     memory_ends(0);
     if (restored) {
         bool same = config.stats_interval_s == m.interval_s;

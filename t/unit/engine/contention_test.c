@@ -188,18 +188,6 @@ static void compare(enum contended_by by, unsigned count, bool all_accounted)
 
 /* ---- one name -------------------------------------------------------------------------------- */
 
-TEST(nothing_is_contended_at_the_start)
-{
-    start(16 * MIB);
-    for (int by = 0; by < CONTENDED_BY_COUNT; by++) {
-        read_all((enum contended_by)by);
-        ck_assert(found_count == 0);
-        ck_assert(table_contended_bound(t, (enum contended_by)by, now) <= 0);
-    }
-    finish();
-}
-END_TEST
-
 TEST(a_name_shows_while_its_first_waiters_wait)
 {
     start(16 * MIB);
@@ -389,32 +377,6 @@ TEST(bounds_hold_with_more_lines_than_are_accounted)
 {
     struct rng rng = rng_start("many lines", random_seed());
     random_run(&rng, NAMES, STEPS / 2, false);
-}
-END_TEST
-
-/* Queues that do not change: a few readings find the long one among many. */
-TEST(a_hot_line_among_many_is_found)
-{
-    start(64 * MIB);
-    make_names(NAMES, 5);
-    block_all(NAMES);
-    open_clients(HOLDERS);
-    enum { HOT = 777 % NAMES };
-    unsigned used = 0;
-    for (unsigned n = 0; n < NAMES; n++) {
-        for (unsigned k = 0; k < (n == HOT ? 500 : 2); k++)
-            begin_wait(&clients[used++], n);
-    }
-    pass(10 * NS_PER_S);
-    unsigned readings = 0;
-    do {
-        compare(CONTENDED_WAITING, NAMES, false);
-        REQUIRE(++readings <= NAMES / CONTENDED_ACCOUNTED + 1);
-    } while (!listed(HOT));
-    ck_assert(listed(HOT) == &found[0]);
-    ck_assert(found[0].waiting_load >= names[HOT].load - 1e-9);
-    close_clients(HOLDERS);
-    finish();
 }
 END_TEST
 
@@ -703,41 +665,6 @@ END_TEST
 /* ---- long names
  * ---------------------------------------------------------------------------------- */
 
-TEST(long_names_that_begin_alike_are_told_apart)
-{
-    static const size_t lens[] = {255, 256, 1900, 3000, TABLE_NAME_MAX};
-    static unsigned char bytes[TABLE_NAME_MAX];
-    start(16 * MIB);
-    memset(bytes, 'x', sizeof(bytes));
-    struct holder other;
-    holder_init(&other, next_id++, 0);
-    for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++) {
-        for (uint32_t k = 0; k < 2; k++) { /* they differ only in the last byte */
-            bytes[lens[i] - 1] = (unsigned char)('a' + k);
-            struct acquire a = {.name = {bytes, lens[i]}, .units = 2 * i + k + 1, .limit = 99};
-            ck_assert(table_acquire(t, &blocker, &a, now, NULL, NULL) == TABLE_OK);
-            a.units = 99;
-            for (uint32_t n = 0; n <= 2 * i + k; n++)
-                ck_assert(table_acquire(t, &other, &a, now, NULL, NULL) == TABLE_BUSY);
-        }
-        bytes[lens[i] - 1] = 'x';
-    }
-    static const enum contended_by bys[] = {CONTENDED_REFUSED, CONTENDED_PEAK};
-    for (unsigned b = 0; b < ARRAY_SIZE(bys); b++) {
-        read_all(bys[b]);
-        ck_assert(found_count == 2 * ARRAY_SIZE(lens));
-        for (uint32_t n = 0; n < found_count; n++) {
-            const struct contended *c = &found[found_count - 1 - n];
-            ck_assert(c->exists && c->consumption == n + 1 && c->peak == n + 1 && c->limit == 99);
-            ck_assert(c->name_len == lens[n / 2] && c->name_kept == CONTENDED_NAME_MAX);
-            ck_assert(memcmp(c->name, bytes, CONTENDED_NAME_MAX - 1) == 0);
-            ck_assert(about(c->refused_per_second, rate_of(n + 1)));
-        }
-    }
-    finish();
-}
-END_TEST
-
 /* Two names whose hashes agree even in the bits that find the counter. */
 TEST(long_names_of_equal_short_hashes_are_told_apart)
 {
@@ -769,13 +696,11 @@ TEST(long_names_of_equal_short_hashes_are_told_apart)
 END_TEST
 
 static const struct unit_test tests[] = {
-    UNIT(nothing_is_contended_at_the_start),
     UNIT(a_name_shows_while_its_first_waiters_wait),
     UNIT(every_refusal_counts),
     UNIT(few_names_are_exact),
     UNIT(bounds_hold_with_some_names),
     UNIT(bounds_hold_with_more_lines_than_are_accounted),
-    UNIT(a_hot_line_among_many_is_found),
     UNIT(lines_that_change_bring_the_others_up_to_date),
     UNIT(a_hot_name_is_found_under_a_flood_of_names_refused_once),
     UNIT(peaks_are_exact),
@@ -783,7 +708,6 @@ static const struct unit_test tests[] = {
     UNIT(a_late_thread_does_not_spoil_the_peaks),
     UNIT(decay_goes_on_for_ever),
     UNIT(a_thread_that_is_late_changes_nothing_much),
-    UNIT(long_names_that_begin_alike_are_told_apart),
     UNIT(long_names_of_equal_short_hashes_are_told_apart),
 };
 

@@ -55,46 +55,14 @@ static void check_bounds(void)
         listed[number] = true;
         REQUIRE(sketch.weight[i] >= exact[number] - slack);
         REQUIRE(sketch.weight[i] - sketch.error[i] <= exact[number] + slack);
-        REQUIRE(sketch.error[i] <= total / SKETCH_ENTRIES + slack);
+        REQUIRE(sketch.error[i] <= (names <= SKETCH_ENTRIES ? 0 : total / SKETCH_ENTRIES + slack));
         sum += sketch.weight[i];
     }
     REQUIRE(fabs(sum - total) <= slack);
-    REQUIRE(bound <= total / SKETCH_ENTRIES + slack);
+    REQUIRE(bound <= (sketch.count < SKETCH_ENTRIES ? 0 : total / SKETCH_ENTRIES + slack));
     for (unsigned n = 0; n < names; n++)
         REQUIRE(listed[n] || exact[n] <= bound + slack);
 }
-
-TEST(while_there_is_room_all_is_exact)
-{
-    for (uint32_t round = 0; round < 3; round++) {
-        for (uint32_t n = 0; n < SKETCH_ENTRIES; n++) {
-            ck_assert(sketch_bound(&sketch) <= 0 || round > 0);
-            add(n, n + round);
-            check_bounds();
-        }
-    }
-    ck_assert(sketch.count == SKETCH_ENTRIES);
-    for (unsigned i = 0; i < SKETCH_ENTRIES; i++)
-        ck_assert(fabs(sketch.weight[i] - exact[number_of(i)]) <= 0 && sketch.error[i] <= 0);
-    ck_assert(fabs(sketch_bound(&sketch) - 3) <= 0); /* name 0: 0 + 1 + 2 */
-}
-END_TEST
-
-TEST(the_lightest_makes_room_and_leaves_its_weight)
-{
-    for (uint32_t n = 0; n < SKETCH_ENTRIES; n++)
-        add(n, 10 + n);
-    add(100, 1);
-    uint32_t gone = 0, come = 100;
-    struct sketch_key key = key_of(&gone);
-    ck_assert(sketch_find(&sketch, &key) == sketch.count);
-    key = key_of(&come);
-    unsigned i = sketch_find(&sketch, &key);
-    ck_assert(i < sketch.count);
-    ck_assert(fabs(sketch.weight[i] - 11) <= 0 && fabs(sketch.error[i] - 10) <= 0);
-    check_bounds();
-}
-END_TEST
 
 /* A random name; name n has a frequency proportional to 1 / (n + 1). */
 static uint32_t zipf(struct rng *rng, const double *cumulative, unsigned count)
@@ -281,8 +249,6 @@ TEST(a_name_is_its_hash_its_length_and_its_first_bytes)
 END_TEST
 
 static const struct unit_test tests[] = {
-    UNIT(while_there_is_room_all_is_exact),
-    UNIT(the_lightest_makes_room_and_leaves_its_weight),
     UNIT(bounds_hold_over_zipf),
     UNIT(bounds_hold_over_a_flood_of_names_that_come_once),
     UNIT(bounds_hold_over_names_that_come_in_turn),

@@ -1,7 +1,7 @@
 /*
  * table_test.c - what random calls beside the model (t/models/table_test.c) do not show of the
- * table: names of every length and of equal hashes, many names and many waiters, walks while names
- * come and go, intervals that come round, memory, and calls that are bugs of the caller.
+ * table: names of every length and of equal hashes, many names, walks while names come and go,
+ * intervals that come round, and memory.
  */
 #include "engine/shard.h"
 #include "t/unit/engine/faults.h"
@@ -51,29 +51,6 @@ TEST(names_of_every_length)
 }
 END_TEST
 
-TEST(names_that_differ_in_one_byte)
-{
-    static const size_t lengths[] = {1, 2, 24, 25, 1000, 1996, 1997, 2048, 40000, TABLE_NAME_MAX};
-    static unsigned char bytes[TABLE_NAME_MAX];
-    start_with(&(struct table_config){
-        .buckets = 100, .memory_limit = 128 * MIB, .stats_interval_s = INTERVAL});
-    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
-        size_t last = lengths[i] - 1;
-        for (uint32_t b = 0; b < 256; b++) {
-            bytes[last] = (unsigned char)b;
-            ck_assert_int_eq(take_bytes(&h[0], bytes, lengths[i], b + 1, false), TABLE_OK);
-        }
-        for (uint32_t b = 0; b < 256; b++) {
-            bytes[last] = (unsigned char)b;
-            ck_assert(count_of_bytes(bytes, lengths[i]) == b + 1);
-        }
-        bytes[last] = 0;
-        ck_assert(count_of_bytes(bytes, lengths[i]) == 1); /* zero bytes count */
-    }
-    finish();
-}
-END_TEST
-
 TEST(names_of_equal_hashes_are_different_names)
 {
     /* Names whose hashes agree in every bit that the table keeps; found among three million. */
@@ -103,80 +80,7 @@ TEST(names_of_equal_hashes_are_different_names)
 }
 END_TEST
 
-TEST(a_name_is_copied)
-{
-    start();
-    char name[] = "name";
-    struct holding *held = NULL;
-    struct acquire a = {.name = name_of(name), .units = 1, .limit = 1};
-    ck_assert_int_eq(table_acquire(t, &h[0], &a, now, &held, NULL), TABLE_OK);
-    name[0] = 'g';
-    ck_assert_int_eq(count_of("name"), 1);
-    ck_assert_int_eq(count_of("game"), -1);
-    ck_assert(memcmp(holding_name(t, held).data, "name", 4) == 0);
-    finish();
-}
-END_TEST
-
-TEST(long_names_are_charged_and_given_back)
-{
-    static unsigned char bytes[TABLE_NAME_MAX];
-    start();
-    ck_assert_int_eq(take_bytes(&h[0], bytes, 3000, 1, false), TABLE_OK);
-    table_close(t, &h[0], now, NULL, &out);
-    size_t before = stats().memory;
-    for (uint32_t i = 0; i < 100; i++) {
-        memcpy(bytes, &i, sizeof(i));
-        ck_assert_int_eq(take_bytes(&h[0], bytes, TABLE_NAME_MAX, 1, i % 2 == 0), TABLE_OK);
-    }
-    ck_assert(stats().memory >= before + (size_t)100 * TABLE_NAME_MAX);
-    table_close(t, &h[0], now, NULL, &out);
-    ck_assert(stats().names == 50);
-    size_t kept = stats().memory;
-    ck_assert(kept >= before + (size_t)50 * TABLE_NAME_MAX);
-    next_interval();
-    ck_assert(collect_all(5) == 50);
-    ck_assert(stats().memory <= before + (size_t)TABLE_SHARDS * ARENA_PAGE);
-    ck_assert(kept - stats().memory >= (size_t)50 * TABLE_NAME_MAX);
-    finish();
-}
-END_TEST
-
-TEST(a_table_is_freed_with_the_names_it_keeps)
-{
-    static unsigned char bytes[5000];
-    start();
-    for (uint32_t i = 0; i < 200; i++) {
-        memcpy(bytes, &i, sizeof(i));
-        ck_assert_int_eq(take_bytes(&h[0], bytes, i % 2 ? sizeof(bytes) : 10, 1, true), TABLE_OK);
-    }
-    table_close(t, &h[0], now, NULL, &out);
-    ck_assert(stats().names == 200);
-    table_free(&t);
-    ck_assert(t == NULL);
-    table_free(&t);
-}
-END_TEST
-
 /* ---- many ------------------------------------------------------------------------------------ */
-
-TEST(one_release_may_grant_many)
-{
-    start();
-    ck_assert_int_eq(take(&h[0], "k", 1000, 1000), TABLE_OK);
-    static struct waiter *w[1000];
-    for (int i = 0; i < 1000; i++)
-        w[i] = wait_for(&h[1 + i % 8], WAIT_ME, "k", 1, 1000);
-    table_check(t);
-    ck_assert_int_eq(give(&h[0], "k", 999), TABLE_OK);
-    for (int i = 0; i < 999; i++)
-        expect(w[i], WAITER_GRANTED);
-    expect_nobody();
-    ck_assert_int_eq(count_of("k"), 1000);
-    ck_assert(w[999]->state == WAITER_WAITING);
-    finish();
-}
-END_TEST
 
 TEST(reservations_are_counted_with_the_waits)
 {
@@ -257,69 +161,6 @@ static void finish_many(void)
     finish();
 }
 
-/*
- * Waits with `lanes` different thresholds. The table shows the oldest, in order. Returns how many.
- */
-static size_t inspect_many(uint32_t lanes, size_t room)
-{
-    static struct table_wait waits[CROWD];
-    static struct waiter *real[CROWD];
-    struct rng rng = rng_start("waiters", random_seed());
-    bool left[CROWD] = {false};
-    uint32_t waiting = CROWD;
-    start_many();
-    ck_assert_int_eq(take(&h[0], "k", 1000000, 1000000), TABLE_OK);
-    for (uint32_t i = 0; i < CROWD; i++) {
-        struct acquire a = {.name = name_of("k"),
-                            .units = 1,
-                            .limit = 1 + rng_below(&rng, lanes),
-                            .wait = rng_one_in(&rng, 2) ? WAIT_ME : WAIT_ANY};
-        now.mono_ns++;
-        REQUIRE(table_acquire(t, &many[i], &a, now, NULL, &real[i]) == TABLE_WAITING);
-    }
-    for (uint32_t n = 0; n < CROWD / 4; n++) { /* some end their waits, anywhere in the queue */
-        uint32_t i = rng_below(&rng, CROWD);
-        if (left[i])
-            continue;
-        REQUIRE(table_end_wait(t, real[i], WAITER_CANCELLED, now) == WAITER_CANCELLED);
-        left[i] = true;
-        waiting--;
-    }
-    struct table_entry e;
-    size_t count;
-    ck_assert(table_inspect(t, name_of("k"), now, &e, waits, room, &count) == TABLE_OK);
-    ck_assert(e.waiting == waiting && e.holders == 1 && count <= room);
-    uint32_t i = 0;
-    for (size_t k = 0; k < count; k++, i++) {
-        while (left[i])
-            i++;
-        REQUIRE(waits[k].tag == many[i].tag);
-    }
-    finish_many();
-    return count < waiting ? count : SIZE_MAX;
-}
-
-TEST(thousands_of_waiters_of_one_limit)
-{
-    ck_assert(inspect_many(1, CROWD) == SIZE_MAX);
-    ck_assert(inspect_many(1, 1000) == 1000);
-}
-END_TEST
-
-TEST(thousands_of_waiters_in_many_lanes)
-{
-    ck_assert(inspect_many(WAITQ_SCAN_LANES / 2, CROWD) == SIZE_MAX);
-    ck_assert(inspect_many(WAITQ_SCAN_LANES / 2, 700) == 700);
-}
-END_TEST
-
-TEST(more_lanes_than_are_looked_at_show_fewer_but_the_oldest)
-{
-    size_t count = inspect_many(1000000, CROWD);
-    ck_assert(count > 20 && count <= WAITQ_SCAN_LANES);
-}
-END_TEST
-
 /* How often a walk has shown each holder, by id. */
 static unsigned shown[64 * CROWD];
 
@@ -389,6 +230,31 @@ static const char *neighbour_of_k(void)
             return name;
     }
 }
+
+/* Two names at 0, of this interval and the one before, and how many of them threads count whose
+ * clocks differ by some intervals. */
+TEST(names_at_0_are_counted_by_each_thread_for_its_own_interval)
+{
+    static const struct {
+        int ahead;
+        uint64_t names;
+    } rows[] = {{0, 1}, {-1, 2}, {-2, 1}, {-3, 0}, {1, 0}};
+    const char *both[] = {"k", neighbour_of_k()};
+    start();
+    for (size_t i = 0; i < ARRAY_SIZE(both); i++) {
+        next_interval();
+        ck_assert_int_eq(take_keep(&h[0], both[i], 1, 1), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], both[i], 1), TABLE_OK);
+    }
+    const struct moment here = now;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        now.unix_s = here.unix_s + rows[i].ahead * INTERVAL;
+        ck_assert_uint_eq(stats().names, rows[i].names);
+    }
+    now = here;
+    finish();
+}
+END_TEST
 
 TEST(a_name_that_vanishes_ends_the_walk)
 {
@@ -571,48 +437,6 @@ TEST(intervals_that_come_round_are_other_intervals)
 }
 END_TEST
 
-TEST(the_collector_takes_what_has_expired_in_small_slices)
-{
-    enum { NAMES = 3000 };
-    start();
-    char name[24];
-    for (int i = 0; i < NAMES; i++) {
-        (void)snprintf(name, sizeof(name), "name %d", i);
-        ck_assert_int_eq(take_keep(&h[0], name, 1, 1), TABLE_OK);
-        if (i % 3 > 0)
-            ck_assert_int_eq(give(&h[0], name, 1), TABLE_OK); /* two of three names are at 0 */
-    }
-    ck_assert(collect_all(3) == 0); /* their interval is not over */
-    next_interval();
-    for (int i = 1; i < NAMES; i += 3) { /* the new holder uses one of these two again */
-        (void)snprintf(name, sizeof(name), "name %d", i);
-        ck_assert_int_eq(take_keep(&h[1], name, 1, 1), TABLE_OK);
-        ck_assert_int_eq(give(&h[1], name, 1), TABLE_OK);
-    }
-    ck_assert(stats().names == NAMES - NAMES / 3);
-    struct table_walk walk = {0};
-    uint64_t collected = 0, calls = 0;
-    while (!table_collect(t, &walk, now, 1, &collected)) {
-        ck_assert(collected <= ++calls);
-        ck_assert(stats().names == NAMES - NAMES / 3);
-        if (calls % 64 == 0)
-            table_check(t);
-        ck_assert(calls < UINT64_C(10) * NAMES);
-    }
-    ck_assert(collected == NAMES / 3 && calls >= NAMES);
-    ck_assert(collect_all(1) == 0);
-    for (int i = 0; i < NAMES; i++) {
-        (void)snprintf(name, sizeof(name), "name %d", i);
-        ck_assert_int_eq(count_of(name), i % 3 == 0 ? 1 : i % 3 == 1 ? 0 : -1);
-    }
-    /* A budget of 0 does nothing. */
-    struct table_walk still = {0};
-    ck_assert(!table_collect(t, &still, now, 0, &collected));
-    ck_assert(still.shard == 0 && still.hash_from == 0);
-    finish();
-}
-END_TEST
-
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 #define SMALL (5 * MIB)
@@ -639,30 +463,6 @@ static const char *numbered(int number, unsigned *shard_r)
         *shard_r = (unsigned)(hash >> 58);
     return name;
 }
-
-TEST(names_at_0_make_room_for_new_ones)
-{
-    enum { NAMES = 60000 };
-    start_small();
-    ck_assert_int_eq(take_keep(&h[1], "held", 1, 1), TABLE_OK);
-    for (int i = 0; i < NAMES; i++) {
-        const char *name = numbered(i, NULL);
-        ck_assert_int_eq(take_keep(&h[0], name, 1, 1), TABLE_OK);
-        ck_assert_int_eq(give(&h[0], name, 1), TABLE_OK);
-        ck_assert(i % 1000 > 0 || stats().dropped_early == 0 || table_is_full(t));
-    }
-    ck_assert(stats().dropped_early > 0);
-    ck_assert(stats().names + stats().dropped_early == NAMES + 1);
-    /* Further holdings of a name, waits, and names of other sizes, too. */
-    ck_assert_int_eq(take(&h[0], "n", 1, 9), TABLE_OK);
-    for (int i = 1; i < HOLDERS; i++)
-        ck_assert_int_eq(take(&h[i], "n", 1, 99), TABLE_OK);
-    ck_assert_int_eq(count_of("held"), 1);
-    ck_assert_int_eq(take_keep(&h[1], "held", 1, 1), TABLE_BUSY);
-    table_check(t);
-    finish();
-}
-END_TEST
 
 TEST(a_request_without_memory_looks_at_64_names_and_goes_on_where_it_was)
 {
@@ -700,21 +500,6 @@ TEST(a_request_without_memory_looks_at_64_names_and_goes_on_where_it_was)
     ck_assert_uint_le(tries, 2 * (2 * in_shard / 64) + 1);
     ck_assert_int_eq(count_of(numbered(0, NULL)), -1);
     table_check(t);
-    finish();
-}
-END_TEST
-
-/* Regression: empty pages of many sizes were kept until an empty table had no room for a name. */
-TEST(little_memory_is_enough_for_names_of_all_lengths_one_at_a_time)
-{
-    static unsigned char bytes[2000];
-    start_with(&(struct table_config){
-        .buckets = 100, .memory_limit = 16 * MIB, .stats_interval_s = INTERVAL});
-    for (uint32_t i = 0; i < 60000; i++) {
-        memcpy(bytes, &i, sizeof(i));
-        REQUIRE(take_bytes(&h[0], bytes, 4 + i % 1900, 1, false) == TABLE_OK);
-        table_close(t, &h[0], now, NULL, &out);
-    }
     finish();
 }
 END_TEST
@@ -813,202 +598,22 @@ TEST(a_start_without_memory_leaves_nothing)
 }
 END_TEST
 
-/* ---- bugs of the caller ---------------------------------------------------------------------- */
-
-TEST(releasing_more_than_is_held_aborts)
-{
-    start();
-    struct holding *held = NULL;
-    struct acquire a = {.name = name_of("k"), .units = 2, .limit = 10};
-    ck_assert_int_eq(take(&h[1], "k", 5, 10), TABLE_OK);
-    ck_assert_int_eq(table_acquire(t, &h[0], &a, now, &held, NULL), TABLE_OK);
-    table_release_held(t, &h[0], held, 3, now, &out);
-}
-END_TEST
-
-TEST(releasing_0_of_a_holding_aborts)
-{
-    start();
-    struct holding *held = NULL;
-    struct acquire a = {.name = name_of("k"), .units = 2, .limit = 10};
-    ck_assert_int_eq(table_acquire(t, &h[0], &a, now, &held, NULL), TABLE_OK);
-    table_release_held(t, &h[0], held, 0, now, &out);
-}
-END_TEST
-
-TEST(asking_for_0_aborts)
-{
-    start();
-    (void)!take(&h[0], "k", 0, 1);
-}
-END_TEST
-
-TEST(asking_for_more_than_the_limit_aborts)
-{
-    start();
-    (void)!take(&h[0], "k", 2, 1);
-}
-END_TEST
-
-TEST(an_empty_name_aborts)
-{
-    start();
-    (void)!take(&h[0], "", 1, 1);
-}
-END_TEST
-
-TEST(a_name_too_long_aborts)
-{
-    start();
-    static char name[TABLE_NAME_MAX + 1];
-    uint32_t consumption = 0;
-    (void)!table_get(t, bytes_at(name, sizeof(name)), now, &consumption);
-}
-END_TEST
-
-TEST(holder_0_aborts)
-{
-    struct holder holder;
-    holder_init(&holder, 0, 1);
-}
-END_TEST
-
-TEST(freeing_a_table_in_use_aborts)
-{
-    start();
-    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
-    table_free(&t);
-}
-END_TEST
-
-TEST(a_wait_ends_as_timed_out_or_cancelled_only)
-{
-    start();
-    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
-    struct waiter *w = wait_for(&h[1], WAIT_ME, "k", 1, 1);
-    (void)!table_end_wait(t, w, WAITER_GRANTED, now);
-}
-END_TEST
-
-TEST(settling_what_waits_aborts)
-{
-    start();
-    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
-    table_take_verdict(t, wait_for(&h[1], WAIT_ME, "k", 1, 1));
-}
-END_TEST
-
-TEST(settling_twice_aborts)
-{
-    start();
-    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
-    struct waiter *w = wait_for(&h[1], WAIT_ME, "k", 1, 1);
-    ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
-    table_take_verdict(t, w);
-    table_take_verdict(t, w);
-}
-END_TEST
-
-TEST(freeing_a_waiter_that_waits_aborts)
-{
-    start();
-    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
-    table_waiter_free(t, wait_for(&h[1], WAIT_ME, "k", 1, 1));
-}
-END_TEST
-
-TEST(freeing_a_verdict_nobody_took_note_of_aborts)
-{
-    start();
-    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
-    struct waiter *w = wait_for(&h[1], WAIT_ME, "k", 1, 1);
-    ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
-    table_waiter_free(t, w);
-}
-END_TEST
-
-TEST(an_interval_of_0_aborts)
-{
-    (void)!table_new(&(struct table_config){.memory_limit = 16 * MIB});
-}
-END_TEST
-
-TEST(a_limit_of_0_aborts)
-{
-    (void)!table_new(&(struct table_config){.stats_interval_s = 1});
-}
-END_TEST
-
-TEST(closing_a_holder_with_a_reservation_aborts)
-{
-    start();
-    ck_assert_ptr_nonnull(table_reserve(t, &h[0], name_of("k"), 0, now));
-    table_close(t, &h[0], now, NULL, &out);
-}
-END_TEST
-
-TEST(adding_to_a_holding_that_only_waits_aborts)
-{
-    start();
-    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
-    struct waiter *w = wait_for(&h[1], WAIT_ME, "k", 1, 1);
-    (void)!table_add_held(t, w->holding, 1, now);
-}
-END_TEST
-
-TEST(undoing_more_than_was_reserved_aborts)
-{
-    start();
-    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
-    struct waiter *w = wait_for(&h[1], WAIT_ME, "k", 1, 1);
-    table_unreserve(t, &h[1], w->holding, now);
-}
-END_TEST
-
 static const struct unit_test tests[] = {
     UNIT(names_of_every_length),
-    UNIT(names_that_differ_in_one_byte),
     UNIT(names_of_equal_hashes_are_different_names),
-    UNIT(a_name_is_copied),
-    UNIT(long_names_are_charged_and_given_back),
-    UNIT(a_table_is_freed_with_the_names_it_keeps),
-    UNIT(one_release_may_grant_many),
     UNIT(reservations_are_counted_with_the_waits),
     UNIT(a_million_names_leave_no_memory_behind),
-    UNIT(thousands_of_waiters_of_one_limit),
-    UNIT(thousands_of_waiters_in_many_lanes),
-    UNIT(more_lanes_than_are_looked_at_show_fewer_but_the_oldest),
     UNIT(holders_that_stay_are_shown_exactly_once),
+    UNIT(names_at_0_are_counted_by_each_thread_for_its_own_interval),
     UNIT(a_name_that_vanishes_ends_the_walk),
     UNIT(walks_see_every_name_once_while_names_come_and_go),
     UNIT(a_name_made_again_where_a_walk_pauses_is_not_shown_again),
     UNIT(intervals_that_come_round_are_other_intervals),
-    UNIT(the_collector_takes_what_has_expired_in_small_slices),
-    UNIT(names_at_0_make_room_for_new_ones),
     UNIT(a_request_without_memory_looks_at_64_names_and_goes_on_where_it_was),
-    UNIT(little_memory_is_enough_for_names_of_all_lengths_one_at_a_time),
     UNIT(pages_kept_empty_are_given_back_when_memory_is_tight),
     UNIT(odd_sizes),
     UNIT(too_little_memory_is_no_table),
     UNIT(a_start_without_memory_leaves_nothing),
-    UNIT_ABORTS(releasing_more_than_is_held_aborts),
-    UNIT_ABORTS(releasing_0_of_a_holding_aborts),
-    UNIT_ABORTS(asking_for_0_aborts),
-    UNIT_ABORTS(asking_for_more_than_the_limit_aborts),
-    UNIT_ABORTS(an_empty_name_aborts),
-    UNIT_ABORTS(a_name_too_long_aborts),
-    UNIT_ABORTS(holder_0_aborts),
-    UNIT_ABORTS(freeing_a_table_in_use_aborts),
-    UNIT_ABORTS(a_wait_ends_as_timed_out_or_cancelled_only),
-    UNIT_ABORTS(settling_what_waits_aborts),
-    UNIT_ABORTS(settling_twice_aborts),
-    UNIT_ABORTS(freeing_a_waiter_that_waits_aborts),
-    UNIT_ABORTS(freeing_a_verdict_nobody_took_note_of_aborts),
-    UNIT_ABORTS(an_interval_of_0_aborts),
-    UNIT_ABORTS(a_limit_of_0_aborts),
-    UNIT_ABORTS(closing_a_holder_with_a_reservation_aborts),
-    UNIT_ABORTS(adding_to_a_holding_that_only_waits_aborts),
-    UNIT_ABORTS(undoing_more_than_was_reserved_aborts),
 };
 
 UNIT_MAIN("engine/table", tests)

@@ -140,24 +140,6 @@ static inline int64_t count_of(const char *name)
     return status == TABLE_OK ? (int64_t)consumption : -1;
 }
 
-static inline void expect_nobody(void)
-{
-    ck_assert(out.first == NULL);
-}
-
-/* Delivers the next verdict, which must be for `w`; its holder takes it if it still has to. */
-static inline void expect(struct waiter *w, enum waiter_state verdict)
-{
-    struct mail *m = mail_list_take(&out);
-    ck_assert(m == &w->letter.mail);
-    ck_assert(waiter_of(m) == w);
-    ck_assert_int_eq(w->state, verdict);
-    ck_assert(w->ended_ns == now.mono_ns);
-    if (w->holder)
-        ck_assert_int_eq(table_take_verdict(t, w), verdict);
-    table_waiter_free(t, w);
-}
-
 /* What a walk reports about one name. */
 struct seen {
     uint32_t count;

@@ -171,8 +171,20 @@ static void open_client(struct worker *w, struct client *c)
     c->open = true;
 }
 
+static void count_units(void *arg, struct bytes name, uint32_t units)
+{
+    uint64_t *sum = arg;
+    CHECK(name.len > 0);
+    *sum += units;
+}
+
 static void close_client(struct worker *w, struct client *c)
 {
+    uint64_t has = 0, knows = 0;
+    holder_visit(t, &c->holder, count_units, &has);
+    for (unsigned n = 0; n < NAMES; n++)
+        knows += c->units[n];
+    CHECK(has >= knows);
     for (unsigned n = 0; n < NAMES; n++)
         lower_known(c, n, c->units[n]);
     table_close(t, &c->holder, w->now, &w->holds, &w->out);
