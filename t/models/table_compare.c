@@ -252,9 +252,9 @@ static uint32_t compare_holder(unsigned holder)
     return count;
 }
 
-static unsigned seen[NAMES];
+unsigned seen[NAMES];
 
-static bool see(void *arg, const struct table_entry *entry)
+bool see(void *arg, const struct table_entry *entry)
 {
     (void)arg;
     unsigned n = 0;

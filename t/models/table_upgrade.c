@@ -5,8 +5,9 @@
 #include <sys/mman.h>
 
 static struct record_writer writer;
+static struct table_walk walked; /* goes on in the other table */
 
-/* Writes the table and its holders. Returns the file. */
+/* Writes the table, its holders and a walk. Returns the file. */
 static int save(void)
 {
     int fd = memfd_create("state", MFD_CLOEXEC);
@@ -22,6 +23,9 @@ static int save(void)
         }
         record_end(&writer);
     }
+    record_begin(&writer, HOLDERS);
+    table_walk_save(&walked, &writer);
+    record_end(&writer);
     return fd;
 }
 
@@ -59,6 +63,13 @@ static bool restore(struct table *to, struct holder *new_holders, struct record_
         }
         record_leave(&section);
     }
+    if (!record_enter(r, &kind, &section)) {
+        record_refuse(r, "no walk");
+        return false;
+    }
+    if (!table_walk_restore(&walked, &section))
+        return false;
+    record_leave(&section);
     return record_ok(r) && table_restore_done(to, r);
 }
 
@@ -162,6 +173,15 @@ static void try_damaged(const struct record_reader *whole)
     free(copy);
 }
 
+/* The walk goes on: each name that lasts is shown once. */
+static void walk_on(struct table *to)
+{
+    while (!table_walk_on(to, &walked, now, 1 + rng_below(&rng, 20), see, NULL))
+        continue;
+    for (unsigned n = 0; n < NAMES; n++)
+        AGREE(seen[n] == 1 || (seen[n] == 0 && (!model_exists(&m, n) || m.names[n].reserved > 0)));
+}
+
 /* Reservations are not saved: those who made them make them again. */
 static void reserve_again(struct table *to, struct holder *new_holders,
                           struct holding *new_held[HOLDERS][NAMES])
@@ -221,6 +241,9 @@ void step_hand_on(void)
     unsigned unread = 0;
     if (squeezed > 0)
         step_squeeze();
+    memset(seen, 0, sizeof(seen));
+    walked = (struct table_walk){0};
+    (void)!table_walk_on(t, &walked, now, 1 + rng_below(&rng, 400), see, NULL);
     for (unsigned i = 0; i < WAITS; i++)
         unread += waits[i].real && !waits[i].noted && waits[i].verdict != WAITER_WAITING;
     int fd = save();
@@ -257,6 +280,7 @@ void step_hand_on(void)
             model_change_interval(&m, config.stats_interval_s);
         if (!same)
             compare_peaks(to);
+        walk_on(to);
         reserve_again(to, new_holders, new_held);
         go_on_with(to, new_holders);
         memcpy(held, new_held, sizeof(held));

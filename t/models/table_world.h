@@ -99,6 +99,10 @@ void compare_ended(void);
 void compare_closely(unsigned n, size_t room);
 /* One holder's units of a name. */
 void compare_holds(unsigned n, unsigned holder);
+/* For a walk over the names: counts in `seen` how often each is shown; at times there is no room.
+ */
+extern unsigned seen[NAMES];
+bool see(void *arg, const struct table_entry *entry);
 /* The slower comparisons. */
 void compare_all(void);
 /* What is contended is the same in both tables; names of equal rank may come in any order. */

@@ -6,7 +6,6 @@ engine_unit_tests = \
 	t/unit/engine/table_test \
 	t/unit/engine/contention_test \
 	t/unit/engine/pool_steps_test \
-	t/unit/engine/state_test \
 	t/unit/engine/threads_test \
 	t/unit/engine/pool_threads_test
 check_PROGRAMS += $(engine_unit_tests)
@@ -32,8 +31,6 @@ t_unit_engine_contention_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_table_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_table_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_table_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
-t_unit_engine_state_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_state_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_threads_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_threads_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_pool_steps_test_CFLAGS = $(UNIT_CFLAGS)

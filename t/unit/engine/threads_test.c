@@ -584,11 +584,11 @@ static struct record_reader save(const struct holder *holder)
 }
 
 /* Restores a record into a new table. */
-static bool restore(struct holder *holder, struct record_reader *r)
+static bool restore(struct holder *holder, struct record_reader *r, size_t memory_limit)
 {
     struct record_reader section;
     uint32_t kind;
-    new_table(64 * MIB);
+    new_table(memory_limit);
     holder_init(holder, 1, 0);
     return record_enter(r, &kind, &section) && table_restore(t, start_time, THREADS, &section) &&
            record_enter(r, &kind, &section) && holder_restore(t, holder, &section) &&
@@ -600,6 +600,30 @@ static void drop(struct holder *holder)
 {
     verdicts out = {0};
     table_close(t, holder, start_time, NULL, &out);
+    table_free(&t);
+}
+
+/* Holders come after the table, and the table comes once. */
+static void out_of_order(const struct record_reader whole)
+{
+    struct holder holder;
+    struct record_reader r = whole, table, again, section;
+    uint32_t kind;
+    new_table(64 * MIB);
+    holder_init(&holder, 1, 0);
+    ck_assert(record_enter(&r, &kind, &table) && record_enter(&r, &kind, &section));
+    ck_assert(!holder_restore(t, &holder, &section));
+    ck_assert_str_eq(r.why, "the state has no table");
+    r = whole;
+    ck_assert(!table_restore_done(t, &r));
+    r = whole;
+    ck_assert(!holding_restore(t, &holder, &r));
+    r = whole;
+    again = table;
+    table.parent = again.parent = &r;
+    ck_assert(table_restore(t, start_time, THREADS, &table));
+    ck_assert(!table_restore(t, start_time, THREADS, &again));
+    ck_assert_str_eq(r.why, "the table appears twice");
     table_free(&t);
 }
 
@@ -619,7 +643,8 @@ TEST(a_table_is_restored_by_several_threads)
     struct record_reader r = save(&holder);
     drop(&holder);
 
-    ck_assert_msg(restore(&holder, &r), "%s", r.why);
+    const struct record_reader whole = r;
+    ck_assert_msg(restore(&holder, &r, 64 * MIB), "%s", r.why);
     table_check(t);
     table_get_stats(t, start_time, &after);
     ck_assert_uint_eq(after.names, HELD);
@@ -627,7 +652,27 @@ TEST(a_table_is_restored_by_several_threads)
     ck_assert_uint_eq(after.holdings, before.holdings);
     drop(&holder);
 
+    /* What does not fit the new limit is kept, and nothing more is taken. */
+    const size_t small = 5 * MIB / 2;
+    static unsigned char longer[300];
+    const struct acquire one = {.name = {longer, sizeof(longer)}, .units = 1, .limit = 1};
+    ck_assert_uint_gt(before.memory, small);
+    r = whole;
+    ck_assert_msg(restore(&holder, &r, small), "%s", r.why);
+    table_get_stats(t, start_time, &after);
+    ck_assert(after.names == HELD && after.memory > small && table_is_tight(t));
+    ck_assert(table_acquire(t, &holder, &one, start_time, NULL, NULL) == TABLE_NO_MEMORY);
+    verdicts out = {0};
+    table_close(t, &holder, start_time, NULL, &out);
+    table_trim(t);
+    holder_init(&holder, 1, 0);
+    ck_assert(table_acquire(t, &holder, &one, start_time, NULL, NULL) == TABLE_OK);
+    drop(&holder);
+
+    out_of_order(whole);
+
     /* Damage that all threads meet. */
+    r = whole;
     size_t len = r.len;
     uint8_t *damaged = malloc(len);
     ck_assert_ptr_nonnull(damaged);
@@ -636,7 +681,7 @@ TEST(a_table_is_restored_by_several_threads)
     for (size_t i = len / 64; i + 64 <= len; i += len / 64)
         memset(damaged + i, 0xff, 64);
     record_reader_init(&r, damaged, len);
-    ck_assert(!restore(&holder, &r) && r.why);
+    ck_assert(!restore(&holder, &r, 64 * MIB) && r.why);
     table_free(&t);
     free(damaged);
 }
