@@ -414,7 +414,7 @@ void watches_init_client(struct jobs_client *client, uint32_t seed);
 /* A watch is new, or its client watches many from now on; it goes. */
 void watch_begin(struct tube_watch *watch);
 void watch_end(struct tube_watch *watch);
-/* Ready jobs of a tube that some have looked at have changed. */
+/* Ready jobs of a tube have changed, or may have become stale. */
 void watches_note_turn(const struct jobs *jobs, struct tube *tube);
 /* The client that has waited longest for a tube with a job; NULL: none does. */
 struct jobs_client *watches_first_waiting(struct tube *tube);
@@ -699,8 +699,10 @@ void job_keys_forget(struct jobs *jobs, struct job *job, struct moment now);
 void job_keys_begin(const struct jobs *jobs, struct job *job, struct moment now);
 void job_keys_executed(struct jobs *jobs, const struct job *job, struct moment now);
 
-/* True if a job must not be handed out. */
+/* True if a job must not be handed out; the second one also of some that are not stale, because the
+ * clock was set back. */
 bool job_is_stale(struct jobs *jobs, const struct job *job, struct moment now);
+bool job_may_be_stale(const struct job *job);
 /* Deletes a stale job, or one to be pruned, and counts the former; with a store, dooms it. Its tube
  * stays. */
 void job_drop(struct jobs *jobs, uint32_t handle, struct moment now);

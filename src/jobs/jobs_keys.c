@@ -235,6 +235,13 @@ bool job_is_stale(struct jobs *jobs, const struct job *job, struct moment now)
     return job->keys && is_stale(jobs, job, jobs_wall_ms(jobs, now));
 }
 
+bool job_may_be_stale(const struct job *job)
+{
+    const struct job_keys *keys = job->keys;
+    return keys && ((keys->root && keys->root->time_ms > keys->root_ms) ||
+                    (keys->key && keys->key->time_ms > keys->at_ms));
+}
+
 void job_drop_now(struct jobs *jobs, uint32_t handle, struct moment now)
 {
     const struct job *job = job_at(jobs, handle);
@@ -305,8 +312,7 @@ static uint32_t find_twin(struct jobs *jobs, const struct job_mark *key,
         if (!is_stale(jobs, job, wall))
             return at;
         id = job->id + 1;
-        if (jobs->commit &&
-            (key->time_ms > job->keys->at_ms || (root && root->time_ms > job->keys->root_ms)))
+        if (jobs->commit && job_may_be_stale(job))
             job_doom(jobs, at);
     }
     return JOB_NONE; /* the stale ones are about to be dropped */
@@ -646,6 +652,7 @@ void job_keys_executed(struct jobs *jobs, const struct job *job, struct moment n
             job_drop(jobs, at, now);
         at = job_tree_from_place(jobs, &key->jobs, major, id + 1);
     }
+    watches_note_turn(jobs, job->tube);
 }
 
 /* ---- upgrades

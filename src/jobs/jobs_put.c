@@ -126,6 +126,7 @@ void puts_make(struct jobs *jobs, struct tube *tube, const struct job_put *puts,
         if (puts[n].key.len > 0 || puts[n].root.len > 0)
             job_keys_learn(jobs, plan, now);
     }
+    watches_note_turn(jobs, tube); /* a newer root makes jobs stale */
 }
 
 struct tube *tube_of_put(struct jobs_client *client, const struct job_put *put)

@@ -102,11 +102,19 @@ static bool has_job(const struct jobs *jobs, const struct tube *tube)
     return tube->ready.first != JOB_NONE && !tube_is_closed(jobs, tube);
 }
 
-/* The job before whose place none of this tube comes next. */
-static const struct job *first_turn(const struct jobs *jobs, const struct tube *tube)
+struct turn {
+    uint32_t pri;
+    uint64_t id;
+};
+
+/* No job of this tube comes before it. */
+static struct turn first_turn(const struct jobs *jobs, const struct tube *tube)
 {
     bool fifo = tube_order(jobs, tube) == JOB_ORDER_FIFO;
-    return job_at(jobs, fifo ? tube->by_id[JOB_READY].first : tube->ready.first);
+    const struct job *first = job_at(jobs, fifo ? tube->by_id[JOB_READY].first : tube->ready.first);
+    if (fifo && job_may_be_stale(first))
+        return (struct turn){0}; /* the one behind it may have any priority */
+    return (struct turn){.pri = first->pri, .id = first->id};
 }
 
 static void leave_state(struct tube_watch *watch)
@@ -132,16 +140,16 @@ static void make_ready(struct tube_watch *watch)
 {
     struct jobs_client *client = watch->client;
     struct tube *tube = watch->tube;
-    const struct job *first = first_turn(client->jobs, tube);
+    struct turn first = first_turn(client->jobs, tube);
     leave_state(watch);
-    watch->pri = first->pri;
-    watch->place = first->id;
+    watch->pri = first.pri;
+    watch->place = first.id;
     tree_add(&client->ready, &watch->by_turn);
     tree_add(&client->turns, &watch->by_order);
     ring_add(&tube->looked, &watch->line);
-    if (comes_before(tube->told_pri, tube->told_id, first->pri, first->id)) {
-        tube->told_pri = first->pri;
-        tube->told_id = first->id;
+    if (comes_before(tube->told_pri, tube->told_id, first.pri, first.id)) {
+        tube->told_pri = first.pri;
+        tube->told_id = first.id;
     }
 }
 
@@ -200,8 +208,8 @@ void watches_note_turn(const struct jobs *jobs, struct tube *tube)
     struct ring *at;
     if (!has_job(jobs, tube))
         return;
-    const struct job *first = first_turn(jobs, tube);
-    if (!comes_before(first->pri, first->id, tube->told_pri, tube->told_id))
+    struct turn first = first_turn(jobs, tube);
+    if (!comes_before(first.pri, first.id, tube->told_pri, tube->told_id))
         return;
     while ((at = ring_first(&tube->looked)) != NULL)
         make_unseen(of_line(at));
@@ -274,13 +282,13 @@ static bool see(struct jobs_client *client, unsigned *looks)
     return true;
 }
 
-/* True while its place is that of the first job of the tube. */
+/* True while its place is the first turn of the tube. */
 static bool is_right(const struct jobs *jobs, const struct tube_watch *watch)
 {
     if (!has_job(jobs, watch->tube) || !tree_has(&watch->by_order))
         return false;
-    const struct job *first = first_turn(jobs, watch->tube);
-    return watch->pri == first->pri && watch->place == first->id;
+    struct turn first = first_turn(jobs, watch->tube);
+    return watch->pri == first.pri && watch->place == first.id;
 }
 
 /* Returns false when *looks are used up. */
@@ -451,8 +459,9 @@ void watches_check(const struct jobs_client *client)
         if (tree_has(&watch->by_order)) {
             CHECK(ring_has(&watch->line) && tree_has(&watch->by_turn));
             CHECK(!comes_before(tube->told_pri, tube->told_id, watch->pri, watch->place));
-            const struct job *first = has_job(jobs, tube) ? first_turn(jobs, tube) : NULL;
-            CHECK(!first || !comes_before(first->pri, first->id, watch->pri, watch->place));
+            struct turn first = has_job(jobs, tube) ? first_turn(jobs, tube) : (struct turn){0};
+            CHECK(!has_job(jobs, tube) ||
+                  !comes_before(first.pri, first.id, watch->pri, watch->place));
         } else if (tree_has(&watch->by_turn)) {
             CHECK(!ring_has(&watch->line) && watch->place <= client->age);
             CHECK(!has_job(jobs, tube) || client->passed_by);

@@ -687,15 +687,7 @@ static bool may_be_after(int tube, const struct m_job *best)
     return false;
 }
 
-/* True if a stale job is the first of a tube. A client that watches many tubes may see that one,
- * and not the better one behind it. */
-static bool hides(int tube)
-{
-    const struct m_job *first = m_peek(tube, 0);
-    return model.tubes[tube].settings.order == JOB_ORDER_FIFO && first && is_stale(first);
-}
-
-enum jobs_status m_reserve(int client, bool waits, uint64_t chosen, bool many)
+enum jobs_status m_reserve(int client, bool waits, uint64_t chosen)
 {
     struct m_client *c = &model.clients[client];
     struct m_job *best = m_find(chosen);
@@ -711,7 +703,7 @@ enum jobs_status m_reserve(int client, bool waits, uint64_t chosen, bool many)
         else if (model.tubes[tube].settings.order == JOB_ORDER_RANDOM)
             AGREE(may_be_after(tube, best));
         else
-            AGREE(comes_before(best, next_job(tube, 0)) || (many && hides(tube)));
+            AGREE(comes_before(best, next_job(tube, 0)));
     }
     AGREE(any == (chosen != 0));
     if (any) {

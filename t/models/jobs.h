@@ -167,8 +167,8 @@ enum jobs_status m_ignore(int client, int tube);
 /* Sets what each put is a duplicate of. */
 enum jobs_status m_put(int client, const struct job_put *puts, size_t count, size_t *failed_r,
                        struct job_duplicate *duplicates_r);
-/* The `chosen` one is that of the engine; 0: none. `many`: the client has watched many tubes. */
-enum jobs_status m_reserve(int client, bool waits, uint64_t chosen, bool many);
+/* The `chosen` one is that of the engine; 0: none. */
+enum jobs_status m_reserve(int client, bool waits, uint64_t chosen);
 enum jobs_status m_claim(int client, const int *tubes, int tube_count, uint32_t count, bool waits,
                          size_t answer_max, const uint64_t *chosen, size_t chosen_count);
 enum jobs_status m_reserve_job(int client, uint64_t id);

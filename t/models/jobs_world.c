@@ -778,7 +778,7 @@ static void reserve(int c)
     CALL(status = jobs_reserve(clients[c], waits ? NS_PER_S : 0, &views[0], model.now));
     if (status == JOBS_WAITS && jobs_read(clients[c], &views[0])) /* once it was committed */
         status = JOBS_OK;
-    AGREE(m_reserve(c, waits, status == JOBS_OK ? views[0].id : 0, clients[c]->many) == status);
+    AGREE(m_reserve(c, waits, status == JOBS_OK ? views[0].id : 0) == status);
     if (status == JOBS_OK)
         check_view(&views[0], m_find(views[0].id));
 }
