@@ -157,6 +157,11 @@ void jobs_save(struct jobs *jobs, struct record_writer *w)
         record_end(w);
         save_put_times(jobs, w);
     }
+    if (jobs->used && jobs->commit) {
+        record_begin(w, JOBS_BURIAL);
+        record_put_u64(w, (uint64_t)jobs->last_burial_wall_ns);
+        record_end(w);
+    }
     if (!ring_is_empty(&jobs->clearing))
         save_clears(jobs, w);
     jobs_leave(jobs);
@@ -450,6 +455,19 @@ bool jobs_restore_put_times(struct jobs *jobs, struct record_reader *r)
     }
     record_leave(r);
     jobs_leave(jobs);
+    return record_ok(r);
+}
+
+bool jobs_restore_burial(struct jobs *jobs, struct record_reader *r)
+{
+    uint64_t wall_ns = record_get_u64(r);
+    if (record_ok(r) && wall_ns > NUMBER_MAX)
+        record_refuse(r, "the time of the last burial is not good");
+    jobs_enter(jobs);
+    if (record_ok(r))
+        jobs->last_burial_wall_ns = (int64_t)wall_ns;
+    jobs_leave(jobs);
+    record_leave(r);
     return record_ok(r);
 }
 

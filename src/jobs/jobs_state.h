@@ -24,6 +24,9 @@
  *     JOBS_PUT_TIMES of each job that was not put at a whole second: u64 id, u16 ms of that time
  *                 beyond the seconds; u64 0 at the end. Older programs have no such section
  *
+ *     JOBS_BURIAL u64 the time of the last burial that the store has, in unix ns; with a store
+ * only. Older programs have no such section
+ *
  *     JOBS_CLEARS u32 clears so far; u32 number of jobs, of each: u64 id; u32 clears that had begun
  *                 when it came into its state, u32 the same of any state but reserved (0: it is
  *                 reserved). Only while a clear is under way, and only jobs that came since the
@@ -48,12 +51,15 @@
 #define JOBS_STATE     UINT32_C(0x0601)
 #define JOBS_CLEARS    UINT32_C(0x0604)
 #define JOBS_PUT_TIMES (RECORD_OPTIONAL | UINT32_C(0x0606))
+#define JOBS_BURIAL    (RECORD_OPTIONAL | UINT32_C(0x0607))
 
 void jobs_save(struct jobs *jobs, struct record_writer *w);
 /* Reads the section into new jobs. Returns false when `r` has failed. */
 bool jobs_restore(struct jobs *jobs, struct record_reader *r) MUST_USE;
 /* The same of the times of puts; after jobs_restore. */
 bool jobs_restore_put_times(struct jobs *jobs, struct record_reader *r) MUST_USE;
+/* The same of the last burial. */
+bool jobs_restore_burial(struct jobs *jobs, struct record_reader *r) MUST_USE;
 /* The same of clears under way; after jobs_restore. */
 bool jobs_restore_clears(struct jobs *jobs, struct record_reader *r) MUST_USE;
 /* Checks that all reservations have their clients. Returns false when `r` has failed. */

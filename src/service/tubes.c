@@ -337,6 +337,8 @@ static bool restore(struct resource *r, struct moment now, uint32_t kind,
         return jobs_restore(own(r)->jobs, section);
     if (kind == JOBS_PUT_TIMES)
         return jobs_restore_put_times(own(r)->jobs, section);
+    if (kind == JOBS_BURIAL)
+        return jobs_restore_burial(own(r)->jobs, section);
     if (kind == JOBS_CLEARS)
         return jobs_restore_clears(own(r)->jobs, section);
     if (kind == DRAIN_STATE) {

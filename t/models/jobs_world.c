@@ -1612,6 +1612,8 @@ static bool restore_all(struct jobs *to, struct jobs_client **new, struct record
             good = jobs_restore(to, &section) && good;
         else if (kind == JOBS_PUT_TIMES)
             good = jobs_restore_put_times(to, &section) && good;
+        else if (kind == JOBS_BURIAL)
+            good = jobs_restore_burial(to, &section) && good;
         else if (whole)
             good = restore_clients(to, new, &section) && good;
         else
@@ -1643,8 +1645,6 @@ void world_upgrade(void)
     struct jobs_client *old_clients[M_CLIENTS] = {NULL}, *new_clients[M_CLIENTS] = {NULL};
     struct record_reader r;
     model_step++;
-    /* The order of burials in one millisecond is that of one process. */
-    set_time(model.now.mono_ns + NS_PER_MS);
     uint8_t *record = world_save(&len);
     struct jobs *old = jobs, *new = new_jobs(1);
     record_reader_init(&r, record, len);
