@@ -1,4 +1,4 @@
-"""The arithmetic of the suite: medians over rounds, ratios within a round, percentiles.
+"""The arithmetic of the suite: medians over rounds, ratios within a round, percentile curves.
 
 A ratio is taken within each round, of two runs made one after the other; the median of these ratios
 counts. Most disturbances of the machine affect both runs of a round.
@@ -52,17 +52,6 @@ def merged(histograms):
         for upper, count in histogram:
             counts[upper] = counts.get(upper, 0) + count
     return sorted(counts.items())
-
-
-def percentile(histogram, fraction):
-    """The upper bound of the class that holds this fraction; None for an empty histogram."""
-    total = sum(count for _, count in histogram)
-    seen = 0
-    for upper, count in histogram:
-        seen += count
-        if count and seen >= fraction * total:
-            return upper
-    return None
 
 
 def tail(histogram):

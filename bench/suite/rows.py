@@ -33,7 +33,7 @@ CONTENDERS = {
     "counterd, pool": ("counterd", {"set": {"pools.max_members": 100000}}, "text", "counterd, text"),
     "echo, text": ("floor", {"mode": "echo"}, "echo-text", "counterd, text"),
     "echo, binary": ("floor", {"mode": "echo"}, "echo-binary", "counterd, binary"),
-    "fixed words": ("floor", {"mode": "words-text"}, "text", "counterd, text"),
+    "fixed words": ("floor", {"mode": "words"}, "text", "counterd, text"),
     "poolcounterd": ("poolcounterd", {}, "text", "counterd, text"),
     "yrmcds": ("yrmcds", {}, "binary", "counterd, binary"),
     "yrmcds, 10 workers": ("yrmcds", {"workers": 10}, "binary", "counterd, binary"),

@@ -279,8 +279,7 @@ class Floor(Server):
         return os.path.join(build, "bench", "floor")
 
     def argv(self):
-        mode = self.options.get("mode", "echo")
-        return [self.where(self.build), "-m", mode, "-w", str(self.layout.workers)]
+        return [self.where(self.build), self.options["mode"], str(self.layout.workers)]
 
     def is_ready(self):
         found = re.search(r"listening on (\S+)\n", self.log)
