@@ -5,7 +5,6 @@ Each group of tests has a daemon of its own and runs beside the others; the test
 found. The figures come with the last test, as diagnostics.
 """
 
-import collections
 import concurrent.futures
 import json
 import os
@@ -184,8 +183,6 @@ def render(site, is_killed):
     figures = {"pages": sum(said == "ok" for _, said in rows), "parses": len(site.notes("parse"))}
     for note in site.notes("pool"):
         figures[note[1]] = figures.get(note[1], 0) + 1
-    times = sorted(float(seconds) for seconds, _ in rows)
-    figures.update(median=times[len(times) // 2], longest=times[-1])
     figures["wrong"] = [said for _, said in rows if said != "ok"][:3]
     return figures
 
@@ -205,10 +202,8 @@ def run_side_by_side(site):
     release = int(time.time()) + 6
     jobs.append(("later", {"n": "later", "jobReleaseTimestamp": release}))
     site.push(*jobs)
-    begun = time.monotonic()
     for child in [site.start("runJobs") for _ in range(4)]:
         site.end(child)
-    took = time.monotonic() - begun
     runners = {row[-2] for row in site.notes("run")}
     # The delayed one, which no runner had: the one for a farm waits for it.
     farm = site.start(os.path.join(EXTENSION, "maintenance", "runCounterdJobs.php"))
@@ -216,7 +211,7 @@ def run_side_by_side(site):
     wire.poll(lambda: site.tube("later") == {}, "the job is acknowledged")
     farm.kill()
     farm.communicate()
-    return {"took": took, "runners": len(runners), "release": release}
+    return {"runners": len(runners), "release": release}
 
 
 def run_farm(site):
@@ -277,17 +272,10 @@ def run_killed(site):
         fatal += 1
         wire.poll(lambda: site.tube("fatal")["reserved"] == "0", "the job is back")
     long.kill()
-    killed = time.time()
     long.communicate()
     wire.poll(lambda: site.tube("long")["ready"] == "1", "the job is back")
-    back = time.time()
     site.run("runJobs", "--type", "long")
-    again = site.notes("run", "long")[1]
-    return {
-        "fatal": fatal,
-        "group": site.run("showJobs", "--group"),
-        "after": (back - killed, float(again[-1]) - killed),
-    }
+    return {"fatal": fatal, "group": site.run("showJobs", "--group")}
 
 
 def run_moves(site):
@@ -497,25 +485,6 @@ def test_classes_of_later_versions():
     script = os.path.join(HERE, "names.php")
     said = subprocess.run(["php", script, EXTENSION], capture_output=True, text=True, check=False)
     assert (said.stdout, said.returncode) == ("ok\n", 0), said
-
-
-def test_figures(groups, capsys):
-    """Prints the table to stderr, so it is in the log of this program."""
-    rows = ["%d renders at once of a page whose parse takes 1 s, workers 1:" % RENDERS]
-    for name, title in (("whole", "with the daemon"), ("killed", "the daemon is killed amid them")):
-        figures, _ = outcome(groups, name)
-        said = ("%s %s" % pair for pair in figures.items() if pair[0] != "wrong")
-        rows.append("  %s: %s" % (title, ", ".join(said)))
-    told, site = outcome(groups, "beside")
-    shares = collections.Counter(row[-2] for row in site.notes("run"))
-    rows.append(
-        "302 jobs of 5 types by four runners: %.1f s, %s" % (told["took"], sorted(shares.values()))
-    )
-    told, _ = outcome(groups, "runners")
-    rows.append("the job of a killed runner: ready after %.3f s, run after %.2f s" % told["after"])
-    rows.append("cases: %d" % len(CASES))
-    with capsys.disabled():
-        print("\n".join(rows), file=sys.stderr)
 
 
 if __name__ == "__main__":

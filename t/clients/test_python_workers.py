@@ -136,22 +136,6 @@ def test_threads_claim_no_more_when_run_was_left_by_an_exception():
 
 
 @WAYS
-@pytest.mark.parametrize("bad", [float("nan"), -1, "x", KeyError])
-def test_a_backoff_that_fails_gives_the_usual_one(way, bad):
-    def backoff(tries):
-        return {}[tries] if bad is KeyError else bad
-
-    async def handler(made, job, sleep):
-        if job.id == 1:
-            raise ValueError
-        made.stop()
-
-    with serving() as (port, heard, _):
-        assert work(way, port, handler, backoff=backoff) == 0
-    assert {"nack 1 99 1", "nack 1 99 2"} & set(heard) and "ack 2 99" in heard
-
-
-@WAYS
 def test_what_leaves_a_place_leaves_run(way, monkeypatch):
     async def broken(*_, **__):
         raise ZeroDivisionError
@@ -208,24 +192,6 @@ def test_a_stop_before_run_is_not_forgotten(way):
     with serving() as (port, heard, _):
         assert work(way, port, stop, story) == [0, 0]
     assert [line for line in heard if line.startswith("claim")] == ["claim 1 2 t"]
-
-
-@WAYS
-def test_a_ttr_that_is_not_known_counts_from_the_first_renewal(way):
-    took = []
-
-    async def handler(made, job, sleep):
-        made.stop()
-        began = time.monotonic()
-        try:
-            while not job.lost and time.monotonic() - began < 20:
-                await sleep(0.01)
-        finally:
-            took.append(time.monotonic() - began)
-
-    with serving(lambda line: b"" if line.startswith("renew") else None) as (port, heard, _):
-        assert work(way, port, handler, io_timeout=1) == 0
-    assert 1.39 <= took[0] < 20
 
 
 def test_a_handler_that_ends_well_in_the_last_second_acknowledges():
