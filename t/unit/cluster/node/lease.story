@@ -242,3 +242,8 @@ cut c; later 200; again
 story The log has lines of visible characters
 start; connect; > open ...; < [NODE 00000000000000aa "boot\x1b[2Jfaked" 1 4000]
 = log boot 1
+
+story Grace that begins in a live session is ended a lease after this node saw it
+live
+repeat 5; later 2000; beats grace; > -; again
+later 2000; beats grace; > grace aa:bb

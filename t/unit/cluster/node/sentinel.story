@@ -123,3 +123,22 @@ later 2000; later 100; opens s0
 = asked c 0
 <s2 [e0 "6379"]
 = asked c 1
+
+story Grace ends after a renewal that was sent more than a lease after its beginning
+sentinels; start; opens s0 s1 s2; votes e0; connect; votes e0; accepts grace; reported; readies; votes e0
+repeat 5; later 2000; beats grace; votes e0; > -; again
+later 2000; beats grace; votes none; > -
+later 2000; beats grace; votes e0; later 0; > grace ...
+
+story A majority that agrees before the beat is answered renews with the answer
+sentinels; start; opens s0 s1 s2; votes e0; connect; votes e0; accepts; reported; readies; mark live
+votes e0; later 2000; mark sent; > beat ...
+votes e0
+= lease live+9000
+< [0 [] [SELF "2"]]
+= lease sent+9000
+
+story A parked node has no wires
+sentinels; start; opens s0 s1 s2; votes e0; connect
+park
+= asked s0 0; = asked s1 0; = asked s2 0; = wires 0
