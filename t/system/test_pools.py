@@ -285,7 +285,9 @@ def test_past_the_memory_limit_nothing_new_comes_and_all_goes_on(start):
         number += 1
         size = size if answer == "OK" else size // 2
         assert number < 100000
-    greedy.does("JOIN br more " + "v" * 4096, "MEMBER SET db m1 value=" + "v" * 4096, answer=refused)
+    greedy.does(
+        "JOIN br more " + "v" * 4096, "MEMBER SET db m1 value=" + "v" * 4096, answer=refused
+    )
     assert holder.ask("RETURN") == "RETURNED"
     assert waiter.taken().member == "m1"
     assert waiter.ask("RETURN") == "RETURNED"

@@ -154,7 +154,9 @@ class Recorder:
         line = self.read()
         if line not in ("RETURNED", "GONE", "NOT_TAKEN"):
             raise Wrong("RETURN was answered with " + line)
-        self.put("return", call=call, ret=time.monotonic_ns(), fence=fence, how=how, answer=line.lower())
+        self.put(
+            "return", call=call, ret=time.monotonic_ns(), fence=fence, how=how, answer=line.lower()
+        )
         if line != "NOT_TAKEN" and fence in self.holds:
             self.holds.remove(fence)
             self.returned = fence
@@ -214,7 +216,9 @@ class Recorder:
             late = there and member in self.stopped and line == "ERROR NO_MEMBER"  # stop_timeout
             well = line == ("OK" if there else "JOINED") or late
             if not well and (there or line != "ERROR EXISTS"):
-                raise Wrong("%s of %s was answered with %s" % ("DROP" if there else "JOIN", member, line))
+                raise Wrong(
+                    "%s of %s was answered with %s" % ("DROP" if there else "JOIN", member, line)
+                )
             self.put(
                 "drop" if there else "join",
                 call=call,
