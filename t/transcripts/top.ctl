@@ -124,15 +124,15 @@ t? 0
 == pages of the wrong shape do no harm
 route /api/v1/stats {"protocols":7,"recent":[],"version":3}
 route /api/v1/history {"series":{"requests":"x","busy":["a",{}]}}
-route /api/v1/contended {"names":[1,"x",{"name":7},null,{"name":"n","id":"n","exists":true}]}
+route /api/v1/contended {"names":[{"name":"good","id":"n","exists":true},1,"x",{"name":7},null]}
 route /api/v1/pools {"pools":[3,{"states":[]},{"name":1}],"cursor":7}
 route /api/v1/tubes {"tubes":[3,{"states":[]},{"name":1}]}
 route /api/v1/names/n {"holders":[3,{}],"waiters":{"a":1}}
 $ {top} --once | grep -c .
 > {=\d+}
 t$$ {top}
-t> REFUSED
-t< \x1bOF\r
+t selected good
+t< \r
 asked GET /api/v1/names/n
 t< \x1bo
 t> POOL
@@ -143,7 +143,7 @@ t? 0
 
 == jobs that cannot be written are said
 each store | said
-    {"failing":true} | jobs cannot be written, and new ones are refused
+    {"failing":true} | jobs cannot be written, and new ones are refused; the log says why
     {"failing":false,"stopped":"a.db: no\u001b"} | job queues do not serve: a.db: no\x1b
 route /api/v1/stats {stats} + {"resources":{"job store":{store}}}
 $ {top} --once | sed -n 2p
