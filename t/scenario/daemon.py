@@ -178,9 +178,9 @@ class Daemon(backends.SocketBackend):
         status, *options = rest.split()
         before, self.seen = self.running, ""
         self.running = self._start(self._options() + options, ready=False)
-        self.do_exits(status, _)
         if before and before.is_running():
             self.others.append(before)
+        self.do_exits(status, _)
 
     def do_program(self, rest, _):
         """
