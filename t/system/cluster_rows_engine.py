@@ -19,7 +19,6 @@ from cluster_rows import (
     nodes_in_any_order,
     queue,
     row,
-    some_name,
     still_open,
 )
 from cluster_stalls import Disturbed

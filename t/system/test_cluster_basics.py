@@ -14,7 +14,6 @@ import threading
 import pytest
 import tap
 
-import certificates
 import cluster_clocks
 import http_client
 import redis_servers
