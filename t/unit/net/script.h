@@ -409,9 +409,9 @@ static void on_open(struct conn *conn)
 
 static void on_close(struct conn *conn)
 {
-    struct client *c = client_of(conn);
-    if (abandons)
+    if (abandons) /* it has no descriptor any more */
         return;
+    struct client *c = client_of(conn);
     CHECK(c->conn == conn && *(uint8_t *)conn_session(conn) == 1);
     *(uint8_t *)conn_session(conn) = 0;
     c->conn = NULL;
