@@ -26,25 +26,29 @@ AT_ONCE = 6  # they wait most of the time
 
 @pytest.fixture(scope="session", name="played")
 def begin_all(request):
-    """All chosen cases are begun together, in their order."""
+    """All chosen cases are begun together, in their order; one by one for ./dev mutants, which notes what each does."""
     daemons = player.Daemons()
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        chosen = [item.callspec.params["case"] for item in request.session.items]
-        yield {case.id: pool.submit(player.play, case, daemons) for case in chosen}
+        if os.environ.get("MUTANT_RECORD"):
+            yield lambda case: pool.submit(player.play, case, daemons)
+        else:
+            chosen = [item.callspec.params["case"] for item in request.session.items]
+            yield {case: pool.submit(player.play, case, daemons) for case in chosen}.get
         pool.shutdown(cancel_futures=True)
     daemons.stop()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_transcript(case, played):
-    wrong = played[case.id].exception()
+    future = played(case)
+    wrong = future.exception()
     if isinstance(wrong, player.Skipped):
         pytest.skip(str(wrong))
     if isinstance(wrong, player.Wrong):
         words = set(re.findall(r"\w+", case.title.split(" [")[0])) - {"and", "or", "not"}
         again = "%s -k '%s'" % (__file__, " and ".join(sorted(words)))
         pytest.fail("%s\nrepeat it: %s" % (wrong, again), pytrace=False)
-    played[case.id].result()
+    future.result()
 
 
 if __name__ == "__main__":
