@@ -9,7 +9,7 @@
 /* Errors after which a connection ends. */
 static const char *const last_words[] = {"LINE_TOO_LONG", "TOO_LONG", "BAD_MAGIC", "CLOSE", "WEB"};
 
-const struct codec *const codecs[] = {
+const struct codec *const codecs[CODECS_MAX] = {
     &text_request,  &text_reply,     &text_stats,   &binary_request, &binary_reply,
     &pools_request, &pools_reply,    &pools_member, &jobs_request,   &jobs_record,
     &jobs_reply,    &jobs_entry,     &jobs_name,    &base_number,    &base_digits,

@@ -38,7 +38,7 @@ static struct seen {
     struct text *streams, *messages;
     size_t stream_count, message_count;
     size_t longest[64];
-} all_seen[16];
+} all_seen[CODECS_MAX];
 
 static size_t codec_number(const struct codec *codec)
 {

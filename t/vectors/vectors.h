@@ -115,8 +115,9 @@ struct codec {
     bool takes_any_parts; /* the composer does not check its parts */
 };
 
+enum { CODECS_MAX = 32 };
 /* All codecs, in the order of the fuzzer's inputs; NULL after the last. */
-extern const struct codec *const codecs[];
+extern const struct codec *const codecs[CODECS_MAX];
 extern const struct codec text_request, text_reply, text_stats, binary_request, binary_reply,
     pools_request, pools_reply, pools_member, jobs_request, jobs_record, jobs_reply, jobs_entry,
     jobs_name, base_number, base_digits, base_seconds, base_character, base_network, base_allowed;
