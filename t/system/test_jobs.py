@@ -12,7 +12,6 @@ import tap
 import certificates
 import http_client
 import servers
-import test_admin
 import test_upgrade
 import wire
 
@@ -331,7 +330,8 @@ def test_an_answer_with_several_jobs_stops_at_the_output_buffer(start):
 def metric(daemon, name, **labels):
     status, text = http_client.ask(daemon.admin, "GET", "/metrics")
     assert status == 200
-    return test_admin.metric(text, name, **labels)
+    sample = "%s{%s}" % (name, ",".join('%s="%s"' % pair for pair in labels.items())) if labels else name
+    return float(re.search(r"^%s (\S+)$" % re.escape(sample), text, re.M)[1])
 
 
 def silent(daemon, line):

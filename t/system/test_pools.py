@@ -179,47 +179,52 @@ def test_a_reload_adds_drops_and_puts_back(start, tmp_path):
     path.write_text("m1 one a=1\n")
     text = "pool.of_file.members_file = %s\n" % path
     with connect(running.daemon) as client, connect(running.daemon) as holder:
-        assert "db" in running.apply("pool.db.members = m1, m2=two, m3\n"), "the reload says so"
+        assert "db" in running.apply(running.base + "pool.db.members = m1, m2=two, m3\n"), "the reload says so"
         client.does("MEMBER ADD db byhand", "MEMBER SET db m2 value=other a=1", "POOL SET db max=9")
         client.does("MEMBER SET db m3 state=down note=broken", "POOL ADD byhand")
         hold = holder.take("db 0 member=m1")
         # m1 is dropped when it is returned, what verbs added goes, and options are as in the file.
-        running.apply(text + "pool.db.members = m2=two, m3, m4\n")
+        running.apply(running.base + text + "pool.db.members = m2=two, m3, m4\n")
         members = client.show("db")[0]
         assert client.states("db") == {"m1": "taken", "m2": "free", "m3": "down", "m4": "free"}
         assert members["m1"][8] == "then=drop" and "note=broken" in members["m3"]
         assert members["m2"][6:] == ["takes=0", "fails=0"] and "max=0" in client.pools()["db"]
         assert client.take("db 0 member=m2").value == "two"
         # Put back before it was returned, it stays. A pool that is not there any more drains.
-        running.apply("pool.db.members = m1, m2=two\n")
+        running.apply(running.base + "pool.db.members = m1, m2=two\n")
         assert holder.ask("RETURN %d" % hold.fence) == "RETURNED"
         assert client.states("db") == {"m1": "free", "m2": "taken"}
         assert sorted(client.pools()) == ["byhand", "db"]
-        running.apply(text)
+        running.apply(running.base + text)
         assert client.pools()["db"][3] == "draining" and client.ask("TAKE db") == "ERROR NO_POOL"
         # What has no room while others are held is left out, and the log says so.
         more = text + "pool.db.members = n1, n2\npool.db.max = 2\n"
-        assert "pool db: 1 members of the configuration are left out" in running.apply(more)
+        assert "pool db: 1 members of the configuration are left out" in running.apply(running.base + more)
         assert client.states("db") == {"m2": "taken", "n1": "free"}
         assert client.ask("RETURN") == "RETURNED"
         holder.say("TAKE of_file 600 with=a=2")
         waits(client, "of_file", 1)
         path.write_text("m1 uno a=2\nm3 three\n")
-        assert "left out" not in running.apply(more)
+        assert "left out" not in running.apply(running.base + more)
         assert holder.taken()[1:4:2] == ("m1", "uno")
         assert client.states("db") == {"n1": "free", "n2": "free"}
         # A wrong line changes nothing, nowhere.
         path.write_text("m3 three\nm4 four A=1\n")
-        said = running.reload(text)
+        said = refused(running, text)
         assert "nothing was changed" in said and "members:2" in said
         assert sorted(client.pools()) == ["byhand", "db", "of_file"]
+
+
+def refused(running, text):
+    running.write(running.base + text)
+    return running.daemon.reload()
 
 
 # row options.reload-wrong event.reload
 def test_a_reload_of_another_kind_or_of_a_pool_made_by_verbs_is_refused(start, tmp_path):
     running = test_reload.Running(start, tmp_path)
     with connect(running.daemon) as client:
-        running.apply("pool.db.members = m1\n")
+        running.apply(running.base + "pool.db.members = m1\n")
         client.does("POOL ADD byhand", "MEMBER ADD byhand h1")
         for text, name in (
             ("pool.db.kind = joined\npool.new.members = x\n", "db"),
@@ -228,40 +233,40 @@ def test_a_reload_of_another_kind_or_of_a_pool_made_by_verbs_is_refused(start, t
             ("pool.db.members = m1, m2\npool.db.max = 1\n", "db"),
             ("pool.db.members = m1\npools.operators = nowhere\n", "operators"),
         ):
-            said = running.reload(text)
+            said = refused(running, text)
             assert "nothing was changed" in said and name in said, (text, said)
             assert sorted(client.pools()) == ["byhand", "db"]
             assert client.states("db") == {"m1": "free"}
-        running.apply("")
+        running.apply(running.base + "")
         client.does("POOL DROP byhand")
-        running.apply("pool.db.kind = joined\npool.byhand.members = h1\n")
+        running.apply(running.base + "pool.db.kind = joined\npool.byhand.members = h1\n")
         assert "joined" in client.pools()["db"] and client.states("byhand") == {"h1": "free"}
 
 
 def test_a_reload_of_options_who_may_and_how_many(start, tmp_path):
     running = test_reload.Running(start, tmp_path)
     with connect(running.daemon) as client, connect(running.daemon) as other:
-        running.apply("pool.br.kind = joined\npool.db.members = m1\n")
+        running.apply(running.base + "pool.br.kind = joined\npool.db.members = m1\n")
         client.does("JOIN br b1", "JOIN br b2", answer="JOINED")
         client.take("db")
         other.say("TAKE db 600")
         waits(client, "db", 1)
         rest = "pool.db.members = m1\npool.db.queue_max = 0\n"
-        running.apply("pool.br.kind = joined\npool.br.max = 1\npool.br.group = g\n" + rest)
+        running.apply(running.base + "pool.br.kind = joined\npool.br.max = 1\npool.br.group = g\n" + rest)
         assert re.fullmatch("STOP br b[12] shrink", client.line())
         assert other.line() == "QUEUE_FULL"
         assert client.take("@g").pool == "br"
         rest = "pool.br.kind = joined\npool.db.members = m1\n"
-        running.apply(rest + "pools.operators = 10.0.0.0/8\npools.suppliers = 127.0.0.1\n")
+        running.apply(running.base + rest + "pools.operators = 10.0.0.0/8\npools.suppliers = 127.0.0.1\n")
         other.does("POOL ADD more", answer="ERROR DENIED")
         other.does("JOIN br b3", answer="JOINED")
-        running.apply(rest + "pools.operators = 10.0.0.0/8\n")
+        running.apply(running.base + rest + "pools.operators = 10.0.0.0/8\n")
         other.does("JOIN br b4", "MEMBER DROP br b1 now", answer="ERROR DENIED")
         other.does("MEMBER DROP br b3 now")  # the client that joined it always may
-        running.apply(rest + "pools.max = 2\npools.max_members = 2\npools.max_watchers = 0\n")
+        running.apply(running.base + rest + "pools.max = 2\npools.max_members = 2\npools.max_watchers = 0\n")
         assert other.ask("POOL ADD more") == other.ask("WATCH db") == "ERROR TOO_MANY"
         assert other.ask("JOIN br b3") == "ERROR POOL_FULL"
-        running.apply(rest)
+        running.apply(running.base + rest)
         other.does("POOL ADD more", "WATCH db")
 
 
