@@ -35,7 +35,7 @@ EXTRA_DIST += lib/README.md lib/libcounter.map \
 if CLIENT
 noinst_LIBRARIES += lib/libparts.a
 lib_libparts_a_SOURCES = lib/counter.h $(libcounter_files) $(libcounter_borrowed)
-lib_libparts_a_CFLAGS = $(AM_CFLAGS) $(LIBSSL_CFLAGS) -fPIC -fvisibility=hidden
+lib_libparts_a_CFLAGS = $(filter-out $(STEPS_CFLAGS),$(AM_CFLAGS)) $(LIBSSL_CFLAGS) -fPIC -fvisibility=hidden
 libcounter_whole = -Wl,--whole-archive lib/libparts.a -Wl,--no-whole-archive
 libcounter_so = libcounter.so.1.0.0
 
