@@ -116,11 +116,12 @@ asked GET /api/v1/{=\S+}
 
 == tokens that are missing, wrong or refused
 each code | reason | token | why
-    401 | the admin token is missing or wrong | '' | ...--token-file or $COUNTER_ADMIN_TOKEN...
+    401 | the admin token is missing or wrong | '' | give the admin token with --token-file or $COUNTER_ADMIN_TOKEN
     401 | the admin token is missing or wrong | other | {=(?!.*other).*}
     403 | no admin.token is set | other | ...no admin.token is set...
 route POST /api/v1/reload {code} {"error":{"status":{code},"reason":"{reason}"}}
 $ COUNTER_ADMIN_TOKEN={token} counterctl --admin {mock} reload
+! ...
 ! counterctl: {why}
 ? 77
 
