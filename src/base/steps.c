@@ -22,9 +22,9 @@ static const struct budget {
     [LOCK_RANK_JOBS] = {"under the lock of jobs", 4000000},
     [LOCK_RANK_POOLS] = {"under the lock of pools", 1000000},
     [LOCK_RANK_SHARD] = {"under the lock of a shard", 1000000},
-    [LOCK_RANK_ARENA] = {"under the lock of the arena", 1000},
-    [LOCK_RANK_SOURCES] = {"under the lock of sources", 1000},
-    [LOCK_RANK_RIGHTS] = {"under the lock of rights", 1000},
+    [LOCK_RANK_ARENA] = {"under the lock of the arena", 1000000},
+    [LOCK_RANK_SOURCES] = {"under the lock of sources", 1000000},
+    [LOCK_RANK_RIGHTS] = {"under the lock of rights", 1000000},
     [STEPS_LOOP] = {"in an iteration of a loop", 5000000},
 };
 

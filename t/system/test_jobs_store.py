@@ -759,7 +759,7 @@ def test_a_full_disk_refuses_puts_and_can_be_emptied(small_disk, sync):
         assert waiter.line() == "CLAIMED 1"
         assert waiter.job()[1] == b"again"
         wire.poll(lambda: metric("failing") == 0, "it succeeds again")
-        assert "puts are taken again" in daemon.log
+        daemon.wait_log("puts are taken again")
         more = fill(client)  # once more
         assert len(more) > len(gone) * 2 // 3
         left = [row[0] for row in listed(other, "default")]

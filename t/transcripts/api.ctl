@@ -441,7 +441,7 @@ $ ask {admin} <<'END'
 $ ask {admin} <<<'/api/v1/connections connections' | cut -c5- | python3 -c '
     import json, sys, time
     rows = sorted(json.load(sys.stdin), key=lambda row: row["opened"])
-    print([(row["holds"], row["waits"], row["queued_bytes"]) for row in rows])
+    print(sorted((row["holds"], row["waits"], row["queued_bytes"]) for row in rows))
     assert all(0 <= row["age_seconds"] < 600 and abs(row["opened"] - time.time()) < 600 for row in rows)'
 > [(1, 0, 0), (1, 0, 0), (1, 1, 0), (1, 1, 0)]
 $ ask {admin} <<<'/api/v1/names/k holders.0.connection'

@@ -250,10 +250,10 @@ TEST(oldest_silent_handshake_goes_of_the_source_with_a_quarter_or_of_all)
         claim_heard(&heard);
     }
     ck_assert(!shake(worker, 11) && !shake(worker, 0));
-    for (unsigned i = 0; i < ALL; i++) {
+    for (unsigned i = 0; i < ALL; i++)
         claim_end(worker, &claims[i]);
+    for (unsigned i = 0; i < ALL; i++)
         source_leave(&server.sources, sources[i]);
-    }
     end();
     pki_remove(&pki);
 }

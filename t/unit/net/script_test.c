@@ -259,13 +259,15 @@ static void send_text(struct client *c, const char *text, size_t len, bool holds
 
 struct text {
     char *data;
-    size_t len;
+    size_t len, room;
 };
 
 static void add(struct text *to, const char *data, size_t len)
 {
-    to->data = realloc(to->data, to->len + len + 1);
-    CHECK(to->data);
+    if (to->len + len >= to->room) {
+        to->room = 2 * (to->len + len + 1);
+        CHECK((to->data = realloc(to->data, to->room)) != NULL);
+    }
     memcpy(to->data + to->len, data, len);
     to->len += len;
     to->data[to->len] = '\0';
