@@ -38,7 +38,8 @@ static _Thread_local struct {
     bool any_again;
 } here;
 
-static struct {
+/* The descriptors of this thread's loop. */
+static _Thread_local struct {
     struct epoll_event event;
     bool watched, again;
 } watches[FDS];
