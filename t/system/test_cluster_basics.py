@@ -528,14 +528,14 @@ def test_an_upgrade_that_waits_for_the_lease_ends_with_the_daemon(node, engine, 
 
 
 def test_no_pause_of_an_upgrade_begins_with_an_old_lease(node, engine, clocks, tmp_path):
-    a = node("a", "cluster.lease=10", program=program(tmp_path), env=clocks.environment)
+    a = node("a", "cluster.lease=6", program=program(tmp_path), env=clocks.environment)
     assert a.text_client().ask("ACQ4ME s-1 1 9 0") == "LOCKED"
     engine.process.send_signal(signal.SIGSTOP)
     try:
         await_stopped(engine.process.pid)
         a.child.send_signal(signal.SIGUSR1)
         a.wait_log("upgrade: to ")
-        clocks.shift(others_s=60)
+        clocks.shift(others_s=7)  # the lease is over; the new program has 20 s to say that it can take over
         a.text_client().say("ACQ4ME l-1 1 9 0")  # wakes the thread of the cluster
         a.wait_log("has taken over")
     finally:
