@@ -28,6 +28,8 @@ static const struct budget {
     [STEPS_LOOP] = {"in an iteration of a loop", 5000000},
 };
 
+_Static_assert((unsigned)STEPS_LOOP == (unsigned)LOCK_RANK_COUNT, "the ranks of locks come first");
+
 /* The compiler calls it in each basic block. */
 void __sanitizer_cov_trace_pc(void);
 

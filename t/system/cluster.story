@@ -102,7 +102,7 @@ a1 RELEASE l -> RELEASED
 a1 QUIT -> BYE
 shares l2 ->
 
-story Who waits may release what it holds
+story A client that waits may release what it holds
 each l ~ l2 | s ~ s2 | l ~ s | x ~ l
 a1 ACQ4ME $1 1 9 0 -> LOCKED
 b1 ACQ4ME $2 1 9 0 -> LOCKED
