@@ -189,6 +189,27 @@ static bool leaves_out(struct jobs *jobs, struct job_write *write)
     return true;
 }
 
+/* All are of one tube. Those that are left out are ready again. */
+static void make_clear(struct jobs *jobs, struct job_op *op, struct moment now,
+                       struct jobs_effects *effects)
+{
+    struct tube *left = NULL;
+    for (size_t n = 0; n < op->write_count; n++) {
+        struct job_write *write = &op->writes[n];
+        struct tube *tube = job_at(jobs, write->handle)->tube;
+        if (leaves_out(jobs, write)) {
+            left = tube;
+            continue;
+        }
+        job_write_thaw(jobs, write);
+        job_remove(jobs, write->handle, now);
+        tube_drop_if_unused(jobs, tube);
+        op->clear->deleted++;
+    }
+    if (left)
+        tube_serve(jobs, left, now, effects);
+}
+
 /* So many jobs are deleted before others get the lock. */
 #define DROPS_STEP 128u
 
@@ -233,16 +254,7 @@ void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
         op->status = op->kick->left > 0 ? JOBS_WAITS : JOBS_OK;
         break;
     case JOB_OP_CLEAR:
-        for (size_t n = 0; n < op->write_count; n++) {
-            struct job_write *write = &op->writes[n];
-            struct tube *tube = job_at(jobs, write->handle)->tube;
-            if (leaves_out(jobs, write))
-                continue;
-            job_write_thaw(jobs, write);
-            job_remove(jobs, write->handle, now);
-            tube_drop_if_unused(jobs, tube);
-            op->clear->deleted++;
-        }
+        make_clear(jobs, op, now, effects);
         op->status = JOBS_WAITS;
         break;
     case JOB_OP_PAUSE:

@@ -1160,6 +1160,26 @@ TEST(a_clear_passes_damaged_jobs_by_while_it_waits)
     end();
 }
 
+/* Who began to wait while the clear was under way is given the job that it left out. */
+TEST(a_clear_serves_the_damaged_job_that_it_leaves_out)
+{
+    struct job_view view;
+    begin();
+    uint64_t id = put("default");
+    fake_disk_break_row(disk, id);
+    struct ask *clear = ask_new(NULL, JOB_OP_CLEAR);
+    ask_tube(clear, "default");
+    clear->op.state = JOB_READY;
+    ask_submit(clear);
+    ck_assert(jobs_reserve(b, JOBS_FOREVER, &view, rig.now) == JOBS_WAITS);
+    rig_commit();
+    ck_assert(rig_hears(b) && jobs_read(b, &view) && view.id == id);
+    ck_assert(clear->done && clear->clear.deleted == 0);
+    job_body_drop(rig.jobs, &view.body);
+    ask_free(&clear);
+    end();
+}
+
 /* ---- steps ----------------------------------------------------------------------------------
  */
 
@@ -2005,6 +2025,7 @@ static const struct unit_test tests[] = {
     UNIT(damage_concerns_no_other_operation_of_the_second_run),
     UNIT(changes_of_many_jobs_leave_a_damaged_one_out),
     UNIT(a_clear_passes_damaged_jobs_by_while_it_waits),
+    UNIT(a_clear_serves_the_damaged_job_that_it_leaves_out),
     UNIT(a_damaged_job_is_buried_and_holds_nobody_up),
     UNIT(a_look_that_meets_damage_is_an_error_for_that_put),
     UNIT(a_job_whose_body_finds_no_memory_is_not_buried),

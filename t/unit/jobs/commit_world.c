@@ -283,7 +283,9 @@ static void answered_change(struct ask *ask)
         break;
     case JOB_OP_TOUCH:
     case JOB_OP_RENEW:
-        p->until_ns = rig.now.mono_ns + TTR_S * NS_PER_S;
+        /* A touch may be answered before its client has read that it was given the job. */
+        if (by_token || p->holder == client_number(ask->op.client))
+            p->until_ns = rig.now.mono_ns + TTR_S * NS_PER_S;
         break;
     case JOB_OP_RESERVE:
         given(&ask->view, ask->orphan ? -1 : client_number(ask->op.client));
