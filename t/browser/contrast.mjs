@@ -41,9 +41,7 @@ export function lowContrast() {
     const judge = (what, color, back, least) => {
         const got = ratio(grey(over(color, back)), grey(back));
         if (got < least - 0.005)
-            short.push(
-                `${what}: ${got.toFixed(2)} < ${least} (${color.rgb} on ${back.map(Math.round)})`,
-            );
+            short.push(`${what}: ${got.toFixed(2)} < ${least} (${color.rgb} on ${back.map(Math.round)})`);
     };
     const seen = (node) => {
         isGrey = Boolean(node.closest('.stale #overview, .stale #detail, .stale #pool'));
@@ -63,16 +61,14 @@ export function lowContrast() {
             isLarge = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
         const color = numbers(isSvg ? style.fill : style.color);
         for (let n = node; n; n = n.parentElement)
-            if (parseFloat(getComputedStyle(n).opacity) < 1)
-                short.push('text under opacity: ' + t.data);
+            if (parseFloat(getComputedStyle(n).opacity) < 1) short.push('text under opacity: ' + t.data);
         const label = `"${t.data.slice(0, 30)}" in ${node.tagName} ${node.getAttribute('class')}`;
         judge(label, color, backOf(node), isLarge ? 3 : 4.5);
         if (node.classList.contains('over'))
             judge(
                 label + ' on its bar',
                 color,
-                numbers(getComputedStyle(node.parentElement.querySelector('.weight rect')).fill)
-                    .rgb,
+                numbers(getComputedStyle(node.parentElement.querySelector('.weight rect')).fill).rgb,
                 4.5,
             );
     }
@@ -97,12 +93,7 @@ export function lowContrast() {
         for (const node of document.querySelectorAll(selector))
             if (seen(node)) {
                 graphics++;
-                judge(
-                    selector,
-                    numbers(getComputedStyle(node).fill),
-                    backOf(node.closest('div, td')),
-                    3,
-                );
+                judge(selector, numbers(getComputedStyle(node).fill), backOf(node.closest('div, td')), 3);
             }
     };
     stroke('.lines .line');

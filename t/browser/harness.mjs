@@ -59,8 +59,7 @@ export async function run(chosen) {
             note(String((e && e.stack) || e));
         }
         clearTimeout(timer);
-        if (failed > before)
-            await tidy().catch((e) => note('no order could be made: ' + e.message));
+        if (failed > before) await tidy().catch((e) => note('no order could be made: ' + e.message));
     }
     console.log(`1..${number}`);
     return failed === 0;
@@ -71,10 +70,7 @@ export function check(is, what) {
 }
 
 export function same(got, wanted, what) {
-    check(
-        Object.is(got, wanted),
-        `${what}: ${JSON.stringify(got)} instead of ${JSON.stringify(wanted)}`,
-    );
+    check(Object.is(got, wanted), `${what}: ${JSON.stringify(got)} instead of ${JSON.stringify(wanted)}`);
 }
 
 /* Calls `condition` until it is true. Returns its value; fails with `what` at the deadline. */
@@ -89,8 +85,7 @@ export async function poll(condition, what, deadline = DEADLINE_MS) {
         } catch (e) {
             last = e;
         }
-        if (Date.now() > until)
-            throw new Error('not within the deadline: ' + what + (last ? '\n' + last.stack : ''));
+        if (Date.now() > until) throw new Error('not within the deadline: ' + what + (last ? '\n' + last.stack : ''));
         await new Promise((resolve) => setTimeout(resolve, 20));
     }
 }
@@ -165,8 +160,7 @@ export class Daemon {
             check(d.status === undefined, 'the daemon ended:\n' + d.log);
             return / info: ready\b/.test(d.log);
         }, 'the daemon is ready');
-        const port = (name) =>
-            Number(new RegExp(` info: ${name}: listening on \\S*?:(\\d+)`).exec(d.log)[1]);
+        const port = (name) => Number(new RegExp(` info: ${name}: listening on \\S*?:(\\d+)`).exec(d.log)[1]);
         d.ports = {text: port('poolcounter'), binary: port('counter'), jobs: port('jobs'), admin: port('admin')};
         d.url = `http://127.0.0.1:${d.ports.admin}`;
         return d;
@@ -319,8 +313,7 @@ export class Load {
                     this.answered.push(Date.now());
                 }
                 isBusy = false;
-                while (this.answered.length && this.answered[0] < Date.now() - 10000)
-                    this.answered.shift();
+                while (this.answered.length && this.answered[0] < Date.now() - 10000) this.answered.shift();
             };
             return setInterval(act, 1000 / perSecond);
         });
@@ -353,8 +346,7 @@ export class Rush {
 
     async work(port, take, give, ms) {
         const client = new TextClient(port);
-        const pause = (time) =>
-            new Promise((resolve) => setTimeout(resolve, time * (0.5 + Math.random())));
+        const pause = (time) => new Promise((resolve) => setTimeout(resolve, time * (0.5 + Math.random())));
         this.clients.push(client);
         while (!this.isOver) {
             const answer = await client.ask(take);
@@ -403,9 +395,7 @@ export async function openBrowser(origin) {
     await context.exposeFunction('violated', (text) => browser.complaints.push('CSP: ' + text));
     await context.addInitScript(() => {
         document.addEventListener('securitypolicyviolation', (e) => {
-            window.violated(
-                e.violatedDirective + ' ' + e.blockedURI + ' ' + e.sourceFile + ':' + e.lineNumber,
-            );
+            window.violated(e.violatedDirective + ' ' + e.blockedURI + ' ' + e.sourceFile + ':' + e.lineNumber);
         });
         // The page asks each second; here, `hurry` times as often.
         const {fetch, setTimeout} = window;
@@ -437,8 +427,7 @@ export async function openBrowser(origin) {
             browser.complaints.push(`console: ${message.text()} (${where})`);
     });
     page.on('request', (request) => {
-        if (!request.url().startsWith(origin + '/'))
-            browser.complaints.push('a request to ' + request.url());
+        if (!request.url().startsWith(origin + '/')) browser.complaints.push('a request to ' + request.url());
         if (request.method() !== 'GET' && !browser.mayPost)
             browser.complaints.push(request.method() + ' ' + request.url());
     });

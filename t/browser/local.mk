@@ -6,8 +6,7 @@ EXTRA_DIST += \
 	t/browser/harness.mjs \
 	t/browser/judge.mjs \
 	t/browser/contrast.mjs \
-	t/browser/package.json \
-	t/browser/package-lock.json
+	t/browser/package.json
 
 # What the runner installs and the screenshots.
 clean-local: clean-browser
