@@ -244,266 +244,98 @@ static int end_confined(const struct confinement *to, int (*does)(void))
     return end_of(in_thread);
 }
 
-/* ---- attempts: each returns 0, or the error number ------------------------------------------ */
-
-static int outcome(bool good)
-{
-    return good ? 0 : errno;
-}
-
-static int opens(const char *path, int flags)
-{
-    return outcome(open(path, flags | O_CLOEXEC, 0600) >= 0);
-}
-
-static int read_hosts(void)
-{
-    return opens("/etc/hosts", O_RDONLY);
-}
-
-static int read_elsewhere(void)
-{
-    return opens(in(elsewhere, "file"), O_RDONLY);
-}
-
-static int read_inside(void)
-{
-    return opens(in(folder, "file"), O_RDONLY);
-}
-
-static int make_inside(void)
-{
-    return opens(in(folder, "file"), O_RDWR | O_CREAT);
-}
-
-static int make_elsewhere(void)
-{
-    return opens(in(elsewhere, "new"), O_RDWR | O_CREAT);
-}
-
-static int write_elsewhere(void)
-{
-    return opens(in(elsewhere, "file"), O_WRONLY);
-}
-
-static int make_to_read(void)
-{
-    return opens(in(folder, "file"), O_RDONLY | O_CREAT);
-}
-
-static int empty_to_read(void)
-{
-    return opens(in(folder, "file"), O_RDONLY | O_TRUNC);
-}
+/* ---- attempts ------------------------------------------------------------------------------- */
 
 /* Uses a file like a database library. */
-static int keep_records(void)
+static bool keeps_records(void)
 {
     char byte = 'x';
     int fd = open(in(folder, "new"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0 || ftruncate(fd, 8192) != 0 || pwrite(fd, &byte, 1, 4096) != 1)
-        return errno;
+        return false;
     void *shared = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (shared == MAP_FAILED)
-        return errno;
+        return false;
     memset(shared, 'y', 4096);
     if (pread(fd, &byte, 1, 1) != 1 || byte != 'y' || fsync(fd) != 0 || fdatasync(fd) != 0)
-        return errno;
-    return outcome(fchmod(fd, 0640) == 0 && close(fd) == 0 &&
-                   rename(in(folder, "new"), in(folder, "newer")) == 0 &&
-                   unlink(in(folder, "newer")) == 0);
+        return false;
+    return fchmod(fd, 0640) == 0 && close(fd) == 0 &&
+           rename(in(folder, "new"), in(folder, "newer")) == 0 && unlink(in(folder, "newer")) == 0;
 }
 
-static int lock_file(void)
-{
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
-    return outcome(fcntl(open_file, F_SETLK, &lock) == 0);
-}
-
-static int write_open_file(void)
-{
-    return outcome(write(open_file, "t", 1) == 1);
-}
-
-static int cut_open_file(void)
-{
-    return outcome(ftruncate(open_file, 1) == 0);
-}
-
-static int remove_file(void)
-{
-    return outcome(unlink(in(folder, "file")) == 0);
-}
-
-static int remove_elsewhere(void)
-{
-    return outcome(unlink(in(elsewhere, "file")) == 0);
-}
-
-static int move_out(void)
-{
-    return outcome(rename(in(folder, "file"), in(elsewhere, "new")) == 0);
-}
-
-static int link_in(void)
-{
-    return outcome(link(in(elsewhere, "file"), in(folder, "new")) == 0);
-}
-
-static int make_folder(void)
-{
-    return outcome(mkdir(in(folder, "new"), 0700) == 0);
-}
-
-static int give_file_away(void)
-{
-    return outcome(chmod(in(folder, "file"), 0604) == 0);
-}
-
-static int tell_file_by_path(void)
-{
-    struct stat st;
-    return outcome(stat(in(folder, "file"), &st) == 0);
-}
-
-static int open_stream(void)
-{
-    return outcome(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0) >= 0);
-}
-
-static int open_datagram(void)
-{
-    return outcome(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0) >= 0);
-}
-
-static int open_raw(void)
-{
-    return outcome(socket(AF_INET, SOCK_RAW, 1) >= 0);
-}
-
-static int connect_to(const void *to, socklen_t len, sa_family_t family)
+static bool connects(const void *to, socklen_t len, sa_family_t family)
 {
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1, error = 1;
     socklen_t error_len = sizeof error;
     if (fd < 0 || connect(fd, to, len) != 0)
-        return errno;
+        return false;
     if (family == AF_INET && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) != 0)
-        return errno;
-    return outcome(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_len) == 0 && error == 0 &&
-                   write(fd, "x", 1) == 1);
+        return false;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_len) == 0 && error == 0 &&
+           write(fd, "x", 1) == 1;
 }
 
-static int connect_tcp(void)
-{
-    return connect_to(&tcp_place, sizeof tcp_place, AF_INET);
-}
-
-static int connect_unix(void)
-{
-    return connect_to(&unix_place, sizeof unix_place, AF_UNIX);
-}
-
-/* The filter decides by the call alone, so -1 does as a socket. */
-static int connect_nothing(void)
-{
-    return outcome(connect(-1, (struct sockaddr *)&tcp_place, sizeof tcp_place) == 0);
-}
-
-static int send_to_address(void)
-{
-    return outcome(sendto(-1, "x", 1, MSG_FASTOPEN, NULL, 0) == 1);
-}
-
-static int send_descriptor(void)
-{
-    struct msghdr message = {.msg_iov = NULL};
-    return outcome(sendmsg(-1, &message, 0) == 0);
-}
-
-static int send_descriptors(void)
-{
-    struct mmsghdr message = {.msg_len = 0};
-    return outcome(sendmmsg(-1, &message, 1, 0) == 0);
-}
-
-static int take_descriptor(void)
-{
-    struct msghdr message = {.msg_iov = NULL};
-    return outcome(recvmsg(-1, &message, 0) == 0);
-}
-
-static int bind_socket(void)
-{
-    return outcome(bind(-1, (struct sockaddr *)&tcp_place, sizeof tcp_place) == 0);
-}
-
-static int listen_on(void)
-{
-    return outcome(listen(-1, 1) == 0);
-}
-
-static int accept_one(void)
-{
-    return outcome(accept4(-1, NULL, NULL, SOCK_CLOEXEC) >= 0);
-}
-
-static int stop_listening(void)
-{
-    return outcome(shutdown(-1, SHUT_RD) == 0);
-}
-
-static int finish_sending(void)
-{
-    return outcome(shutdown(-1, SHUT_WR) == 0);
-}
-
-static int start_process(void)
+static bool starts_process(void)
 {
     pid_t child = fork();
     if (child == 0)
         _exit(0);
-    return outcome(child > 0);
+    return child > 0;
 }
 
-static int start_program(void)
-{
-    execl("/bin/true", "true", (char *)NULL);
-    return errno;
-}
+/* An attempt: returns 0, or the error number. */
+#define TRY(name, good)                                                                            \
+    static int name(void)                                                                          \
+    {                                                                                              \
+        return (good) ? 0 : errno;                                                                 \
+    }
 
-static int make_code(void)
-{
-    return outcome(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) !=
-                   MAP_FAILED);
-}
-
-static int signal_parent(void)
-{
-    return outcome(kill(getppid(), 0) == 0);
-}
-
-static int change_limit(void)
-{
-    /* Reading a limit is allowed. A request that sets one is refused, and does not kill. */
-    return outcome(syscall(SYS_prlimit64, 0, 7, "01234567012345670", NULL) == 0);
-}
-
-static int ask_limit(void)
-{
-    unsigned long limit[2];
-    return outcome(syscall(SYS_prlimit64, 0, 7, NULL, limit) == 0);
-}
-
+TRY(read_hosts, open("/etc/hosts", O_RDONLY | O_CLOEXEC, 0600) >= 0)
+TRY(read_elsewhere, open(in(elsewhere, "file"), O_RDONLY | O_CLOEXEC, 0600) >= 0)
+TRY(read_inside, open(in(folder, "file"), O_RDONLY | O_CLOEXEC, 0600) >= 0)
+TRY(make_inside, open(in(folder, "file"), O_RDWR | O_CREAT | O_CLOEXEC, 0600) >= 0)
+TRY(make_elsewhere, open(in(elsewhere, "new"), O_RDWR | O_CREAT | O_CLOEXEC, 0600) >= 0)
+TRY(write_elsewhere, open(in(elsewhere, "file"), O_WRONLY | O_CLOEXEC, 0600) >= 0)
+TRY(make_to_read, open(in(folder, "file"), O_RDONLY | O_CREAT | O_CLOEXEC, 0600) >= 0)
+TRY(empty_to_read, open(in(folder, "file"), O_RDONLY | O_TRUNC | O_CLOEXEC, 0600) >= 0)
+TRY(lock_file, fcntl(open_file, F_SETLK, &(struct flock){.l_type = F_WRLCK, .l_len = 1}) == 0)
+TRY(write_open_file, write(open_file, "t", 1) == 1)
+TRY(cut_open_file, ftruncate(open_file, 1) == 0)
+TRY(remove_file, unlink(in(folder, "file")) == 0)
+TRY(remove_elsewhere, unlink(in(elsewhere, "file")) == 0)
+TRY(move_out, rename(in(folder, "file"), in(elsewhere, "new")) == 0)
+TRY(link_in, link(in(elsewhere, "file"), in(folder, "new")) == 0)
+TRY(make_folder, mkdir(in(folder, "new"), 0700) == 0)
+TRY(give_file_away, chmod(in(folder, "file"), 0604) == 0)
+TRY(tell_file_by_path, stat(in(folder, "file"), &(struct stat){0}) == 0)
+TRY(open_stream, socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0) >= 0)
+TRY(open_datagram, socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0) >= 0)
+TRY(open_raw, socket(AF_INET, SOCK_RAW, 1) >= 0)
+TRY(connect_tcp, connects(&tcp_place, sizeof tcp_place, AF_INET))
+TRY(connect_unix, connects(&unix_place, sizeof unix_place, AF_UNIX))
+/* The filter decides by the call alone, so -1 does as a socket. */
+TRY(connect_nothing, connect(-1, (struct sockaddr *)&tcp_place, sizeof tcp_place) == 0)
+TRY(send_to_address, sendto(-1, "x", 1, MSG_FASTOPEN, NULL, 0) == 1)
+TRY(send_descriptor, sendmsg(-1, &(struct msghdr){0}, 0) == 0)
+TRY(send_descriptors, sendmmsg(-1, &(struct mmsghdr){0}, 1, 0) == 0)
+TRY(take_descriptor, recvmsg(-1, &(struct msghdr){0}, 0) == 0)
+TRY(bind_socket, bind(-1, (struct sockaddr *)&tcp_place, sizeof tcp_place) == 0)
+TRY(listen_on, listen(-1, 1) == 0)
+TRY(accept_one, accept4(-1, NULL, NULL, SOCK_CLOEXEC) >= 0)
+TRY(stop_listening, shutdown(-1, SHUT_RD) == 0)
+TRY(finish_sending, shutdown(-1, SHUT_WR) == 0)
+TRY(start_program, execl("/bin/true", "true", (char *)NULL) == 0)
+TRY(make_code,
+    mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+TRY(signal_parent, kill(getppid(), 0) == 0)
+/* Reading a limit is allowed. A request that sets one is refused, and does not kill. */
+TRY(change_limit, syscall(SYS_prlimit64, 0, 7, "01234567012345670", NULL) == 0)
+TRY(ask_limit, syscall(SYS_prlimit64, 0, 7, NULL, (unsigned long[2]){0}) == 0)
 /* Of what happens then, an upgrade is the worst. */
-static int signal_main_thread(void)
-{
-    return outcome(syscall(SYS_tgkill, getpid(), getpid(), SIGUSR1) == 0);
-}
-
-static int die_by_own_hand(void)
-{
-    abort();
-}
+TRY(signal_main_thread, syscall(SYS_tgkill, getpid(), getpid(), SIGUSR1) == 0)
+TRY(die_by_own_hand, (abort(), true))
+TRY(keep_records, keeps_records())
+TRY(start_process, starts_process())
 
 enum { DONE = 0, KILLED = -SIGSYS };
 
@@ -514,50 +346,50 @@ static const struct {
     int serves, store, link_;
 } tries[] = {
     /* files */
-    {"read inside", read_inside, KILLED, DONE, EACCES},
-    {"read hosts", read_hosts, KILLED, EACCES, DONE},
-    {"read elsewhere", read_elsewhere, KILLED, EACCES, EACCES},
-    {"make inside", make_inside, KILLED, DONE, KILLED},
-    {"make elsewhere", make_elsewhere, KILLED, EACCES, KILLED},
-    {"write elsewhere", write_elsewhere, KILLED, EACCES, KILLED},
-    {"make to read", make_to_read, KILLED, DONE, KILLED},
-    {"empty to read", empty_to_read, KILLED, DONE, KILLED},
-    {"keep records", keep_records, KILLED, DONE, KILLED},
-    {"lock file", lock_file, ENOSYS, DONE, ENOSYS},
-    {"write open file", write_open_file, DONE, DONE, DONE},
-    {"cut open file", cut_open_file, ENOSYS, DONE, ENOSYS},
-    {"remove elsewhere", remove_elsewhere, KILLED, EACCES, KILLED},
-    {"move out", move_out, KILLED, EACCES, KILLED},
-    {"link in", link_in, KILLED, KILLED, KILLED},
-    {"make folder", make_folder, KILLED, KILLED, KILLED},
-    {"give file away", give_file_away, KILLED, KILLED, KILLED},
-    {"tell file by path", tell_file_by_path, ENOSYS, DONE, DONE},
-    {"remove file", remove_file, KILLED, DONE, KILLED}, /* the last: it is gone then */
+    {"read_inside", read_inside, KILLED, DONE, EACCES},
+    {"read_hosts", read_hosts, KILLED, EACCES, DONE},
+    {"read_elsewhere", read_elsewhere, KILLED, EACCES, EACCES},
+    {"make_inside", make_inside, KILLED, DONE, KILLED},
+    {"make_elsewhere", make_elsewhere, KILLED, EACCES, KILLED},
+    {"write_elsewhere", write_elsewhere, KILLED, EACCES, KILLED},
+    {"make_to_read", make_to_read, KILLED, DONE, KILLED},
+    {"empty_to_read", empty_to_read, KILLED, DONE, KILLED},
+    {"keep_records", keep_records, KILLED, DONE, KILLED},
+    {"lock_file", lock_file, ENOSYS, DONE, ENOSYS},
+    {"write_open_file", write_open_file, DONE, DONE, DONE},
+    {"cut_open_file", cut_open_file, ENOSYS, DONE, ENOSYS},
+    {"remove_elsewhere", remove_elsewhere, KILLED, EACCES, KILLED},
+    {"move_out", move_out, KILLED, EACCES, KILLED},
+    {"link_in", link_in, KILLED, KILLED, KILLED},
+    {"make_folder", make_folder, KILLED, KILLED, KILLED},
+    {"give_file_away", give_file_away, KILLED, KILLED, KILLED},
+    {"tell_file_by_path", tell_file_by_path, ENOSYS, DONE, DONE},
+    {"remove_file", remove_file, KILLED, DONE, KILLED}, /* the last: it is gone then */
     /* the network */
-    {"open stream", open_stream, KILLED, KILLED, DONE},
-    {"open datagram", open_datagram, EACCES, EACCES, DONE},
-    {"open raw", open_raw, KILLED, KILLED, ENOSYS},
-    {"connect tcp", connect_tcp, KILLED, KILLED, DONE},
-    {"connect unix", connect_unix, KILLED, KILLED, DONE},
-    {"connect nothing", connect_nothing, KILLED, KILLED, EBADF},
-    {"send to address", send_to_address, KILLED, KILLED, EBADF},
-    {"send descriptor", send_descriptor, KILLED, KILLED, KILLED},
-    {"send descriptors", send_descriptors, KILLED, KILLED, KILLED},
-    {"take descriptor", take_descriptor, ENOSYS, ENOSYS, ENOSYS},
-    {"bind socket", bind_socket, KILLED, KILLED, KILLED},
-    {"listen", listen_on, KILLED, KILLED, KILLED},
-    {"accept", accept_one, EBADF, KILLED, KILLED},
-    {"stop listening", stop_listening, KILLED, KILLED, KILLED},
-    {"finish sending", finish_sending, EBADF, EBADF, EBADF},
+    {"open_stream", open_stream, KILLED, KILLED, DONE},
+    {"open_datagram", open_datagram, EACCES, EACCES, DONE},
+    {"open_raw", open_raw, KILLED, KILLED, ENOSYS},
+    {"connect_tcp", connect_tcp, KILLED, KILLED, DONE},
+    {"connect_unix", connect_unix, KILLED, KILLED, DONE},
+    {"connect_nothing", connect_nothing, KILLED, KILLED, EBADF},
+    {"send_to_address", send_to_address, KILLED, KILLED, EBADF},
+    {"send_descriptor", send_descriptor, KILLED, KILLED, KILLED},
+    {"send_descriptors", send_descriptors, KILLED, KILLED, KILLED},
+    {"take_descriptor", take_descriptor, ENOSYS, ENOSYS, ENOSYS},
+    {"bind_socket", bind_socket, KILLED, KILLED, KILLED},
+    {"listen_on", listen_on, KILLED, KILLED, KILLED},
+    {"accept_one", accept_one, EBADF, KILLED, KILLED},
+    {"stop_listening", stop_listening, KILLED, KILLED, KILLED},
+    {"finish_sending", finish_sending, EBADF, EBADF, EBADF},
     /* processes */
-    {"start process", start_process, KILLED, KILLED, KILLED},
-    {"start program", start_program, KILLED, KILLED, KILLED},
-    {"make code", make_code, KILLED, KILLED, KILLED},
-    {"signal parent", signal_parent, KILLED, KILLED, KILLED},
-    {"signal main thread", signal_main_thread, KILLED, KILLED, KILLED},
-    {"change limit", change_limit, ENOSYS, ENOSYS, ENOSYS},
-    {"ask limit", ask_limit, DONE, DONE, DONE},
-    {"die by own hand", die_by_own_hand, -SIGABRT, -SIGABRT, -SIGABRT},
+    {"start_process", start_process, KILLED, KILLED, KILLED},
+    {"start_program", start_program, KILLED, KILLED, KILLED},
+    {"make_code", make_code, KILLED, KILLED, KILLED},
+    {"signal_parent", signal_parent, KILLED, KILLED, KILLED},
+    {"signal_main_thread", signal_main_thread, KILLED, KILLED, KILLED},
+    {"change_limit", change_limit, ENOSYS, ENOSYS, ENOSYS},
+    {"ask_limit", ask_limit, DONE, DONE, DONE},
+    {"die_by_own_hand", die_by_own_hand, -SIGABRT, -SIGABRT, -SIGABRT},
 };
 
 /* True if the kernel has Landlock; without it the tests skip what only Landlock refuses. */
@@ -695,8 +527,10 @@ static int read_anew(void)
 {
     while (!replaced)
         sched_yield();
-    int error = opens(in(elsewhere, "link"), O_RDONLY);
-    return error ? error : opens("/dev/null", O_RDONLY);
+    return open(in(elsewhere, "link"), O_RDONLY | O_CLOEXEC) < 0 ||
+                   open("/dev/null", O_RDONLY | O_CLOEXEC) < 0
+               ? errno
+               : 0;
 }
 
 /* A thread may read a file through a symbolic link, like resolv.conf. Another file takes that one's
