@@ -18,22 +18,6 @@
 static char reason[ACTIVATION_REASON_SIZE];
 static struct activation activation;
 
-static void assert_parses(const char *fds, const char *names, size_t count)
-{
-    ck_assert_msg(activation_parse("42", fds, names, 42, &activation, reason), "%s", reason);
-    ck_assert_uint_eq(activation.count, count);
-    for (size_t i = 0; i < count; i++) {
-        ck_assert_int_eq(activation.at[i].fd, (int)i + 3);
-        ck_assert_int_eq(activation.at[i].number, (int)i + 3);
-    }
-}
-
-static void assert_refuses(const char *pid, const char *fds, const char *names, const char *why)
-{
-    ck_assert(!activation_parse(pid, fds, names, 42, &activation, reason));
-    ck_assert_str_eq(reason, why);
-}
-
 /* A TCP socket bound to a loopback port; *port_r gets the port. */
 static int tcp_socket(int family, bool listening, uint16_t *port_r)
 {
@@ -117,65 +101,59 @@ static void assert_no_use(const struct settings *settings, int fd, const char *n
 
 /* --- The environment ------------------------------------------------------------------------- */
 
-TEST(nothing_is_handed_over_without_both_variables)
-{
-    activation.count = 9;
-    ck_assert(activation_parse(NULL, NULL, NULL, 42, &activation, reason));
-    ck_assert_uint_eq(activation.count, 0);
-    ck_assert(activation_parse("42", NULL, "a:b", 42, &activation, reason));
-    ck_assert_uint_eq(activation.count, 0);
-    ck_assert(activation_parse(NULL, "2", NULL, 42, &activation, reason));
-    ck_assert_uint_eq(activation.count, 0);
-}
-END_TEST
+#define X64  "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+#define X255 X64 X64 X64 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 
-TEST(what_is_meant_for_another_process_is_left)
-{
-    ck_assert(activation_parse("41", "2", NULL, 42, &activation, reason));
-    ck_assert_uint_eq(activation.count, 0);
-    ck_assert(activation_parse("41", "nonsense", "x:y:z", 42, &activation, reason));
-    ck_assert_uint_eq(activation.count, 0);
-}
-END_TEST
+/* The three variables of process 42; how many sockets there are, and the names, or what is said. */
+static const struct {
+    const char *pid, *fds, *names;
+    size_t count;
+    const char *has[3], *why;
+} environments[] = {
+    {NULL, NULL, NULL, 0, {0}, NULL},
+    {"42", NULL, "a:b", 0, {0}, NULL},
+    {NULL, "2", NULL, 0, {0}, NULL},
+    {"41", "2", NULL, 0, {0}, NULL},
+    {"41", "nonsense", "x:y:z", 0, {0}, NULL},
+    {"42", "0", NULL, 0, {0}, NULL},
+    {"42", "0", "", 0, {0}, NULL},
+    {"42", "1", NULL, 1, {""}, NULL},
+    {"42", "64", NULL, 64, {""}, NULL},
+    {"42", "3", "poolcounter::admin", 3, {"poolcounter", "", "admin"}, NULL},
+    {"42", "1", "", 1, {""}, NULL},
+    {"42", "2", ":", 2, {"", ""}, NULL},
+    {"42", "1", X255, 1, {X255}, NULL},
+    {"42", "1", X255 "x", 0, {0}, "LISTEN_FDNAMES: a name is longer than 255 bytes"},
+    {"x", "1", NULL, 0, {0}, "LISTEN_PID: \"x\" is no process id"},
+    {"", "1", NULL, 0, {0}, "LISTEN_PID: \"\" is no process id"},
+    {"4294967338", "1", NULL, 0, {0}, "LISTEN_PID: \"4294967338\" is no process id"},
+    {"42", "-1", NULL, 0, {0}, "LISTEN_FDS: \"-1\" is not a number from 0 to 64"},
+    {"42", "65", NULL, 0, {0}, "LISTEN_FDS: \"65\" is not a number from 0 to 64"},
+    {"42", "1x", NULL, 0, {0}, "LISTEN_FDS: \"1x\" is not a number from 0 to 64"},
+    {"42", "2", "a", 0, {0}, "LISTEN_FDNAMES has 1 names, and LISTEN_FDS says 2 sockets"},
+    {"42", "1", "a:", 0, {0}, "LISTEN_FDNAMES has 2 names, and LISTEN_FDS says 1 sockets"},
+};
 
-TEST(descriptors_are_those_from_3_on)
+TEST(the_environment_says_how_many_and_their_names)
 {
-    assert_parses("0", NULL, 0);
-    assert_parses("0", "", 0);
-    assert_parses("1", NULL, 1);
-    ck_assert_str_eq(activation.at[0].name, "");
-    assert_parses("64", NULL, 64);
-}
-END_TEST
-
-TEST(names_are_given_in_order)
-{
-    assert_parses("3", "poolcounter::admin", 3);
-    ck_assert_str_eq(activation.at[0].name, "poolcounter");
-    ck_assert_str_eq(activation.at[1].name, "");
-    ck_assert_str_eq(activation.at[2].name, "admin");
-    assert_parses("1", "", 1);
-    assert_parses("2", ":", 2);
-}
-END_TEST
-
-TEST(what_the_environment_cannot_mean_is_told)
-{
-    char names[400];
-    assert_refuses("x", "1", NULL, "LISTEN_PID: \"x\" is no process id");
-    assert_refuses("", "1", NULL, "LISTEN_PID: \"\" is no process id");
-    assert_refuses("4294967338", "1", NULL, "LISTEN_PID: \"4294967338\" is no process id");
-    assert_refuses("42", "-1", NULL, "LISTEN_FDS: \"-1\" is not a number from 0 to 64");
-    assert_refuses("42", "65", NULL, "LISTEN_FDS: \"65\" is not a number from 0 to 64");
-    assert_refuses("42", "1x", NULL, "LISTEN_FDS: \"1x\" is not a number from 0 to 64");
-    assert_refuses("42", "2", "a", "LISTEN_FDNAMES has 1 names, and LISTEN_FDS says 2 sockets");
-    assert_refuses("42", "1", "a:", "LISTEN_FDNAMES has 2 names, and LISTEN_FDS says 1 sockets");
-    memset(names, 'x', sizeof names);
-    names[256] = '\0';
-    assert_refuses("42", "1", names, "LISTEN_FDNAMES: a name is longer than 255 bytes");
-    names[255] = '\0';
-    assert_parses("1", names, 1);
-    ck_assert_str_eq(activation.at[0].name, names);
+    for (size_t i = 0; i < ARRAY_SIZE(environments); i++) {
+        const char *why = environments[i].why;
+        activation.count = 9;
+        bool good = activation_parse(environments[i].pid, environments[i].fds,
+                                     environments[i].names, 42, &activation, reason);
+        ck_assert_msg(good == !why, "row %zu: %s", i, reason);
+        if (why) {
+            ck_assert_str_eq(reason, why);
+            continue;
+        }
+        ck_assert_uint_eq(activation.count, environments[i].count);
+        for (size_t k = 0; k < activation.count; k++) {
+            const struct activation_socket *sock = &activation.at[k];
+            ck_assert(sock->fd == (int)k + 3 && sock->number == (int)k + 3);
+            if (k < 3 && environments[i].has[k])
+                ck_assert_str_eq(sock->name, environments[i].has[k]);
+        }
+    }
 }
 END_TEST
 
@@ -277,35 +255,26 @@ TEST(a_listening_standard_input_is_the_text_protocols)
 }
 END_TEST
 
-TEST(any_other_standard_input_is_left)
-{
-    uint16_t port;
-    int fd = tcp_socket(AF_INET, false, &port);
-    ck_assert_int_eq(dup2(fd, STDIN_FILENO), STDIN_FILENO);
-    ck_assert(activation_take(&activation, reason));
-    ck_assert_uint_eq(activation.count, 0);
-    close(STDIN_FILENO);
-    ck_assert(activation_take(&activation, reason));
-    ck_assert_uint_eq(activation.count, 0);
-}
-END_TEST
-
 /* --- What a socket is for -------------------------------------------------------------------- */
 
 TEST(a_name_says_what_a_socket_is_for)
 {
+    static const struct {
+        const char *name;
+        size_t protocol;
+        bool tls;
+    } rows[] = {
+        {"poolcounter", TEXT, false},       {"poolcounter-tls", TEXT, true},
+        {"counter", BINARY, false},         {"counter-tls", BINARY, true},
+        {"admin", ACTIVATION_ADMIN, false},
+    };
     uint16_t port;
     struct settings settings;
     make_settings(&settings);
     int fd = tcp_socket(AF_INET, true, &port);
-    assert_use(&settings, fd, "poolcounter", TEXT, false, false);
-    assert_use(&settings, fd, "poolcounter-tls", TEXT, true, false);
-    assert_use(&settings, fd, "counter", BINARY, false, false);
-    assert_use(&settings, fd, "counter-tls", BINARY, true, false);
-    assert_use(&settings, fd, "admin", ACTIVATION_ADMIN, false, false);
-    /* The name wins over the port. */
-    settings_protocol(&settings, BINARY)->port = port;
-    assert_use(&settings, fd, "poolcounter", TEXT, false, false);
+    settings_protocol(&settings, BINARY)->port = port; /* the name counts, not the port */
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        assert_use(&settings, fd, rows[i].name, rows[i].protocol, rows[i].tls, false);
     settings_free(&settings);
 }
 END_TEST
@@ -313,30 +282,27 @@ END_TEST
 TEST(without_a_name_of_ours_its_port_does)
 {
     static const int families[] = {AF_INET, AF_INET6};
-    struct settings settings;
+    static const char *const names[] = {"", "counterd.socket", "counter-", "poolcounter2",
+                                        "admin2"};
     for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
         uint16_t port;
         int fd = tcp_socket(families[i], true, &port);
-        if (fd < 0)
-            continue; /* this machine has no IPv6 */
-        make_settings(&settings);
-        settings_protocol(&settings, TEXT)->port = port;
-        assert_use(&settings, fd, "counterd.socket", TEXT, false, false);
-        assert_use(&settings, fd, "", TEXT, false, false);
-        settings_protocol(&settings, TEXT)->port = 1;
-        settings_protocol(&settings, TEXT)->tls_port = port;
-        assert_use(&settings, fd, "", TEXT, true, false);
-        settings_protocol(&settings, TEXT)->tls_port = 0;
-        settings_protocol(&settings, BINARY)->port = port;
-        assert_use(&settings, fd, "counter-", BINARY, false, false);
-        settings_protocol(&settings, BINARY)->port = 0;
-        settings_protocol(&settings, BINARY)->tls_port = port;
-        assert_use(&settings, fd, "poolcounter2", BINARY, true, false);
-        settings_protocol(&settings, BINARY)->tls_port = 0;
-        settings.admin_port = port;
-        assert_use(&settings, fd, "unknown", ACTIVATION_ADMIN, false, false);
+        /* Some machines have no IPv6. */
+        for (size_t option = 0; fd >= 0 && option < 5; option++) {
+            struct settings settings;
+            make_settings(&settings);
+            uint16_t *const ports[] = {&settings_protocol(&settings, TEXT)->port,
+                                       &settings_protocol(&settings, TEXT)->tls_port,
+                                       &settings_protocol(&settings, BINARY)->port,
+                                       &settings_protocol(&settings, BINARY)->tls_port,
+                                       &settings.admin_port};
+            *ports[option] = port;
+            for (size_t k = 0; k < ARRAY_SIZE(names); k++)
+                assert_use(&settings, fd, names[k], option == 4 ? ACTIVATION_ADMIN : option / 2,
+                           option % 2 == 1, false);
+            settings_free(&settings);
+        }
         close(fd);
-        settings_free(&settings);
     }
 }
 END_TEST
@@ -419,24 +385,17 @@ TEST(what_the_settings_exclude_is_told)
 }
 END_TEST
 
-int main(void)
-{
-    const struct unit_test tests[] = {
-        UNIT(nothing_is_handed_over_without_both_variables),
-        UNIT(what_is_meant_for_another_process_is_left),
-        UNIT(descriptors_are_those_from_3_on),
-        UNIT(names_are_given_in_order),
-        UNIT(what_the_environment_cannot_mean_is_told),
-        UNIT(what_is_taken_is_left_to_nobody_else),
-        UNIT(what_was_taken_over_is_not_closed),
-        UNIT(a_descriptor_that_is_not_open_is_told),
-        UNIT(a_listening_standard_input_is_the_text_protocols),
-        UNIT(any_other_standard_input_is_left),
-        UNIT(a_name_says_what_a_socket_is_for),
-        UNIT(without_a_name_of_ours_its_port_does),
-        UNIT(or_its_path),
-        UNIT(what_has_no_use_is_told),
-        UNIT(what_the_settings_exclude_is_told),
-    };
-    return unit_run("daemon/activation", tests, ARRAY_SIZE(tests));
-}
+static const struct unit_test tests[] = {
+    UNIT(the_environment_says_how_many_and_their_names),
+    UNIT(what_is_taken_is_left_to_nobody_else),
+    UNIT(what_was_taken_over_is_not_closed),
+    UNIT(a_descriptor_that_is_not_open_is_told),
+    UNIT(a_listening_standard_input_is_the_text_protocols),
+    UNIT(a_name_says_what_a_socket_is_for),
+    UNIT(without_a_name_of_ours_its_port_does),
+    UNIT(or_its_path),
+    UNIT(what_has_no_use_is_told),
+    UNIT(what_the_settings_exclude_is_told),
+};
+
+UNIT_MAIN("daemon/activation", tests)
