@@ -450,16 +450,10 @@ static void go_on_with(unsigned workers)
     finish();
 }
 
-TEST(clients_of_a_state_of_version_1_go_on)
+TEST(clients_of_a_state_of_version_1_go_on_with_any_number_of_workers)
 {
-    go_on_with(2);
-}
-END_TEST
-
-TEST(clients_of_a_state_of_version_1_go_on_with_other_workers)
-{
-    go_on_with(1);
-    go_on_with(3);
+    for (unsigned workers = 1; workers <= 3; workers++)
+        go_on_with(workers);
 }
 END_TEST
 
@@ -511,8 +505,7 @@ END_TEST
 static const struct unit_test tests[] = {
     UNIT(an_upgrade_is_counted_before_the_log_says_that_it_is_over),
     UNIT(all_of_a_state_of_version_1_is_there),
-    UNIT(clients_of_a_state_of_version_1_go_on),
-    UNIT(clients_of_a_state_of_version_1_go_on_with_other_workers),
+    UNIT(clients_of_a_state_of_version_1_go_on_with_any_number_of_workers),
 };
 
 UNIT_MAIN("daemon/upgrade", tests)
