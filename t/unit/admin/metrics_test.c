@@ -4,8 +4,8 @@
 
 #include "admin/metrics.h"
 #include "admin/private.h"
+#include "t/unit/manual.h"
 
-#include <ctype.h>
 #include <math.h>
 
 /* What a metric says of itself: the daemon's, a protocol's or a resource's. */
@@ -302,32 +302,15 @@ END_TEST
 
 /* ---- the manual ------------------------------------------------------------------------------ */
 
-static char *read_manual(void)
-{
-    const char *top = getenv("TOP_SRCDIR"); // NOLINT(concurrency-mt-unsafe): nobody sets it
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/man/counterd-admin.7", top ? top : ".");
-    FILE *file = fopen(path, "r");
-    ck_assert_msg(file != NULL, "%s: %m", path);
-    char *text = calloc(1, 200000);
-    ck_assert(fread(text, 1, 199999, file) > 0);
-    fclose(file);
-    return text;
-}
-
 TEST(manual_has_every_metric_with_its_type_and_labels)
 {
-    char *manual = read_manual();
+    char *manual = read_source("man/counterd-admin.7");
     struct words words;
     const struct words *m = &words;
     for (size_t i = 0; metric_at(i, &words); i++) {
-        char item[200], about[300];
-        snprintf(item, sizeof(item), "\n.It Ic %s\n", m->name);
-        const char *p = strstr(manual, item);
-        ck_assert_msg(p != NULL, "%s is not in the manual", m->name);
-        const char *end = strstr(p + 5, "\n.It ");
-        ck_assert(end != NULL || (end = strstr(p, "\n.El")) != NULL);
-        char *passage = strndup(p, (size_t)(end - p));
+        char about[128];
+        snprintf(about, sizeof(about), ".It Ic %s", m->name);
+        char *passage = item_text(manual, about);
         snprintf(about, sizeof(about), "%c%s", toupper(m->type[0]), m->type + 1);
         ck_assert_msg(strstr(passage, about) != NULL, "%s: not said to be a %s", m->name, m->type);
         for (const char *label = m->labels; *label;) {
@@ -359,7 +342,7 @@ static bool is_in_manual(const char *manual, const struct any_route *route)
 
 TEST(manual_has_every_route_and_no_other_metrics)
 {
-    char *manual = read_manual();
+    char *manual = read_source("man/counterd-admin.7");
     struct any_route route;
     begin(1, NULL);
     for (size_t i = 0; admin_route_at(services, i, &route); i++)

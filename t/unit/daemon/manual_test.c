@@ -2,8 +2,7 @@
  * manual_test.c - compares the sample file and the manuals with the tables of options, flags,
  * signals, exit statuses and environment variables.
  *
- * TOP_SRCDIR is the folder of the sources; the default is the working directory. The pages are
- * compared as source: an option or flag is an ".It" of a list, and its text goes to the next one.
+ * An option or flag is an ".It" of a list, and its text goes to the next one.
  */
 #include "cluster/where.h"
 #include "daemon/activation.h"
@@ -12,34 +11,9 @@
 #include "daemon/options.h"
 #include "daemon/process.h"
 #include "daemon/upgrade.h"
-#include "t/unit/unit.h"
+#include "t/unit/manual.h"
 
-#include <ctype.h>
-#include <string.h>
 #include <unistd.h>
-
-/* --- Files ----------------------------------------------------------------------------------- */
-
-/* The path of a source file; static, valid until the next call. */
-static const char *source_path(const char *name)
-{
-    static char path[4096];
-    const char *top = getenv("TOP_SRCDIR"); /* NOLINT(concurrency-mt-unsafe): one thread */
-    snprintf(path, sizeof path, "%s/%s", top ? top : ".", name);
-    return path;
-}
-
-/* A source file as text, which the caller frees. */
-static char *read_source(const char *name)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *from = fopen(source_path(name), "r");
-    ck_assert_msg(from, "%s is missing", name);
-    ck_assert_int_gt(getdelim(&text, &size, '\0', from), 0);
-    fclose(from);
-    return text;
-}
 
 /* A copy of the line at `text`, without its end, which the caller frees. */
 static char *copy_line(const char *text)
@@ -55,35 +29,7 @@ static const char *next_line(const char *text)
     return *text ? text + 1 : text;
 }
 
-/* How often `part` occurs in `text`. */
-static unsigned count(const char *text, const char *part)
-{
-    unsigned n = 0;
-    for (; (text = strstr(text, part)); text += strlen(part))
-        n++;
-    return n;
-}
-
 /* --- The manual ------------------------------------------------------------------------------ */
-
-/*
- * The text of the item whose first line is `head`, up to the next item or the end of the list; the
- * caller frees it.
- */
-static char *item_text(const char *page, const char *head)
-{
-    char whole[160];
-    snprintf(whole, sizeof whole, "\n%s\n", head);
-    ck_assert_msg(count(page, whole) == 1, "not there once: %s", head);
-    const char *text = strstr(page, whole) + strlen(whole) - 1;
-    const char *item = strstr(text, "\n.It "), *end = strstr(text, "\n.El");
-    ck_assert_ptr_nonnull(end);
-    if (item && item < end)
-        end = item;
-    char *copy = strndup(text, (size_t)(end + 1 - text));
-    ck_assert_ptr_nonnull(copy);
-    return copy;
-}
 
 TEST(every_option_is_in_the_manual_with_its_range_and_default)
 {
@@ -187,92 +133,89 @@ TEST(every_option_that_the_daemon_page_names_exists)
 }
 END_TEST
 
-/* A page's section with the heading `head`, up to the next heading. */
-static char *section_text(const char *page, const char *head)
-{
-    char whole[64];
-    snprintf(whole, sizeof whole, "\n.Sh %s\n", head);
-    const char *text = strstr(page, whole);
-    ck_assert_msg(text, "no such section: %s", head);
-    text += strlen(whole) - 1;
-    const char *end = strstr(text, "\n.Sh ");
-    char *copy = strndup(text, end ? (size_t)(end + 1 - text) : strlen(text));
-    ck_assert_ptr_nonnull(copy);
-    return copy;
-}
-
-/* How many items of a list name `word`, like ".It Dv WORD , OTHER". */
-static unsigned items_naming(const char *text, const char *word)
-{
-    unsigned n = 0;
-    for (const char *at = text; *at; at = next_line(at)) {
-        if (strncmp(at, ".It ", 4) != 0)
-            continue;
-        char *rest, *line = copy_line(at + 4);
-        for (char *part = strtok_r(line, " ,", &rest); part; part = strtok_r(NULL, " ,", &rest))
-            n += strcmp(part, word) == 0;
-        free(line);
-    }
-    return n;
-}
-
-/* How many words the items of a list name in total, not counting the macro. */
+/* How many words the items of a list name, like ".It Dv WORD , OTHER"; not the macro. */
 static unsigned words_of_items(const char *text, const char *macro)
 {
     unsigned n = 0;
     for (const char *at = text; *at; at = next_line(at)) {
-        if (strncmp(at, ".It ", 4) != 0)
-            continue;
-        char *rest, *line = copy_line(at + 4);
-        for (char *part = strtok_r(line, " ,", &rest); part; part = strtok_r(NULL, " ,", &rest))
+        char *rest, *line = copy_line(at);
+        for (char *part = strncmp(line, ".It ", 4) == 0 ? strtok_r(line + 4, " ,", &rest) : NULL;
+             part; part = strtok_r(NULL, " ,", &rest))
             n += strcmp(part, macro) != 0;
         free(line);
     }
     return n;
 }
 
+/* A section of counterd(8) with a list whose items name what there is, after a macro. */
+struct listed {
+    char *text;
+    const char *macro;
+    unsigned words;
+};
+
+static struct listed list_begin(const char *head, const char *macro)
+{
+    char *page = read_source("man/counterd.8");
+    struct listed list = {section(page, head), macro, 0};
+    free(page);
+    return list;
+}
+
+/* The list has `word` once. */
+static void list_has(struct listed *list, const char *word)
+{
+    unsigned found = 0;
+    for (const char *at = list->text; *at; at = next_line(at)) {
+        char *line = copy_line(at);
+        found += strncmp(line, ".It ", 4) == 0 && has_word(line, word);
+        free(line);
+    }
+    ck_assert_msg(found == 1, "not there once: %s", word);
+    list->words++;
+}
+
+/* It has nothing else. */
+static void list_end(struct listed *list)
+{
+    ck_assert_uint_eq(words_of_items(list->text, list->macro), list->words);
+    free(list->text);
+}
+
 TEST(every_signal_is_in_the_manual_and_no_other)
 {
-    char *page = read_source("man/counterd.8"), *text = section_text(page, "SIGNALS");
-    unsigned signals = 1; /* SIGPIPE, which is ignored and not in process_signals */
-    ck_assert_uint_eq(items_naming(text, "SIGPIPE"), 1);
-    for (; process_signals[signals - 1]; signals++) {
+    struct listed list = list_begin(".Sh SIGNALS", "Dv");
+    list_has(&list, "SIGPIPE"); /* ignored, so that it is not in process_signals */
+    for (unsigned i = 0; process_signals[i]; i++) {
         char name[32];
-        snprintf(name, sizeof name, "SIG%s", sigabbrev_np(process_signals[signals - 1]));
-        ck_assert_msg(items_naming(text, name) == 1, "not there once: %s", name);
+        snprintf(name, sizeof name, "SIG%s", sigabbrev_np(process_signals[i]));
+        list_has(&list, name);
     }
-    ck_assert_uint_eq(words_of_items(text, "Dv"), signals);
-    free(text);
-    free(page);
+    list_end(&list);
 }
 END_TEST
 
 TEST(every_exit_status_is_in_the_manual_and_no_other)
 {
-    char *page = read_source("man/counterd.8"), *text = section_text(page, "EXIT STATUS");
+    struct listed list = list_begin(".Sh EXIT STATUS", "");
     for (unsigned status = 0; status < PROCESS_EXIT_COUNT; status++) {
         char number[16];
         snprintf(number, sizeof number, "%u", status);
-        ck_assert_msg(items_naming(text, number) == 1, "not there once: %s", number);
+        list_has(&list, number);
     }
-    ck_assert_uint_eq(words_of_items(text, ""), PROCESS_EXIT_COUNT);
-    free(text);
-    free(page);
+    list_end(&list);
 }
 END_TEST
 
 TEST(every_environment_variable_is_in_the_manual_and_no_other)
 {
-    char *page = read_source("man/counterd.8"), *text = section_text(page, "ENVIRONMENT");
     static const char *const other_variables[] = {UPGRADE_VARIABLE, WHERE_VARIABLE, NULL};
-    const char *const *lists[] = {activation_variables, notify_variables, other_variables};
-    unsigned variables = 0;
+    const char *const *const lists[] = {activation_variables, notify_variables, other_variables};
+    struct listed list = list_begin(".Sh ENVIRONMENT", "Ev");
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-        for (size_t j = 0; lists[i][j]; j++, variables++)
-            ck_assert_msg(items_naming(text, lists[i][j]) == 1, "not there once: %s", lists[i][j]);
-    ck_assert_uint_eq(words_of_items(text, "Ev"), variables);
-    free(text);
-    free(page);
+        for (size_t j = 0; lists[i][j]; j++)
+            list_has(&list, lists[i][j]);
+    list_end(&list);
 }
 END_TEST
 
@@ -315,11 +258,6 @@ static const char *turned_on(const struct option_row *row)
     return NULL;
 }
 
-static bool is_turned_on(const struct option_row *row)
-{
-    return turned_on(row) != NULL;
-}
-
 /* Checks that settings are equal except for what the sample turns on. */
 static void assert_same_but_on(const struct settings *a, const struct settings *b)
 {
@@ -328,7 +266,7 @@ static void assert_same_but_on(const struct settings *a, const struct settings *
         char a_text[256], b_text[256];
         value_text(a, row, a_text, sizeof a_text);
         value_text(b, row, b_text, sizeof b_text);
-        if (!is_turned_on(row))
+        if (!turned_on(row))
             ck_assert_str_eq(a_text, b_text);
     }
 }
@@ -342,9 +280,12 @@ static bool is_shown_default(const char *line)
 TEST(the_sample_turns_all_listeners_on_and_changes_nothing_else)
 {
     struct settings sample, defaults;
+    char path[4096];
+    const char *top = getenv("TOP_SRCDIR"); /* NOLINT(concurrency-mt-unsafe): one thread */
     ck_assert(settings_init(&sample));
     ck_assert(settings_init(&defaults));
-    assert_loads(&sample, source_path("conf/counter.conf"));
+    snprintf(path, sizeof path, "%s/conf/counter.conf", top ? top : ".");
+    assert_loads(&sample, path);
     for (size_t i = 0; options_protocol_at(i); i++) {
         ck_assert(settings_protocol(&sample, i)->enable);
         ck_assert_str_eq(settings_protocol(&sample, i)->ignored_keys, "");
@@ -362,7 +303,7 @@ TEST(the_sample_shows_every_option_once_with_its_default)
     for (size_t i = 0; (row = options_row_at(i)); i++) {
         char line[256];
         const char *value = *row->default_text ? row->default_text : "\"\"";
-        if (is_turned_on(row))
+        if (turned_on(row))
             snprintf(line, sizeof line, "\n%s = %s\n", row->key, turned_on(row));
         else
             snprintf(line, sizeof line, "\n#%s = %s\n", row->key, value);
@@ -405,7 +346,7 @@ TEST(the_sample_can_be_uncommented_line_by_line_and_whole)
     const struct option_row *row;
     int shown = 0;
     for (size_t i = 0; (row = options_row_at(i)); i++)
-        shown += !is_turned_on(row);
+        shown += !turned_on(row);
     for (int which = -1; which < shown; which++) {
         char path[] = "/tmp/manual_test.XXXXXX";
         int fd = mkstemp(path);
@@ -429,19 +370,17 @@ TEST(the_sample_can_be_uncommented_line_by_line_and_whole)
 }
 END_TEST
 
-int main(void)
-{
-    const struct unit_test tests[] = {
-        UNIT(every_option_is_in_the_manual_with_its_range_and_default),
-        UNIT(every_option_in_the_manual_exists),
-        UNIT(every_flag_is_in_the_manual_and_no_other),
-        UNIT(every_option_that_the_daemon_page_names_exists),
-        UNIT(every_signal_is_in_the_manual_and_no_other),
-        UNIT(every_exit_status_is_in_the_manual_and_no_other),
-        UNIT(every_environment_variable_is_in_the_manual_and_no_other),
-        UNIT(the_sample_turns_all_listeners_on_and_changes_nothing_else),
-        UNIT(the_sample_shows_every_option_once_with_its_default),
-        UNIT(the_sample_can_be_uncommented_line_by_line_and_whole),
-    };
-    return unit_run("daemon/manual", tests, ARRAY_SIZE(tests));
-}
+static const struct unit_test tests[] = {
+    UNIT(every_option_is_in_the_manual_with_its_range_and_default),
+    UNIT(every_option_in_the_manual_exists),
+    UNIT(every_flag_is_in_the_manual_and_no_other),
+    UNIT(every_option_that_the_daemon_page_names_exists),
+    UNIT(every_signal_is_in_the_manual_and_no_other),
+    UNIT(every_exit_status_is_in_the_manual_and_no_other),
+    UNIT(every_environment_variable_is_in_the_manual_and_no_other),
+    UNIT(the_sample_turns_all_listeners_on_and_changes_nothing_else),
+    UNIT(the_sample_shows_every_option_once_with_its_default),
+    UNIT(the_sample_can_be_uncommented_line_by_line_and_whole),
+};
+
+UNIT_MAIN("daemon/manual", tests)
