@@ -217,6 +217,14 @@ static void make_method(void)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
+/* Also a call that has done what it shall may leave an error, of memory that it could do without.
+ * The thread's next call would report it of another stream. Clearing is slow. */
+static void forget_errors(void)
+{
+    if (unlikely(ERR_peek_error() != 0))
+        ERR_clear_error();
+}
+
 /* Makes a stream that is neither server nor client yet. */
 static struct tls_stream *make(struct tls *tls, int fd)
 {
@@ -237,6 +245,7 @@ static struct tls_stream *make(struct tls *tls, int fd)
     SSL_set_bio(ssl, bio, bio);
     SSL_set_msg_callback(ssl, on_message);
     SSL_set_msg_callback_arg(ssl, s);
+    forget_errors();
     return s;
 }
 
@@ -386,6 +395,7 @@ ssize_t tls_stream_handshake(struct tls_stream *s, const char **why_r)
     if (ret == 1) {
         s->shaken = true;
         s->blanks = 0;
+        forget_errors();
         return 1;
     }
     const char *why = words_for(s); /* before failure() clears the queue */
@@ -438,6 +448,7 @@ ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t room)
         }
     } while (total < room && blanks < BLANKS_OF_CALL && ++records < READ_RECORDS &&
              SSL_has_pending(s->ssl));
+    forget_errors();
     return (ssize_t)total;
 }
 
@@ -476,5 +487,6 @@ ssize_t tls_stream_write(struct tls_stream *s, const struct iovec *pieces, int c
             total += n;
         }
     }
+    forget_errors();
     return (ssize_t)total;
 }
