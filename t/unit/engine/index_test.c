@@ -123,20 +123,17 @@ static void check_index(void)
     REQUIRE(entries == ix.entries && overflowing == ix.overflowing);
 }
 
-/* ---- finding ----------------------------------------------------------------------------- */
+/* ---- entries ----------------------------------------------------------------------------- */
 
 TEST(first_size_is_what_was_asked_for)
 {
     static const size_t sizes[] = {0, 1, 5, 6, 7, 1535, 1536, 100000};
     for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
         start_with((size_t)16 << 20, sizes[i]);
-        size_t used = arena_used(&arena);
         ck_assert(ix.buckets == sizes[i] / FULL + 1);
-        ck_assert(used == (size_t)((ix.buckets + SEGMENT - 1) / SEGMENT) * ARENA_PAGE);
-        check_index();
-        /* It never shrinks below that. */
-        ref_t ref = insert(12345);
-        drop(ref);
+        ck_assert(arena_used(&arena) ==
+                  (size_t)((ix.buckets + SEGMENT - 1) / SEGMENT) * ARENA_PAGE);
+        drop(insert(12345)); /* it never shrinks below that */
         ck_assert(ix.buckets == sizes[i] / FULL + 1);
         check_index();
         finish();
@@ -144,150 +141,85 @@ TEST(first_size_is_what_was_asked_for)
 }
 END_TEST
 
-TEST(grows_and_shrinks_one_bucket_at_a_time)
+/* Hashes of one kind: well spread, or with many equal ones and crowded buckets. */
+static uint32_t some_hash(struct rng *rng, uint32_t kind)
 {
-    enum { COUNT = 30000 };
-    static ref_t ref[COUNT];
-    struct rng rng = rng_start("growth", random_seed());
-    start();
-    size_t used_at_start = arena_used(&arena);
-    for (uint32_t i = 0; i < COUNT; i++) {
-        uint32_t buckets = ix.buckets;
-        ref[i] = insert((uint32_t)rng_next(&rng));
-        REQUIRE(ix.entries == i + 1);
-        REQUIRE(ix.buckets == buckets || ix.buckets == buckets + 1);
-        REQUIRE(ix.entries <= (size_t)ix.buckets * FULL);
-        if (i < 300 || i % 997 == 0)
-            check_index();
-    }
-    check_index();
-    for (uint32_t i = 0; i < COUNT; i++) {
-        REQUIRE(is_in(entry_at(ref[i])->hash, ref[i]));
-        REQUIRE(!is_in(entry_at(ref[i])->hash ^ 0x10000, ref[i]));
-    }
-    for (uint32_t left = COUNT; left > 0; left--) {
-        uint32_t i = rng_below(&rng, left), buckets = ix.buckets;
-        uint32_t hash = entry_at(ref[i])->hash;
-        drop(ref[i]);
-        REQUIRE(ix.buckets == buckets || ix.buckets == buckets - 1);
-        REQUIRE(!is_in(hash, ref[i]));
-        ref[i] = ref[left - 1];
-        if (left < 300 || left % 997 == 0) {
-            check_index();
-            for (uint32_t k = 0; k < left - 1; k++)
-                REQUIRE(is_in(entry_at(ref[k])->hash, ref[k]));
-        }
-    }
-    check_index();
-    index_trim(&ix, COUNT); /* two that were too full to join have held up others */
-    ck_assert(ix.buckets == 1);
-    ck_assert(ix.overflowing == 0);
-    /* One page of buckets remains, and the pages that the slabs of buckets and entries keep. */
-    ck_assert(arena_used(&arena) <= used_at_start + (size_t)2 * ARENA_PAGE);
-    finish();
+    uint32_t hash = (uint32_t)rng_next(rng);
+    return kind == 0 ? hash : kind == 1 ? hash & 0x8000003f : kind == 2 ? hash & 0xffff0000 : 3;
 }
-END_TEST
 
-TEST(equal_hashes_are_all_found_and_any_can_go)
+/* The entry is found; if it is in its hash's first bucket, before all others with its tag, it is
+ * also the guess. */
+static void check_found(ref_t ref)
 {
-    enum { COUNT = 200 };
-    struct rng rng = rng_start("equal hashes", random_seed());
-    for (int round = 0; round < 20; round++) {
-        ref_t ref[COUNT];
-        start();
-        for (uint32_t i = 0; i < COUNT; i++) {
-            ref[i] = insert(0xabcd1234);
-            check_index();
-        }
-        ck_assert(ix.overflowing == COUNT - INDEX_SLOTS);
-        for (uint32_t left = COUNT; left > 0; left--) {
-            uint32_t found = 0;
-            struct index_probe probe;
-            for (ref_t r = index_first(&ix, 0xabcd1234, &probe); r; r = index_next(&ix, &probe))
-                found++;
-            ck_assert(found == left);
-            /* The first, the last, then any. */
-            uint32_t i = round == 0 ? 0 : round == 1 ? left - 1 : rng_below(&rng, left);
-            drop(ref[i]);
-            memmove(&ref[i], &ref[i + 1], (left - i - 1) * sizeof(ref[0]));
-            check_index();
-        }
-        ck_assert(ix.entries == 0 && ix.overflowing == 0);
-        finish();
-    }
-}
-END_TEST
-
-TEST(crowded_buckets_are_shared_out_when_split)
-{
-    /* The low bits are equal, so one bucket holds all until the table is large. */
-    enum { COUNT = 3000 };
-    static ref_t ref[COUNT];
-    start();
-    unsigned shared_out = 0;
-    for (uint32_t i = 0; i < COUNT; i++) {
-        size_t overflowing = ix.overflowing;
-        ref[i] = insert(i << 5 | 7);
-        shared_out += ix.overflowing < overflowing;
-        check_index();
-    }
-    ck_assert(ix.overflowing > COUNT / 2);
-    ck_assert(shared_out > 10);
-    for (uint32_t i = 0; i < COUNT; i++)
-        REQUIRE(is_in(i << 5 | 7, ref[i]));
-    for (uint32_t i = 0; i < COUNT; i++) {
-        drop(ref[i]);
-        check_index();
-    }
-    ck_assert(ix.entries == 0 && ix.overflowing == 0);
-    /* Buckets that were too crowded to join are joined later. */
-    for (uint32_t i = 0; i < COUNT && ix.buckets > 1; i++)
-        drop(insert(i));
-    ck_assert(ix.buckets == 1);
-    finish();
-}
-END_TEST
-
-/* ---- prefetch ---------------------------------------------------------------------------- */
-
-/* True if the entry is in its hash's first bucket, before all others with its tag. */
-static bool is_first_of_its_tag(uint32_t hash, ref_t ref)
-{
+    uint32_t hash = entry_at(ref)->hash;
     struct index_probe probe;
-    const struct index_bucket *first = index_bucket_at(&ix, index_bucket_of(&ix, hash));
-    return index_first(&ix, hash, &probe) == ref && probe.bucket == first;
+    const struct index_bucket *b = index_bucket_at(&ix, index_bucket_of(&ix, hash));
+    REQUIRE(is_in(hash, ref) && index_prefetch(&ix, hash) == b);
+    ref_t guess = index_guess(b, hash);
+    if (index_first(&ix, hash, &probe) == ref && probe.bucket == b)
+        REQUIRE(guess == ref);
+    else if (!is_in(hash, guess))
+        REQUIRE(guess == b->more);
 }
 
-TEST(guesses_are_right_while_nothing_changes)
+/* Inserts while one of the next allocations is refused. Returns 0 if that left no room. */
+static ref_t insert_without_memory(struct rng *rng, uint32_t hash)
 {
-    enum { COUNT = 30000 };
-    static ref_t ref[COUNT];
-    struct rng rng = rng_start("guesses", random_seed());
-    start();
-    ck_assert(index_guess(index_prefetch(&ix, 5), 5) == 0);
-    unsigned first = 0, tag_0 = 0;
-    for (uint32_t i = 0; i < COUNT; i++) {
-        /* Some with the tag of free places, some crowded. */
-        uint32_t hash = (uint32_t)rng_next(&rng);
-        hash = i % 7 == 0 ? hash & 0xffff : i % 50 == 0 ? hash << 16 | 3 : hash;
-        tag_0 += hash >> 16 == 0;
-        ref[i] = insert(hash);
-    }
-    for (uint32_t i = 0; i < COUNT; i++) {
-        uint32_t hash = entry_at(ref[i])->hash;
-        const struct index_bucket *b = index_bucket_at(&ix, index_bucket_of(&ix, hash));
-        ck_assert(index_prefetch(&ix, hash) == b);
-        ref_t guess = index_guess(b, hash);
-        if (is_first_of_its_tag(hash, ref[i])) {
-            first++;
-            REQUIRE(guess == ref[i]);
-        } else if (!is_in(hash, guess)) {
-            REQUIRE(guess == b->more);
+    ref_t ref = new_entry(hash);
+    size_t entries = ix.entries, overflowing = ix.overflowing;
+    uint32_t buckets = ix.buckets;
+    fault_countdown = 1 + rng_below(rng, 2);
+    bool inserted = index_insert(&ix, hash, ref);
+    fault_countdown = 0;
+    if (inserted)
+        return ref;
+    REQUIRE(ix.entries == entries && ix.overflowing == overflowing && ix.buckets == buckets);
+    REQUIRE(!is_in(hash, ref));
+    slab_free(&entries_slab, ref);
+    return 0;
+}
+
+TEST(entries_come_and_go)
+{
+    enum { MOST = 9000 };
+    static ref_t ref[MOST];
+    struct rng rng = rng_start("entries", random_seed());
+    for (uint32_t kind = 0; kind < 4; kind++) {
+        uint32_t most = kind == 3 ? 200 : MOST, count = 0, refused = 0;
+        start();
+        size_t used_at_start = arena_used(&arena);
+        ck_assert(index_guess(index_prefetch(&ix, 5), 5) == 0);
+        while (count < most) {
+            uint32_t hash = some_hash(&rng, kind), buckets = ix.buckets;
+            ref_t r = rng_one_in(&rng, 3) ? insert_without_memory(&rng, hash) : insert(hash);
+            refused += !r;
+            if (r)
+                ref[count++] = r;
+            REQUIRE(ix.buckets - buckets <= 1);
+            if (count < 300 || count % 499 == 0)
+                check_index();
         }
+        ck_assert(kind != 1 || refused > 0);
+        for (uint32_t i = 0; i < 200; i++) /* buckets that were refused are made up for */
+            drop(insert(some_hash(&rng, kind)));
+        ck_assert(ix.entries <= (size_t)ix.buckets * FULL);
+        for (; count > 0; count--) {
+            uint32_t i = rng_below(&rng, count), buckets = ix.buckets;
+            uint32_t hash = entry_at(ref[i])->hash;
+            check_found(ref[i]);
+            drop(ref[i]);
+            REQUIRE(buckets - ix.buckets <= 1 && !is_in(hash, ref[i]));
+            ref[i] = ref[count - 1];
+            if (count < 300 || count % 499 == 0)
+                check_index();
+        }
+        index_trim(&ix, MOST); /* two that were too full to join have held up others */
+        ck_assert(ix.buckets == 1 && ix.entries == 0 && ix.overflowing == 0);
+        /* One page of buckets remains, and the pages that the slabs of buckets and entries keep. */
+        ck_assert(arena_used(&arena) <= used_at_start + (size_t)2 * ARENA_PAGE);
+        finish();
     }
-    ck_assert(first > COUNT / 2 && tag_0 > COUNT / 10);
-    check_index();
-    finish();
 }
 END_TEST
 
@@ -316,80 +248,6 @@ TEST(no_memory_at_the_start_leaves_nothing)
     ck_assert(!index_init(&ix, &slab, hash_of, (size_t)6 * SEGMENT * FULL - 1));
     ck_assert(arena_used(&arena) == 0);
     arena_destroy(&arena);
-}
-END_TEST
-
-TEST(no_memory_for_a_further_bucket_changes_nothing)
-{
-    start();
-    for (uint32_t i = 0; i < 300; i++) {
-        ref_t ref = new_entry(77);
-        size_t overflowing = ix.overflowing;
-        uint32_t buckets = ix.buckets;
-        fault_countdown = 1;
-        bool inserted = index_insert(&ix, 77, ref);
-        bool needed = fault_countdown == 0;
-        fault_countdown = 0;
-        ck_assert(needed == (i >= INDEX_SLOTS && i % INDEX_SLOTS == 0));
-        ck_assert(inserted == !needed);
-        if (!inserted) {
-            ck_assert(ix.entries == i);
-            ck_assert(ix.overflowing == overflowing && ix.buckets == buckets);
-            ck_assert(!is_in(77, ref));
-            check_index();
-            ck_assert(index_insert(&ix, 77, ref));
-        }
-        ck_assert(is_in(77, ref));
-        check_index();
-    }
-    finish();
-}
-END_TEST
-
-TEST(no_memory_for_a_split_is_made_up_for_later)
-{
-    enum { COUNT = 1200 * FULL };
-    static ref_t ref[COUNT];
-    struct rng rng = rng_start("splits without memory", random_seed());
-    start();
-    uint32_t refused = 0;
-    for (uint32_t i = 0; i < COUNT; i++) {
-        uint32_t hash = (uint32_t)rng_next(&rng);
-        uint32_t buckets = ix.buckets;
-        ref[i] = new_entry(hash);
-        bool new_segment = ix.entries + 1 > (size_t)buckets * FULL && buckets % SEGMENT == 0;
-        /* Refuses the new page, and next time the longer list of pages. */
-        fault_countdown = new_segment ? 1 + buckets / SEGMENT % 2 : 0;
-        bool inserted = index_insert(&ix, hash, ref[i]);
-        bool fault = new_segment && fault_countdown == 0;
-        fault_countdown = 0;
-        if (!inserted) { /* it needs a further bucket: allow that, refuse the split */
-            ck_assert(fault);
-            fault_countdown = 2;
-            ck_assert(index_insert(&ix, hash, ref[i]));
-            fault_countdown = 0;
-        }
-        if (fault) {
-            ck_assert(ix.buckets == buckets);
-            refused++;
-            check_index();
-        }
-        /* The index gets denser for a while, then it catches up. */
-        if (refused % 50 == 49) {
-            hash = (uint32_t)rng_next(&rng);
-            if (++i < COUNT)
-                ref[i] = insert(hash);
-            refused++;
-        }
-    }
-    ck_assert(refused > 49);
-    for (uint32_t i = 0; i < 200; i++)
-        (void)insert((uint32_t)rng_next(&rng));
-    ck_assert(ix.entries <= (size_t)ix.buckets * FULL);
-    check_index();
-    for (uint32_t i = 0; i < COUNT; i++)
-        REQUIRE(is_in(entry_at(ref[i])->hash, ref[i]));
-    finish();
 }
 END_TEST
 
@@ -425,84 +283,6 @@ END_TEST
 
 /* ---- walking ----------------------------------------------------------------------------- */
 
-static uint32_t reversed(uint32_t v)
-{
-    uint32_t r = 0;
-    for (int i = 0; i < 32; i++)
-        r |= (v >> i & 1) << (31 - i);
-    return r;
-}
-
-/* One walk from start to end, without changes. */
-static void walk_all(unsigned budget_each, uint32_t expected)
-{
-    struct index_walk walk = {0};
-    uint64_t last = 0;
-    uint32_t seen = 0, calls = 0;
-    while (!index_walk_done(&walk)) {
-        unsigned budget = budget_each;
-        calls++;
-        for (ref_t r; (r = index_walk_next(&ix, &walk, &budget)) != 0;) {
-            uint32_t hash = entry_at(r)->hash;
-            uint64_t place = (uint64_t)reversed(hash) << 32 | r;
-            REQUIRE(place > last);
-            last = place;
-            entry_at(r)->seen++;
-            seen++;
-            /* Without walk_past it shows the same entry again. */
-            unsigned again = 1;
-            REQUIRE(index_walk_next(&ix, &walk, &again) == r && again == 0);
-            index_walk_past(&walk, hash, r);
-            index_walk_rest(&ix, &walk);
-        }
-        REQUIRE(index_walk_done(&walk) || budget == 0);
-        REQUIRE(calls <= ix.buckets + seen + 1);
-    }
-    unsigned budget = 5;
-    REQUIRE(index_walk_next(&ix, &walk, &budget) == 0 && budget == 5);
-    REQUIRE(seen == expected);
-}
-
-TEST(walks_see_all_once_at_every_size)
-{
-    static ref_t ref[700];
-    struct rng rng = rng_start("walks at rest", random_seed());
-    start();
-    for (uint32_t n = 0; n < ARRAY_SIZE(ref); n++) {
-        walk_all(1 + n % 5, n);
-        walk_all(UINT32_MAX, n);
-        for (uint32_t i = 0; i < n; i++) {
-            REQUIRE(entry_at(ref[i])->seen == 2);
-            entry_at(ref[i])->seen = 0;
-        }
-        ref[n] = insert((uint32_t)rng_next(&rng) & (n % 2 ? UINT32_MAX : 0xff0000ff));
-    }
-    finish();
-}
-END_TEST
-
-TEST(walks_meet_the_first_and_the_last_hash)
-{
-    start();
-    (void)insert(0);
-    (void)insert(UINT32_MAX);
-    (void)insert(UINT32_MAX);
-    (void)insert(1);
-    (void)insert(UINT32_C(1) << 31);
-    (void)insert(0);
-    walk_all(1, 6);
-    walk_all(100, 6);
-    finish();
-}
-END_TEST
-
-/* Hashes of one kind: well spread, or with many equal ones and crowded buckets. */
-static uint32_t some_hash(struct rng *rng, uint32_t kind)
-{
-    uint32_t hash = (uint32_t)rng_next(rng);
-    return kind == 0 ? hash : kind == 1 ? hash & 0x8000003f : kind == 2 ? hash & 0xffff0000 : 3;
-}
-
 TEST(walks_see_what_stays_once_whatever_comes_and_goes)
 {
     enum { STAY = 300, COME = 6000, WALKS = 200 };
@@ -511,7 +291,8 @@ TEST(walks_see_what_stays_once_whatever_comes_and_goes)
     start();
     uint32_t count = 0, fewest = UINT32_MAX, most = 0;
     for (uint32_t i = 0; i < STAY; i++)
-        stay[i] = insert(some_hash(&rng, i % 8 == 0 ? rng_below(&rng, 4) : 0));
+        stay[i] = insert(i < 4 ? i % 2 * UINT32_MAX /* the first and the last */
+                               : some_hash(&rng, i % 8 == 0 ? rng_below(&rng, 4) : 0));
     for (int w = 0; w < WALKS; w++) {
         struct index_walk walk = {0};
         /* Fills or empties at some speed, so that buckets split and join during the walk. */
@@ -556,16 +337,9 @@ END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(first_size_is_what_was_asked_for),
-    UNIT(grows_and_shrinks_one_bucket_at_a_time),
-    UNIT(equal_hashes_are_all_found_and_any_can_go),
-    UNIT(crowded_buckets_are_shared_out_when_split),
-    UNIT(guesses_are_right_while_nothing_changes),
+    UNIT(entries_come_and_go),
     UNIT(no_memory_at_the_start_leaves_nothing),
-    UNIT(no_memory_for_a_further_bucket_changes_nothing),
-    UNIT(no_memory_for_a_split_is_made_up_for_later),
     UNIT(a_split_needs_no_memory_whoever_takes_what_it_gives_back),
-    UNIT(walks_see_all_once_at_every_size),
-    UNIT(walks_meet_the_first_and_the_last_hash),
     UNIT(walks_see_what_stays_once_whatever_comes_and_goes),
 };
 
