@@ -70,10 +70,8 @@ static void put_text(struct client *c, struct request *r)
         enqueue(&c->wire, line, LINE_MAX - 1900);
         return;
     default:
-        CHECK(is_of_pools(r->kind));
-        len = (int)put_pools(c, r, line, sizeof(line) - 1);
-        if (end[0] == '\r')
-            memcpy(line + len++ - 1, end, 2);
+        CHECK(r->kind == TEXT_QUIT);
+        len = snprintf(line, sizeof(line), "QUIT%s", end);
     }
     r->len = (uint32_t)len;
     enqueue(&c->wire, line, r->len);
@@ -123,8 +121,8 @@ int64_t some_timeout(void)
 
 static enum request_kind some_text(const struct client *c)
 {
-    if (c->pools && !one_in(4))
-        return some_pools_verb(c);
+    if (one_in(100))
+        return TEXT_QUIT;
     if (sometimes(mix.bad))
         return one_in(8) ? TEXT_TOO_LONG : TEXT_BAD;
     switch (below(c->has.lock_count + 5)) {

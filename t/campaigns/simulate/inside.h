@@ -5,14 +5,11 @@
  * world.c runs it and makes the seed's choices, turns.c runs the rounds of the workers, clients.c
  * has the clients' actions, ends.c the reasons of closes, protocols.c the wrappers of the services'
  * functions, answers.c the model's answers (t/models/locks.h), replies.c the real ones, and look.c
- * compares everything. Pools have a model of their own, t/models/pools.h:
- * pools_ask.c makes their requests, pools_beside.c follows the service's calls of the engine,
- * pools_lines.c checks lines between answers, and LIST and SHOW.
+ * compares everything.
  */
 #ifndef SIMULATE_INSIDE_H
 #define SIMULATE_INSIDE_H
 
-#include "engine/pool.h"
 #include "net/rules.h"
 #include "proto/counter.h"
 #include "proto/poolcounter.h"
@@ -46,21 +43,7 @@ enum request_kind {
     TEXT_STATS,
     TEXT_BAD,
     TEXT_TOO_LONG,
-    TEXT_TAKE, /* the first verb of pools */
-    TEXT_RETURN,
-    TEXT_JOIN,
-    TEXT_SUPPLY,
-    TEXT_MEMBER_ADD,
-    TEXT_MEMBER_SET,
-    TEXT_MEMBER_DROP,
-    TEXT_POOL_ADD,
-    TEXT_POOL_SET,
-    TEXT_POOL_DROP,
-    TEXT_POOL_SHOW,
-    TEXT_POOL_LIST,
-    TEXT_WATCH,
     TEXT_QUIT,
-    TEXT_BAD_VERB, /* the last one */
     BINARY_NOOP,
     BINARY_GET,
     BINARY_ACQUIRE,
@@ -89,10 +72,6 @@ struct dump {
     bool seen[MODEL_NAMES];
 };
 
-struct pools_settings;
-struct pools_ask;
-struct listing;
-
 struct client {
     struct fake_peer peer;
     struct model_client has;
@@ -113,24 +92,14 @@ struct client {
     bool batch_over;            /* a request was served since the last parsing */
     struct bytes_queue wire;    /* sent, not arrived */
     struct bytes_queue reply;   /* replied, not received */
-    struct bytes_queue after;   /* replied during an answer in pieces, and comes after it */
     struct bytes_queue said;    /* replied, not yet compared */
     uint64_t replied, received; /* bytes since it was opened */
     struct dump *dump;
-    bool pools;                /* it sends verbs of pools */
-    int slot;                  /* of the model of the pools; NO_SLOT: none */
-    struct pools_ask *asks;    /* of its requests; NULL: none */
-    struct listing *listing;   /* LIST or SHOW that is being answered */
-    struct bytes_queue events; /* EVENT lines that it should be told */
-    int64_t pool_deadline_ns;  /* of its TAKE that waits */
-    bool partial;              /* a part of a request has arrived */
+    bool partial;  /* a part of a request has arrived */
     bool was_full; /* its output was full: an unfinished request restarts when the output is gone */
     int64_t partial_ns, partial_again_ns, progress_ns;
     unsigned allowed; /* allowed reasons of its close */
 };
-
-#define NO_SLOT    (-1)
-#define POOL_USERS 18 /* clients that use pools at a time: M_CLIENTS of their model */
 
 /* A worker, and those of its clients that may be ready. */
 struct crew {
@@ -150,7 +119,6 @@ struct crew {
 struct mix {
     unsigned workers, names, clients, depth, burst, rush;
     unsigned slow, chop, leave, refused, dumps, bad, calm, drains; /* one in N; 0: never */
-    unsigned pools, members;                                       /* pools: 0: none are used */
     uint32_t limits[MODEL_NAMES];
     struct bytes name[MODEL_NAMES];
     uint8_t bytes[MODEL_NAMES][3000];
@@ -272,12 +240,6 @@ extern struct answer {
 /* Appends to the model's reply. */
 void expect_bytes(const void *bytes, size_t len);
 void expect_word(enum pc_reply word);
-/* True for verbs of pools. */
-static inline bool is_of_pools(enum request_kind kind)
-{
-    return kind >= TEXT_TAKE && kind <= TEXT_BAD_VERB;
-}
-
 /* The replies that are not compared yet. */
 const uint8_t *unchecked(const struct client *c);
 /* True if the reply ends with these bytes. */
@@ -287,55 +249,6 @@ void compare_answer(struct client *c, const void *bytes, size_t len);
 /* A client receives, or may be ready for something (fake_hooks). */
 void on_received(struct fake_peer *peer, const uint8_t *bytes, size_t len, bool first, bool last);
 void on_stirred(struct fake_peer *peer);
-
-/* An answer in pieces is complete: what came meanwhile follows. */
-void append_after(struct client *c);
-
-/* ---- pools_ask.c --------------------------------------------------------------------------- */
-
-/* Chooses a verb of pools for the client's next request. */
-enum request_kind some_pools_verb(const struct client *c);
-/* Writes the request as a line with its "\n". Returns the length. */
-size_t put_pools(struct client *c, struct request *r, char *to, size_t room);
-/* Before and after the server serves this request of a text client. expect_pools adds the rest of
- * the answer to a verb of pools. */
-void begin_pools(struct client *c, const struct request *r);
-void expect_pools(struct client *c, const struct request *r, unsigned long faults_before);
-void end_pools(void);
-/* The same for the end of a wait. */
-void begin_pools_timeout(struct client *c);
-void expect_pools_timeout(struct client *c);
-
-/* ---- pools_beside.c ------------------------------------------------------------------------ */
-
-/* The settings of `pools.*`. */
-const struct pools_settings *pools_settings(void);
-/* The server has started; it ends, and no client is left. */
-void start_pools(void);
-void finish_pools(void);
-/* True if the client waits for members, or was not told yet that it has them. */
-bool waits_for_members(const struct client *c);
-/* The client's LIST or SHOW is complete: members that it was told of meanwhile come here. */
-void place_members_behind(const struct client *c);
-/* Adds the units and names that pools have in the table. */
-void add_pools_sums(uint64_t *units, uint64_t *names);
-/* True if this is the counter of a pool, whose consumption is then checked. */
-bool is_counter_of_pool(struct bytes name, uint32_t consumption);
-/* Other limits, as by a reload. */
-void change_pools_limits(void);
-/* Compares all pools. `quiet`: nothing more happens by itself. */
-void compare_pools(bool quiet);
-
-/* ---- pools_lines.c ------------------------------------------------------------------------- */
-
-/* LIST or SHOW (of a pool of the model) begins, and ends without its last line. */
-void begin_listing(struct client *c, bool show, int pool);
-void end_listing(struct client *c);
-/* Checks the lines that it has written now. Returns true after the last one. */
-bool look_at_listing(struct client *c);
-/* An EVENT is due to a client; what it was told now, from this byte of `said` on. */
-void note_pools_event(struct client *c, const struct pool_event *event);
-void look_at_events(struct client *c, size_t from);
 
 /* ---- look.c -------------------------------------------------------------------------------- */
 

@@ -93,7 +93,7 @@ static enum parsed parse(struct conn *conn, const uint8_t *data, size_t len, voi
                          size_t *used_r)
 {
     struct client *c = client_of(conn);
-    EXPECT(!c->over && !c->dump && !c->listing);
+    EXPECT(!c->over && !c->dump);
     if (c->batch_over)
         c->parsed = 0;
     c->batch_over = false;
@@ -140,14 +140,14 @@ static void on_prefetch(struct conn *conn, void *requests, unsigned count)
 static enum served serve(struct conn *conn, const void *request)
 {
     struct client *c = client_of(conn);
-    EXPECT(!c->over && !c->dump && !c->listing);
+    EXPECT(!c->over && !c->dump);
     EXPECT(c->parsed > 0, "there is no request");
     const struct request *r = &c->requests[c->head % DEPTH];
     learn_of_dropped();
     begin_answer(c);
     unsigned long faults_before = refusals();
-    if (c->text)
-        begin_pools(c, r);
+    if (r->kind == TEXT_QUIT)
+        model_quit(&model, &c->has);
     enum pc_reply released = c->text ? give_back(c, r) : PC_REPLY_COUNT;
     enum ctr_status status = c->text ? CTR_STATUS_SUCCESS : give_back_units(c, r);
     in_server = true;
@@ -156,17 +156,14 @@ static enum served serve(struct conn *conn, const void *request)
     if (r->kind == BINARY_BAD_MAGIC) {
         expect_bytes(unchecked(c), queued(&c->said)); /* it echoes what had arrived */
         EXPECT(queued(&c->said) > CTR_HEADER && unchecked(c)[2] == CTR_STATUS_INVALID);
-    } else if (is_of_pools(r->kind)) {
-        expect_pools(c, r, faults_before);
     } else if (c->text) {
         expect_text(c, r, released, faults_before);
     } else {
         expect_binary(c, r, status, faults_before);
     }
     end_answer(c);
-    end_pools();
     EXPECT(how == (ends_connection(r) || r->kind == TEXT_QUIT ? SERVED_LAST
-                   : c->dump || c->listing                    ? SERVED_PIECES
+                   : c->dump                                  ? SERVED_PIECES
                                                               : SERVED));
     c->partial = false;
     c->batch_over = true;
@@ -189,14 +186,9 @@ static void on_expire(struct conn *conn, unsigned which)
     in_server = false;
     EXPECT(which == 0);
     struct client *c = client_of(conn);
-    bool member = c->has.wait.state == WAIT_NONE;
-    EXPECT(!member || waits_for_members(c));
-    EXPECT(worker_now(conn_worker(conn)).mono_ns >= (member ? c->pool_deadline_ns : c->deadline_ns),
-           "a timeout is early");
+    EXPECT(worker_now(conn_worker(conn)).mono_ns >= c->deadline_ns, "a timeout is early");
     begin_answer(c);
-    if (member) {
-        begin_pools_timeout(c);
-    } else if (c->has.wait.state == WAIT_WAITING) {
+    if (c->has.wait.state == WAIT_WAITING) {
         model_cancel(&model, &c->has.wait);
         expect_word(PC_REPLY_TIMEOUT);
     } else {
@@ -205,8 +197,6 @@ static void on_expire(struct conn *conn, unsigned which)
     in_server = true;
     real_of(c)->expire(conn, which);
     in_server = false;
-    if (member)
-        expect_pools_timeout(c);
     end_answer(c);
     in_server = true;
 }
@@ -219,14 +209,9 @@ static void on_close(struct conn *conn)
     c->over = true;
     free(c->dump);
     c->dump = NULL;
-    end_listing(c);
     model_client_close(&model, &c->has);
     in_server = true;
     real_of(c)->close(conn);
-    in_server = false;
-    EXPECT(c->slot == NO_SLOT);
-    append_after(c);
-    in_server = true;
 }
 
 static void on_verdict(struct conn *conn, struct waiter *waiter)
@@ -283,8 +268,6 @@ static bool look_at_dump(struct client *c, const struct ctr_reply *reply)
         return true;
     }
     EXPECT(ctr_reply_dump(reply, &consumption, &peak, &name));
-    if (is_counter_of_pool(name, consumption))
-        return false;
     unsigned n = name_number(name);
     EXPECT(model_exists(&model, n) && model.names[n].consumption == consumption);
     EXPECT(model_peak(&model, n) == peak, "%u, not %u", peak, model_peak(&model, n));
@@ -293,26 +276,9 @@ static bool look_at_dump(struct client *c, const struct ctr_reply *reply)
     return false;
 }
 
-/* Continues LIST or SHOW. */
-static bool resume_listing(struct conn *conn, struct client *c)
-{
-    bool over = real_of(c)->resume(conn);
-    in_server = false;
-    EXPECT(look_at_listing(c) == over);
-    if (over) {
-        end_listing(c);
-        place_members_behind(c);
-        append_after(c);
-    }
-    in_server = true;
-    return over;
-}
-
 static bool on_resume(struct conn *conn)
 {
     struct client *c = client_of(conn);
-    if (c->listing)
-        return resume_listing(conn, c);
     bool over = real_of(c)->resume(conn), last = false;
     in_server = false;
     EXPECT(c->dump);

@@ -52,29 +52,11 @@ void __wrap_conn_reply(struct conn *conn, const void *data, size_t len)
 
 bool __wrap_conn_interject(struct conn *conn, const void *data, size_t len, size_t unsent_max)
 {
-    struct client *c = client_of(conn);
     if (!__real_conn_interject(conn, data, len, unsent_max))
         return false;
-    if (conn_in_pieces(conn)) {
-        enqueue(&c->after, data, len);
-        enqueue(&c->said, data, len);
-    } else {
-        note_reply(conn, data, len);
-    }
+    note_reply(conn, data, len);
     note_full(conn);
     return true;
-}
-
-void append_after(struct client *c)
-{
-    size_t len = queued(&c->after);
-    if (len == 0)
-        return;
-    if (queued(&c->reply) == 0)
-        c->progress_ns = worker_now(crew[c->worker].worker).mono_ns;
-    enqueue(&c->reply, c->after.data + c->after.begin, len);
-    c->replied += len;
-    c->after.begin = c->after.end;
 }
 
 void on_received(struct fake_peer *peer, const uint8_t *bytes, size_t len, bool first, bool last)

@@ -3,7 +3,6 @@
  *
  *     simulate [--seeds N] [--seed N] [--jobs N]   N runs with consecutive seeds from --seed on;
  *                                                  --seed alone: only that one
- *     simulate --seed N --pools                    pools are used, whatever the seed
  *
  * Each job is a process. When a job fails (a check, a sanitizer, a signal), the program prints its
  * current seed; the same seed fails again in the same way.
@@ -31,12 +30,12 @@ struct job {
 };
 
 static struct job *jobs;
-static uint64_t job_count = 1, first_seed, seeds = 1000, pools;
+static uint64_t job_count = 1, first_seed, seeds = 1000;
 
 static void simulate(struct job *job, unsigned number)
 {
     for (uint64_t i = number; i < seeds; i += job_count) {
-        job->plan = (struct plan){.seed = first_seed + i, .pools = pools != 0};
+        job->plan = (struct plan){.seed = first_seed + i};
         world_run(&job->plan, &job->sum);
         job->runs++;
     }
@@ -68,7 +67,7 @@ static bool await_jobs(void)
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
             continue;
         good = false;
-        printf("FAILED: --seed %" PRIu64 "%s\n", jobs[i].plan.seed, pools ? " --pools" : "");
+        printf("FAILED: --seed %" PRIu64 "\n", jobs[i].plan.seed);
     }
     return good;
 }
@@ -84,10 +83,10 @@ static void tell_counts(void)
             ((uint64_t *)&all)[i] += from[i];
     }
     printf("simulate: %" PRIu64 " runs from seed %" PRIu64 ", %" PRIu64 " clients, %" PRIu64
-           " requests (%" PRIu64 " of pools), %" PRIu64 " waits, %" PRIu64 " events; %" PRIu64
-           " of %" PRIu64 " pieces of memory refused, %" PRIu64 " answers said so\n",
-           runs, first_seed, all.clients, all.requests, all.pool_requests, all.waits, all.events,
-           all.refused, all.pieces, all.out_of_memory);
+           " requests, %" PRIu64 " waits; %" PRIu64 " of %" PRIu64
+           " pieces of memory refused, %" PRIu64 " answers said so\n",
+           runs, first_seed, all.clients, all.requests, all.waits, all.refused, all.pieces,
+           all.out_of_memory);
 }
 
 int main(int argc, char **argv)
@@ -101,10 +100,6 @@ int main(int argc, char **argv)
         return 2;
     for (int i = 1; i < argc; i++) {
         size_t at = 0;
-        if (strcmp(argv[i], "--pools") == 0) {
-            pools = 1;
-            continue;
-        }
         while (at < 3 && strcmp(argv[i], options[at].name) != 0)
             at++;
         if (at == 3 || !argv[i + 1]) {

@@ -5,15 +5,6 @@
  */
 #include "t/campaigns/simulate/inside.h"
 
-/* True if one more client may send verbs of pools: their model has no room for more. */
-static bool may_use_pools(void)
-{
-    unsigned count = 0;
-    for (unsigned i = 0; i < open_count; i++)
-        count += open_clients[i]->pools;
-    return count < POOL_USERS && !one_in(8);
-}
-
 /* Connects a client, inside an iteration of its worker. */
 static void connect_one(unsigned worker)
 {
@@ -24,8 +15,6 @@ static void connect_one(unsigned worker)
     c->worker = worker;
     c->text = one_in(3) ? false : true;
     c->protocol = services_protocol(services, c->text ? "poolcounter" : "counter");
-    c->slot = NO_SLOT;
-    c->pools = c->text && mix.pools > 0 && may_use_pools();
     c->peer.window = SIZE_MAX;
     c->peer.stubborn = one_in(4);
     fake_peer_join(&c->peer);

@@ -8,8 +8,6 @@
  * the real ones (protocols.c). A service's reply is caught when the service passes it to the
  * connection (replies.c), and compared at once. The bytes that a client receives are compared with
  * the replies to it. So a failure names its request, and does not appear only at the end.
- *
- * Pools are followed at the services' calls of the engine (pools_beside.c).
  */
 #include "t/unit/serving.h"
 
@@ -154,10 +152,6 @@ static void choose_mix(void)
     mix.bad = one_in(2) ? 0 : 10 + below(100);
     mix.fixed_limits = one_in(2);
     mix.drains = one_in(4) ? 100 + below(300) : 0;
-    mix.pools = one_in(2) && !plan->pools ? 0 : 1 + below(one_in(2) ? 2 : 6);
-    mix.members = 1 + below(one_in(2) ? 4 : 24);
-    if (mix.pools > 0 && one_in(2))
-        mix.clients = 2 + below(30);
     bool long_names = one_in(8);
     for (unsigned n = 0; n < mix.names; n++) {
         mix.limits[n] = 1 + below(one_in(2) ? 3 : 20);
@@ -214,7 +208,6 @@ static bool start(void)
                   .hash_key = {.k0 = random_bits(), .k1 = random_bits()}},
         .poolcounter_max_locks = MODEL_LOCKS,
         .poolcounter_max_line = LINE_MAX,
-        .pools = pools_settings(),
     };
     in_server = true;
     services = serving_services(&config, &server, fake_now);
@@ -228,7 +221,6 @@ static bool start(void)
     model = (struct model){.now = &fake_now, .interval_s = config.table.stats_interval_s};
     dropped = 0;
     replace_protocols();
-    start_pools();
     return true;
 }
 
@@ -295,7 +287,6 @@ static void finish(void)
         in_server = false;
     }
     expect_nothing_held();
-    finish_pools();
     expect_memory_back();
 }
 
@@ -310,8 +301,6 @@ static void play(void)
             if (rules)
                 server_set_rules(&server, rules);
         }
-        if (mix.pools > 0 && one_in(400))
-            change_pools_limits();
         if (sometimes(draining ? 10 : mix.drains)) {
             draining = !draining;
             services_drain(services, draining);
@@ -320,8 +309,6 @@ static void play(void)
         let_time_pass();
         if (round % 8 == 0)
             compare_sums();
-        if (round % 32 == 0)
-            compare_pools(false);
         if (round % 16 == 0)
             compare_line(below(mix.names));
         if (one_in(200))
@@ -349,10 +336,7 @@ static void clean_up(void)
         all = c->next;
         free(c->wire.data);
         free(c->reply.data);
-        free(c->after.data);
         free(c->said.data);
-        free(c->events.data);
-        free(c->asks);
         free(c->dump);
         free(c);
     }

@@ -11,7 +11,6 @@
 /* Settings of a run. */
 struct plan {
     uint64_t seed;
-    bool pools; /* pools are used, whatever the seed */
 };
 
 /* Sums over runs. */
@@ -21,10 +20,6 @@ struct outcome {
     uint64_t refused;       /* allocations that failed */
     uint64_t out_of_memory; /* answers that report a lack of memory */
     uint64_t closed[32];    /* connections, by reason */
-    /* Of pools: requests, members taken, of these at the end of waits and behind a list, waits
-     * refused, lines between answers, lists, and moves of members by their reason. */
-    uint64_t pool_requests, taken, taken_late, taken_behind, wait_refusals, wants, stops, events,
-        lost, lists, moves[32];
 };
 
 /*
