@@ -1,9 +1,8 @@
-# campaigns.sh - the long tests of ./dev, which sources this file: fuzz, simulate, check-history, model,
+# campaigns.sh - the long tests of ./dev, which sources this file: fuzz, simulate, check-history,
 # mutants, soak, and torture NAME. Each is a function here (torture_NAME for a torture); t/README.md describes
 # them. Each ends the script or returns with its own exit status, so ./dev prints no report after it.
 
 torture_packages=(python3 python3-pytest iproute2 util-linux faketime redis-server)
-model_packages=(spin gcc libc6-dev python3)
 fuzz_packages=(clang libclang-rt-14-dev)
 fuzz_coverage_packages=(clang libclang-rt-14-dev llvm)
 
@@ -41,11 +40,6 @@ check_history() {
     configured build CFLAGS='-O2 -g'
     make -s -C build -j"$jobs" counterd t/campaigns/history/record t/campaigns/history/check
     COUNTERD=$PWD/build/counterd TOP_BUILDDIR=$PWD/build exec python3 -B t/campaigns/history/campaign.py "$@"
-}
-
-model() {
-    need "${model_packages[@]}"
-    exec python3 -B t/campaigns/model/model.py "$@"
 }
 
 mutants() {
