@@ -1,11 +1,8 @@
 """The table of failures, part two: what happens to the engine and to Sentinels (see cluster_rows.py)."""
 
-import contextlib
-import os
 import time
 
 import wire
-from cluster_clocks import Clocks
 from cluster_rows import (
     LONG,
     ROWS,
@@ -14,7 +11,6 @@ from cluster_rows import (
     await_order,
     expect,
     grantable,
-    hold,
     holder,
     nodes_in_any_order,
     queue,
@@ -88,35 +84,6 @@ def the_engine_restarts(world, rng):
     scene.check(loose=how != "flushed")
 
 
-@row(lease=5)
-def the_engine_is_slow(world, rng):
-    """Up to patience requests are late; longer, they are refused or admitted alone; holders stay."""
-    scene = Scene(world, rng, patient=False)
-    name = world.strict()
-    world.pause_engine()
-    try:
-        late = world.text(scene.a).acquire(name, 1, LONG)
-        assert not late.event.wait(rng.random() * world.lease / 10)
-    finally:
-        world.engine.resume()
-    expect(late, "LOCKED", deadline=wire.DEADLINE + world.lease)
-    world.await_live()
-    sessions = world.keys().nodes
-
-    world.pause_engine()
-    try:
-        away = world.text(scene.b).acquire(world.strict())
-        alone = world.text(scene.c).acquire(world.loose())
-        expect(away, "ERROR ENGINE_AWAY")
-        expect(alone, "LOCKED")
-        still_open(*scene.holders)
-    finally:
-        world.engine.resume()
-    # The third node has asked for nothing, and may not have noticed.
-    await_new_sessions(world, sessions, [scene.b, scene.c])
-    scene.check()
-
-
 @row
 def the_engine_is_gone_for_long(world, rng):
     """Longer than the lease: strict holders are closed, loose ones stay; then all is as before."""
@@ -143,83 +110,6 @@ def the_engine_is_gone_for_long(world, rng):
     await_new_sessions(world, old_sessions)
     still_open(stays)
     await_all(waiting, strict, world)
-
-
-@row
-def the_engine_is_full(world, rng):
-    """Acquisitions are refused; releases, hand overs and beats work."""
-    scene = Scene(world, rng)
-    beat = world.keys().beats
-    world.fill()
-    try:
-        expect(world.text(scene.b).acquire(world.strict()), "ERROR ENGINE_FULL")
-        expect(world.text(scene.c).acquire(world.loose(), 1, LONG), "ERROR ENGINE_FULL")
-        expect(world.binary(scene.a).acquire(world.strict()), "0x82")
-        scene.check()
-        wire.poll(lambda: all(world.keys().beats.get(s, n) != n for s, n in beat.items()),
-                  "beats go on", wire.DEADLINE + world.lease)  # fmt: skip
-    finally:
-        world.fill(False)
-    assert set(world.keys().beats) == set(beat), "a session has ended"
-    hold(world.text(scene.a), world.strict())
-
-
-@row
-def the_engine_refuses_writes(world, rng):
-    """MISCONF, NOREPLICAS: as if cut off."""
-    a, b, c = nodes_in_any_order(world, rng)
-    strict, loose = world.strict(), world.loose()
-    old, stays = holder(world, a, strict), holder(world, b, loose)
-    waiting = queue(world, [b, c], strict)
-    sessions = world.keys().nodes
-    how = rng.choice(["MISCONF", "NOREPLICAS"])
-    world.refuse_writes(how=how)
-    try:
-        old.wait_closed(wire.DEADLINE + world.lease)
-        still_open(stays)
-        expect(world.text(c).acquire(strict), "ERROR ENGINE_AWAY")
-        hold(world.text(a), world.loose())
-    finally:
-        world.refuse_writes(False, how)
-    await_new_sessions(world, sessions)
-    still_open(stays)
-    await_all(waiting, strict, world)
-
-
-@contextlib.contextmanager
-def environment(values):
-    """What is started within it has these variables."""
-    before = {key: os.environ.get(key) for key in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            os.environ.pop(key) if value is None else os.environ.update({key: value})
-
-
-@row
-def clocks_are_set(world, rng):
-    """The clocks of the engine and of a node jump, by any amount: nothing happens."""
-    a = rng.choice(world.nodes)
-    clocks = Clocks(world.engine.folder)
-    with environment(clocks.environment):
-        world.restart_engine(keep=True)
-    a.stop()
-    a.start(env=clocks.environment)
-    world.begin()
-    scene = Scene(world, rng)
-    sessions, term = world.keys().nodes, world.term
-    for _ in range(3):
-        clocks.shift(rng.choice([-1, 1]) * rng.choice([1, 3600, 365 * 86400]))
-        beats = world.keys().beats
-        wire.poll(lambda b=beats: all(int(world.keys().beats[s]) > int(n) + 1 for s, n in b.items()),
-                  "all beats go on", wire.DEADLINE + world.lease)  # fmt: skip
-    assert world.keys().nodes == sessions and world.term == term
-    scene.check()
-    world.observer.close_all()
-    a.stop()
-    world.restart_engine(keep=True)
 
 
 # ---- replicas and Sentinels ----------------------------------------------------------------------
@@ -288,28 +178,3 @@ def split_brain(world, rng):
     now = world.keys().nodes
     if world.term == term and all(now[node.name] == sessions[node.name] for node in (b, c)):
         await_order(waiting[0][0], waiting[1:], strict, world)
-
-
-@row(engines=2)
-def a_replica_promoted_by_hand(world, rng):
-    """While the old primary goes on, limits are exceeded, until its nodes come to the new one."""
-    a, b, c = nodes_in_any_order(world, rng)
-    name = world.strict()
-    old = holder(world, a, name)
-    was, new = world.primary_at, 1 - world.primary_at
-    world.engines[new].ask("REPLICAOF", "NO", "ONE")
-    for node in (b, c):
-        node.move_to(new)
-    world.primary_at = new
-    world.await_live(b, c, deadline=wire.DEADLINE + 3 * world.lease)
-    with world.observer.allowed(name):
-        second = grantable(world, b, name)
-        world.engines[was].ask("REPLICAOF", *world.gates[world.primary_name].address)
-        a.move_to(new)
-        old.wait_closed(wire.DEADLINE + world.lease)  # its session was given back there
-    a.await_live(wire.DEADLINE + 3 * world.lease)
-    still_open(second)
-    asked = queue(world, [a], name)[0]
-    expect(world.text(c).acquire(name), "TIMEOUT")
-    second.release(name)
-    await_locked(asked, world)

@@ -1,6 +1,5 @@
 """The table of failures, part three: rows that break things while clients work on all nodes (see cluster_rows.py)."""
 
-import contextlib
 import time
 
 import wire
@@ -76,30 +75,3 @@ def failovers_under_load(world, rng):
         world.check()
     assert stays.is_open
     end(world, load)
-
-
-@row(lease=3)
-def many_names_far_away(world, rng):
-    """
-    A node holds many names, its engine is far away, and its connection ends: it tells all again, and stays.
-    What it admits meanwhile is told, too.
-    """
-    node = rng.choice(world.nodes)
-    names, clients = [world.loose() for _ in range(9000)], 90
-    with contextlib.ExitStack() as stack:
-        some = [stack.enter_context(wire.BinaryClient(node.daemon.binary)) for _ in range(clients)]
-        for n, client in enumerate(some):
-            asks = (wire.acquire_body(1, 1, name.encode()) for name in names[n::clients])
-            client.send(b"".join(wire.binary_request(wire.ACQUIRE, body) for body in asks))
-        for n, client in enumerate(some):
-            assert [client.reply().status for _ in names[n::clients]] == [wire.OK] * len(names[n::clients])
-        # So far that with a few calls under way it would take longer than a lease.
-        node.delay(world.lease / 16)
-        old = node.session
-        node.cut()
-        names.append(world.loose())
-        hold(world.text(node), names[-1])
-        node.await_new_session(old, wire.DEADLINE + 3 * world.lease)
-        units = world.keys().units
-        assert all(units.get(name.encode()) == 1 for name in names)
-        world.check()

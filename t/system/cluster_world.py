@@ -131,12 +131,6 @@ class Node:
         for proxy in self.to.values():
             proxy.heal()
 
-    def move_to(self, number):
-        """Engine `number` (from 0) is now behind the address that it uses; its connections are cut."""
-        proxy = self.to["engine-1"]
-        proxy.target = (HOST, self.world.engines[number].port)
-        proxy.cut()
-
     # What the engine says of it.
 
     @property
@@ -343,13 +337,11 @@ class World:
         self.engine.pause()
         await_stopped(self.engine.process.pid)
 
-    def restart_engine(self, keep=True, after=None):
-        """Kills the engine and starts it again, with its data or empty; `after` runs between."""
+    def restart_engine(self, keep=True):
+        """Kills the engine and starts it again, with its data or empty."""
         if keep:
             self.engine.ask("SAVE")
         self.engine.end()
-        if after:
-            after()
         dump = os.path.join(self.engine.folder, "dump.rdb")
         if not keep and os.path.exists(dump):
             os.unlink(dump)
@@ -358,28 +350,6 @@ class World:
     def flush(self):
         self.engine.ask("FLUSHALL")
 
-    def fill(self, is_full=True):
-        """Nothing that needs memory is possible any more (noeviction); False: it is again."""
-        self.engine.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
-        self.engine.ask("CONFIG", "SET", "maxmemory", "1" if is_full else "0")
-
-    def refuse_writes(self, refuses=True, how="NOREPLICAS"):
-        """The engine answers writes with NOREPLICAS or MISCONF; False: no more."""
-        if how == "NOREPLICAS":
-            self.engine.ask("CONFIG", "SET", "min-replicas-to-write", "3" if refuses else "0")
-            return
-        self.engine.ask("CONFIG", "SET", "stop-writes-on-bgsave-error", "yes" if refuses else "no")
-        self.engine.ask("CONFIG", "SET", "save", "3600 1000000" if refuses else "")
-        dump = os.path.join(self.engine.folder, "dump.rdb")
-        if refuses:
-            if os.path.isfile(dump):
-                os.unlink(dump)
-            os.mkdir(dump)  # so a snapshot can't be put there
-            self.engine.ask("BGSAVE")
-            wire.poll(lambda: self.engine.info("persistence")["rdb_last_bgsave_status"] == "err",
-                      "a snapshot has failed")  # fmt: skip
-        else:
-            os.rmdir(dump)
 
     # Failover.
 

@@ -30,7 +30,7 @@ pytestmark = [
 
 SEED = int(os.environ.get("T_SEED") or random.randrange(2**31))
 BESIDE = 6  # worlds beside each other
-ROWS_PLAYED = 10
+ROWS_PLAYED = 6
 
 
 def seed_of(name):
