@@ -6,7 +6,6 @@
 #include "t/unit/engine/faults.h"
 #include "t/unit/random.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #define PAGES(n) ((size_t)(n)*ARENA_PAGE)
@@ -80,20 +79,6 @@ TEST(a_wider_region_has_what_was_there_and_takes_no_notice_of_the_limit)
 }
 END_TEST
 
-TEST(widening_what_is_wide_enough)
-{
-    start(PAGES(10));
-    const unsigned char *base = arena.base;
-    ck_assert(arena_widen(&arena, PAGES(4)));
-    ck_assert(arena.base == base);
-    arena_destroy(&arena);
-    start(PAGES(1));
-    ck_assert(arena_widen(&arena, PAGES(4))); /* the region has no open pages yet */
-    ck_assert(arena_page_take(&arena) != 0);
-    arena_destroy(&arena);
-}
-END_TEST
-
 TEST(pages_that_were_expected_are_like_others)
 {
     static const size_t expected[] = {PAGES(1), PAGES(1500), PAGES(9000)};
@@ -112,15 +97,6 @@ TEST(pages_that_were_expected_are_like_others)
         ck_assert_uint_eq(pages, 1);
         arena_destroy(&arena);
     }
-}
-END_TEST
-
-TEST(no_addresses_no_arena)
-{
-    fail_mmap = true;
-    errno = 0;
-    ck_assert(!arena_init(&arena, PAGES(3)));
-    ck_assert_msg(errno == ENOMEM, "link with fault_wraps");
 }
 END_TEST
 
@@ -220,28 +196,6 @@ TEST(charges_and_pages_share_the_limit)
 END_TEST
 
 /* ---- slots ------------------------------------------------------------------------------- */
-
-TEST(sizes_fall_into_steps)
-{
-    start(PAGES(1000));
-    size_t last_of_step = 0;
-    unsigned steps = 0;
-    for (size_t size = 1; size <= SLAB_MAX; size++) {
-        size_t used = arena_used(&arena);
-        ck_assert(slab_alloc(&slab, size) != 0);
-        bool new_step = size > last_of_step;
-        if (new_step) {
-            last_of_step = size <= 256 ? (size + 7) / 8 * 8 : (size + 63) / 64 * 64;
-            steps++;
-            ck_assert(arena_used(&arena) == used + ARENA_PAGE);
-        } else if (size <= 256) {
-            ck_assert(arena_used(&arena) == used);
-        }
-    }
-    ck_assert(steps == SLAB_CLASSES);
-    arena_destroy(&arena);
-}
-END_TEST
 
 TEST(a_full_arena_refuses_and_goes_on)
 {
@@ -373,96 +327,18 @@ TEST(random_slots_keep_what_they_hold)
 }
 END_TEST
 
-/* ---- many threads ------------------------------------------------------------------------ */
-
-enum { THREADS = 4, TURNS = 4000, WANTED = 40 };
-
-static void *take_and_give(void *arg)
-{
-    const uint32_t *number = arg;
-    struct rng rng = {.state = *number};
-    struct slab own;
-    slab_init(&own, &arena, *number);
-    uint32_t page[WANTED] = {0};
-    ref_t slot[WANTED] = {0};
-    size_t charged = 0;
-    for (int turn = 0; turn < TURNS; turn++) {
-        uint32_t i = rng_below(&rng, WANTED);
-        switch (rng_below(&rng, 3)) {
-        case 0:
-            if (page[i]) {
-                CHECK(all_bytes_are(arena_page_at(&arena, page[i]), ARENA_PAGE,
-                                    (unsigned char)own.owner));
-                arena_page_give(&arena, page[i]);
-                page[i] = 0;
-            } else if ((page[i] = arena_page_take(&arena)) != 0) {
-                CHECK(all_bytes_are(arena_page_at(&arena, page[i]), ARENA_PAGE, 0));
-                memset(arena_page_at(&arena, page[i]), (int)own.owner, ARENA_PAGE);
-            }
-            break;
-        case 1:
-            if (slot[i]) {
-                CHECK(all_bytes_are(arena_at(&arena, slot[i]), 2000, (unsigned char)own.owner));
-                CHECK(slab_owner_of(&arena, arena_at(&arena, slot[i])) == own.owner);
-                slab_free(&own, slot[i]);
-                slot[i] = 0;
-            } else if ((slot[i] = slab_alloc(&own, 2000)) != 0) {
-                memset(arena_at(&arena, slot[i]), (int)own.owner, 2000);
-            }
-            break;
-        default:
-            if (rng_one_in(&rng, 2)) {
-                arena_uncharge(&arena, charged);
-                charged = 0;
-            } else if (arena_charge(&arena, 5000)) {
-                charged += 5000;
-            }
-        }
-        CHECK(arena_used(&arena) <= PAGES(60));
-    }
-    arena_uncharge(&arena, charged);
-    for (int i = 0; i < WANTED; i++) {
-        if (page[i])
-            arena_page_give(&arena, page[i]);
-        if (slot[i])
-            slab_free(&own, slot[i]);
-    }
-    return NULL;
-}
-
-TEST(threads_share_the_pages)
-{
-    start(PAGES(60));
-    pthread_t threads[THREADS];
-    uint32_t numbers[THREADS];
-    for (uint32_t i = 0; i < THREADS; i++) {
-        numbers[i] = i + 1;
-        ck_assert(pthread_create(&threads[i], NULL, take_and_give, &numbers[i]) == 0);
-    }
-    for (int i = 0; i < THREADS; i++)
-        ck_assert(pthread_join(threads[i], NULL) == 0);
-    ck_assert(arena_used(&arena) <= PAGES(THREADS)); /* each slab may keep one page */
-    ck_assert(arena.pages_begun <= 61);
-    arena_destroy(&arena);
-}
-END_TEST
-
 static const struct unit_test tests[] = {
     UNIT(the_largest_region),
     UNIT(a_wider_region_has_what_was_there_and_takes_no_notice_of_the_limit),
-    UNIT(widening_what_is_wide_enough),
     UNIT(pages_that_were_expected_are_like_others),
-    UNIT(no_addresses_no_arena),
     UNIT(pages_up_to_the_limit_and_no_more),
     UNIT(pages_are_clean_even_if_the_kernel_keeps_them),
     UNIT(a_kernel_without_memory_is_a_limit_for_a_while),
     UNIT(charges_and_pages_share_the_limit),
-    UNIT(sizes_fall_into_steps),
     UNIT(a_full_arena_refuses_and_goes_on),
     UNIT(without_a_page_a_larger_slot_does),
     UNIT(one_that_comes_and_goes_takes_no_page_along),
     UNIT(random_slots_keep_what_they_hold),
-    UNIT(threads_share_the_pages),
 };
 
 UNIT_MAIN("engine/arena", tests)

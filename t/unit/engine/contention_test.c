@@ -186,94 +186,6 @@ static void compare(enum contended_by by, unsigned count, bool all_accounted)
     REQUIRE(!all_accounted || bound <= total / CONTENDED_KEPT + slack);
 }
 
-/* ---- one name -------------------------------------------------------------------------------- */
-
-TEST(a_name_shows_while_its_first_waiters_wait)
-{
-    start(16 * MIB);
-    make_names(1, TABLE_SHARDS);
-    struct holder holders[5];
-    struct waiter *w[5];
-    ck_assert(ask(&blocker, 0, 2, 2, WAIT_NO, NULL) == TABLE_OK);
-    for (int i = 0; i < 5; i++) {
-        holder_init(&holders[i], next_id++, 0);
-        ck_assert(ask(&holders[i], 0, 1, 2, WAIT_ME, &w[i]) == TABLE_WAITING);
-    }
-    names[0].waiting = 5;
-    pass(NS_PER_S);
-    read_all(CONTENDED_WAITING);
-    ck_assert(found_count == 1);
-    const struct contended *c = &found[0];
-    ck_assert(c->exists && c->name_len == NAME_LEN &&
-              memcmp(c->name, names[0].text, NAME_LEN) == 0);
-    ck_assert(c->consumption == 2 && c->peak == 2 && c->limit == 2 && c->waiting == 5);
-    ck_assert(c->holders == 1 && c->refused_per_second <= 0 && c->refused_error <= 0);
-    ck_assert(c->waiting_error <= 0 && about(c->waiting_load, 5 * (1 - exp2(-1 / HALF_LIFE_S))));
-    ck_assert(about(c->waiting_load, names[0].load));
-    ck_assert(table_contended_bound(t, CONTENDED_WAITING, now) <= 0);
-    /* After one half-life it shows half of its final value, which is the number of waiters. */
-    pass((CONTENDED_HALF_LIFE_S - 1) * NS_PER_S);
-    read_all(CONTENDED_WAITING);
-    ck_assert(about(found[0].waiting_load, 2.5));
-    pass(100 * CONTENDED_HALF_LIFE_S * NS_PER_S);
-    read_all(CONTENDED_WAITING);
-    ck_assert(about(found[0].waiting_load, 5));
-    /* After the waiters and the name have gone, the load halves with each half-life. */
-    for (int i = 0; i < 5; i++) {
-        ck_assert(table_end_wait(t, w[i], WAITER_TIMED_OUT, now) == WAITER_TIMED_OUT);
-        table_close(t, &holders[i], now, NULL, &out);
-    }
-    names[0].waiting = 0;
-    table_close(t, &blocker, now, NULL, &out);
-    pass(2 * CONTENDED_HALF_LIFE_S * NS_PER_S);
-    read_all(CONTENDED_WAITING);
-    ck_assert(found_count == 1 && about(found[0].waiting_load, 1.25));
-    c = &found[0];
-    ck_assert(!c->exists && c->consumption == 0 && c->limit == 0 && c->waiting == 0);
-    ck_assert(c->holders == 0 && c->peak == 2); /* the highest of this interval */
-    now.unix_s += INTERVAL;
-    read_all(CONTENDED_WAITING);
-    ck_assert(found_count == 1 && found[0].peak == 0);
-    /* A load that is too small is dropped. */
-    pass(20 * CONTENDED_HALF_LIFE_S * NS_PER_S);
-    read_all(CONTENDED_WAITING);
-    ck_assert(found_count == 1);
-    pass(2 * CONTENDED_HALF_LIFE_S * NS_PER_S);
-    read_all(CONTENDED_WAITING);
-    ck_assert(found_count == 0);
-    finish();
-}
-END_TEST
-
-TEST(every_refusal_counts)
-{
-    start(16 * MIB);
-    make_names(2, TABLE_SHARDS);
-    struct holder other;
-    holder_init(&other, next_id++, 0);
-    struct waiter *w;
-    ck_assert(ask(&blocker, 0, 1, 1, WAIT_NO, NULL) == TABLE_OK);
-    ck_assert(ask(&other, 0, 1, 1, WAIT_NO, NULL) == TABLE_BUSY);
-    struct acquire a = {
-        .name = name_at(0), .units = 1, .limit = 1, .queue_max = 1, .wait = WAIT_ME};
-    ck_assert(table_acquire(t, &other, &a, now, NULL, &w) == TABLE_FULL);
-    /* None of these is a refusal. */
-    ck_assert(ask(&other, 0, 1, 1, WAIT_ME, &w) == TABLE_WAITING);
-    ck_assert(table_release(t, &other, &(struct release){.name = name_at(0), .units = 1}, now, NULL,
-                            &out) == TABLE_NOT_HELD);
-    ck_assert(table_release(t, &other, &(struct release){.name = name_at(1), .units = 1}, now, NULL,
-                            &out) == TABLE_NOT_FOUND);
-    read_all(CONTENDED_REFUSED);
-    ck_assert(found_count == 1 && about(found[0].refused_per_second, rate_of(2)));
-    ck_assert(found[0].refused_error <= 0 && found[0].exists && found[0].limit == 1);
-    pass(3 * CONTENDED_HALF_LIFE_S * NS_PER_S);
-    read_all(CONTENDED_REFUSED);
-    ck_assert(found_count == 1 && about(found[0].refused_per_second, rate_of(0.25)));
-    table_close(t, &other, now, NULL, &out);
-    finish();
-}
-END_TEST
-
 /* ---- many names of one shard, at random --------------------------------------------------------
  */
 
@@ -357,26 +269,14 @@ static void random_run(struct rng *rng, unsigned count, unsigned steps, bool all
     finish();
 }
 
-TEST(few_names_are_exact)
+TEST(bounds_hold)
 {
-    struct rng rng = rng_start("few names", random_seed());
+    struct rng rng = rng_start("names", random_seed());
     random_run(&rng, CONTENDED_KEPT, STEPS, true);
     for (size_t i = 0; i < found_count; i++)
         ck_assert(found[i].waiting_error <= 0 && found[i].refused_error <= 0);
-}
-END_TEST
-
-TEST(bounds_hold_with_some_names)
-{
-    struct rng rng = rng_start("some names", random_seed());
     random_run(&rng, 50, STEPS, true);
-}
-END_TEST
-
-TEST(bounds_hold_with_more_lines_than_are_accounted)
-{
-    struct rng rng = rng_start("many lines", random_seed());
-    random_run(&rng, NAMES, STEPS / 2, false);
+    random_run(&rng, NAMES, STEPS / 2, false); /* more lines than are accounted */
 }
 END_TEST
 
@@ -536,30 +436,6 @@ TEST(peaks_are_exact)
 }
 END_TEST
 
-TEST(peaks_of_all_shards_are_put_in_order)
-{
-    start(16 * MIB);
-    make_names(NAMES, TABLE_SHARDS);
-    for (unsigned n = 0; n < NAMES; n++)
-        ck_assert(ask(&blocker, n, 1 + (n * 7919) % NAMES, UINT32_MAX, WAIT_NO, NULL) == TABLE_OK);
-    struct contended top[30];
-    ck_assert(table_contended(t, CONTENDED_PEAK, now, top, 30) == 30);
-    for (uint32_t i = 0; i < 30; i++)
-        ck_assert(top[i].peak == NAMES - i && top[i].consumption == NAMES - i && top[i].exists);
-    read_all(CONTENDED_PEAK);
-    ck_assert(found_count == NAMES);
-    for (uint32_t i = 0; i < NAMES; i++)
-        ck_assert(found[i].peak == NAMES - i);
-    /* In the next interval, the first use begins a new list, which starts empty. */
-    now.unix_s += INTERVAL;
-    ck_assert(table_contended(t, CONTENDED_PEAK, now, top, 30) == 0);
-    ck_assert(ask(&blocker, 3, 1, UINT32_MAX, WAIT_NO, NULL) == TABLE_OK);
-    ck_assert(table_contended(t, CONTENDED_PEAK, now, top, 30) == 1);
-    ck_assert(top[0].peak == top[0].consumption && number_of(&top[0], NAMES) == 3);
-    finish();
-}
-END_TEST
-
 TEST(a_late_thread_does_not_spoil_the_peaks)
 {
     start(16 * MIB);
@@ -615,6 +491,8 @@ TEST(decay_goes_on_for_ever)
                 ck_assert(rate_of(names[1].refused) < CONTENDED_LEAST);
             read_all(CONTENDED_WAITING);
             ck_assert(found_count == 1 && about(found[0].waiting_load, names[2].load));
+            ck_assert(found[0].exists && found[0].consumption == 1 && found[0].limit == 1);
+            ck_assert(found[0].waiting == 1 && found[0].holders == 1);
         }
     }
     /* After years without requests, only the waiters remain. */
@@ -696,15 +574,10 @@ TEST(long_names_of_equal_short_hashes_are_told_apart)
 END_TEST
 
 static const struct unit_test tests[] = {
-    UNIT(a_name_shows_while_its_first_waiters_wait),
-    UNIT(every_refusal_counts),
-    UNIT(few_names_are_exact),
-    UNIT(bounds_hold_with_some_names),
-    UNIT(bounds_hold_with_more_lines_than_are_accounted),
+    UNIT(bounds_hold),
     UNIT(lines_that_change_bring_the_others_up_to_date),
     UNIT(a_hot_name_is_found_under_a_flood_of_names_refused_once),
     UNIT(peaks_are_exact),
-    UNIT(peaks_of_all_shards_are_put_in_order),
     UNIT(a_late_thread_does_not_spoil_the_peaks),
     UNIT(decay_goes_on_for_ever),
     UNIT(a_thread_that_is_late_changes_nothing_much),

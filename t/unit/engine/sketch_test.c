@@ -64,74 +64,6 @@ static void check_bounds(void)
         REQUIRE(listed[n] || exact[n] <= bound + slack);
 }
 
-/* A random name; name n has a frequency proportional to 1 / (n + 1). */
-static uint32_t zipf(struct rng *rng, const double *cumulative, unsigned count)
-{
-    double at = (double)(rng_next(rng) >> 11) / 9007199254740992.0 * cumulative[count - 1];
-    unsigned low = 0, high = count - 1;
-    while (low < high) {
-        unsigned middle = (low + high) / 2;
-        if (cumulative[middle] < at)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-TEST(bounds_hold_over_zipf)
-{
-    enum { NAMES = 300 };
-    struct rng rng = rng_start("zipf", random_seed());
-    static double cumulative[NAMES];
-    for (unsigned n = 0; n < NAMES; n++)
-        cumulative[n] = (n ? cumulative[n - 1] : 0) + 1.0 / (n + 1);
-    for (unsigned step = 0; step < 30000; step++) {
-        add(zipf(&rng, cumulative, NAMES), rng_below(&rng, 5));
-        check_bounds();
-    }
-    /* Name 0 has a sixth of the total, more than the sixteenth that guarantees a place. */
-    uint32_t heaviest = 0;
-    struct sketch_key key = key_of(&heaviest);
-    ck_assert(sketch_find(&sketch, &key) < sketch.count);
-}
-END_TEST
-
-TEST(bounds_hold_over_a_flood_of_names_that_come_once)
-{
-    struct rng rng = rng_start("flood", random_seed());
-    for (uint32_t n = 1; n < MOST_NAMES; n++) {
-        add(n, 1);
-        if (n % 10 == 0)
-            add(0, 1 + rng_below(&rng, 2)); /* one name has more than a sixteenth */
-        check_bounds();
-    }
-    uint32_t hot = 0;
-    struct sketch_key key = key_of(&hot);
-    unsigned i = sketch_find(&sketch, &key);
-    ck_assert(i < sketch.count);
-    for (unsigned k = 0; k < sketch.count; k++)
-        ck_assert(sketch.weight[k] <= sketch.weight[i]);
-}
-END_TEST
-
-TEST(bounds_hold_over_names_that_come_in_turn)
-{
-    /* The worst order: each name comes just after it was forgotten. */
-    for (unsigned step = 0; step < 40000; step++) {
-        add(step % (SKETCH_ENTRIES + 1), 1);
-        check_bounds();
-    }
-    memset(&sketch, 0, sizeof(sketch));
-    memset(exact, 0, sizeof(exact));
-    total = 0;
-    for (unsigned step = 0; step < 40000; step++) {
-        add(step % (2 * SKETCH_ENTRIES), step % 7);
-        check_bounds();
-    }
-}
-END_TEST
-
 /* Decay as in the table: old weights stay, new ones get heavier. */
 TEST(bounds_hold_while_weights_decay)
 {
@@ -249,9 +181,6 @@ TEST(a_name_is_its_hash_its_length_and_its_first_bytes)
 END_TEST
 
 static const struct unit_test tests[] = {
-    UNIT(bounds_hold_over_zipf),
-    UNIT(bounds_hold_over_a_flood_of_names_that_come_once),
-    UNIT(bounds_hold_over_names_that_come_in_turn),
     UNIT(bounds_hold_while_weights_decay),
     UNIT(what_decays_to_nothing_is_forgotten),
     UNIT(the_highest_are_exact),

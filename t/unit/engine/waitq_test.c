@@ -1,5 +1,6 @@
 /*
- * waitq_test.c - the oldest waiter that fits, compared with a list searched from end to end.
+ * waitq_test.c - the oldest waiter that fits, compared with a list searched from end to end; how
+ * deep the tree of lanes gets, and how many lanes are looked at.
  */
 #include "engine/waitq.h"
 
@@ -14,28 +15,11 @@ struct person {
     bool waits;
 };
 
+enum { PEOPLE = 400 };
+
 static struct waitq q;
 static uint64_t last_seq;
-
-/* The kind of priorities that lanes get. */
-enum luck { LUCK_RANDOM, LUCK_EQUAL, LUCK_RISING };
-
-static enum luck luck;
-static struct rng luck_rng = {.state = 1};
-static size_t lanes;
-
-static uint32_t next_priority(void)
-{
-    switch (luck) {
-    case LUCK_EQUAL:
-        return 7;
-    case LUCK_RISING:
-        return (uint32_t)last_seq;
-    case LUCK_RANDOM:
-        break;
-    }
-    return (uint32_t)rng_next(&luck_rng);
-}
+static struct rng luck = {.state = 1}; /* of the priorities of lanes */
 
 static void join(struct person *p, uint32_t threshold)
 {
@@ -43,10 +27,8 @@ static void join(struct person *p, uint32_t threshold)
     if (!lane) {
         lane = malloc(sizeof(*lane)); /* each in its own block, so that a sanitizer watches it */
         REQUIRE(lane != NULL);
-        waitq_add_lane(&q, lane, threshold, next_priority());
-        lanes++;
+        waitq_add_lane(&q, lane, threshold, (uint32_t)rng_next(&luck));
     }
-    REQUIRE(waitq_lane(&q, threshold) == lane);
     waitq_join(&q, lane, &p->place, ++last_seq);
     p->threshold = threshold;
     p->waits = true;
@@ -54,165 +36,72 @@ static void join(struct person *p, uint32_t threshold)
 
 static void leave(struct person *p)
 {
-    struct wait_lane *own = p->place.lane;
-    struct wait_lane *empty = waitq_leave(&q, &p->place);
+    struct wait_lane *own = p->place.lane, *empty = waitq_leave(&q, &p->place);
     p->waits = false;
-    REQUIRE(p->place.lane == NULL);
-    if (empty) {
-        REQUIRE(empty == own && empty->first == NULL && empty->last == NULL);
-        REQUIRE(waitq_lane(&q, p->threshold) == NULL);
-        free(empty);
-        lanes--;
-    } else {
-        REQUIRE(waitq_lane(&q, p->threshold) == own);
-    }
+    REQUIRE(p->place.lane == NULL && (!empty || empty == own));
+    REQUIRE(waitq_lane(&q, p->threshold) == (empty ? NULL : own));
+    free(empty);
 }
 
-/* Checks the order and that every lane knows the oldest below it; counts lanes and people. */
-static uint64_t check_tree(const struct wait_lane *lane, uint64_t low, uint64_t high,
-                           size_t *lanes_r, size_t *people_r)
+/* The next in age after `seq` of all that fit; NULL: none. */
+static const struct person *next_of(const struct person *people, uint64_t seq, uint32_t consumption)
 {
-    if (!lane)
-        return UINT64_MAX;
-    REQUIRE(lane->threshold >= low && lane->threshold <= high);
-    REQUIRE(!lane->left || lane->left->priority <= lane->priority);
-    REQUIRE(!lane->right || lane->right->priority <= lane->priority);
-    REQUIRE(lane->first && !lane->first->prev && lane->last && !lane->last->next);
-    const struct wait_place *last = NULL;
-    for (const struct wait_place *p = lane->first; p; last = p, p = p->next) {
-        REQUIRE(p->lane == lane && p->prev == last && (!last || last->seq < p->seq));
-        ++*people_r;
+    const struct person *next = NULL;
+    for (size_t i = 0; i < PEOPLE; i++) {
+        if (people[i].waits && people[i].threshold >= consumption && people[i].place.seq > seq &&
+            (!next || people[i].place.seq < next->place.seq))
+            next = &people[i];
     }
-    REQUIRE(last == lane->last);
-    ++*lanes_r;
-    uint64_t oldest = lane->first->seq;
-    if (lane->threshold > low) {
-        uint64_t left =
-            check_tree(lane->left, low, (uint64_t)lane->threshold - 1, lanes_r, people_r);
-        oldest = left < oldest ? left : oldest;
-    } else {
-        REQUIRE(!lane->left);
-    }
-    uint64_t right =
-        check_tree(lane->right, (uint64_t)lane->threshold + 1, high, lanes_r, people_r);
-    oldest = right < oldest ? right : oldest;
-    REQUIRE(lane->oldest == oldest);
-    return oldest;
+    return next;
 }
 
-static void check_queue(size_t people)
+static void compare(const struct person *people, uint32_t consumption)
 {
-    size_t lanes_seen = 0, people_seen = 0;
-    check_tree(q.root, 0, UINT32_MAX, &lanes_seen, &people_seen);
-    REQUIRE(lanes_seen == lanes && people_seen == people);
+    const struct person *expected = next_of(people, 0, consumption);
+    REQUIRE(waitq_oldest(&q, consumption) == (expected ? &expected->place : NULL));
 }
-
-/* The same by a linear search: the lowest seq of all that fit. */
-static const struct person *oldest_plainly(const struct person *people, size_t count,
-                                           uint32_t consumption)
-{
-    const struct person *oldest = NULL;
-    for (size_t i = 0; i < count; i++) {
-        if (people[i].waits && people[i].threshold >= consumption &&
-            (!oldest || people[i].place.seq < oldest->place.seq))
-            oldest = &people[i];
-    }
-    return oldest;
-}
-
-static void compare(const struct person *people, size_t count, uint32_t consumption)
-{
-    const struct person *expected = oldest_plainly(people, count, consumption);
-    const struct wait_place *oldest = waitq_oldest(&q, consumption);
-    REQUIRE(oldest == (expected ? &expected->place : NULL));
-}
-
-enum { PEOPLE = 400 };
 
 /* A scan visits all, oldest first. It may end early only if there are many lanes. */
-static void compare_scan(const struct person *people, size_t count)
+static void compare_scan(const struct person *people, bool all)
 {
     static struct waitq_scan scan;
     const struct waitq none = {NULL};
-    uint64_t last = 0;
-    size_t seen = 0, waiting = 0;
+    const struct person *next = next_of(people, 0, 0);
     waitq_scan_begin(&scan);
     waitq_scan_add(&scan, &q);
     waitq_scan_add(&scan, &none);
-    for (const struct wait_place *p; (p = waitq_scan_next(&scan)) != NULL; seen++) {
-        /* None is left out: each is the next in age after the one before. */
-        const struct person *next = NULL;
-        for (size_t i = 0; i < count; i++) {
-            if (people[i].waits && people[i].place.seq > last &&
-                (!next || people[i].place.seq < next->place.seq))
-                next = &people[i];
-        }
+    for (const struct wait_place *p; (p = waitq_scan_next(&scan)) != NULL;) {
         REQUIRE(next && p == &next->place);
-        last = p->seq;
+        next = next_of(people, p->seq, 0);
     }
-    for (size_t i = 0; i < count; i++)
-        waiting += people[i].waits;
-    REQUIRE(seen == waiting || lanes > WAITQ_SCAN_LANES);
+    REQUIRE(!next || !all);
     REQUIRE(waitq_scan_next(&scan) == NULL);
-}
-
-static void random_run(struct rng *rng, uint32_t thresholds, int steps)
-{
-    static struct person people[PEOPLE];
-    size_t waiting = 0;
-    for (int step = 0; step < steps; step++) {
-        bool filling = step / 3000 % 2 == 0;
-        struct person *p = &people[rng_below(rng, PEOPLE)];
-        if (!p->waits && rng_one_in(rng, 4) != filling) {
-            uint32_t t = rng_below(rng, thresholds);
-            join(p, rng_one_in(rng, 50) ? UINT32_MAX - t : t);
-            waiting++;
-        } else if (p->waits && rng_one_in(rng, 4) == filling) {
-            leave(p);
-            waiting--;
-        }
-        uint32_t consumption = rng_below(rng, thresholds + 2);
-        if (rng_one_in(rng, 3)) { /* hands over units like a release */
-            struct wait_place *oldest = waitq_oldest(&q, consumption);
-            compare(people, PEOPLE, consumption);
-            if (oldest && rng_one_in(rng, 4)) {
-                leave(container_of(oldest, struct person, place));
-                waiting--;
-            }
-        }
-        compare(people, PEOPLE, consumption);
-        compare(people, PEOPLE, UINT32_MAX - consumption);
-        if (step % 16 == 0)
-            check_queue(waiting);
-        if (step % 256 == 0)
-            compare_scan(people, PEOPLE);
-    }
-    for (size_t i = 0; i < PEOPLE; i++) {
-        if (people[i].waits) {
-            leave(&people[i]);
-            check_queue(--waiting);
-        }
-    }
-    REQUIRE(q.root == NULL && lanes == 0 && waiting == 0);
 }
 
 TEST(the_oldest_that_fits_is_found)
 {
-    static const struct {
-        const char *what;
-        enum luck luck;
-        uint32_t thresholds;
-    } rows[] = {
-        {"few thresholds", LUCK_RANDOM, 3},
-        {"some thresholds", LUCK_RANDOM, 60},
-        {"many thresholds", LUCK_RANDOM, UINT32_MAX - 2},
-        {"equal priorities", LUCK_EQUAL, 100},
-        {"rising priorities", LUCK_RISING, 100},
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        struct rng rng = rng_start(rows[i].what, random_seed());
-        luck = rows[i].luck;
-        random_run(&rng, rows[i].thresholds, 30000);
+    static struct person people[PEOPLE];
+    static const uint32_t thresholds[] = {3, 60, UINT32_MAX - 2};
+    struct rng rng = rng_start("waiters", random_seed());
+    for (size_t row = 0; row < ARRAY_SIZE(thresholds); row++) {
+        for (int step = 0; step < 30000; step++) {
+            bool filling = step / 3000 % 2 == 0;
+            struct person *p = &people[rng_below(&rng, PEOPLE)];
+            uint32_t t = rng_below(&rng, thresholds[row]);
+            if (!p->waits && rng_one_in(&rng, 4) != filling)
+                join(p, rng_one_in(&rng, 50) ? UINT32_MAX - t : t);
+            else if (p->waits && rng_one_in(&rng, 4) == filling)
+                leave(p);
+            compare(people, t);
+            compare(people, UINT32_MAX - t);
+            if (step % 256 == 0)
+                compare_scan(people, row < 2);
+        }
+        for (size_t i = 0; i < PEOPLE; i++) {
+            if (people[i].waits)
+                leave(&people[i]);
+        }
+        REQUIRE(q.root == NULL);
     }
 }
 END_TEST
@@ -221,6 +110,8 @@ static unsigned depth_of(const struct wait_lane *lane)
 {
     if (!lane)
         return 0;
+    REQUIRE(!lane->left || lane->left->priority <= lane->priority);
+    REQUIRE(!lane->right || lane->right->priority <= lane->priority);
     unsigned left = depth_of(lane->left), right = depth_of(lane->right);
     return 1 + (left > right ? left : right);
 }
@@ -236,6 +127,8 @@ TEST(sorted_thresholds_make_no_deep_tree)
     for (uint32_t i = 0; i < COUNT; i++) {
         REQUIRE(waitq_oldest(&q, i) == &people[i].place);
         leave(&people[i]);
+        if (i % 10000 == 0)
+            ck_assert(depth_of(q.root) < 80);
     }
     free(people);
 }
