@@ -8,10 +8,9 @@
  *
  * Promises: each ask is answered once, or forgotten at the end, with a result that fits it; nothing
  * strict is granted outside the lease; the owner is asked for one thing once; what is due lies
- * ahead after a tick, and wires come to rest. As long as the engine is honest (no step changed its
- * bytes), the node says to it only what a node may say, and both have the same units and waits.
+ * ahead after a tick, and wires come to rest. What an honest engine sees is shown by simulated
+ * nodes (t/campaigns/cluster/simulate.c).
  */
-#include "base/record.h"
 #include "cluster/node.h"
 #include "cluster/patterns.h"
 #include "cluster/url.h"
@@ -19,19 +18,15 @@
 #include "t/campaigns/cluster/engine.h"
 
 #include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #define MS        INT64_C(1000000)
 #define LEASE     (2000 * MS)
 #define ASKS_MAX  600
-#define ENGINES   2
 #define SENTINELS 3
 #define OUTPUT    (1u << 20) /* bytes of an engine's output that a step handles */
 
 /* Bits of the first byte. */
 #define WITH_SENTINELS 1
-#define WITH_ACCESS    2 /* user and password, which these engines take as they are */
 #define IMPATIENT      4
 #define STARTED_LATE   8 /* the first step comes before the start */
 
@@ -46,20 +41,15 @@ struct asked {
 
 static struct world {
     struct input in;
-    struct fake_engine *engines[ENGINES], *sentinels[SENTINELS];
+    struct fake_engine *engine, *sentinels[SENTINELS];
     struct fake_link *links[NODE_WIRES];
-    bool opening[NODE_WIRES], to_other[NODE_WIRES];
+    bool opening[NODE_WIRES];
     struct node *node;
     struct url url;
-    struct patterns *patterns[2]; /* before and after a change */
-    unsigned patterns_now;        /* of the node */
-    const struct patterns *asked_for, *served;
-    bool report_due, close_due, alone, honest;
-    bool ends_alone; /* of the report that is due: the threads are not told since to be alone */
-    bool forgot;     /* a fault, since the last session began */
+    struct patterns *patterns;
+    bool report_due, close_due, alone;
     uint32_t report_asked, report; /* the number that was asked for last, and the last one given */
     int64_t now, lease_end;
-    uint32_t units[NAMES]; /* the ledger */
     struct asked asks[ASKS_MAX];
     unsigned used, outstanding;
     uint64_t random;
@@ -67,22 +57,12 @@ static struct world {
 
 /* ---- the owner ------------------------------------------------------------------------------- */
 
-static unsigned name_of(const struct node_ask *ask)
-{
-    for (unsigned i = 0; i < NAMES; i++)
-        if (same_bytes(ask->name.data, ask->name.len, names[i], strlen(names[i])))
-            return i;
-    CHECK(false); /* no name of the harness */
-    return 0;
-}
-
 static void on_open(void *arg, unsigned wire, const char *host, uint16_t port, int64_t limit)
 {
     (void)arg, (void)port;
     CHECK(wire < NODE_WIRES && !w.opening[wire] && !w.links[wire] && limit > 0);
     CHECK((wire < NODE_SENTINEL && w.url.kind == URL_SENTINEL) == (host != NULL));
     w.opening[wire] = true;
-    w.to_other[wire] = host && strcmp(host, "other") == 0;
 }
 
 static void on_send(void *arg, unsigned wire, const void *data, size_t len)
@@ -154,29 +134,23 @@ static void on_answer(void *arg, struct node_ask *ask)
     CHECK(ask->result != NODE_GRANTED || !ask->strict || w.now < w.lease_end);
     a->with_node = false;
     w.outstanding--;
-    if (ask->result == NODE_GRANTED)
-        w.units[name_of(ask)] += ask->units;
     free(ask->shares);
     ask->shares = NULL;
 }
 
 static void on_report(void *arg, const struct patterns *patterns, uint32_t number)
 {
-    (void)arg;
+    (void)arg, (void)patterns;
     CHECK(!w.report_due && (number == 0 ? w.alone : number != w.report_asked));
     w.report_due = true;
-    w.ends_alone = number != 0;
     if (number)
         w.report_asked = number;
-    w.asked_for = patterns;
-    w.forgot = false;
 }
 
 static void on_alone(void *arg)
 {
     (void)arg;
     w.alone = true;
-    w.ends_alone = false;
 }
 
 static void on_close_strict(void *arg)
@@ -218,13 +192,13 @@ static struct node *make_node(uint8_t flags)
                                           on_lease,  is_gone,   next_random, on_log};
     struct node_config config = {
         .url = &w.url,
-        .user = flags & WITH_ACCESS ? "user" : "",
-        .password = flags & WITH_ACCESS ? "password" : "",
+        .user = "",
+        .password = "",
         .node = "n1",
         .where = "boot/1/1/1",
         .prefix = "p",
         .version = "1",
-        .patterns = w.patterns[w.patterns_now],
+        .patterns = w.patterns,
         .lease_ns = LEASE,
         .patience_ns = flags & IMPATIENT ? 0 : 1000 * MS,
     };
@@ -269,43 +243,14 @@ static void acquire(void)
     submit(a);
 }
 
-/* More than what fits into a call. */
-static void acquire_many(void)
-{
-    uint8_t how = input_byte(&w.in), count = input_byte(&w.in);
-    for (unsigned i = 0; i < count; i++) {
-        struct asked *a = new_ask(NODE_ACQUIRE, how % NAMES, 1);
-        if (!a)
-            return;
-        a->ask.wait = (enum node_wait)(how / NAMES % 3);
-        a->ask.limit = 2;
-        submit(a);
-    }
-}
-
-/* The ledger loses units first, as the table does. */
-static void release_units(unsigned name, uint32_t units, bool by_end)
-{
-    enum patterns_class class =
-        w.served ? patterns_class(w.served, bytes_of(names[name])) : PATTERNS_OWN;
-    bool own = class == PATTERNS_OWN || (class == PATTERNS_LOOSE && w.alone);
-    struct asked *a = own ? NULL : new_ask(NODE_RELEASE, name, units);
-    if (!own && !a)
-        return;
-    w.units[name] -= units;
-    if (own)
-        return;
-    a->ask.by_end = by_end;
-    submit(a);
-}
-
 static void release(void)
 {
     uint8_t how = input_byte(&w.in);
-    unsigned name = how % NAMES;
-    uint32_t units = 1 + how / NAMES % 4;
-    if (units <= w.units[name])
-        release_units(name, units, how & 128);
+    struct asked *a = new_ask(NODE_RELEASE, how % NAMES, 1 + how / NAMES % 4);
+    if (!a)
+        return;
+    a->ask.by_end = how & 128;
+    submit(a);
 }
 
 static void cancel(void)
@@ -333,14 +278,9 @@ static void give_report(void)
 {
     if (!w.report_due)
         return;
-    w.report_due = false;
+    w.report_due = w.alone = false;
     w.report = w.report_asked;
-    if (w.ends_alone)
-        w.alone = false;
-    w.served = w.asked_for;
-    for (unsigned i = 0; i < NAMES; i++)
-        if (w.units[i])
-            node_report(w.node, bytes_of(names[i]), w.units[i]);
+    node_report(w.node, bytes_of("l"), 1);
     node_reported(w.node, w.now);
 }
 
@@ -348,10 +288,6 @@ static void close_strict(void)
 {
     if (!w.close_due)
         return;
-    for (unsigned i = 0; i < NAMES; i++)
-        if (w.units[i] && w.served &&
-            patterns_class(w.served, bytes_of(names[i])) == PATTERNS_STRICT)
-            release_units(i, w.units[i], true);
     w.close_due = false;
     node_strict_closed(w.node, w.now);
 }
@@ -367,8 +303,8 @@ static void open_wire(unsigned wire, bool refuse)
         node_closed(w.node, wire, "refused", w.now);
         return;
     }
-    w.links[wire] = fake_engine_connect(wire >= NODE_SENTINEL ? w.sentinels[wire - NODE_SENTINEL]
-                                                              : w.engines[w.to_other[wire]]);
+    w.links[wire] =
+        fake_engine_connect(wire >= NODE_SENTINEL ? w.sentinels[wire - NODE_SENTINEL] : w.engine);
     node_opened(w.node, wire, w.now);
 }
 
@@ -416,7 +352,6 @@ static void falsify(unsigned wire)
     uint8_t *bytes = take(wire, OUTPUT, &len);
     if (!bytes)
         return;
-    w.honest = false;
     if (how % 4 == 0)
         bytes[at % len] = input_byte(&w.in);
     else if (how % 4 == 1)
@@ -435,30 +370,9 @@ static void send_raw(unsigned wire)
     const uint8_t *bytes = input_bytes(&w.in, want, &len);
     if (!w.links[wire] || len == 0)
         return;
-    w.honest = false;
     uint8_t *copy = exact_copy(bytes, len);
     node_received(w.node, wire, copy, len, w.now);
     free(copy);
-}
-
-/* In a live session, when nothing is under way, an honest engine has what the ledger and the node
- * have. */
-static void check_sums(void)
-{
-    const struct fake_engine *engine = w.engines[w.to_other[NODE_COMMANDS]];
-    struct node_seen seen;
-    uint64_t waits = 0;
-    node_look(w.node, &seen);
-    if (!w.honest || w.forgot || seen.state != NODE_LIVE || w.now >= w.lease_end ||
-        seen.asks != seen.waits)
-        return;
-    for (unsigned i = 0; i < NAMES; i++) {
-        size_t len = strlen(names[i]);
-        waits += fake_engine_waits(engine, seen.session, names[i], len);
-        if (patterns_class(w.served, bytes_of(names[i])) != PATTERNS_OWN)
-            CHECK(fake_engine_units(engine, seen.session, names[i], len) == w.units[i]);
-    }
-    CHECK(waits == seen.waits);
 }
 
 /* All that is under way arrives, and the owner does what it was asked for. */
@@ -477,7 +391,6 @@ static void arrive(void)
         give_report();
         node_flush(w.node, w.now);
     }
-    check_sums();
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -519,74 +432,20 @@ static void run(int64_t ns)
 
 static void fault(void)
 {
-    static const char *const infos[][2] = {
-        {"role", "master"},       {"role", "slave"},
-        {"redis_version", "7.2"}, {"redis_version", "6.2.1"},
-        {"cluster_enabled", "1"}, {"loading", "1"},
-        {"maxmemory_policy", ""}, {"maxmemory_policy", "allkeys-lru"},
-    };
     uint8_t how = input_byte(&w.in);
-    struct fake_engine *engine = w.engines[how >> 7];
-    w.forgot = true;
-    switch (how % 8) {
+    switch (how % 4) {
     case 0:
-        fake_engine_restart(engine, how & 64);
+        fake_engine_restart(w.engine, how & 64);
         break;
     case 1:
-        fake_engine_flush(engine);
+        fake_engine_flush(w.engine);
         break;
     case 2:
-        fake_engine_trouble(engine, (enum fake_trouble)(how / 8 % 7));
-        break;
-    case 3:
-        fake_engine_forget_scripts(engine);
-        break;
-    case 4:
-        fake_engine_info(engine, infos[how / 8 % 8][0], infos[how / 8 % 8][1]);
-        break;
-    case 5:
-        fake_engine_forbid(engine, how & 8 ? "publish" : NULL);
-        break;
-    case 6:
-        fake_engine_version(engine, 1 + (how / 8 % 2));
+        fake_engine_trouble(w.engine, (enum fake_trouble)(how / 8 % 7));
         break;
     default:
-        fake_engine_sentinel(w.sentinels[how / 8 % SENTINELS], "svc",
-                             how & 64   ? NULL
-                             : how & 32 ? "other"
-                                        : "engine",
-                             6379);
+        fake_engine_forget_scripts(w.engine);
     }
-}
-
-static void change_patterns(void)
-{
-    w.patterns_now = !w.patterns_now;
-    node_set_patterns(w.node, w.patterns[w.patterns_now], w.now);
-}
-
-static void change_access(void)
-{
-    uint8_t how = input_byte(&w.in);
-    if (how & 1)
-        CHECK(node_set_access(w.node, "user", how & 2 ? "other" : "", w.now));
-    else
-        node_set_patience(w.node, how * 10 * MS, w.now);
-}
-
-/* Takes all asks out of a parked node; those of the owner are marked. */
-static unsigned forget(struct asked **list)
-{
-    unsigned count = 0;
-    for (struct node_ask *ask; (ask = node_forget_ask(w.node)) != NULL;) {
-        struct asked *a = container_of(ask, struct asked, ask);
-        CHECK(a >= w.asks && a < w.asks + w.used && a->with_node && ask->op != NODE_RELEASE);
-        a->with_node = false;
-        w.outstanding--;
-        list[count++] = a;
-    }
-    CHECK(w.outstanding == 0);
-    return count;
 }
 
 static void park(void)
@@ -597,49 +456,17 @@ static void park(void)
     CHECK(node_due_ns(w.node) == INT64_MAX);
 }
 
-/* Another process takes over. The report and the closing were for the old one. */
-static void upgrade(uint8_t flags)
-{
-    static struct record_writer writer;
-    static struct asked *list[ASKS_MAX];
-    struct record_reader reader;
-    park();
-    unsigned count = forget(list);
-    int fd = memfd_create("node", MFD_CLOEXEC);
-    CHECK(fd >= 0);
-    record_writer_init(&writer, fd);
-    record_put_head(&writer);
-    node_save(w.node, &writer);
-    CHECK(record_finish(&writer) && record_map(&reader, fd));
-    close_strict();
-    node_free(&w.node);
-    w.report_due = false;
-    w.report = w.report_asked = 0;
-    w.node = make_node(flags);
-    record_get_head(&reader);
-    CHECK(node_restore(w.node, &reader));
-    record_unmap(&reader);
-    close(fd);
-    node_start(w.node, w.now);
-    for (unsigned i = 0; i < count; i++)
-        submit(list[i]);
-}
-
 /* ---- an input -------------------------------------------------------------------------------- */
 
 static void begin(uint8_t flags)
 {
-    static const char *const lists[2][2] = {{"s*", "l*"}, {"l1,s", "s*,x"}};
     char reason[URL_REASON_SIZE];
     struct input in = w.in;
     memset(&w, 0, sizeof(w));
     w.in = in;
     w.now = 1000000 * MS;
-    w.honest = true;
-    for (unsigned i = 0; i < 2; i++)
-        CHECK(w.patterns[i] = patterns_new(lists[i][0], lists[i][1], NULL, reason));
-    for (unsigned i = 0; i < ENGINES; i++)
-        w.engines[i] = fake_engine_new("p", i + 1);
+    CHECK(w.patterns = patterns_new("s*", "l*", NULL, reason));
+    w.engine = fake_engine_new("p", 1);
     for (unsigned i = 0; i < SENTINELS; i++) {
         w.sentinels[i] = fake_engine_new("p", 10 + i);
         fake_engine_sentinel(w.sentinels[i], "svc", "engine", 6379);
@@ -651,26 +478,18 @@ static void begin(uint8_t flags)
 
 static void end(void)
 {
-    static struct asked *list[ASKS_MAX];
     struct node_seen seen;
     node_look(w.node, &seen);
     CHECK(seen.asks >= w.outstanding);
     park();
-    (void)forget(list);
-    for (unsigned i = 0; i < ENGINES; i++) {
-        const char *misuse = fake_engine_misuse(w.engines[i]);
-        if (misuse && w.honest) {
-            fprintf(stderr, "misuse: %s\n", misuse);
-            CHECK(false);
-        }
-    }
+    for (struct node_ask *ask; (ask = node_forget_ask(w.node)) != NULL; w.outstanding--)
+        CHECK(container_of(ask, struct asked, ask)->with_node && ask->op != NODE_RELEASE);
+    CHECK(w.outstanding == 0);
     node_free(&w.node);
-    for (unsigned i = 0; i < ENGINES; i++)
-        fake_engine_free(w.engines[i]);
+    fake_engine_free(w.engine);
     for (unsigned i = 0; i < SENTINELS; i++)
         fake_engine_free(w.sentinels[i]);
-    for (unsigned i = 0; i < 2; i++)
-        patterns_free(&w.patterns[i]);
+    patterns_free(&w.patterns);
 }
 
 static void look(void)
@@ -714,11 +533,10 @@ static bool step_wire(unsigned what, unsigned wire)
     }
 }
 
-static void step(uint8_t flags)
+static void step(void)
 {
     static void (*const plain[])(void) = {
-        arrive, give_report, close_strict, acquire,         acquire_many,  release,
-        cancel, ask_other,   fault,        change_patterns, change_access, look,
+        arrive, give_report, close_strict, acquire, release, cancel, ask_other, fault, look,
     };
     uint8_t what = input_byte(&w.in);
     unsigned low = what % 32, wires = NODE_SENTINEL;
@@ -748,9 +566,6 @@ static void step(uint8_t flags)
         park();
         node_start(w.node, w.now);
         break;
-    case 5:
-        upgrade(flags);
-        break;
     default:
         run(LEASE / 10);
     }
@@ -766,7 +581,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     node_start(w.node, w.now);
     tick();
     while (w.in.left > 0) {
-        step(flags);
+        step();
         node_flush(w.node, w.now);
     }
     look();
