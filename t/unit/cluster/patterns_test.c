@@ -5,7 +5,6 @@
 #include "t/unit/random.h"
 #include "t/unit/unit.h"
 
-#include <pthread.h>
 #include <string.h>
 
 /* The longest name of the random tests, in bytes. */
@@ -42,26 +41,6 @@ static bool matches(const char *pattern, const char *name)
     return yes;
 }
 
-TEST(one_pattern)
-{
-    ck_assert(matches("abc", "abc"));
-    ck_assert(!matches("abc", "abcd") && !matches("abc", "ab") && !matches("abc", "abd"));
-    ck_assert(matches("x*", "x") && matches("x*", "xyz") && !matches("x*", "yx"));
-    ck_assert(matches("*", "anything") && matches("**", "a"));
-    ck_assert(matches("?", "a") && !matches("?", "ab"));
-    ck_assert(matches("*x", "x") && matches("*x", "abx") && !matches("*x", "abxy"));
-    ck_assert(matches("a*b", "ab") && matches("a*b", "aab") && !matches("a*b", "a"));
-    ck_assert(!matches("aba*aba", "aba") && !matches("aba*aba", "ababa"));
-    ck_assert(matches("aba*aba", "abaaba"));
-    ck_assert(matches("a?c", "abc") && !matches("a?c", "ac") && !matches("a?c", "abbc"));
-    ck_assert(matches("*?*?*", "ab") && !matches("*?*?*", "a"));
-    ck_assert(matches("a*b*c", "a-b-b-c") && !matches("a*b*c", "a-c-b"));
-    ck_assert(matches("*abc*", "zzabcz") && !matches("*abc*", "zzabzc"));
-    ck_assert(matches("?*x", "yx") && !matches("?*x", "x"));
-    ck_assert(!matches("ABC", "abc"));
-}
-END_TEST
-
 TEST(lists_have_commas_and_spaces)
 {
     struct patterns *p = lists(" lic:* ,\tgpu?,  quota x ", "cache:*, *");
@@ -71,16 +50,6 @@ TEST(lists_have_commas_and_spaces)
     ck_assert_int_eq(patterns_class(p, bytes_of("gpu10")), PATTERNS_LOOSE);
     patterns_free(&p);
     ck_assert_ptr_null(p);
-    patterns_free(&p);
-}
-END_TEST
-
-TEST(strict_wins)
-{
-    struct patterns *p = lists("a*", "ab*, b");
-    ck_assert_int_eq(patterns_class(p, bytes_of("abc")), PATTERNS_STRICT);
-    ck_assert_int_eq(patterns_class(p, bytes_of("b")), PATTERNS_LOOSE);
-    ck_assert_int_eq(patterns_class(p, bytes_of("c")), PATTERNS_OWN);
     patterns_free(&p);
 }
 END_TEST
@@ -108,18 +77,6 @@ TEST(names_of_pools_need_a_pattern_that_begins_so)
     ck_assert_int_eq(patterns_class(p, bytes_of("pool:x")), PATTERNS_LOOSE);
     ck_assert_int_eq(patterns_class(p, bytes_of("x")), PATTERNS_STRICT);
     patterns_free(&p);
-}
-END_TEST
-
-TEST(empty_lists_share_nothing)
-{
-    static const char *const empty[] = {NULL, "", "  ", "\t "};
-    for (size_t i = 0; i < ARRAY_SIZE(empty); i++) {
-        struct patterns *p = lists(empty[i], empty[i]);
-        ck_assert_int_eq(patterns_class(p, bytes_of("a")), PATTERNS_OWN);
-        ck_assert_int_eq(patterns_class(p, bytes_at("", 0)), PATTERNS_OWN);
-        patterns_free(&p);
-    }
 }
 END_TEST
 
@@ -308,43 +265,15 @@ TEST(time_is_linear)
 }
 END_TEST
 
-static void *use_shares(void *arg)
-{
-    for (int i = 0; i < 20000; i++) {
-        struct patterns *p = patterns_share(arg);
-        ck_assert_int_eq(patterns_class(p, bytes_of("abc")), PATTERNS_STRICT);
-        patterns_free(&p);
-    }
-    struct patterns *own = arg;
-    patterns_free(&own);
-    return NULL;
-}
-
-TEST(threads_share)
-{
-    pthread_t threads[4];
-    struct patterns *p = lists("a?c", "x*");
-    for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, use_shares, patterns_share(p)), 0);
-    patterns_free(&p);
-    for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
-        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
-}
-END_TEST
-
 static const struct unit_test tests[] = {
-    UNIT(one_pattern),
     UNIT(lists_have_commas_and_spaces),
-    UNIT(strict_wins),
     UNIT(names_of_pools_need_a_pattern_that_begins_so),
-    UNIT(empty_lists_share_nothing),
     UNIT(names_are_bytes),
     UNIT(mistakes),
     UNIT(digests),
     UNIT(random_patterns),
     UNIT(random_long_patterns),
     UNIT(time_is_linear),
-    UNIT(threads_share),
 };
 
 UNIT_MAIN("patterns", tests)

@@ -162,61 +162,10 @@ TEST(a_password_is_never_shown)
 }
 END_TEST
 
-TEST(targets_and_texts)
-{
-    struct tls *tls = (struct tls *)&tls; /* is never looked into */
-    char text[URL_HOST_SIZE + 16];
-    struct url url = parse("rediss://[::1]:7/2", NULL);
-    struct dial_target target = url_target(&url, 0, tls);
-    ck_assert_int_eq(target.transport, TRANSPORT_TLS);
-    ck_assert_str_eq(target.host, "::1");
-    ck_assert_uint_eq(target.port, 7);
-    ck_assert_ptr_eq(target.tls, tls);
-    url_host_text(&url.hosts[0], text, sizeof(text));
-    ck_assert_str_eq(text, "[::1]:7");
-    url = parse("sentinel://a:1,b:2/s", NULL);
-    target = url_target(&url, 1, tls);
-    ck_assert_int_eq(target.transport, TRANSPORT_TCP);
-    ck_assert_str_eq(target.host, "b");
-    ck_assert_ptr_null(target.tls);
-    url_host_text(&url.hosts[1], text, sizeof(text));
-    ck_assert_str_eq(text, "b:2");
-    url = parse("unix:/x", NULL);
-    target = url_target(&url, 0, NULL);
-    ck_assert_int_eq(target.transport, TRANSPORT_UNIX);
-    ck_assert_str_eq(target.path, "/x");
-}
-END_TEST
-
-TEST(random_texts)
-{
-    static const char *const parts[] = {
-        "redis://", "rediss://", "unix:", "sentinel://", "[", "]",   ":",       ":1", ":65535",
-        ",",        "/",         "/3",    "@",           "a", "::1", "1.2.3.4", "",   "\x80"};
-    struct rng rng = rng_start("addresses", random_seed());
-    unsigned accepted = 0;
-    for (int round = 0; round < 200000; round++) {
-        struct text text = {0};
-        struct url url;
-        char reason[URL_REASON_SIZE] = "";
-        text_addf(&text, "%s", parts[rng_below(&rng, 5)]);
-        for (uint32_t n = rng_below(&rng, 9); n > 0; n--)
-            text_addf(&text, "%s", parts[rng_below(&rng, ARRAY_SIZE(parts))]);
-        if (url_parse(text_str(&text), &url, reason)) {
-            rewrite(&url, text_str(&text));
-            accepted++;
-        } else {
-            ck_assert(*reason && strlen(reason) < URL_REASON_SIZE - 1);
-        }
-        text_free(&text);
-    }
-    ck_assert_uint_gt(accepted, 100);
-}
-END_TEST
-
 static const struct unit_test tests[] = {
-    UNIT(addresses),         UNIT(only_so_many_sentinels), UNIT(a_password_is_never_shown),
-    UNIT(targets_and_texts), UNIT(random_texts),
+    UNIT(addresses),
+    UNIT(only_so_many_sentinels),
+    UNIT(a_password_is_never_shown),
 };
 
 UNIT_MAIN("url", tests)

@@ -14,32 +14,6 @@ static void trickle(struct bench *b)
         server_write(&b->server, 1001);
 }
 
-static bool all_arrived(struct bench *b)
-{
-    return b->server.got == b->sent && b->server.sent >= 300000 && b->got == b->server.sent;
-}
-
-TEST(bytes_go_both_ways)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(transports); i++) {
-        struct bench b;
-        bench_make(&b, transports[i]);
-        b.move = trickle;
-        bench_open(&b);
-        bench_send(&b, 1); /* queued until it is open */
-        bench_send(&b, 0);
-        bench_send(&b, 5000);
-        ck_assert_uint_eq(wire_queued(b.wire), 5001);
-        run(&b, all_arrived);
-        ck_assert_uint_eq(b.opened, 1);
-        ck_assert_uint_eq(b.closed, 0);
-        ck_assert_uint_eq(b.server.got, 5001);
-        ck_assert_uint_eq(wire_queued(b.wire), 0);
-        bench_free(&b);
-    }
-}
-END_TEST
-
 static void send_pieces(struct bench *b)
 {
     writes = 0;
@@ -70,33 +44,6 @@ TEST(an_iteration_has_one_write)
         ;
     ck_assert_uint_eq(b.server.got, 2000);
     bench_free(&b);
-}
-END_TEST
-
-static void keep_queue_full(struct bench *b)
-{
-    while (b->sent < 20 * QUEUE_MAX && wire_queued(b->wire) + 40000 <= QUEUE_MAX)
-        bench_send(b, 40000 - b->sent % 777);
-    (void)server_read(&b->server, 1 + (b->sent + b->server.got) % 65536);
-}
-
-static bool server_has_all(struct bench *b)
-{
-    return b->sent >= 20 * QUEUE_MAX && b->server.got == b->sent;
-}
-
-TEST(slow_server_gets_all)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(transports); i++) {
-        struct bench b;
-        bench_make(&b, transports[i]);
-        bench_connect(&b);
-        b.move = keep_queue_full;
-        run(&b, server_has_all);
-        ck_assert_uint_eq(wire_queued(b.wire), 0);
-        ck_assert_uint_eq(b.closed, 0);
-        bench_free(&b);
-    }
 }
 END_TEST
 
@@ -270,34 +217,6 @@ TEST(server_stalls)
 }
 END_TEST
 
-TEST(nobody_listens)
-{
-    struct bench b;
-    bench_make(&b, TRANSPORT_TCP);
-    close(b.server.listener);
-    b.server.listener = -1;
-    bench_open(&b);
-    bench_send(&b, 100);
-    run(&b, has_closed);
-    ck_assert_msg(strstr(b.reason, ": Connection refused") != NULL, "%s", b.reason);
-    ck_assert_uint_eq(b.opened, 0);
-    bench_free(&b);
-}
-END_TEST
-
-/* TLS 1.3: the client's handshake is done when it learns that. */
-TEST(a_server_that_wants_a_certificate)
-{
-    struct bench b;
-    bench_make(&b, TRANSPORT_TLS);
-    SSL_CTX_set_verify(b.server.context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-    bench_open(&b);
-    run(&b, has_closed);
-    ck_assert_str_eq(b.reason, "TLS: the server wants a certificate of its client");
-    bench_free(&b);
-}
-END_TEST
-
 /* ---- what owners do in calls ----------------------------------------------------------------- */
 
 static void close_it(struct bench *b)
@@ -385,55 +304,6 @@ TEST(deeds_in_calls)
         for (size_t t = 0; t < ARRAY_SIZE(transports); t++)
             for (size_t i = 0; i < ARRAY_SIZE(deeds); i++)
                 deed_in(call, transports[t], i);
-}
-END_TEST
-
-/* The call comes from the timer, and from a dial that fails. */
-TEST(deeds_in_closed_of_other_calls)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(deeds); i++) {
-        struct bench b;
-        bench_make(&b, TRANSPORT_TCP);
-        bench_connect(&b);
-        b.on_closed = deeds[i];
-        run_act(&b, send_too_much, closed_once);
-        b.move = serve;
-        check_deed(&b, i);
-        bench_make(&b, TRANSPORT_TCP);
-        uint16_t port = b.target.port;
-        b.target = (struct dial_target){.transport = TRANSPORT_UNIX, .path = "/nowhere/x"};
-        bench_open(&b);
-        b.target = (struct dial_target){
-            .transport = TRANSPORT_TCP, .host = "::ffff:127.0.0.1", .port = port};
-        b.on_closed = deeds[i];
-        b.move = serve;
-        run(&b, closed_once);
-        check_deed(&b, i);
-    }
-}
-END_TEST
-
-TEST(close_drops_what_is_queued_and_unread)
-{
-    struct bench b;
-    bench_make(&b, TRANSPORT_TCP);
-    bench_connect(&b);
-    server_write(&b.server, 5000);
-    bench_send(&b, 1000);
-    wire_close(b.wire);
-    ck_assert_uint_eq(wire_queued(b.wire), 0);
-    bench_send(&b, 1000);
-    ck_assert_uint_eq(wire_queued(b.wire), 0);
-    let_pass(&b, 10);
-    ck_assert_uint_eq(b.got, 0);
-    ck_assert_uint_eq(b.closed, 0);
-    ck_assert(!server_read(&b.server, 10));
-    ck_assert_uint_eq(b.server.got, 0);
-    bench_open(&b);
-    wire_close(b.wire); /* while it opens */
-    let_pass(&b, 10);
-    ck_assert_uint_eq(b.opened, 1);
-    bench_free(&b);
 }
 END_TEST
 
@@ -542,9 +412,7 @@ TEST(random_deeds)
 END_TEST
 
 static const struct unit_test tests[] = {
-    UNIT(bytes_go_both_ways),
     UNIT(an_iteration_has_one_write),
-    UNIT(slow_server_gets_all),
     UNIT(reading_is_bounded),
     UNIT(bytes_come_with_the_handshake),
     UNIT(tls_keeps_the_last_bytes),
@@ -552,11 +420,7 @@ static const struct unit_test tests[] = {
     UNIT(server_resets),
     UNIT(last_words),
     UNIT(server_stalls),
-    UNIT(nobody_listens),
-    UNIT(a_server_that_wants_a_certificate),
     UNIT(deeds_in_calls),
-    UNIT(deeds_in_closed_of_other_calls),
-    UNIT(close_drops_what_is_queued_and_unread),
     UNIT(memory_is_short),
     UNIT(random_deeds),
 };
