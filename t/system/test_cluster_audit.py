@@ -77,18 +77,6 @@ def test_a_request_that_times_out_before_the_engine_answers(node, engine, tmp_pa
     assert (metric(a, waits), metric(a, refused)) == (1, 0)
 
 
-def test_a_report_of_long_names(node, engine):
-    a = node("a", grace=False)
-    client = a.binary_client()
-    names = [b"l-" + bytes([c]) * (length - 2) for length in (65525, 65535) for c in b"xyz"]
-    for name in names:
-        assert client.acquire(2, 9, name) == wire.OK
-    engine.restart()
-    wire.poll(lambda: state(a)["state"] == "live", "it is live again")
-    for name in names:
-        wire.poll(lambda name=name: client.get(name) == 2, "it is told")
-
-
 def fill(daemon, members):
     """Adds a pool with members of more than 500 bytes each."""
     with daemon.text_client() as client:

@@ -9,7 +9,6 @@ import re
 import shutil
 import signal
 import sys
-import threading
 
 import pytest
 import tap
@@ -255,19 +254,6 @@ def test_answers_of_a_wait_and_of_a_release_do_not_get_lost(node, tmp_path):
     assert len(seen) > 1, seen
 
 
-def test_the_end_of_a_client_with_a_wait_and_a_release(node):
-    a, b = node("a"), node("b")
-    holder = b.text_client()
-    assert holder.ask("ACQ4ME l-2 1 99 0") == "LOCKED"
-    for _ in range(50):
-        with a.text_client() as client:
-            client.say("ACQ4ME l-1 1 99 5")
-            assert client.line() == "LOCKED"
-            client.say("ACQ4ME l-2 1 99 600\nRELEASE l-1")
-    wire.poll(lambda: shares(a, "l-1") == [], "all is given back")
-    wire.poll(lambda: shares(a, "l-2") == [{"node": "b", "units": 1, "waits": 0}], "nobody waits")
-
-
 def test_the_page_has_what_tools_read(node):
     a, b = node("a"), node("b")
     said = wire.poll(lambda: len(state(a)["nodes"]) == 2 and state(a), "it has looked")
@@ -504,18 +490,6 @@ def test_an_upgrade_to_another_lease_or_name_is_refused(start, engine, tmp_path,
     assert "cluster.%s can't change from " % what in a.log and "restart" in a.log
 
 
-def test_an_upgrade_takes_its_time_when_nothing_strict_is_held(node, engine, tmp_path):
-    path = program(tmp_path)
-    a = node("a", "upgrade.timeout=60", program=path)
-    strict, loose = a.text_client(), a.text_client()
-    assert strict.ask("ACQ4ME s-1 1 9 0") == "LOCKED"
-    assert loose.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
-    assert strict.ask("RELEASE s-1") == "RELEASED"
-    misbehave(path, "rehearse", "sleep 2")  # more than a third of the lease
-    upgrade(a, 1)
-    assert loose.ask("RELEASE l-1") == "RELEASED"
-
-
 def test_an_upgrade_that_waits_for_the_lease_ends_with_the_daemon(node, engine, tmp_path):
     a = node("a", program=program(tmp_path))
     holder = a.text_client()
@@ -566,58 +540,6 @@ def test_the_way_back_after_the_lease_closes_what_is_strict_first(node, engine, 
     assert loose.line() == "RELEASED"
 
 
-class Load(threading.Thread):
-    """A client that takes and gives back locks until it is told to stop, and checks each answer."""
-
-    def __init__(self, daemon, number):
-        super().__init__(daemon=True)
-        self.client = daemon.text_client(deadline=60)
-        self.number = number
-        self.stopped = threading.Event()
-        self.rounds = 0
-        self.wrong = None
-
-    def run(self):
-        try:
-            while not self.stopped.is_set():
-                key = "l-%d" % (self.rounds % 7)
-                answer = self.client.ask("ACQ4ME %s 2 99 30" % key)
-                assert answer == "LOCKED", answer
-                answer = self.client.ask("RELEASE " + key)
-                assert answer == "RELEASED", answer
-                self.rounds += 1
-        except Exception as e:  # pylint: disable=broad-except
-            self.wrong = e
-
-    def stop(self):
-        self.stopped.set()
-        self.join(60)
-        self.client.close()
-        assert self.wrong is None, self.wrong
-
-
-def test_upgrades_under_load(node, engine, tmp_path):
-    a = node("a", program=program(tmp_path))
-    b = node("b")
-    load = [Load(d, i) for d in (a, b) for i in range(8)]
-    for thread in load:
-        thread.start()
-    for count in range(1, 4):
-        before = [thread.rounds for thread in load]
-        upgrade(a, count)
-        wire.poll(
-            lambda before=before: all(t.rounds > n or t.wrong for t, n in zip(load, before)),
-            "all go on",
-        )
-        assert not any(t.wrong for t in load), [t.wrong for t in load]
-    for thread in load:
-        thread.stop()
-    wire.poll(lambda: all(shares(b, "l-%d" % i) == [] for i in range(7)), "nothing is held")
-    for daemon in (a, b):
-        assert daemon.end_with(signal.SIGTERM) == 0
-    assert left_in(engine) == []
-
-
 # ---- without the engine -------------------------------------------------------------------------
 
 
@@ -644,18 +566,6 @@ def test_without_the_engine_loose_names_go_on_alone(node, engine):
     expected = [{"node": "a", "units": 2, "waits": 0}]
     assert shares(a, "l-2") == expected, "what was granted meanwhile is told"
     assert shares(a, "l-1") == [{"node": "a", "units": 1, "waits": 0}]
-
-
-def test_strict_waits_without_the_engine_run_out(node, engine):
-    a = node("a", "cluster.patience=0")
-    engine.end()
-    wire.poll(lambda: state(a)["state"] != "live", "it is away")
-    client = a.text_client()
-    assert client.ask("ACQ4ME s-1 1 9 0.2") == "ERROR ENGINE_AWAY"
-    client.say("ACQ4ME s-1 1 9 600")
-    wire.poll(lambda: waiter_count(a) == 1, "it is a wait")
-    assert client.ask("ACQ4ME s-1 1 9 600") == "ERROR WAIT_FOR_RESPONSE"
-    assert client.ask("RELEASE") == "RELEASED"
 
 
 # ---- engines that do not fit --------------------------------------------------------------------
@@ -714,34 +624,6 @@ def test_counters_of_pools_are_this_nodes_own(start, engine, patterns):
     taker = a.text_client()
     assert taker.ask("TAKE gpu 0").startswith("TAKEN")
     assert a.text_client().ask("ACQ4ME pool:gpu 1 9 0") == "TIMEOUT", "the member counts"
-
-
-@pytest.mark.parametrize(
-    "option, said",
-    [
-        ("cluster.engine=redis:/x", "cluster.engine"),
-        ("cluster.prefix=Ab", "cluster.prefix"),
-        ("cluster.node=a b", "cluster.node"),
-        ("cluster.lease=1", "cluster.lease"),
-        ("cluster.patience=61", "cluster.patience"),
-    ],
-)
-def test_options_are_checked(start, option, said):
-    daemon = start(option, ready=False)
-    daemon.is_expected_to_be_gone = True
-    assert daemon.wait() != 0
-    assert said in daemon.log
-
-
-def test_without_an_engine_there_is_no_thread(start):
-    daemon = start("cluster.strict=*", "counter.threads=1", admin=True)
-    names = [
-        open("/proc/%d/task/%s/comm" % (daemon.pid, task), encoding="ascii").read().strip()
-        for task in os.listdir("/proc/%d/task" % daemon.pid)
-    ]
-    assert "cluster" not in names
-    assert state(daemon) == {"enabled": False}
-    assert daemon.text_client().ask("ACQ4ME k 1 1 0") == "LOCKED"
 
 
 if __name__ == "__main__":

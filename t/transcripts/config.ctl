@@ -39,6 +39,11 @@ $ checks <<'END'
     -o pid_file=$(printf %04088d 0) => -o pid_file=*...: longer than 4096 bytes
     -o poolcounter.enable=false => nothing to serve: set poolcounter.enable or counter.enable or jobs.enable to true
     -o poolcounter.enable=false -o counter.enable=true => good
+    -o cluster.engine=redis:/x => cluster.engine: it is no address of an engine*
+    -o cluster.prefix=Ab => cluster.prefix: not 1 to 32 characters*
+    -o 'cluster.node=a b' => cluster.node: not 1 to 64 visible*
+    -o cluster.lease=1 => -o cluster.lease: "1" {number} 2 to 300 seconds*
+    -o cluster.patience=61 => -o cluster.patience: "61" {number} 0 to 60 seconds*
     -o ' counter.port = 7 ' -o 'user="root"' -ocounter.stat_interval=9 -o pid_file=a#b => good
     END
 $ counterd -t -l localhost 2>/dev/null
