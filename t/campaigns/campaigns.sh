@@ -76,13 +76,6 @@ tortured() {
 }
 
 # What three nodes do while one thing after another goes wrong.
-cluster() {
-    need "${build_packages[@]}" "${torture_packages[@]}" redis-server redis-sentinel
-    build
-    COUNTERD=$PWD/build/counterd COUNTERBENCH=$PWD/build/counterbench TOP_BUILDDIR=$PWD/build \
-        exec /usr/bin/python3 -B t/campaigns/cluster/show.py "$@"
-}
-
 torture_exhaustion() { tortured exhaustion "$@"; }
 torture_clock() { tortured clock "$@"; }
 torture_jobs-kill() { tortured jobs_kill "$@"; }

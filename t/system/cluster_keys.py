@@ -4,8 +4,12 @@
 `left` a line for each trace of clients or nodes that are gone.
 """
 
+import os
+
 import resp
 import wire
+
+SUMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "campaigns", "cluster", "sums.lua")
 
 # All keys of a prefix with their values, as of one moment.
 _ALL = """
@@ -32,19 +36,19 @@ class Keys:
 
     def __init__(self, address, prefix="counterd"):
         base = b"{%s}:" % prefix.encode()
-        with resp.Client(address) as client:
+        with open(SUMS, encoding="ascii") as f, resp.Client(address) as client:
             found = client.ask("EVAL", _ALL, 0, base + b"*")
+            # A line for each sum that is wrong.
+            self.problems = [line.decode() for line in client.ask("EVAL", f.read(), 1, base)]
         self.found = {key[len(base) :]: (kind, value) for key, kind, value in found}
         self.beats = self._hash(b"beat")
         self.nodes = {node.decode(): s.decode() for node, s in self._hash(b"node").items()}
         self.meta = {k.decode(): v.decode() for k, v in self._hash(b"meta").items()}
         self.units = {name: int(n) for name, n in self._hash(b"units").items()}
         self.more = set(self.found.get(b"more", (None, []))[1])
-        self.held = {}  # session -> name -> units
         self.waits = {}  # session -> CLASS:NAME -> number
         self.queues = {}  # session, CLASS, name -> id -> seq
         self.sessions = {}  # session -> fields
-        self.lines = {}  # name -> S:CLASS -> seq
         for key in self.found:
             self._sort(key)
 
@@ -53,9 +57,7 @@ class Keys:
 
     def _sort(self, key):
         kind, _, rest = key.partition(b":")
-        if kind == b"u":
-            self.held[rest.decode()] = {name: int(n) for name, n in self._hash(key).items()}
-        elif kind == b"w":
+        if kind == b"w":
             self.waits[rest.decode()] = {what: int(n) for what, n in self._hash(key).items()}
         elif kind == b"s":
             self.sessions[rest.decode()] = {k.decode(): v.decode() for k, v in self._hash(key).items()}
@@ -63,8 +65,6 @@ class Keys:
             session, queue_class, name = rest.split(b":", 2)
             ids = {i: float(seq) for i, seq in self._hash(key).items()}
             self.queues[session.decode(), queue_class, name] = ids
-        elif kind == b"k":
-            self.lines[rest] = {who: float(seq) for who, seq in self._hash(key).items()}
 
     @property
     def grace(self):
@@ -73,30 +73,6 @@ class Keys:
     def state_of(self, node):
         """The state of the node's session that is not ended."""
         return self.sessions.get(self.nodes.get(node), {}).get("state")
-
-    @property
-    def problems(self):
-        """A line for each sum that is wrong."""
-        wrong, sums = [], {}
-        for session, names in self.held.items():
-            for name, units in names.items():
-                sums[name] = sums.get(name, 0) + units
-                if units <= 0:
-                    wrong.append("u:%s has %d units of %r" % (session, units, name))
-            if session.encode() not in self.beats:
-                wrong.append("u:%s, but beat does not have it" % session)
-        if sums != self.units:
-            wrong.append("units is %r, the sum of u:S is %r" % (self.units, sums))
-        counts, oldest = {}, {}
-        for (session, queue_class, name), ids in self.queues.items():
-            counts.setdefault(session, {})[queue_class + b":" + name] = len(ids)
-            oldest.setdefault(name, {})[session.encode() + b":" + queue_class] = min(ids.values())
-        if counts != self.waits:
-            wrong.append("w:S is %r, the queues have %r" % (self.waits, counts))
-        for name in set(oldest) | set(self.lines):
-            if oldest.get(name) != self.lines.get(name):
-                wrong.append("k:%s is %r, the oldest are %r" % (name, self.lines.get(name), oldest.get(name)))
-        return wrong
 
     def left(self, nodes):
         """A line for each thing that is there besides the sessions of these nodes."""

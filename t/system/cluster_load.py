@@ -19,7 +19,6 @@ class Load(threading.Thread):
         self.hold = hold
         self.states = [[None, None, None, 0.0] for _ in range(clients)]  # client, asked, name, until
         self.answers = {}
-        self.lost = 0  # connections that a node has ended
         self.wrong = None
         self.is_over = False
         self.start()
@@ -36,7 +35,6 @@ class Load(threading.Thread):
     def _step(self, state):
         client, asked, name, until = state
         if client is None or not client.is_open:
-            self.lost += client is not None
             state[:] = [self._connect(), None, None, 0.0]
         elif asked is not None:
             if asked.is_answered:

@@ -25,7 +25,6 @@ class Asked:
     def __init__(self, what, name, units):
         self.what, self.name, self.units = what, name, units
         self.answer = None
-        self.reply = None  # of the binary protocol
         self.asked_at = time.monotonic()
         self.answered_at = None
         self.event = threading.Event()
@@ -52,7 +51,6 @@ class Name:
         self.limit, self.strict = limit, strict
         self.held = {}  # client -> units
         self.peak = 0
-        self.over = []  # (time, sum, text) of each grant beyond the limit
         self.allowed = 0  # times that somebody expects more than the limit now
 
     @property
@@ -131,12 +129,11 @@ class Client:
     def _take(self):
         raise NotImplementedError
 
-    def _answered(self, answer, reply=None):
+    def _answered(self, answer):
         if not self.pending:
             self.observer.wrong.append("%s reads %r, unasked" % (self, answer))
             return
         asked = self.pending.pop(0)
-        asked.reply = reply
         if asked.what in ("acquire", "wait") and answer in ("LOCKED", "OK"):
             self.observer.take(self, asked.name, asked.units)
             self.observer.waited = max(self.observer.waited, time.monotonic() - asked.asked_at)
@@ -156,10 +153,6 @@ class TextClient(Client):
 
     def release(self, name):
         return self._ask(b"RELEASE %s\n" % name.encode(), Asked("release", name, 1), 1)
-
-    def say(self, line):
-        """Another request."""
-        return self._ask(line.encode() + b"\n", Asked(line, None, 0))
 
     def _take(self):
         while b"\n" in self.buffer:
@@ -182,12 +175,11 @@ class BinaryClient(Client):
     def _take(self):
         head = wire.HEADER.size
         while len(self.buffer) >= head:
-            _, opcode, status, _, length, opaque = wire.HEADER.unpack(self.buffer[:head])
+            _, _, status, _, length, _ = wire.HEADER.unpack(self.buffer[:head])
             if len(self.buffer) < head + length:
                 return
-            reply = wire.Reply(opcode, status, opaque, bytes(self.buffer[head : head + length]))
             del self.buffer[: head + length]
-            self._answered(BINARY_STATUS.get(status, "0x%02x" % status), reply)
+            self._answered(BINARY_STATUS.get(status, "0x%02x" % status))
 
 
 class Observer(threading.Thread):
@@ -306,7 +298,6 @@ class Observer(threading.Thread):
         if known.units > known.limit:
             text = "%s: %d units of %d: %s" % (
                 name, known.units, known.limit, ", ".join("%s has %d" % h for h in known.held.items()))  # fmt: skip
-            known.over.append((time.monotonic(), known.units, text))
             if known.strict and not known.allowed:
                 self.wrong.append(text)
 

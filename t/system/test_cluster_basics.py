@@ -538,6 +538,9 @@ def test_the_way_back_after_the_lease_closes_what_is_strict_first(node, engine, 
     a.wait_log("counterd .* goes on again")
     assert strict.wait_closed() == b""
     assert loose.line() == "RELEASED"
+    assert (state(a)["leases_lost"], state(a)["connections_closed"]) == (1, 1)
+    assert metric(a, "counterd_cluster_closed_total") == 1
+    assert metric(a, "counterd_cluster_leases_lost_total") == 1
 
 
 # ---- without the engine -------------------------------------------------------------------------

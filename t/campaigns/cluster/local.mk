@@ -54,5 +54,3 @@ planted_in_scripts = \
 EXTRA_DIST += t/campaigns/cluster/test_engine.py $(planted_in_scripts) \
 	t/campaigns/cluster/stories/ops.story t/campaigns/cluster/stories/sessions.story
 
-# ./dev cluster
-EXTRA_DIST += t/campaigns/cluster/show.py
