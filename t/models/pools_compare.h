@@ -1,7 +1,6 @@
 /*
  * pools_compare.h - the engine's pools beside their model (t/models/pools.h): the names for the
- * model's numbers, what the engine told, and comparing all that can be seen. The unit tests
- * (pool_world.h) and the simulation of the whole server use it.
+ * model's numbers, what the engine told, and comparing all that can be seen.
  */
 #ifndef MODELS_POOLS_COMPARE_H
 #define MODELS_POOLS_COMPARE_H
