@@ -104,7 +104,7 @@ static _Noreturn void run(uint64_t *pieces_r)
         reply_free(&r);
         if (status == 200)
             break;
-        CHECK(tries < 100);
+        CHECK(tries < 3000);
         rest_ms(10);
     }
     text_say(holder, "RELEASE key", "RELEASED");

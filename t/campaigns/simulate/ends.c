@@ -69,7 +69,6 @@ void look_at_closed(void)
             uint64_t count = atomic_load(&p->closed[r]), more = count - reasons_told[i][r];
             reasons_told[i][r] = count;
             reasons[i] += more;
-            result->closed[r] += more;
             told[i] |= more ? bit(r) : 0;
             EXPECT(!more || allowed[i] & bit(r), "closed: %s", protocol_close_word(p->row, r));
         }

@@ -125,7 +125,6 @@ struct mix {
     bool fixed_limits;
 };
 
-extern const struct plan *plan;
 extern struct outcome *result;
 extern uint64_t step, served;
 extern bool in_server; /* true while server code runs; allocations of this program never fail */

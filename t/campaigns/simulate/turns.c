@@ -61,7 +61,6 @@ static void go_on(struct crew *w)
 {
     const struct loop_handlers *h = &w->loop->handlers;
     step++;
-    result->steps++;
     switch (w->at) {
     case 0:
         w->soon = w->loop->soon;

@@ -19,7 +19,7 @@
 
 /* ---- state -------------------------------------------------------------------------------- */
 
-const struct plan *plan;
+static uint64_t seed;
 struct outcome *result;
 uint64_t step, served;
 bool in_server, ending, draining;
@@ -42,8 +42,7 @@ static uint64_t memory_at_start; /* memory of the new table */
 void fail(const char *file, int line, const char *what, const char *format, ...)
 {
     va_list args;
-    fprintf(stderr, "seed %" PRIu64 ", step %" PRIu64 " (%s:%d): %s", plan->seed, step, file, line,
-            what);
+    fprintf(stderr, "seed %" PRIu64 ", step %" PRIu64 " (%s:%d): %s", seed, step, file, line, what);
     va_start(args, format);
     if (*format)
         fprintf(stderr, ": ");
@@ -347,12 +346,12 @@ static void clean_up(void)
     memset(reasons_told, 0, sizeof(reasons_told));
 }
 
-void world_run(const struct plan *p, struct outcome *sum)
+void world_run(uint64_t of, struct outcome *sum)
 {
     struct outcome here = {0};
-    plan = p;
+    seed = of;
     result = &here;
-    rng_state = p->seed;
+    rng_state = seed;
     step = served = 0;
     faults = 0;
     fault_dice = refuse_memory;
