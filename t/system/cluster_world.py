@@ -73,7 +73,7 @@ class Node:
             ("node", self.name), ("lease", world.lease), ("patience", world.patience),
             ("strict", world.strict_patterns), ("loose", world.loose_patterns),
         )]  # fmt: skip
-        self.daemon = servers.Counterd(*chosen, *world.options, *options, admin=True, **kwargs)
+        self.daemon = servers.Counterd(*chosen, *options, admin=True, **kwargs)
         return self
 
     @property
@@ -175,16 +175,14 @@ class Node:
 class World:
     """
     `engines`: 2 gives the first a replica. `sentinels`: 3 of them watch the first engine, and nodes ask
-    them; `down_after_ms` is theirs. `options` are for all nodes.
+    them; `down_after_ms` is theirs.
     """
 
-    def __init__(self, nodes=3, lease=2, patience=1, engines=1, sentinels=0, down_after_ms=1000,
-                 options=(), engine_options=None):  # fmt: skip
+    def __init__(self, nodes=3, lease=2, patience=1, engines=1, sentinels=0, down_after_ms=1000):
         self.lease = lease if lease >= 10 else wire.scaled(lease, 2 * lease)
-        self.patience, self.options = patience, list(options)
+        self.patience = patience
         self.down_after = down_after_ms / 1000
         self.strict_patterns, self.loose_patterns = "s:*", "l:*"
-        self.engine_options = engine_options or {}
         self.logs = []  # of nodes that have ended
         self.measured = collections.defaultdict(list)  # what rows report
         self.numbers = itertools.count(1)
@@ -219,7 +217,7 @@ class World:
             config += "repl-diskless-sync-delay 0\nrepl-timeout 60\n"
             if number > 1:
                 config += "replicaof %s %d\n" % self.gates["engine-1"].address
-            engine = redis_servers.RedisServer(tcp=True, config=config, **self.engine_options)
+            engine = redis_servers.RedisServer(tcp=True, config=config)
             self.engines.append(engine)
             self.gates[name] = self.network.proxy((HOST, engine.port), self.sources, gate)
         for engine in self.engines[1:]:
