@@ -35,7 +35,7 @@ static void spoil(struct rng *rng)
     }
     enum fake_call call =
         rng_one_in(rng, 2) ? FAKE_COMMIT : (enum fake_call)rng_below(rng, FAKE_ANY);
-    if (call == FAKE_OPEN || call == FAKE_LOAD || call == FAKE_READ_BODY)
+    if (call == FAKE_LOAD || call == FAKE_READ_BODY)
         call = FAKE_ANY;
     fake_disk_fail(disk, call, 1 + rng_below(rng, 4), 1 + rng_below(rng, 3),
                    ways[rng_below(rng, 4)]);
@@ -96,7 +96,6 @@ static void run_worst(struct rng *rng)
     plan.mend = mend;
     plan.crash_one_in = 60;
     plan.memory = rng_one_in(rng, 2) ? 60000 : 0;
-    fake_disk_keep_failed(disk, true);
     world_run(&plan, rng);
     fake_disk_free(&disk);
 }

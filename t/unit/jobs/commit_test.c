@@ -188,8 +188,8 @@ static unsigned state_of(uint64_t id)
 
 static unsigned stored(uint64_t id)
 {
-    struct fake_job job;
-    return fake_disk_job(disk, id, &job) ? job.record.now.state : JOB_STATES;
+    struct job_changing now;
+    return fake_disk_job(disk, id, &now) ? now.state : JOB_STATES;
 }
 
 static struct tube_stats tube_of(const char *tube)
@@ -601,7 +601,7 @@ TEST(a_kick_waits_for_a_buried_job_under_change)
 
 TEST(a_lease_is_committed_and_its_ttr_counts_from_the_commit)
 {
-    struct fake_job job;
+    struct job_changing now;
     struct job_view view;
     uint64_t token = 0;
     begin();
@@ -623,7 +623,7 @@ TEST(a_lease_is_committed_and_its_ttr_counts_from_the_commit)
     rig_run();
     rig_commit();
     ck_assert(renew->done && renew->status == JOBS_OK && stats_of(id).time_left_s == 60);
-    ck_assert(fake_disk_job(disk, id, &job) && job.record.now.due_ns > rig_wall_ns());
+    ck_assert(fake_disk_job(disk, id, &now) && now.due_ns > rig_wall_ns());
     ask_free(&renew);
     rig_pass(61);
     rig_run();

@@ -1,11 +1,10 @@
 /*
- * fake_store.h - a store of jobs in memory, for tests of the layer above.
+ * fake_store.h - the store of jobs in SQLite, whose calls fail as a test wants.
  *
- * A disk has what was committed, whoever opens it next; its path is `config.path`. What store.h
- * says holds to the letter: statuses, failures that are kept, what others see.
+ * A disk is a folder of its own, in memory where there is /dev/shm; its path is `config.path`.
  *
  * Threads: one at a time has the store, as ever. The functions of a disk are for any thread at any
- * time, but a visitor of `load`.
+ * time, but a visitor.
  */
 #ifndef FAKE_STORE_H
 #define FAKE_STORE_H
@@ -27,7 +26,6 @@ const char *fake_disk_path(const struct fake_disk *disk);
 /* ---- failures -------------------------------------------------------------------------------- */
 
 enum fake_call {
-    FAKE_OPEN,
     FAKE_LOAD,
     FAKE_TAKE_IDS,
     FAKE_BEGIN,
@@ -42,11 +40,8 @@ enum fake_call {
     FAKE_FORGET,
     FAKE_FORGET_OLD,
     FAKE_READ_BODY,
-    FAKE_TEND, /* only when something is due */
-    FAKE_ANY,  /* any of those above */
-    FAKE_ROLLBACK,
-    FAKE_CLOSE,
-    FAKE_CALLS
+    FAKE_TEND,
+    FAKE_ANY /* any of those above */
 };
 /* How many of them have begun. */
 uint64_t fake_disk_calls(struct fake_disk *disk, enum fake_call call);
@@ -57,11 +52,7 @@ uint64_t fake_disk_calls(struct fake_disk *disk, enum fake_call call);
  */
 void fake_disk_fail(struct fake_disk *disk, enum fake_call call, uint64_t nth, uint64_t times,
                     enum job_store_status status);
-/* Commits that are made to fail are not undone: who opens the disk next finds the last one, unless
- * a later one did not fail. So it is after a sync that has failed. */
-void fake_disk_keep_failed(struct fake_disk *disk, bool keeps);
-/* There is no room for jobs: puts fail. Then is_full is true, if there is reserved space, until a
- * `tend` with room. */
+/* There is no room for jobs: puts fail. */
 void fake_disk_fill(struct fake_disk *disk, bool full);
 /* Reading the body of `id` fails; JOB_STORE_OK: no longer. One body at a time. */
 void fake_disk_break_body(struct fake_disk *disk, uint64_t id, enum job_store_status status);
@@ -70,25 +61,19 @@ void fake_disk_break_row(struct fake_disk *disk, uint64_t id);
 /* Commits wait until this is called with false. */
 void fake_disk_hold(struct fake_disk *disk, bool holds);
 
-/* ---- what is committed ----------------------------------------------------------------------- */
+/* ---- what is committed, while the store is open ---------------------------------------------- */
 
-/* A job. Do not copy it: `record` points into it. */
-struct fake_job {
-    struct job_record record;
-    char tube[JOBS_TUBE_MAX], key[JOB_KEY_MAX], root[JOB_KEY_MAX];
-};
-/* Each returns false when it is not there. */
-bool fake_disk_job(struct fake_disk *disk, uint64_t id, struct fake_job *job_r);
+/* Visits everything; a transaction ends before. */
+void fake_disk_look(struct fake_disk *disk, const struct job_store_visitors *visitors);
+/* Each returns false when it is not there. A body has at most 64 bytes. */
+bool fake_disk_job(struct fake_disk *disk, uint64_t id, struct job_changing *now_r);
 bool fake_disk_has_body(struct fake_disk *disk, uint64_t id, struct bytes body);
 bool fake_disk_memory(struct fake_disk *disk, enum job_memory_kind kind, struct bytes tube,
                       struct bytes name, struct job_memory *memory_r);
 bool fake_disk_tube(struct fake_disk *disk, struct bytes name, struct job_tube_record *tube_r);
 
 struct fake_counts {
-    size_t jobs, states[JOB_STATES], tubes, memories[2];
-    uint64_t bytes;   /* of bodies */
-    uint64_t next_id; /* ids below may have been taken */
-    uint64_t commits; /* that did not fail */
+    size_t jobs, memories[2];
 };
 struct fake_counts fake_disk_count(struct fake_disk *disk);
 

@@ -1,4 +1,4 @@
-# The store of jobs, on a disk that fails; and a store in memory, which fails as tests want.
+# The store of jobs, on a disk that fails, and with calls that fail as tests want.
 fake_store_sources = t/unit/jobs/fake_store.c t/unit/jobs/fake_store.h
 check_PROGRAMS += t/unit/jobs/store_test
 TESTS += t/unit/jobs/store_test
