@@ -77,7 +77,7 @@ unit_tests = $(filter t/unit/% fuzz/% t/scenario/run.py t/vectors/% t/models/% t
 plain_tests = $(filter t/system/test_cluster%,$(TESTS)) $(filter-out t/clients/test_stories_c.py,$(library_tests)) \
 	t/campaigns/cluster/test_engine.py t/campaigns/clients/test_clients_storm.py t/campaigns/pools/test_planted.py \
 	t/browser/test_page.py t/scenario/real.py \
-	t/system/test_jobs_clients.py t/system/test_jobs_transcripts.py \
+	t/system/test_jobs_clients.py \
 	t/system/test_units.py t/system/test_vanished.py t/system/test_readme.py \
 	bench/counts/test_counts.py bench/t/test_suite.py
 sanitized_tests = $(filter-out $(plain_tests),$(all_tests))

@@ -78,7 +78,6 @@ tortured() {
 # What three nodes do while one thing after another goes wrong.
 torture_exhaustion() { tortured exhaustion "$@"; }
 torture_clock() { tortured clock "$@"; }
-torture_jobs-kill() { tortured jobs_kill "$@"; }
 torture_cluster() {
     need "${build_packages[@]}"
     build

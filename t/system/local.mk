@@ -17,8 +17,6 @@ system_tests = \
 	t/system/test_jobs_backup.py \
 	t/system/test_jobs_store.py \
 	t/system/test_jobs_clients.py \
-	t/system/test_jobs_transcripts.py \
-	t/system/test_jobs_wiki.py \
 	t/system/test_admin.py \
 	t/system/test_storm.py \
 	t/system/test_units.py \

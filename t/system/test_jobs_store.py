@@ -977,59 +977,91 @@ def test_a_reload_does_not_change_the_file(start, tmp_path, path):
     assert not os.path.exists(path + "-other")
 
 
+class Worker(threading.Thread):
+    """Puts jobs into a tube, claims some, and acknowledges them, until it is over."""
+
+    def __init__(self, daemon, tube, seed):
+        super().__init__()
+        self.daemon, self.tube, self.rng = daemon, tube, random.Random(seed)
+        self.there, self.unsure = set(), set()  # bodies; unsure: of a put or an ack without an answer
+        self.answers, self.is_over, self.wrong = 0, False, None
+        self.start()
+
+    def run(self):
+        try:
+            with self.daemon.job_client() as client:
+                client.fetch("tube %s claim=lease" % self.tube)
+                while not self.is_over:
+                    self.put(client)
+                    self.finish(client)
+        except (wire.Closed, OSError):
+            self.wrong = "the connection has ended"
+        except BaseException as e:  # pylint: disable=broad-except
+            self.wrong = e
+
+    def put(self, client):
+        bodies = []
+        for _ in range(self.rng.randrange(1, 20)):
+            self.answers += 1
+            bodies.append(b"%d " % self.answers + b"x" * self.rng.choice([9, 600]))
+        self.unsure.update(bodies)
+        client.send(b"".join(b"put-into %s 0 0 600 %d\r\n%s\r\n" % (self.tube.encode(), len(b), b) for b in bodies))
+        for body in bodies:
+            assert client.line().startswith("INSERTED ")
+            self.there.add(body)
+            self.unsure.remove(body)
+
+    def finish(self, client):
+        line = client.ask("claim %d 0 %s" % (self.rng.randrange(1, 25), self.tube))
+        jobs = []
+        for _ in range(int(line.split()[1])):
+            line, body = client.job()
+            self.there.remove(body)
+            self.unsure.add(body)
+            jobs.append((*reserved(line)[:2], body))
+        client.send(b"".join(b"ack %d %d\r\n" % job[:2] for job in jobs))
+        for job in jobs:
+            assert client.line() == "DELETED"
+            self.unsure.remove(job[2])
+
+    def check(self, client):
+        """What is left is what must be, but for what is unsure."""
+        head, got = client.ask("list-jobs %s all 0 1000" % self.tube), set()
+        for _ in range(int(head.split()[1]) if head != "NOT_FOUND" else 0):
+            got.add(client.job()[1])
+        assert self.there <= got <= self.there | self.unsure
+
+
 # row real.upgrade
 @pytest.mark.parametrize("sync", ["full", "normal"])
-def test_upgrades_under_load_lose_nothing(start, tmp_path, path, sync):
+def test_upgrades_and_kills_under_load_lose_nothing(start, tmp_path, path, sync):
+    seed = int(os.environ.get("T_SEED") or random.randrange(1 << 30))
+    print("T_SEED=%d" % seed)
+    rng = random.Random(seed)
     options = JOBS + ("jobs.path=" + path, "jobs.sync=" + sync)
     running = test_upgrade.Running(start, tmp_path, *options)
-    over, wrong, there = threading.Event(), [], [set(), set(), set()]
-
-    def work(number):
-        try:
-            rng, mine = random.Random(number), there[number]
-            with running.daemon.job_client() as client:
-                tube, serial = "t%d" % number, 0
-                client.fetch("tube %s claim=lease" % tube)
-                while not over.is_set():
-                    count = rng.randrange(1, 20)
-                    bodies = [b"%d-%d " % (number, serial + n) + b"x" * rng.choice([9, 600]) for n in range(count)]
-                    serial += count
-                    client.send(b"".join(b"put-into %s 0 0 600 %d\r\n%s\r\n" % (tube.encode(), len(b), b) for b in bodies))
-                    for body in bodies:
-                        assert client.line().startswith("INSERTED ")
-                        mine.add(body)
-                    line = client.ask("claim %d 0 %s" % (rng.randrange(1, 25), tube))
-                    jobs = []
-                    for _ in range(int(line.split()[1])):
-                        line, body = client.job()
-                        assert body in mine, body
-                        jobs.append((*reserved(line), body))
-                    client.send(b"".join(b"ack %d %d\r\n" % job[:2] for job in jobs))
-                    for job in jobs:
-                        assert client.line() == "DELETED"
-                        mine.remove(job[3])
-        except BaseException as e:  # pylint: disable=broad-except
-            wrong.append(e)
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in range(5):
+    daemon = running.daemon
+    for kills in range(5):
+        workers = [Worker(daemon, "t%d-%d" % (kills, n), seed + n) for n in range(3)]
+        for _ in range(3 if kills == 0 else 0):
             running.install()
             running.succeed()
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join(60)
-    assert not wrong, wrong
-    kill(running.daemon)
-    with start(*options).job_client() as client:
-        for number, left in enumerate(there):
-            head, got = client.ask("list-jobs t%d all 0 1000" % number), set()
-            for _ in range(int(head.split()[1]) if head != "NOT_FOUND" else 0):
-                got.add(client.job()[1])
-            assert got == left
+        enough = rng.randrange(20, 600)
+        wire.poll(lambda: any(w.wrong or w.answers > enough for w in workers), "they work")
+        if kills == 0:
+            for worker in workers:
+                worker.is_over = True
+                worker.join(60)
+            assert not any(w.wrong or w.unsure for w in workers), [w.wrong for w in workers]
+        kill(daemon)
+        for worker in workers:
+            worker.join(60)
+            assert worker.wrong in (None, "the connection has ended"), worker.wrong
+        daemon = start(*options)
+        with daemon.job_client() as client:
+            for worker in workers:
+                worker.check(client)
+        assert sql(path, "PRAGMA integrity_check") == [("ok",)]
 
 
 if __name__ == "__main__":
