@@ -9,13 +9,14 @@
 #include "t/unit/jobs/commit_world.h"
 #include "t/unit/random.h"
 
+#include <sqlite3.h>
 #include <string.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/commit-disk-XXXXXX";
 static char path[64];
-static enum bad_disk_fault fault;
-static int64_t fails_in; /* calls; -1: none fails */
+static enum bad_disk_fault fault; /* BAD_DISK_FAULTS: the power is cut */
+static int64_t fails_in;          /* calls; -1: none fails */
 
 static void make_folder(void)
 {
@@ -36,7 +37,7 @@ static void remove_files(void)
 static void mend(void)
 {
     bad_disk.one_in = 0;
-    bad_disk.fails_at = -1;
+    bad_disk.fails_at = bad_disk.cut_at = -1;
     bad_disk.reads_fail = false;
 }
 
@@ -50,8 +51,10 @@ static void spoil(struct rng *rng)
 static void begin(struct rng *rng)
 {
     (void)rng;
-    bad_disk.fault = fault;
-    bad_disk.fails_at = fails_in >= 0 ? bad_disk.calls + fails_in : -1;
+    bad_disk.fault = fault % BAD_DISK_FAULTS;
+    if (fails_in >= 0)
+        *(fault == BAD_DISK_FAULTS ? &bad_disk.cut_at : &bad_disk.fails_at) =
+            bad_disk.calls + fails_in;
 }
 
 static void cut(struct rng *rng)
@@ -60,11 +63,27 @@ static void cut(struct rng *rng)
     bad_disk_cut();
 }
 
+static int is_ok(void *arg, int columns, char **texts, char **names)
+{
+    (void)arg, (void)columns, (void)names;
+    REQUIRE(strcmp(texts[0], "ok") == 0);
+    return 0;
+}
+
+static bool is_cut(void)
+{
+    return bad_disk.is_cut;
+}
+
 static void restart(void)
 {
+    sqlite3 *db;
     if (bad_disk.is_cut)
         bad_disk_restart();
     mend();
+    REQUIRE(sqlite3_open(path, &db) == SQLITE_OK);
+    REQUIRE(sqlite3_exec(db, "PRAGMA integrity_check", is_ok, NULL, NULL) == SQLITE_OK);
+    sqlite3_close(db);
 }
 
 static void run(const struct world_plan *plan, struct rng *rng)
@@ -85,6 +104,7 @@ static struct world_plan make_plan(unsigned steps)
                                .begin = begin,
                                .mend = mend,
                                .cut = cut,
+                               .is_cut = is_cut,
                                .restart = restart};
 }
 
@@ -121,7 +141,7 @@ TEST(promises_hold_whichever_write_fails)
     plan.crash_one_in = 100;
     for (unsigned n = (unsigned)(seed % stride); n < 200; n += stride) {
         struct rng rng = {.state = seed};
-        fault = n / stride % BAD_DISK_FAULTS;
+        fault = n / stride % (BAD_DISK_FAULTS + 1);
         fails_in = n;
         run(&plan, &rng);
     }

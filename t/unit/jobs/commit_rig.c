@@ -9,7 +9,7 @@
 
 struct rig rig;
 int64_t rig_wall_offset_ns;
-uint32_t rig_many_watches;
+uint32_t rig_many_watches, rig_log_bytes;
 
 int64_t rig_wall_ns(void)
 {
@@ -30,8 +30,10 @@ static void ring(void *arg)
 
 void rig_start(const struct job_store_kind *kind, const char *path)
 {
-    rig = (struct rig){
-        .config = rig.config, .now = rig.now, .kind = kind, .store_config = {.path = path}};
+    rig = (struct rig){.config = rig.config,
+                       .now = rig.now,
+                       .kind = kind,
+                       .store_config = {.path = path, .log_bytes = rig_log_bytes}};
     mail_list_init(&rig.letters);
     REQUIRE(rig_open() == JOB_STORE_OK);
 }

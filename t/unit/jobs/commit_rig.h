@@ -58,6 +58,8 @@ struct ask {
 extern int64_t rig_wall_offset_ns;
 /* How many watches are many from the next rig_begin on (struct jobs_config). */
 extern uint32_t rig_many_watches;
+/* The same of log_bytes of the store. */
+extern uint32_t rig_log_bytes;
 /* The one rig of a test; its clock gives the time. */
 extern struct rig rig;
 int64_t rig_wall_ns(void);

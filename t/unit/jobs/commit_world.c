@@ -399,6 +399,7 @@ static void step_store(void)
     } else {
         rig_settle();
         hear();
+        (void)rig.store->does->tend(rig.store, rig.now.mono_ns);
     }
 }
 
@@ -740,7 +741,7 @@ static void step(void)
         plan->spoil(rng);
     else if (plan->mend)
         plan->mend();
-    if (plan->crash_one_in && one_in(plan->crash_one_in))
+    if ((plan->crash_one_in && one_in(plan->crash_one_in)) || (plan->is_cut && plan->is_cut()))
         crash(one_in(2));
 }
 
@@ -759,6 +760,8 @@ static void finish(void)
 {
     struct jobs_stats stats;
     unsigned rounds = 0;
+    if (plan->is_cut && plan->is_cut())
+        crash(true);
     jobs_set_memory_limit(rig.jobs, UINT64_MAX);
     if (plan->mend)
         plan->mend();
@@ -799,6 +802,7 @@ void world_run(const struct world_plan *of, struct rng *random)
     last_id = 0;
     ask_count = 0;
     rig_many_watches = one_in(2) ? 1 : TUBES;
+    rig_log_bytes = 4096u << below(8);
     rig_begin(plan->kind, plan->path);
     rig.on_damage = note_damage;
     set_up(TRIES, 1u << JOB_SETTING_TRIES | 1u << JOB_SETTING_PRUNE,

@@ -30,6 +30,7 @@ struct world_plan {
     void (*mend)(void);
     /* Around the end of a process. `power`: it is cut. */
     void (*cut)(struct rng *rng);
+    bool (*is_cut)(void);
     void (*restart)(void);
 };
 void world_run(const struct world_plan *plan, struct rng *rng);
