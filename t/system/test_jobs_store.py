@@ -146,21 +146,6 @@ def test_states_and_order_are_rebuilt(restart):
         assert client.ask("delete 8") == "NOT_FOUND"
 
 
-# row real.rebuilt
-def test_a_reservation_of_a_connection_ends_as_if_the_connection_had(restart):
-    with restart().job_client() as client:
-        assert client.put(b"ready", pri=4) == 1
-        assert client.put(b"delayed", delay=3000) == 2
-        assert client.put(b"buried") == 3
-        assert client.fetch("reserve-job 3")[1]
-        assert client.ask("bury 3 7") == "BURIED"
-        for number in (1, 2, 3):
-            assert client.fetch("reserve-job %d" % number)[1]
-        with restart().job_client() as client:
-            wire.poll(lambda: client.stats()["current-jobs-ready"] == "3", "all are ready")
-            assert [client.stats("stats-job %d" % n)["pri"] for n in (1, 2, 3)] == ["4", "0", "7"]
-
-
 # row store.ids
 # row real.rebuilt
 def test_ids_go_on_when_nothing_is_left(restart):
@@ -176,107 +161,6 @@ def test_ids_go_on_when_nothing_is_left(restart):
             last = number
 
 
-# row real.rebuilt
-def test_settings_and_pauses_are_rebuilt(restart):
-    settings = {"order": "fifo", "claim": "lease", "tries": "7", "limit": "9", "prune": "100", "remember": "5"}
-    with restart().job_client() as client:
-        assert client.put(b"x", into="t") == 1
-        line = "tube t " + " ".join("%s=%s" % pair for pair in settings.items())
-        client.fetch(line + " read-only=the disk; back at 5 o'clock")
-        client.fetch("tube gone limit=5")
-        client.fetch("tube gone limit=0")
-        assert client.put(b"y", into="p") == 2
-        assert client.ask("pause-tube p 3000") == "PAUSED"
-        assert client.ask("pause-tube default 3000") == "PAUSED"
-        assert client.ask("pause-tube default 0") == "PAUSED"
-    with restart().job_client() as client:
-        stats = client.stats("tube t")
-        assert {key: stats[key] for key in settings} == settings
-        assert stats["read-only"] == '"the disk; back at 5 o\'clock"'
-        assert client.put(b"z", into="t").startswith("READ_ONLY")
-        assert client.fetch("tube gone")[0] == "NOT_FOUND"
-        assert client.ask("claim 1 0 p") == "TIMED_OUT"
-        stats = client.stats("stats-tube p")
-        assert stats["pause"] == "3000" and 2900 < int(stats["pause-time-left"]) <= 3000
-        assert client.stats("stats-tube default")["pause"] == "0"
-        assert client.ask("pause-tube p 0") == "PAUSED"
-        assert claim(client, "p")[3] == b"y"
-
-
-# row real.rebuilt
-def test_leases_and_their_tokens_are_rebuilt(restart):
-    with restart().job_client() as client:
-        client.fetch("tube t claim=lease tries=2")
-        assert [client.put(b"%d" % n, ttr=900, into="t") for n in range(5)] == [1, 2, 3, 4, 5]
-        tokens = {}
-        for _ in range(4):
-            number, token, tried, _ = claim(client, "t")
-            tokens[number] = token
-            assert tried == 1
-        assert client.ask("nack 4 %d 0" % tokens[4]) == "RELEASED"
-        assert client.put(b"short", ttr=2, into="t") == 6
-    with restart().job_client() as client:
-        assert counts(client, "t") == [3, 0, 3, 0, 0]
-        assert client.ask("ack 1 %d" % (tokens[1] ^ 1)) == "NOT_FOUND"
-        assert client.ask("ack 1 %d" % tokens[1]) == "DELETED"
-        assert client.ask("renew 2 %d" % tokens[2]) == "TOUCHED"
-        assert client.ask("nack 4 %d 0" % tokens[4]) == "NOT_FOUND"
-        assert client.ask("delete 2") == "NOT_FOUND"  # its connection has gone
-        assert 850 < int(client.stats("stats-job 3")["time-left"]) <= 900
-        number, token, tried, body = claim(client, "t")
-        assert (number, tried, body) == (4, 2, b"3")
-    with restart().job_client() as client:
-        assert client.ask("nack 4 %d 0" % token) == "BURIED"
-        assert client.ask("ack 2 %d" % tokens[2]) == "DELETED"
-        assert client.ask("ack 3 %d" % tokens[3]) == "DELETED"
-        assert counts(client, "t") == [2, 0, 0, 1, 1]
-    with restart().job_client() as client:
-        assert listed(client, "t", "abandoned") == [(4, "abandoned")]
-        assert client.ask("kick-job 4") == "KICKED"
-        assert claim(client, "t")[:3:2] == (4, 1)
-
-
-# row real.rebuilt
-def test_what_is_over_meanwhile_is_ready_at_the_start(restart):
-    daemon = restart()
-    with daemon.job_client() as client:
-        client.fetch("tube t claim=lease")
-        assert client.put(b"lease", ttr=2, into="t") == 1
-        token = claim(client, "t")[1]
-        assert client.put(b"delayed", delay=2, into="d") == 2
-        assert client.put(b"pause", into="p") == 3
-        assert client.ask("pause-tube p 2") == "PAUSED"
-        client.fetch("tube a claim=lease tries=1 prune=1")
-        assert client.put(b"prune", ttr=600, into="a") == 4
-        number, a_token, _, _ = claim(client, "a")
-        assert client.ask("nack 4 %d 0" % a_token) == "BURIED"
-    over = time.monotonic() + 2.1
-    daemon.is_expected_to_be_gone = True
-    daemon.child.kill()
-    daemon.wait()
-    wire.poll(lambda: time.monotonic() > over, "all is over")
-    with restart().job_client() as client:
-        assert client.ask("renew 1 %d" % token) == "NOT_FOUND"
-        assert claim(client, "t")[3] == b"lease"
-        assert claim(client, "d")[3] == b"delayed"
-        assert claim(client, "p")[3] == b"pause"
-        wire.poll(lambda: client.fetch("peek 4")[0] == "NOT_FOUND", "the abandoned job is pruned")
-
-
-# row real.rebuilt
-def test_tries_are_rebuilt_and_the_last_one_ends(restart):
-    with restart().job_client() as client:
-        assert client.ask("put-into t 0 0 600 1 tries=2\r\nx") == "INSERTED 1"
-        assert claim(client, "t")[2] == 1
-        with restart().job_client() as client:  # ends as if the connection had
-            wire.poll(lambda: counts(client, "t")[0] == 1, "it is ready")
-            assert claim(client, "t")[2] == 2
-            with restart().job_client() as client:
-                wire.poll(lambda: counts(client, "t") == [0, 0, 0, 1, 1], "that was the last try")
-                assert client.ask("kick-job 1") == "KICKED"
-                assert claim(client, "t")[2] == 1
-
-
 def test_jobs_given_back_at_the_end_go_to_no_client_that_waits(begin):
     """Else the job would lose a try to a client whose connection ends too."""
     daemon = begin("counter.threads=1")
@@ -290,34 +174,6 @@ def test_jobs_given_back_at_the_end_go_to_no_client_that_waits(begin):
     with begin("counter.threads=1").job_client() as client:
         wire.poll(lambda: counts(client, "t")[0] == 1, "it is ready")
         assert claim(client, "t")[2] == 2
-
-
-# row real.rebuilt
-def test_keys_executions_and_roots_are_rebuilt(restart):
-    now = time.time()
-    with restart().job_client() as client:
-        put = lambda tube, options, body=b"x": client.ask("put-into %s 0 0 600 1 %s\r\nx" % (tube, options))
-        assert put("t", "key=a") == "INSERTED 1"
-        assert put("t", "key=b") == "INSERTED 2"
-        assert put("t", "key=c") == "INSERTED 3"
-        assert client.ask("delete 3") == "DELETED"  # not executed
-        assert claim(client, "t")[0] == 1
-        assert client.ask("delete 1") == "DELETED"
-        assert put("r", "root=s:%.3f" % (now - 50)) == "INSERTED 4"
-        assert put("r", "root=s:%.3f" % (now - 10)) == "INSERTED 5"
-        assert put("r", "root=s:%.3f" % (now - 30)) == "DUPLICATE 0"
-        answer = put("r", "root=z:%.3f" % (now - 10))
-        assert client.ask("delete %s" % answer.split()[1]) == "DELETED"
-    with restart().job_client() as client:
-        put = lambda tube, options: client.ask("put-into %s 0 0 600 1 %s\r\nx" % (tube, options))
-        assert put("t", "key=b") == "DUPLICATE 2"
-        assert put("t", "key=a at=%.3f" % now) == "DUPLICATE 0"
-        assert put("t", "key=c at=%.3f" % now).startswith("INSERTED")
-        assert put("t", "key=a").startswith("INSERTED")
-        assert put("r", "root=s:%.3f" % (now - 20)) == "DUPLICATE 0"
-        assert put("r", "root=z:%.3f" % (now - 20)) == "DUPLICATE 0"
-        assert claim(client, "r")[0] == 5  # 4 is older than the newest
-        assert client.ask("claim 1 0 r") == "TIMED_OUT"
 
 
 # row real.batch
@@ -639,26 +495,6 @@ def test_a_path_is_no_uri(start, tmp_path):
 
 
 # --- memory --------------------------------------------------------------------------------------
-
-
-def test_jobs_that_need_more_memory_than_the_limit_are_loaded_and_end(begin):
-    daemon = begin()
-    with daemon.job_client() as client:
-        records = b"0 0 60 1\r\nx\r\n" * 1000
-        for n in range(40):
-            client.send(b"put-batch tube-%d 1000 %d\r\n%s\r\n" % (n, len(records), records))
-            assert client.job()[1]
-    kill(daemon)
-    with begin("jobs.memory_limit=4M").job_client() as client:
-        assert client.stats()["current-jobs-ready"] == "40000"
-        assert client.put(b"x", into="tube-1") == "OUT_OF_MEMORY"
-        assert client.ask("watch tube-1") == "WATCHING 2"
-        for n in range(5):
-            line, body = client.fetch("reserve")
-            assert body == b"x" and client.ask("delete %s" % line.split()[1]) == "DELETED"
-        for n in range(20):
-            assert client.ask("clear tube-%d all" % n) == "CLEARED %d" % (995 if n == 1 else 1000)
-        assert isinstance(client.put(b"x", into="tube-1"), int)
 
 
 @pytest.mark.parametrize("end", ["", "kill"])
