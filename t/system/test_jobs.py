@@ -77,7 +77,7 @@ def test_the_answer_to_a_bad_put_arrives_before_the_close(daemon, line, answer):
 
 @pytest.mark.parametrize("start", ["memory"], indirect=True)  # a store takes long
 def test_without_memory_connections_are_closed(start):
-    daemon = start(*JOBS, "jobs.memory_limit=4M", "access.max_per_source=0")
+    daemon = start(*JOBS, "jobs.memory_limit=4M", "access.max_per_source=0", admin=True)
     with daemon.job_client() as client:
         served = []
         while isinstance(client.put(b"x"), int):
@@ -88,6 +88,8 @@ def test_without_memory_connections_are_closed(start):
                 assert served[-1].ask("list-tube-used") == "USING default"
         for one in served:
             one.close()
+        for need in ("puts", "rest"):
+            assert metric(daemon, "counterd_jobs_memory_refused_total", need=need) > 0
         assert client.ask("delete 1") == "DELETED"
         assert client.fetch("reserve") == ("RESERVED 2 1", b"x")
 
