@@ -12,7 +12,6 @@ net_unit_tests = \
 	t/unit/net/listener_test \
 	t/unit/net/access_test \
 	t/unit/net/unix_test \
-	t/unit/net/rules_test \
 	t/unit/net/http_memory_test \
 	t/unit/net/http_test \
 	t/unit/net/http_letter_test \
@@ -61,5 +60,3 @@ t_unit_net_access_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
 t_unit_net_access_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_unix_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
 t_unit_net_unix_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
-t_unit_net_rules_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
-t_unit_net_rules_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)

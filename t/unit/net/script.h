@@ -61,6 +61,7 @@ static unsigned client_count;
 static struct server server;
 static struct protocol_row row;
 static struct protocol protocol;
+static struct traffic traffic[2]; /* of each worker */
 static struct rules_config config;
 static unsigned line_number, shares, consumed[CLOSE_MAX];
 static enum mode mode;

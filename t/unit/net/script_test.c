@@ -324,6 +324,18 @@ static uint64_t server_value(const char *key)
         return atomic_load(&protocol.outputs_full);
     if (strcmp(key, "connections") == 0)
         return atomic_load(&protocol.connections);
+    if (strcmp(key, "requests") == 0)
+        return tally_get(&traffic[0].requests) + tally_get(&traffic[1].requests);
+    if (strcmp(key, "received") == 0)
+        return tally_get(&traffic[0].received) + tally_get(&traffic[1].received);
+    if (strcmp(key, "sent") == 0)
+        return tally_get(&traffic[0].sent) + tally_get(&traffic[1].sent);
+    if (strcmp(key, "measured") == 0) {
+        struct buckets_sum sum = {0};
+        buckets_sum_up(&sum, &traffic[0].answers.buckets);
+        buckets_sum_up(&sum, &traffic[1].answers.buckets);
+        return buckets_sum_count(&sum);
+    }
     wrong("no such value: %s", key);
     return 0;
 }
@@ -668,7 +680,8 @@ TEST(script)
     if (!is_borne(at))
         return;
     row = whole_row;
-    protocol = (struct protocol){.row = &row, .session_size = 13, .request_max = LINE_MAX_LEN};
+    protocol = (struct protocol){
+        .row = &row, .session_size = 13, .request_max = LINE_MAX_LEN, .traffic = traffic};
     config.limits = (struct server_limits){.output_buffer = 256u * 1024,
                                            .request_timeout_ns = 30 * NS_PER_S,
                                            .write_timeout_ns = 30 * NS_PER_S,
