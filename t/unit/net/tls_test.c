@@ -21,40 +21,27 @@ static void expect_reason(const struct tls_config *config, const char *first, co
     ck_assert_uint_eq(ERR_peek_error(), 0);
 }
 
+/* daemon-tls.scn has more of them. */
 TEST(reasons_name_the_file_and_what_is_wrong)
 {
     struct pki pki;
     pki_make(&pki);
-    pki_write(&pki, "empty", "");
     pki_write(&pki, "garbage",
               "-----BEGIN CERTIFICATE-----\nnonsense!\n-----END CERTIFICATE-----\n");
     pki_write(&pki, "badkey", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n");
     const char *cert = pki_path(&pki, "server.crt"), *key = pki_path(&pki, "server.key");
-    const char *empty = pki_path(&pki, "empty"), *garbage = pki_path(&pki, "garbage");
+    const char *garbage = pki_path(&pki, "garbage"), *badkey = pki_path(&pki, "badkey");
     const char *missing = pki_path(&pki, "missing"), *locked = pki_path(&pki, "locked.key");
-    const char *second = pki_path(&pki, "second.key"), *badkey = pki_path(&pki, "badkey");
 
     expect_reason(&(struct tls_config){.key = key}, "no certificate", "");
-    expect_reason(&(struct tls_config){.cert = missing, .key = key}, missing, "No such file");
     expect_reason(&(struct tls_config){.cert = pki.folder, .key = key}, pki.folder, "directory");
-    expect_reason(&(struct tls_config){.cert = empty, .key = key}, empty, "no certificate in PEM");
-    expect_reason(&(struct tls_config){.cert = key, .key = key}, key, "no certificate in PEM");
     expect_reason(&(struct tls_config){.cert = garbage, .key = key}, garbage, "certificate");
     expect_reason(&(struct tls_config){.cert = cert, .key = missing}, missing, "No such file");
-    expect_reason(&(struct tls_config){.cert = cert, .key = empty}, empty, "no private key in PEM");
-    expect_reason(&(struct tls_config){.cert = cert}, cert, "no private key in PEM");
     expect_reason(&(struct tls_config){.cert = cert, .key = badkey}, badkey, "key");
     expect_reason(&(struct tls_config){.cert = cert, .key = locked}, locked, "encrypted");
-    expect_reason(&(struct tls_config){.cert = cert, .key = second}, second, "does not belong to");
-    expect_reason(&(struct tls_config){.cert = cert, .key = second}, cert, "does not belong to");
     expect_reason(&(struct tls_config){.cert = cert, .key = key, .ca = missing}, missing,
                   "No such file");
-    expect_reason(&(struct tls_config){.cert = cert, .key = key, .ca = empty}, empty,
-                  "no certificate in PEM");
     expect_reason(&(struct tls_config){.cert = cert, .key = key, .ca = garbage}, garbage, "CA");
-    expect_reason(
-        &(struct tls_config){.cert = cert, .key = key, .verify_client = TLS_VERIFY_OPTIONAL},
-        "CA certificates", "");
 
     char reason[TLS_REASON_SIZE] = "";
     struct tls *tls = tls_new(&(struct tls_config){.cert = pki_path(&pki, "both.pem")}, reason);
@@ -183,68 +170,19 @@ TEST(handshake_that_takes_too_long_is_closed)
     pki_make(&pki);
     struct toy_server s;
     struct server_limits limits = toy_limits();
-    limits.handshake_timeout_ns = 100 * NS_PER_MS;
-    secure_start(&s, 1, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
     int silent, half;
     int64_t began_ns = clock_mono_ns();
+    limits.handshake_timeout_ns = 100 * NS_PER_MS;
+    secure_start(&s, 1, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
     ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &silent)));
     ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &half)));
-    ck_assert_uint_eq(atomic_load(&s.server.handshakes), 2);
     send_bytes(half, "\x16\x03\x01\x01\x00\x01", 6); /* the start of a valid ClientHello */
     expect_end(silent);
     expect_end(half);
     ck_assert_int_ge(clock_mono_ns() - began_ns, limits.handshake_timeout_ns);
     WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == 2);
-    ck_assert_uint_eq(atomic_load(&s.toy.opened), 0);
-    ck_assert_uint_eq(atomic_load(&s.server.handshakes), 0);
-    /* A finished handshake no longer has a time limit. */
-    limits.handshake_timeout_ns = 20 * NS_PER_S;
-    secure_rules(&s, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
-    struct secure_client c = client_connect(&s, 0, TLS1_3_VERSION);
-    client_send(&c, "t150\n");
-    client_expect(&c, "expired\n");
-    client_free(&c);
     close(silent);
     close(half);
-    toy_stop(&s);
-    pki_remove(&pki);
-}
-
-/* All clients are on a unix socket and of one user: one source. */
-TEST(oldest_silent_handshakes_of_a_source_go_when_it_has_its_quarter)
-{
-    enum { LIMIT = 12, QUARTER = LIMIT / 4 };
-    struct pki pki;
-    pki_make(&pki);
-    struct toy_server s;
-    struct server_limits limits = toy_limits();
-    limits.handshakes = LIMIT;
-    secure_start(&s, 2, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
-    int idle[20 + QUARTER], more;
-    for (unsigned i = 0; i < ARRAY_SIZE(idle); i++)
-        ck_assert(toy_give_secure(&s, i % 2, local_pair(SOCK_STREAM, &idle[i])));
-    for (unsigned i = 0; i < 20; i++)
-        expect_end(idle[i]);
-    WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == 20);
-    ck_assert_uint_eq(atomic_load(&s.server.handshakes), QUARTER);
-    ck_assert_uint_eq(atomic_load(&s.protocol.connections), QUARTER);
-    struct secure_client clients[QUARTER + 3]; /* finished handshakes do not count */
-    for (unsigned i = 0; i < ARRAY_SIZE(clients); i++) {
-        clients[i] = client_connect(&s, i % 2, TLS1_3_VERSION);
-        client_send(&clients[i], "ein\n");
-        client_expect(&clients[i], "in\n");
-    }
-    expect_end(idle[20]);
-    for (unsigned i = 21; i < ARRAY_SIZE(idle); i++) { /* the others have a byte each */
-        send_bytes(idle[i], "\x16", 1);
-        ck_assert(toy_give_secure(&s, i % 2, local_pair(SOCK_STREAM, &more)));
-        close(more);
-        WAIT_UNTIL(atomic_load(&s.server.handshakes) == QUARTER - 1);
-    }
-    for (unsigned i = 0; i < ARRAY_SIZE(clients); i++)
-        client_free(&clients[i]);
-    for (unsigned i = 0; i < ARRAY_SIZE(idle); i++)
-        close(idle[i]);
     toy_stop(&s);
     pki_remove(&pki);
 }
@@ -311,27 +249,6 @@ TEST(handshakes_go_on_one_in_an_iteration)
         WAIT_UNTIL(SSL_do_handshake(g.clients[i].ssl) == 1);
     for (size_t i = 0; i < ARRAY_SIZE(g.clients); i++)
         client_free(&g.clients[i]);
-    toy_stop(&s);
-    pki_remove(&pki);
-}
-
-TEST(plain_text_to_a_tls_port_is_closed)
-{
-    struct pki pki;
-    pki_make(&pki);
-    struct toy_server s;
-    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
-    static const char *const texts[] = {"ehello, is there anybody?\n", "GET / HTTP/1.0\r\n\r\n",
-                                        "\x90\x02\0\0\0\0\0\0"};
-    for (unsigned i = 0; i < ARRAY_SIZE(texts); i++) {
-        int client;
-        ck_assert(toy_give_secure(&s, 0, tcp_pair(&client)));
-        send_bytes(client, texts[i], i == 2 ? 8 : strlen(texts[i]));
-        expect_end(client);
-        close(client);
-        WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == i + 1);
-    }
-    ck_assert_uint_eq(atomic_load(&s.toy.opened), 0);
     toy_stop(&s);
     pki_remove(&pki);
 }
@@ -491,40 +408,6 @@ TEST(sessions_are_resumed_by_ticket_and_not_with_another_context)
 
 /* ---- records ------------------------------------------------------------------------------- */
 
-TEST(request_split_over_records_and_many_requests_in_one)
-{
-    enum { MANY = 2000 };
-    struct pki pki;
-    pki_make(&pki);
-    struct toy_server s;
-    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
-    char *requests = malloc((size_t)MANY * 8 + 1), *answers = malloc((size_t)MANY * 8 + 1);
-    ck_assert(requests && answers);
-    size_t asked = 0, answered = 0;
-    for (int i = 0; i < MANY; i++) {
-        asked += (size_t)sprintf(requests + asked, "e%d\n", i);
-        answered += (size_t)sprintf(answers + answered, "%d\n", i);
-    }
-    for (size_t v = 0; v < ARRAY_SIZE(versions); v++) {
-        struct secure_client c = client_connect(&s, 0, versions[v]);
-        for (const char *at = "eover some \n"; *at; at++)
-            ck_assert_int_eq(SSL_write(c.ssl, at, 1), 1);
-        client_expect(&c, "over some \n");
-        for (size_t step = 16384; step > 0; step = step > 1000 ? step / 40 : 0) {
-            for (size_t at = 0; at < asked; at += step) {
-                size_t part = asked - at < step ? asked - at : step;
-                ck_assert_int_eq(SSL_write(c.ssl, requests + at, (int)part), (int)part);
-            }
-            client_expect(&c, answers);
-        }
-        client_free(&c);
-    }
-    free(requests);
-    free(answers);
-    toy_stop(&s);
-    pki_remove(&pki);
-}
-
 /* Sends `len` bytes of the output of the client's library. */
 static void send_part(const struct secure_client *c, BIO *out, size_t len)
 {
@@ -636,26 +519,6 @@ TEST(part_of_a_record_is_claimed_and_has_the_time_of_a_request)
     ck_assert_uint_gt(unfinished(&s), 0);
     client_free(&c);
     WAIT_UNTIL(unfinished(&s) == 0);
-    toy_stop(&s);
-    pki_remove(&pki);
-}
-
-TEST(part_of_a_record_is_closed_in_time)
-{
-    struct pki pki;
-    pki_make(&pki);
-    struct toy_server s;
-    struct server_limits limits = toy_limits();
-    limits.request_timeout_ns = 50 * NS_PER_MS;
-    secure_start(&s, 1, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
-    struct secure_client idle = client_connect(&s, 0, TLS1_3_VERSION);
-    struct secure_client slow = client_connect(&s, 0, TLS1_3_VERSION);
-    send_bytes(slow.fd, "\x17\x03\x03\x20\x00", 5);
-    WAIT_UNTIL(toy_closed(&s, CLOSE_REQUEST_TIMEOUT) == 1);
-    client_send(&idle, "ehere\n");
-    client_expect(&idle, "here\n");
-    client_free(&slow);
-    client_free(&idle);
     toy_stop(&s);
     pki_remove(&pki);
 }
@@ -989,13 +852,6 @@ TEST(no_goodbye_is_said_in_the_middle_of_a_record)
     pki_remove(&pki);
 }
 
-struct flood {
-    struct secure_client client;
-    _Atomic bool over;
-};
-
-/* ---- certificates that change ---------------------------------------------------------------- */
-
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 TEST(goodbyes_and_their_absence)
@@ -1067,42 +923,24 @@ TEST(records_of_a_handshake_are_limited)
     pki_remove(&pki);
 }
 
-TEST(one_read_ends_at_the_limit)
-{
-    struct pki pki;
-    struct secure_client c;
-    BIO *in, *out;
-    char got[64];
-    pki_make(&pki);
-    struct stream stream = shaken_stream(&pki, &c, &in, &out);
-    client_send(&c, "x");
-    send_updates(&c, 500); /* in the buffer of one read */
-    send_all(&c, out);
-    ck_assert_int_eq(stream_read(&stream, got, sizeof(got)), 1);
-    ck_assert_int_eq(stream_read(&stream, got, sizeof(got)), STREAM_FLOODED);
-    stream_close(&stream);
-    client_free(&c);
-    pki_remove(&pki);
-}
-
 static const struct unit_test tests[] = {
-    UNIT(one_read_ends_at_the_limit),
+
     UNIT(records_of_a_handshake_are_limited),
     UNIT(reasons_name_the_file_and_what_is_wrong),
     UNIT(clients_reasons_name_the_file_too),
     UNIT(handshake_and_requests_byte_by_byte),
+
     UNIT(handshake_that_takes_too_long_is_closed),
-    UNIT(oldest_silent_handshakes_of_a_source_go_when_it_has_its_quarter),
     UNIT(handshakes_go_on_one_in_an_iteration),
-    UNIT(plain_text_to_a_tls_port_is_closed),
+
     UNIT(old_versions_are_refused),
     UNIT(client_certificates),
     UNIT(renegotiation_is_refused),
     UNIT(sessions_are_resumed_by_ticket_and_not_with_another_context),
-    UNIT(request_split_over_records_and_many_requests_in_one),
+
     UNIT(record_that_is_not_all_here_keeps_none_before_it_waiting),
     UNIT(part_of_a_record_is_claimed_and_has_the_time_of_a_request),
-    UNIT(part_of_a_record_is_closed_in_time),
+
     UNIT(bytes_that_the_library_holds_are_read_without_waiting),
     UNIT(big_answers_to_a_slow_reader_are_bounded_and_arrive),
     UNIT(reading_that_waits_for_writing_goes_on),
