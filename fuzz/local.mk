@@ -4,7 +4,7 @@ endif
 # The harnesses (fuzz.h). Each is a test that runs its corpus. ./dev fuzz builds them with clang and
 # libFuzzer, as fuzz/NAME.fuzz.
 fuzz_harnesses = fuzz/codecs fuzz/options fuzz/admin \
-	fuzz/text-service fuzz/binary-service fuzz/job-service fuzz/cluster fuzz/patterns $(client_harness)
+	fuzz/text-service fuzz/binary-service fuzz/job-service fuzz/cluster $(client_harness)
 check_PROGRAMS += $(fuzz_harnesses)
 TESTS += $(fuzz_harnesses)
 fuzzers = $(fuzz_harnesses:=.fuzz)
@@ -71,12 +71,6 @@ fuzz_cluster_LDADD = $(fake_engine_libs) libcluster.a $(HIREDIS_LIBS) libbase.a
 fuzz_cluster_fuzz_SOURCES = fuzz/fuzz.h fuzz/cluster.c
 fuzz_cluster_fuzz_LDADD = $(fuzz_cluster_LDADD)
 fuzz_cluster_fuzz_LDFLAGS = $(libfuzzer_flags)
-
-fuzz_patterns_SOURCES = fuzz/fuzz.h fuzz/patterns.c fuzz/replay.c
-fuzz_patterns_LDADD = libcluster.a libbase.a
-fuzz_patterns_fuzz_SOURCES = fuzz/fuzz.h fuzz/patterns.c
-fuzz_patterns_fuzz_LDADD = $(fuzz_patterns_LDADD)
-fuzz_patterns_fuzz_LDFLAGS = $(libfuzzer_flags)
 
 # libcounter in its parts, so that time and memory can be put before it.
 fuzz_client_flags = -Wl,--wrap=clock_mono_ns,--wrap=malloc,--wrap=calloc,--wrap=realloc

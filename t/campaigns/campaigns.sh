@@ -91,7 +91,7 @@ torture_clients() {
 }
 soak() { tortured soak "$@"; }
 
-fuzz_harnesses=(codecs options admin text-service binary-service job-service cluster patterns client)
+fuzz_harnesses=(codecs options admin text-service binary-service job-service cluster client)
 # The longest generated inputs; longer messages reach no further code.
 fuzz_max_len=600
 
