@@ -187,6 +187,29 @@ TEST(handshake_that_takes_too_long_is_closed)
     pki_remove(&pki);
 }
 
+TEST(silent_handshake_gives_way_to_another)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    struct server_limits limits = toy_limits();
+    int silent, fd;
+    limits.handshakes = 1;
+    secure_start(&s, 2, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &silent)));
+    ck_assert(toy_give_secure(&s, 1, local_pair(SOCK_STREAM, &fd)));
+    expect_end(silent);
+    WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == 1);
+    struct secure_client c = client_new(fd, TLS1_3_VERSION);
+    ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
+    client_send(&c, "ein\n");
+    client_expect(&c, "in\n");
+    client_free(&c);
+    close(silent);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+
 /* Clients whose greetings have all come, and how many of them have an answer. */
 struct greetings {
     struct mail letter; /* one in each iteration */
@@ -931,6 +954,7 @@ static const struct unit_test tests[] = {
     UNIT(handshake_and_requests_byte_by_byte),
 
     UNIT(handshake_that_takes_too_long_is_closed),
+    UNIT(silent_handshake_gives_way_to_another),
     UNIT(handshakes_go_on_one_in_an_iteration),
 
     UNIT(old_versions_are_refused),
