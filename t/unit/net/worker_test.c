@@ -50,26 +50,6 @@ static struct numbered *write_letters(struct worker *to)
     return letters;
 }
 
-static void post_from_all(struct numbered *letters)
-{
-    pthread_t threads[SENDERS];
-    for (unsigned i = 0; i < SENDERS; i++)
-        ck_assert(pthread_create(&threads[i], NULL, send_numbered, letters + i * LETTERS) == 0);
-    for (unsigned i = 0; i < SENDERS; i++)
-        ck_assert(pthread_join(threads[i], NULL) == 0);
-}
-
-TEST(letters_of_many_senders_all_arrive_each_ones_in_order)
-{
-    struct toy_server s;
-    toy_start(&s, 2, toy_limits());
-    struct numbered *letters = write_letters(s.server.workers[1]);
-    post_from_all(letters);
-    WAIT_UNTIL(atomic_load(&delivered) == SENDERS * LETTERS);
-    toy_stop(&s);
-    free(letters);
-}
-
 /* Some letters arrive before the worker ends, and the rest are drained; the order holds for all. */
 TEST(letters_that_come_while_a_worker_ends_arrive_or_are_drained)
 {
@@ -92,29 +72,6 @@ TEST(letters_that_come_while_a_worker_ends_arrive_or_are_drained)
 
 /* ---- the thread ---------------------------------------------------------------------------- */
 
-static void look_at_signals(struct worker *worker, void *arg)
-{
-    (void)worker;
-    sigset_t *blocked = arg;
-    CHECK(pthread_sigmask(SIG_BLOCK, NULL, blocked) == 0);
-}
-
-TEST(worker_has_all_signals_blocked_and_its_starter_not)
-{
-    struct toy_server s;
-    sigset_t before, after, blocked;
-    ck_assert(pthread_sigmask(SIG_BLOCK, NULL, &before) == 0);
-    toy_start(&s, 1, toy_limits());
-    ck_assert(pthread_sigmask(SIG_BLOCK, NULL, &after) == 0);
-    in_worker(&s, 0, look_at_signals, &blocked);
-    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM};
-    for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
-        ck_assert(sigismember(&blocked, signals[i]) == 1);
-        ck_assert_int_eq(sigismember(&after, signals[i]), sigismember(&before, signals[i]));
-    }
-    toy_stop(&s);
-}
-
 /* ---- timers -------------------------------------------------------------------------------- */
 
 struct toll {
@@ -125,109 +82,12 @@ struct toll {
     int64_t due_ns;
 };
 
-static int64_t run_toll(struct timer *timer, struct moment now)
-{
-    struct toll *toll = container_of(timer, struct toll, timer);
-    CHECK(now.mono_ns >= toll->due_ns);
-    toll->due_ns = now.mono_ns + toll->interval_ns;
-    return atomic_fetch_add(&toll->runs, 1) + 1 < toll->times ? toll->due_ns : DEADLINE_NONE;
-}
-
-static void add_toll(struct toy_server *s, struct toll *toll, unsigned times, int64_t interval_ns,
-                     int64_t at_ns)
-{
-    *toll = (struct toll){
-        .timer.run = run_toll, .times = times, .interval_ns = interval_ns, .due_ns = at_ns};
-    ck_assert(reactor_add_timer(worker_reactor(s->server.workers[0]), &toll->timer, at_ns));
-}
-
-static void end_tolls(struct toy_server *s, struct toll *tolls, size_t count)
-{
-    toy_end(s);
-    for (size_t i = 0; i < count; i++)
-        reactor_remove_timer(worker_reactor(s->server.workers[0]), &tolls[i].timer);
-    toy_free(s);
-}
-
-TEST(chores_run_in_time_and_again_as_often_as_they_want)
-{
-    struct toy_server s;
-    struct toll tolls[4];
-    toy_make(&s, 1, toy_limits());
-    int64_t now_ns = clock_mono_ns();
-    add_toll(&s, &tolls[0], 50, NS_PER_MS, now_ns + 20 * NS_PER_MS);
-    add_toll(&s, &tolls[1], 5, 7 * NS_PER_MS, now_ns + 3 * NS_PER_MS);
-    add_toll(&s, &tolls[2], 1, 0, now_ns);
-    add_toll(&s, &tolls[3], 1, 0, DEADLINE_NONE);
-    toy_run(&s);
-    WAIT_UNTIL(atomic_load(&tolls[0].runs) == 50 && atomic_load(&tolls[1].runs) == 5);
-    ck_assert_int_ge(clock_mono_ns(), now_ns + 69 * NS_PER_MS);
-    end_tolls(&s, tolls, ARRAY_SIZE(tolls));
-    ck_assert_uint_eq(atomic_load(&tolls[0].runs), 50);
-    ck_assert_uint_eq(atomic_load(&tolls[1].runs), 5);
-    ck_assert_uint_eq(atomic_load(&tolls[2].runs), 1);
-    ck_assert_uint_eq(atomic_load(&tolls[3].runs), 0);
-}
-
 /* ---- stopping ------------------------------------------------------------------------------ */
-
-TEST(stopping_closes_every_connection_whatever_it_does)
-{
-    enum { EACH = 8 };
-    static const char *const doing[] = {"",           "eunfinished", "n0100",      "d100000000\n",
-                                        "b1000000\n", "t1\n",        "t1000000\n", "f\n"};
-    struct toy_server s;
-    toy_start(&s, 2, toy_limits());
-    int clients[ARRAY_SIZE(doing) * EACH];
-    for (size_t i = 0; i < ARRAY_SIZE(clients); i++) {
-        clients[i] = i % 3 ? connect_local(&s, i % 2) : connect_tcp(&s, i % 2);
-        send_text(clients[i], doing[i % ARRAY_SIZE(doing)]);
-    }
-    toy_end(&s);
-    ck_assert_uint_eq(atomic_load(&s.toy.ended), ARRAY_SIZE(clients));
-    ck_assert_uint_ge(toy_closed(&s, CLOSE_SHUTDOWN), ARRAY_SIZE(clients) - EACH);
-    for (size_t i = 0; i < ARRAY_SIZE(clients); i++) {
-        char bytes[4096];
-        ssize_t n;
-        while ((n = receive(clients[i], bytes, sizeof(bytes))) > 0)
-            ;
-        ck_assert(n == 0 || errno == ECONNRESET);
-        close(clients[i]);
-    }
-    toy_free(&s);
-}
 
 struct parcel {
     struct mail mail;
     struct toy_opening opening;
 };
-
-static void open_here(struct mail *mail, void *reader)
-{
-    toy_open_there(reader, &container_of(mail, struct parcel, mail)->opening);
-}
-
-TEST(connection_given_to_a_worker_that_has_ended_is_closed)
-{
-    struct toy_server s;
-    toy_start(&s, 1, toy_limits());
-    worker_stop(s.server.workers[0]);
-    worker_join(s.server.workers[0]);
-    int client;
-    struct parcel parcel = {
-        .mail.deliver = open_here,
-        .opening = {.protocol = &s.protocol, .fd = local_pair(SOCK_STREAM, &client), .ok = true}};
-    worker_post(s.server.workers[0], &parcel.mail);
-    expect_quiet(client);
-    worker_drain(s.server.workers[0]);
-    ck_assert(!parcel.opening.ok);
-    expect_end(client);
-    ck_assert_uint_eq(atomic_load(&s.protocol.connections), 0);
-    ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), 0);
-    ck_assert_uint_eq(atomic_load(&s.protocol.accept_errors), 1);
-    close(client);
-    toy_free(&s);
-}
 
 /* ---- catching up ---------------------------------------------------------------------------- */
 
@@ -402,12 +262,9 @@ TEST(close_of_a_connection_is_told_once_to_who_awaits_it)
 }
 
 static const struct unit_test tests[] = {
-    UNIT(letters_of_many_senders_all_arrive_each_ones_in_order),
+
     UNIT(letters_that_come_while_a_worker_ends_arrive_or_are_drained),
-    UNIT(worker_has_all_signals_blocked_and_its_starter_not),
-    UNIT(chores_run_in_time_and_again_as_often_as_they_want),
-    UNIT(stopping_closes_every_connection_whatever_it_does),
-    UNIT(connection_given_to_a_worker_that_has_ended_is_closed),
+
     UNIT(server_has_caught_up_when_all_that_had_arrived_is_answered_and_told_to_others),
     UNIT(catching_up_waits_for_nobody_who_does_not_read_or_goes_on_talking),
     UNIT(close_of_a_connection_is_told_once_to_who_awaits_it),
