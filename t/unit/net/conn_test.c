@@ -209,73 +209,6 @@ TEST(clients_may_go_while_answers_are_pending)
     }
 }
 
-TEST(replies_of_many_chunks_arrive_whole)
-{
-    static const unsigned sizes[] = {4095,  4096,   4097,   16383,  16384,
-                                     32768, 100000, 300000, 1000000};
-    struct toy_server s;
-    toy_start(&s, 1, toy_limits());
-    int clients[] = {connect_local(&s, 0), connect_tcp(&s, 0)};
-    for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
-        for (size_t c = 0; c < ARRAY_SIZE(clients); c++) {
-            char request[64];
-            snprintf(request, sizeof(request), "b%u\nehere\nb%u\nethere\n", sizes[i], sizes[i]);
-            send_text(clients[c], request);
-            expect_pattern(clients[c], sizes[i]);
-            expect(clients[c], "here\n");
-            expect_pattern(clients[c], sizes[i]);
-            expect(clients[c], "there\n");
-        }
-    }
-    close(clients[0]);
-    close(clients[1]);
-    toy_stop(&s);
-}
-
-TEST(client_that_never_reads_is_closed)
-{
-    struct toy_server s;
-    struct server_limits limits = toy_limits();
-    limits.write_timeout_ns = 100 * NS_PER_MS;
-    limits.output_buffer = 64u * 1024;
-    toy_start(&s, 1, limits);
-    int clients[] = {connect_local(&s, 0), connect_tcp(&s, 0)};
-    for (unsigned i = 0; i < ARRAY_SIZE(clients); i++)
-        send_text(clients[i], "d100000000\n");
-    WAIT_UNTIL(toy_closed(&s, CLOSE_WRITE_TIMEOUT) == ARRAY_SIZE(clients));
-    ck_assert_uint_lt(atomic_load(&s.toy.queued_max), limits.output_buffer / 2 + 16);
-    for (unsigned i = 0; i < ARRAY_SIZE(clients); i++)
-        close(clients[i]);
-    toy_stop(&s);
-}
-
-TEST(each_end_is_counted_by_its_reason)
-{
-    struct toy_server s;
-    toy_start(&s, 1, toy_limits());
-    int stays = connect_tcp(&s, 0), half = connect_tcp(&s, 0), wrong = connect_tcp(&s, 0);
-    int reader = connect_tcp(&s, 0);
-    ck_assert(shutdown(half, SHUT_WR) == 0);
-    expect_end(half);
-    reset(connect_tcp(&s, 0));
-    send_text(wrong, "f\n");
-    expect(wrong, "bye\n");
-    expect_end(wrong);
-    close(wrong);
-    send_text(reader, "d100000000\n");
-    WAIT_UNTIL(atomic_load(&s.toy.queued_max) >= 128u * 1024);
-    reset(reader); /* the write fails */
-    WAIT_UNTIL(atomic_load(&s.protocol.connections) == 1);
-    toy_stop(&s);
-    expect_end(stays);
-    static const unsigned expected[CLOSE_MAX] = {
-        [CLOSE_PEER] = 1, [CLOSE_RESET] = 2, [CLOSE_PROTOCOL] = 1, [CLOSE_SHUTDOWN] = 1};
-    for (unsigned i = 0; i < CLOSE_MAX; i++)
-        ck_assert_msg(toy_closed(&s, i) == expected[i], "reason %u", i);
-    close(half);
-    close(stays);
-}
-
 TEST(urgent_data_hides_nothing_behind_it)
 {
     struct toy_server s;
@@ -362,9 +295,7 @@ TEST(tag_finds_its_connection_and_no_later_one_in_its_slot)
 
 static const struct unit_test tests[] = {
     UNIT(clients_may_go_while_answers_are_pending),
-    UNIT(replies_of_many_chunks_arrive_whole),
-    UNIT(client_that_never_reads_is_closed),
-    UNIT(each_end_is_counted_by_its_reason),
+
     UNIT(urgent_data_hides_nothing_behind_it),
     UNIT(tag_finds_its_connection_and_no_later_one_in_its_slot),
 };
