@@ -17,38 +17,6 @@ static ssize_t read_ready(struct stream *stream, void *to, size_t room)
     return stream_read(stream, to, room);
 }
 
-TEST(reading_gives_what_there_is)
-{
-    int client;
-    char got[16];
-    struct stream stream = stream_new(&client);
-    send_text(client, "hello");
-    ck_assert_int_eq(read_ready(&stream, got, 3), 3);
-    ck_assert_int_eq(read_ready(&stream, got + 3, sizeof(got) - 3), 2);
-    ck_assert_mem_eq(got, "hello", 5);
-    stream_close(&stream);
-    close(client);
-}
-
-TEST(reading_after_the_peer_shut_down_is_the_rest_and_then_end)
-{
-    int client;
-    char got[16];
-    struct stream stream = stream_new(&client);
-    send_text(client, "rest");
-    ck_assert(shutdown(client, SHUT_WR) == 0);
-    ck_assert_int_eq(read_ready(&stream, got, sizeof(got)), 4);
-    ck_assert_int_eq(read_ready(&stream, got, sizeof(got)), STREAM_END);
-    ck_assert_int_eq(read_ready(&stream, got, sizeof(got)), STREAM_END);
-    /* The other direction is still open. */
-    struct iovec piece = {.iov_base = got, .iov_len = 4};
-    memcpy(got, "more", 4);
-    ck_assert_int_eq(stream_write(&stream, &piece, 1), 4);
-    expect(client, "more");
-    stream_close(&stream);
-    close(client);
-}
-
 TEST(writing_after_a_reset_is_error)
 {
     int client;
@@ -168,8 +136,7 @@ TEST(closing_twice_closes_nobody_elses_descriptor)
 }
 
 static const struct unit_test tests[] = {
-    UNIT(reading_gives_what_there_is),
-    UNIT(reading_after_the_peer_shut_down_is_the_rest_and_then_end),
+
     UNIT(writing_after_a_reset_is_error),
     UNIT(several_pieces_leave_in_order_in_one_write),
     UNIT(what_is_not_taken_is_told_and_nothing_is_lost),

@@ -145,24 +145,6 @@ TEST(stale_file_is_replaced_and_a_live_one_is_in_use)
     remove_folder();
 }
 
-TEST(what_is_no_socket_stays_and_is_an_error)
-{
-    make_folder();
-    int fd = open(path, O_CREAT | O_WRONLY, 0600);
-    ck_assert(fd >= 0);
-    close(fd);
-    expect_failure(path, EEXIST);
-    ck_assert_uint_eq(mode_of(path), S_IFREG | 0600);
-    ck_assert(unlink(path) == 0);
-    ck_assert(mkdir(path, 0700) == 0);
-    expect_failure(path, EEXIST);
-    ck_assert(rmdir(path) == 0);
-    ck_assert(symlink("/nowhere/at/all", path) == 0); /* even a link to nothing */
-    expect_failure(path, EEXIST);
-    ck_assert(exists(path) && unlink(path) == 0);
-    remove_folder();
-}
-
 TEST(paths_that_can_not_be_are_errors)
 {
     char longest[200], name[128];
@@ -313,7 +295,7 @@ TEST(what_does_not_listen_is_not_adopted)
 static const struct unit_test tests[] = {
     UNIT(file_has_the_mode_whatever_the_umask),
     UNIT(stale_file_is_replaced_and_a_live_one_is_in_use),
-    UNIT(what_is_no_socket_stays_and_is_an_error),
+
     UNIT(paths_that_can_not_be_are_errors),
     UNIT(file_that_has_become_anothers_is_not_unlinked),
     UNIT(adopted_tcp_socket_gets_what_clients_rely_on),
