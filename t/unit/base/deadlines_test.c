@@ -4,49 +4,6 @@
 #include "base/check.h"
 #include "t/unit/random.h"
 
-TEST(due_at_its_instant_and_never_before)
-{
-    struct deadlines ds;
-    deadlines_init(&ds);
-    ck_assert(deadlines_reserve(&ds, 1));
-    struct deadline d = {.kind = 7};
-    ck_assert(!deadline_is_set(&d));
-    deadline_set(&ds, &d, 1000);
-    ck_assert(deadline_is_set(&d));
-    ck_assert(deadlines_next(&ds) == 1000);
-    ck_assert(deadlines_take_due(&ds, 999) == NULL);
-    ck_assert(deadline_is_set(&d));
-    ck_assert(deadlines_take_due(&ds, 1000) == &d);
-    ck_assert(!deadline_is_set(&d));
-    ck_assert(d.kind == 7);
-    ck_assert(deadlines_take_due(&ds, INT64_MAX) == NULL);
-    deadlines_unreserve(&ds, 1);
-    deadlines_free(&ds);
-}
-
-TEST(one_instant_comes_out_in_the_order_set)
-{
-    enum { COUNT = 100 };
-    struct deadlines ds;
-    struct deadline d[COUNT] = {0};
-    deadlines_init(&ds);
-    ck_assert(deadlines_reserve(&ds, COUNT));
-    for (unsigned i = 0; i < COUNT; i++)
-        deadline_set(&ds, &d[i], 50);
-    /* Setting one again moves it to the end, even at the same instant. */
-    deadline_set(&ds, &d[0], 50);
-    deadline_set(&ds, &d[10], 60);
-    deadline_set(&ds, &d[10], 50);
-    for (unsigned i = 1; i < COUNT; i++) {
-        if (i != 10)
-            ck_assert(deadlines_take_due(&ds, 50) == &d[i]);
-    }
-    ck_assert(deadlines_take_due(&ds, 50) == &d[0]);
-    ck_assert(deadlines_take_due(&ds, 50) == &d[10]);
-    ck_assert(deadlines_take_due(&ds, 50) == NULL);
-    deadlines_free(&ds);
-}
-
 TEST(setting_beyond_the_reserve_aborts)
 {
     struct deadlines ds;
@@ -148,8 +105,7 @@ TEST(random_many_instants)
 }
 
 static const struct unit_test tests[] = {
-    UNIT(due_at_its_instant_and_never_before),
-    UNIT(one_instant_comes_out_in_the_order_set),
+
     UNIT_ABORTS(setting_beyond_the_reserve_aborts),
     UNIT(random_few_instants),
     UNIT(random_many_instants),

@@ -8,36 +8,6 @@
 #include <sched.h>
 #include <stdlib.h>
 
-TEST(box_gives_all_oldest_first)
-{
-    struct mail letters[5];
-    struct mailbox box;
-    mailbox_init(&box);
-    ck_assert(mailbox_take(&box) == NULL);
-    for (int i = 0; i < 5; i++)
-        (void)mailbox_send(&box, &letters[i]);
-    const struct mail *m = mailbox_take(&box);
-    for (int i = 0; i < 5; i++, m = m->next)
-        ck_assert(m == &letters[i]);
-    ck_assert(m == NULL);
-    ck_assert(mailbox_take(&box) == NULL);
-}
-
-TEST(bell_is_due_exactly_when_the_box_was_empty)
-{
-    struct mail letters[4];
-    struct mailbox box;
-    mailbox_init(&box);
-    for (int round = 0; round < 3; round++) {
-        ck_assert(mailbox_send(&box, &letters[0]));
-        ck_assert(!mailbox_send(&box, &letters[1]));
-        ck_assert(!mailbox_send(&box, &letters[2]));
-        ck_assert(mailbox_take(&box) == &letters[0]);
-        ck_assert(mailbox_send(&box, &letters[3]));
-        ck_assert(mailbox_take(&box) == &letters[3]);
-    }
-}
-
 /* ---- many senders ------------------------------------------------------------------------ */
 
 enum { SENDERS = 6, LETTERS = 20000 };
@@ -115,8 +85,7 @@ TEST(many_senders_lose_nothing_and_keep_their_order)
 }
 
 static const struct unit_test tests[] = {
-    UNIT(box_gives_all_oldest_first),
-    UNIT(bell_is_due_exactly_when_the_box_was_empty),
+
     UNIT(many_senders_lose_nothing_and_keep_their_order),
 };
 

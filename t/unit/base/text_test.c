@@ -80,29 +80,6 @@ static void expect(speller *spell, const uint8_t *bytes, size_t len, const char 
     text_free(&t);
 }
 
-TEST(what_is_no_utf8_is_shown_byte_for_byte)
-{
-    static const struct {
-        const uint8_t *bytes;
-        size_t len;
-        const char *text;
-    } rows[] = {
-        {BYTES("\x80"), "\\x80"},
-        {BYTES("\xc3"), "\\xc3"},
-        {BYTES("\xc3("), "\\xc3("},
-        {BYTES("\xc0\xaf"), "\\xc0\\xaf"}, /* overlong */
-        {BYTES("\xe0\x80\xaf"), "\\xe0\\x80\\xaf"},
-        {BYTES("\xf0\x80\x80\xaf"), "\\xf0\\x80\\x80\\xaf"},
-        {BYTES("\xed\xa0\x80"), "\\xed\\xa0\\x80"},          /* a surrogate */
-        {BYTES("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80"}, /* above U+10FFFF */
-        {BYTES("\xf5\xff"), "\\xf5\\xff"},
-        {BYTES("\xe2\x82"), "\\xe2\\x82"},
-        {BYTES("\xe2\x82\xe2\x82\xac"), "\\xe2\\x82€"},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        expect(spell_name, rows[i].bytes, rows[i].len, rows[i].text);
-}
-
 static void spell_label(struct text *t, const uint8_t *bytes, size_t len)
 {
     (void)len;
@@ -208,7 +185,7 @@ static const struct unit_test tests[] = {
     UNIT(what_was_lost_is_told),
     UNIT_ABORTS(a_program_may_end_for_it),
     UNIT(what_may_not_stay_is_spelled),
-    UNIT(what_is_no_utf8_is_shown_byte_for_byte),
+
     UNIT(label_cannot_end_its_quotes),
     UNIT(random_names_are_valid_and_come_back),
     UNIT(percent_encodings_are_decoded_or_refused),
