@@ -9,6 +9,21 @@
 #include <pthread.h>
 
 static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+static struct pki pki;
+static struct toy_server s;
+
+/* Starts a server with a certificate. */
+static void serve(unsigned workers, struct server_limits limits)
+{
+    pki_make(&pki);
+    secure_start(&s, workers, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+}
+
+static void stop(void)
+{
+    toy_stop(&s);
+    pki_remove(&pki);
+}
 
 /* ---- loading ------------------------------------------------------------------------------- */
 
@@ -24,7 +39,6 @@ static void expect_reason(const struct tls_config *config, const char *first, co
 /* daemon-tls.scn has more of them. */
 TEST(reasons_name_the_file_and_what_is_wrong)
 {
-    struct pki pki;
     pki_make(&pki);
     pki_write(&pki, "garbage",
               "-----BEGIN CERTIFICATE-----\nnonsense!\n-----END CERTIFICATE-----\n");
@@ -56,7 +70,6 @@ TEST(reasons_name_the_file_and_what_is_wrong)
 
 TEST(clients_reasons_name_the_file_too)
 {
-    struct pki pki;
     char reason[TLS_REASON_SIZE] = "";
     pki_make(&pki);
     pki_write(&pki, "empty", "");
@@ -135,10 +148,7 @@ static void shake_dripping(struct secure_client *c, BIO *in, BIO *out, size_t st
 
 TEST(handshake_and_requests_byte_by_byte)
 {
-    struct pki pki;
-    pki_make(&pki);
-    struct toy_server s;
-    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    serve(1, toy_limits());
     for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
         int fd;
         ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)));
@@ -160,20 +170,16 @@ TEST(handshake_and_requests_byte_by_byte)
         ck_assert_mem_eq(got, "byte by byte\n", 13);
         client_free(&c);
     }
-    toy_stop(&s);
-    pki_remove(&pki);
+    stop();
 }
 
 TEST(handshake_that_takes_too_long_is_closed)
 {
-    struct pki pki;
-    pki_make(&pki);
-    struct toy_server s;
     struct server_limits limits = toy_limits();
     int silent, half;
     int64_t began_ns = clock_mono_ns();
     limits.handshake_timeout_ns = 100 * NS_PER_MS;
-    secure_start(&s, 1, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    serve(1, limits);
     ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &silent)));
     ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &half)));
     send_bytes(half, "\x16\x03\x01\x01\x00\x01", 6); /* the start of a valid ClientHello */
@@ -183,19 +189,15 @@ TEST(handshake_that_takes_too_long_is_closed)
     WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == 2);
     close(silent);
     close(half);
-    toy_stop(&s);
-    pki_remove(&pki);
+    stop();
 }
 
 TEST(silent_handshake_gives_way_to_another)
 {
-    struct pki pki;
-    pki_make(&pki);
-    struct toy_server s;
     struct server_limits limits = toy_limits();
     int silent, fd;
     limits.handshakes = 1;
-    secure_start(&s, 2, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    serve(2, limits);
     ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &silent)));
     ck_assert(toy_give_secure(&s, 1, local_pair(SOCK_STREAM, &fd)));
     expect_end(silent);
@@ -206,14 +208,12 @@ TEST(silent_handshake_gives_way_to_another)
     client_expect(&c, "in\n");
     client_free(&c);
     close(silent);
-    toy_stop(&s);
-    pki_remove(&pki);
+    stop();
 }
 
 /* Clients whose greetings have all come, and how many of them have an answer. */
 struct greetings {
     struct mail letter; /* one in each iteration */
-    struct toy_server *s;
     struct secure_client clients[16];
     int theirs[16];
     unsigned answered, most;
@@ -242,7 +242,7 @@ static void open_greetings(struct worker *worker, void *arg)
     struct greetings *g = arg;
     for (size_t i = 0; i < ARRAY_SIZE(g->clients); i++) {
         struct toy_opening opening = {
-            .protocol = &g->s->protocol, .fd = g->theirs[i], .transport = TRANSPORT_TLS};
+            .protocol = &s.protocol, .fd = g->theirs[i], .transport = TRANSPORT_TLS};
         toy_open_there(worker, &opening);
         ck_assert(opening.ok);
     }
@@ -252,12 +252,8 @@ static void open_greetings(struct worker *worker, void *arg)
 
 TEST(handshakes_go_on_one_in_an_iteration)
 {
-    struct pki pki;
-    pki_make(&pki);
-    struct toy_server s;
-    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    serve(1, toy_limits());
     static struct greetings g;
-    g.s = &s;
     for (size_t i = 0; i < ARRAY_SIZE(g.clients); i++) {
         int fd;
         g.theirs[i] = local_pair(SOCK_STREAM, &fd);
@@ -272,8 +268,7 @@ TEST(handshakes_go_on_one_in_an_iteration)
         WAIT_UNTIL(SSL_do_handshake(g.clients[i].ssl) == 1);
     for (size_t i = 0; i < ARRAY_SIZE(g.clients); i++)
         client_free(&g.clients[i]);
-    toy_stop(&s);
-    pki_remove(&pki);
+    stop();
 }
 
 TEST(old_versions_are_refused)
@@ -287,10 +282,8 @@ TEST(old_versions_are_refused)
         {TLS_VERSION_1_2, TLS1_2_VERSION, true},  {TLS_VERSION_1_2, TLS1_3_VERSION, true},
         {TLS_VERSION_1_3, TLS1_2_VERSION, false}, {TLS_VERSION_1_3, TLS1_3_VERSION, true},
     };
-    struct pki pki;
     pki_make(&pki);
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        struct toy_server s;
         secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, rows[i].min));
         int fd;
         ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)));
@@ -331,10 +324,8 @@ TEST(client_certificates)
         {TLS_VERIFY_REQUIRE, "stranger", false},
         {TLS_VERIFY_REQUIRE, "expired", false},
     };
-    struct pki pki;
     pki_make(&pki);
     for (size_t i = 0; i < ARRAY_SIZE(rows) * 2; i++) {
-        struct toy_server s;
         size_t row = i / 2;
         secure_start(&s, 1, toy_limits(),
                      pki_tls(&pki, "server", rows[row].verify, TLS_VERSION_1_2));
@@ -375,10 +366,7 @@ TEST(client_certificates)
 
 TEST(renegotiation_is_refused)
 {
-    struct pki pki;
-    pki_make(&pki);
-    struct toy_server s;
-    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    serve(1, toy_limits());
     struct secure_client c = client_connect(&s, 0, TLS1_2_VERSION);
     struct secure_client other = client_connect(&s, 0, TLS1_2_VERSION);
     client_send(&c, "ebefore\n");
@@ -391,16 +379,13 @@ TEST(renegotiation_is_refused)
     client_send(&other, "efine\n");
     client_expect(&other, "fine\n");
     client_free(&other);
-    toy_stop(&s);
-    pki_remove(&pki);
+    stop();
 }
 
 /* In TLS 1.3 the ticket comes after the handshake, but no later than the first answer. */
 TEST(sessions_are_resumed_by_ticket_and_not_with_another_context)
 {
-    struct pki pki;
     pki_make(&pki);
-    struct toy_server s;
     secure_start(&s, 2, toy_limits(),
                  pki_tls(&pki, "server", TLS_VERIFY_OPTIONAL, TLS_VERSION_1_2));
     for (unsigned i = 0; i < 2 * ARRAY_SIZE(versions); i++) {
@@ -425,8 +410,7 @@ TEST(sessions_are_resumed_by_ticket_and_not_with_another_context)
         SSL_SESSION_free(session);
         client_free(&c);
     }
-    toy_stop(&s);
-    pki_remove(&pki);
+    stop();
 }
 
 /* ---- records ------------------------------------------------------------------------------- */
@@ -457,10 +441,7 @@ static void expect_through(struct secure_client *c, BIO *in, const char *text)
 
 TEST(record_that_is_not_all_here_keeps_none_before_it_waiting)
 {
-    struct pki pki;
-    pki_make(&pki);
-    struct toy_server s;
-    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    serve(1, toy_limits());
     for (size_t v = 0; v < ARRAY_SIZE(versions); v++) {
         int fd;
         ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)));
@@ -478,8 +459,7 @@ TEST(record_that_is_not_all_here_keeps_none_before_it_waiting)
         }
         client_free(&c);
     }
-    toy_stop(&s);
-    pki_remove(&pki);
+    stop();
 }
 
 static void send_updates(struct secure_client *c, int count)
@@ -497,62 +477,55 @@ static void look_at_deadline(struct worker *worker, void *arg)
 }
 
 /* The only connection has the time of a request. */
-static bool is_timed(struct toy_server *s)
+static bool is_timed(void)
 {
     bool timed;
-    worker_ask(s->server.workers[0], look_at_deadline, &timed);
+    worker_ask(s.server.workers[0], look_at_deadline, &timed);
     return timed;
 }
 
-static uint64_t unfinished(const struct toy_server *s)
+static uint64_t unfinished(void)
 {
-    return atomic_load(&s->server.unfinished);
+    return atomic_load(&s.server.unfinished);
 }
 
 TEST(part_of_a_record_is_claimed_and_has_the_time_of_a_request)
 {
-    struct pki pki;
-    pki_make(&pki);
-    struct toy_server s;
-    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    serve(1, toy_limits());
     int fd;
     ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)));
     struct secure_client c = client_new(fd, TLS1_3_VERSION);
     BIO *in, *out = detach(&c, &in);
     shake_dripping(&c, in, out, 4096);
-    ck_assert(!is_timed(&s));
+    ck_assert(!is_timed());
     client_send(&c, "ewhole\n");
     send_part(&c, out, 6);
-    WAIT_UNTIL(unfinished(&s) == STREAM_RECORD_ROOM);
-    ck_assert(is_timed(&s));
+    WAIT_UNTIL(unfinished() == STREAM_RECORD_ROOM);
+    ck_assert(is_timed());
     send_part(&c, out, BIO_ctrl_pending(out));
     expect_through(&c, in, "whole\n");
-    WAIT_UNTIL(unfinished(&s) == 0 && !is_timed(&s));
+    WAIT_UNTIL(unfinished() == 0 && !is_timed());
     send_updates(&c, 1); /* a record without data */
     send_part(&c, out, 6);
-    WAIT_UNTIL(unfinished(&s) > 0 && is_timed(&s));
+    WAIT_UNTIL(unfinished() > 0 && is_timed());
     send_part(&c, out, BIO_ctrl_pending(out));
-    WAIT_UNTIL(unfinished(&s) == 0 && !is_timed(&s));
+    WAIT_UNTIL(unfinished() == 0 && !is_timed());
     client_send(&c, "d3\n"); /* its answer comes in pieces */
     size_t first = BIO_ctrl_pending(out);
     client_send(&c, "ehalf\n");
     send_part(&c, out, first + 6);
     expect_through(&c, in, "0\n1\n2\nend\n");
-    WAIT_UNTIL(is_timed(&s));
-    ck_assert_uint_gt(unfinished(&s), 0);
+    WAIT_UNTIL(is_timed());
+    ck_assert_uint_gt(unfinished(), 0);
     client_free(&c);
-    WAIT_UNTIL(unfinished(&s) == 0);
-    toy_stop(&s);
-    pki_remove(&pki);
+    WAIT_UNTIL(unfinished() == 0);
+    stop();
 }
 
 /* Bytes that the library has already read do not make the descriptor ready. */
 TEST(bytes_that_the_library_holds_are_read_without_waiting)
 {
-    struct pki pki;
-    pki_make(&pki);
-    struct toy_server s;
-    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    serve(1, toy_limits());
     struct secure_client c = client_connect(&s, 0, TLS1_3_VERSION);
     for (int round = 0; round < 20; round++) {
         /* An incomplete request leaves a buffer of 256 bytes, much smaller than the record. */
@@ -568,8 +541,7 @@ TEST(bytes_that_the_library_holds_are_read_without_waiting)
         client_expect(&c, answers);
     }
     client_free(&c);
-    toy_stop(&s);
-    pki_remove(&pki);
+    stop();
 }
 
 /* Reads `len` bytes of the pattern slowly, in small pieces. */
@@ -587,10 +559,8 @@ static void expect_pattern_slowly(struct secure_client *c, size_t len)
 TEST(big_answers_to_a_slow_reader_are_bounded_and_arrive)
 {
     enum { OUTPUT = 64 * 1024, ANSWER = 30000, TIMES = 60 };
-    struct pki pki;
     pki_make(&pki);
     for (size_t v = 0; v < ARRAY_SIZE(versions); v++) {
-        struct toy_server s;
         struct server_limits limits = toy_limits();
         limits.output_buffer = OUTPUT;
         secure_start(&s, 1, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
@@ -634,10 +604,7 @@ static void is_crossed(struct worker *worker, void *arg)
  */
 TEST(reading_that_waits_for_writing_goes_on)
 {
-    struct pki pki;
-    pki_make(&pki);
-    struct toy_server s;
-    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    serve(1, toy_limits());
     int fd, server = local_pair(SOCK_STREAM, &fd);
     set_buffer(server, SO_SNDBUF, 4096);
     ck_assert(toy_give_secure(&s, 0, server));
@@ -658,231 +625,15 @@ TEST(reading_that_waits_for_writing_goes_on)
     in_worker(&s, 0, is_crossed, &seen);
     ck_assert(!seen.crossed);
     client_free(&c);
-    toy_stop(&s);
-    pki_remove(&pki);
-}
-
-/* A server's stream and a client in memory after their handshake, without a worker. */
-static struct stream shaken_stream(struct pki *pki, struct secure_client *c_r, BIO **in_r,
-                                   BIO **out_r)
-{
-    struct tls *tls = pki_tls(pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2);
-    int fd;
-    struct stream stream = {.fd = local_pair(SOCK_STREAM, &fd), .transport = TRANSPORT_TLS};
-    ck_assert(stream_secure(&stream, tls));
-    tls_free(&tls); /* the stream keeps a reference */
-    *c_r = client_new(fd, TLS1_3_VERSION);
-    *out_r = detach(c_r, in_r);
-    ssize_t server = STREAM_AGAIN;
-    const char *why = NULL;
-    while (server != 1) {
-        char bytes[4096];
-        (void)SSL_do_handshake(c_r->ssl);
-        send_part(c_r, *out_r, BIO_ctrl_pending(*out_r));
-        server = stream_handshake(&stream, &why);
-        ck_assert_msg(server == 1 || server == STREAM_AGAIN, "%s", why);
-        ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-        if (n > 0)
-            ck_assert_int_eq(BIO_write(*in_r, bytes, (int)n), (int)n);
-    }
-    return stream;
-}
-
-/* Sends what the client has made so far. */
-static void send_all(struct secure_client *c, BIO *out)
-{
-    size_t len = BIO_ctrl_pending(out);
-    char *bytes = malloc(len);
-    ck_assert(bytes && BIO_read(out, bytes, (int)len) == (int)len);
-    set_buffer(c->fd, SO_SNDBUF, 1 << 20);
-    send_bytes(c->fd, bytes, len);
-    free(bytes);
-}
-
-/* Reads until there is data or a failure. */
-static ssize_t read_on(struct stream *stream, void *to, size_t room)
-{
-    ssize_t n;
-    int left = 0;
-    do {
-        n = stream_read(stream, to, room);
-        ck_assert(ioctl(stream->fd, FIONREAD, &left) == 0);
-    } while (n == STREAM_AGAIN && left > 0);
-    return n;
-}
-
-TEST(records_without_data_are_limited_in_a_row)
-{
-    enum { MAX = 64 };
-    struct pki pki;
-    struct secure_client c;
-    BIO *in, *out;
-    char got[64];
-    pki_make(&pki);
-    struct stream stream = shaken_stream(&pki, &c, &in, &out);
-    for (int i = 0; i < 10; i++) { /* data in between makes any number right */
-        send_updates(&c, MAX);
-        client_send(&c, "x");
-        send_all(&c, out);
-        ck_assert_int_eq(read_on(&stream, got, sizeof(got)), 1);
-    }
-    send_updates(&c, MAX);
-    send_all(&c, out);
-    ck_assert_int_eq(read_on(&stream, got, sizeof(got)), STREAM_AGAIN);
-    ck_assert(!stream_in_record(&stream));
-    send_updates(&c, 1);
-    send_all(&c, out);
-    ck_assert_int_eq(read_on(&stream, got, sizeof(got)), STREAM_FLOODED);
-    ck_assert_int_eq(read_on(&stream, got, sizeof(got)), STREAM_FLOODED);
-    ck_assert_uint_eq(ERR_peek_error(), 0);
-    stream_close(&stream);
-    client_free(&c);
-    pki_remove(&pki);
-}
-
-/* A client that stays below the limit in a row: each call reads few of its records. */
-TEST(reading_of_records_of_no_bytes_is_bounded)
-{
-    enum { UPDATES = 4000 };
-    struct pki pki;
-    struct secure_client c;
-    BIO *in, *out;
-    pki_make(&pki);
-    struct stream stream = shaken_stream(&pki, &c, &in, &out);
-    for (int i = 0; i < UPDATES / 50; i++) {
-        send_updates(&c, 50);
-        client_send(&c, "x");
-    }
-    char got[UPDATES];
-    int before = (int)BIO_ctrl_pending(out), left = 0, calls = 0, data = 0;
-    send_all(&c, out); /* everything is in the socket */
-    while (data < UPDATES / 50) {
-        ssize_t n = stream_read(&stream, got, sizeof(got));
-        ck_assert(n == STREAM_AGAIN || n > 0);
-        data += n > 0 ? (int)n : 0;
-        ck_assert(ioctl(stream.fd, FIONREAD, &left) == 0);
-        ck_assert(left < before || n > 0); /* each call makes progress */
-        if (calls > 0 && left < before)    /* the first one fills the library's buffer */
-            ck_assert_int_ge(left, before - 1024);
-        before = left;
-        if (calls++ > 10)
-            ck_assert(stream_is_slow(&stream));
-    }
-    ck_assert_int_ge(calls, 200);    /* about 10 updates in each */
-    for (int i = 0; i < 5000; i++) { /* data pays for them */
-        client_send(&c, "xy");
-        send_all(&c, out);
-        ck_assert_int_eq(read_on(&stream, got, sizeof(got)), 2);
-    }
-    ck_assert(!stream_is_slow(&stream));
-    stream_close(&stream);
-    client_free(&c);
-    pki_remove(&pki);
-}
-
-/* A client that sends one byte in each record: each call reads few of them. */
-TEST(records_of_one_byte_are_read_some_at_a_time)
-{
-    enum { RECORDS = 1000, AT_ONCE = 64 };
-    struct pki pki;
-    struct secure_client c;
-    BIO *in, *out;
-    char got[RECORDS];
-    pki_make(&pki);
-    struct stream stream = shaken_stream(&pki, &c, &in, &out);
-    for (int i = 0; i < RECORDS; i++)
-        client_send(&c, "x");
-    send_all(&c, out);
-    for (int data = 0; data < RECORDS;) {
-        ssize_t n = stream_read(&stream, got, sizeof(got));
-        ck_assert(n > 0 && n <= AT_ONCE);
-        data += (int)n;
-        ck_assert(data < RECORDS || !stream_has_more(&stream));
-    }
-    stream_close(&stream);
-    client_free(&c);
-    pki_remove(&pki);
-}
-
-/* The next write begins with the unsent bytes, from any buffer, with more behind them. */
-TEST(unfinished_write_goes_on_from_another_buffer)
-{
-    enum { SIZE = 16000 };
-    struct pki pki;
-    struct secure_client c;
-    BIO *in, *out;
-    pki_make(&pki);
-    for (unsigned i = 0; i < TOY_PATTERN; i++)
-        toy_pattern[i] = (uint8_t)(i * 31 + i / 256);
-    struct stream stream = shaken_stream(&pki, &c, &in, &out);
-    set_buffer(stream.fd, SO_SNDBUF, 4096);
-    uint8_t *got = malloc(TOY_PATTERN);
-    ck_assert(got != NULL);
-    size_t sent = 0, received = 0;
-    while (received < TOY_PATTERN / 2) {
-        size_t left = TOY_PATTERN / 2 - sent;
-        size_t part = left < SIZE ? left : SIZE + (left > SIZE + 100 ? sent % 100 : 0);
-        uint8_t *copy = malloc(part + 1);
-        ck_assert(copy != NULL);
-        memcpy(copy, toy_pattern + sent, part);
-        struct iovec pieces[2] = {{.iov_base = copy, .iov_len = part},
-                                  {.iov_base = toy_pattern + sent + part, .iov_len = 10}};
-        ssize_t n = part ? stream_write(&stream, pieces, left > part + 10 ? 2 : 1) : 0;
-        free(copy);
-        ck_assert(n >= 0 || n == STREAM_AGAIN);
-        sent += n > 0 ? (size_t)n : 0;
-        char bytes[8192];
-        ssize_t more = recv(c.fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-        if (more > 0)
-            ck_assert_int_eq(BIO_write(in, bytes, (int)more), (int)more);
-        size_t len = 0;
-        while (SSL_read_ex(c.ssl, got + received, TOY_PATTERN - received, &len) == 1)
-            received += len;
-        ERR_clear_error();
-    }
-    ck_assert_uint_eq(received, sent);
-    ck_assert(memcmp(got, toy_pattern, received) == 0);
-    free(got);
-    stream_close(&stream);
-    client_free(&c);
-    pki_remove(&pki);
-}
-
-/* The stream ends with an incomplete record on the wire; nothing may follow that. */
-TEST(no_goodbye_is_said_in_the_middle_of_a_record)
-{
-    struct pki pki;
-    struct secure_client c;
-    BIO *in, *out;
-    pki_make(&pki);
-    struct stream stream = shaken_stream(&pki, &c, &in, &out);
-    set_buffer(stream.fd, SO_SNDBUF, 4096);
-    struct iovec piece = {.iov_base = toy_pattern, .iov_len = 16000};
-    while (stream_write(&stream, &piece, 1) > 0)
-        continue;
-    stream_close(&stream);
-    ssize_t n;
-    char bytes[8192];
-    size_t len = 0;
-    while ((n = receive(c.fd, bytes, sizeof(bytes))) > 0)
-        ck_assert_int_eq(BIO_write(in, bytes, (int)n), (int)n);
-    int ret;
-    while ((ret = SSL_read_ex(c.ssl, bytes, sizeof(bytes), &len)) == 1)
-        continue;
-    /* No more than the rest is missing. */
-    ck_assert_int_eq(SSL_get_error(c.ssl, ret), SSL_ERROR_WANT_READ);
-    client_free(&c);
-    pki_remove(&pki);
+    stop();
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 TEST(goodbyes_and_their_absence)
 {
-    struct pki pki;
     pki_make(&pki);
     for (size_t v = 0; v < ARRAY_SIZE(versions); v++) {
-        struct toy_server s;
         secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
         /* The client sends close_notify and gets one. */
         struct secure_client c = client_connect(&s, 0, versions[v]);
@@ -929,10 +680,7 @@ TEST(goodbyes_and_their_absence)
 TEST(records_of_a_handshake_are_limited)
 {
     static const char head[] = {1, 0, 0x20, 0};
-    struct pki pki;
-    pki_make(&pki);
-    struct toy_server s;
-    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    serve(1, toy_limits());
     int fd;
     ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)));
     for (unsigned i = 0; i < 256 + 2; i++) {
@@ -942,7 +690,203 @@ TEST(records_of_a_handshake_are_limited)
     }
     WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == 1);
     close(fd);
-    toy_stop(&s);
+    stop();
+}
+
+/* ---- streams without a worker ------------------------------------------------------------- */
+
+/* A server's stream and a client in memory, after their handshake. */
+static struct stream stream;
+static struct secure_client c;
+static BIO *in, *out;
+
+static void shake(void)
+{
+    int fd;
+    pki_make(&pki);
+    struct tls *tls = pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2);
+    stream = (struct stream){.fd = local_pair(SOCK_STREAM, &fd), .transport = TRANSPORT_TLS};
+    ck_assert(stream_secure(&stream, tls));
+    tls_free(&tls); /* the stream keeps a reference */
+    c = client_new(fd, TLS1_3_VERSION);
+    out = detach(&c, &in);
+    ssize_t server = STREAM_AGAIN;
+    const char *why = NULL;
+    while (server != 1) {
+        char bytes[4096];
+        (void)SSL_do_handshake(c.ssl);
+        send_part(&c, out, BIO_ctrl_pending(out));
+        server = stream_handshake(&stream, &why);
+        ck_assert_msg(server == 1 || server == STREAM_AGAIN, "%s", why);
+        ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+        if (n > 0)
+            ck_assert_int_eq(BIO_write(in, bytes, (int)n), (int)n);
+    }
+}
+
+static void part(void)
+{
+    stream_close(&stream);
+    client_free(&c);
+    pki_remove(&pki);
+}
+
+/* Sends what the client has made so far. */
+static void send_all(void)
+{
+    size_t len = BIO_ctrl_pending(out);
+    char *bytes = malloc(len);
+    ck_assert(bytes && BIO_read(out, bytes, (int)len) == (int)len);
+    set_buffer(c.fd, SO_SNDBUF, 1 << 20);
+    send_bytes(c.fd, bytes, len);
+    free(bytes);
+}
+
+/* Reads until there is data or a failure. */
+static ssize_t read_on(void *to, size_t room)
+{
+    ssize_t n;
+    int left = 0;
+    do {
+        n = stream_read(&stream, to, room);
+        ck_assert(ioctl(stream.fd, FIONREAD, &left) == 0);
+    } while (n == STREAM_AGAIN && left > 0);
+    return n;
+}
+
+TEST(records_without_data_are_limited_in_a_row)
+{
+    enum { MAX = 64 };
+    char got[64];
+    shake();
+    for (int i = 0; i < 10; i++) { /* data in between makes any number right */
+        send_updates(&c, MAX);
+        client_send(&c, "x");
+        send_all();
+        ck_assert_int_eq(read_on(got, sizeof(got)), 1);
+    }
+    send_updates(&c, MAX);
+    send_all();
+    ck_assert_int_eq(read_on(got, sizeof(got)), STREAM_AGAIN);
+    ck_assert(!stream_in_record(&stream));
+    send_updates(&c, 1);
+    send_all();
+    ck_assert_int_eq(read_on(got, sizeof(got)), STREAM_FLOODED);
+    ck_assert_int_eq(read_on(got, sizeof(got)), STREAM_FLOODED);
+    ck_assert_uint_eq(ERR_peek_error(), 0);
+    part();
+}
+
+/* A client that stays below the limit in a row: each call reads few of its records. */
+TEST(reading_of_records_of_no_bytes_is_bounded)
+{
+    enum { UPDATES = 4000 };
+    shake();
+    for (int i = 0; i < UPDATES / 50; i++) {
+        send_updates(&c, 50);
+        client_send(&c, "x");
+    }
+    char got[UPDATES];
+    int before = (int)BIO_ctrl_pending(out), left = 0, calls = 0, data = 0;
+    send_all(); /* everything is in the socket */
+    while (data < UPDATES / 50) {
+        ssize_t n = stream_read(&stream, got, sizeof(got));
+        ck_assert(n == STREAM_AGAIN || n > 0);
+        data += n > 0 ? (int)n : 0;
+        ck_assert(ioctl(stream.fd, FIONREAD, &left) == 0);
+        ck_assert(left < before || n > 0); /* each call makes progress */
+        if (calls > 0 && left < before)    /* the first one fills the library's buffer */
+            ck_assert_int_ge(left, before - 1024);
+        before = left;
+        if (calls++ > 10)
+            ck_assert(stream_is_slow(&stream));
+    }
+    ck_assert_int_ge(calls, 200);    /* about 10 updates in each */
+    for (int i = 0; i < 5000; i++) { /* data pays for them */
+        client_send(&c, "xy");
+        send_all();
+        ck_assert_int_eq(read_on(got, sizeof(got)), 2);
+    }
+    ck_assert(!stream_is_slow(&stream));
+    part();
+}
+
+/* A client that sends one byte in each record: each call reads few of them. */
+TEST(records_of_one_byte_are_read_some_at_a_time)
+{
+    enum { RECORDS = 1000, AT_ONCE = 64 };
+    char got[RECORDS];
+    shake();
+    for (int i = 0; i < RECORDS; i++)
+        client_send(&c, "x");
+    send_all();
+    for (int data = 0; data < RECORDS;) {
+        ssize_t n = stream_read(&stream, got, sizeof(got));
+        ck_assert(n > 0 && n <= AT_ONCE);
+        data += (int)n;
+        ck_assert(data < RECORDS || !stream_has_more(&stream));
+    }
+    part();
+}
+
+/* The next write begins with the unsent bytes, from any buffer, with more behind them. */
+TEST(unfinished_write_goes_on_from_another_buffer)
+{
+    enum { SIZE = 16000 };
+    for (unsigned i = 0; i < TOY_PATTERN; i++)
+        toy_pattern[i] = (uint8_t)(i * 31 + i / 256);
+    shake();
+    set_buffer(stream.fd, SO_SNDBUF, 4096);
+    uint8_t *got = malloc(TOY_PATTERN);
+    ck_assert(got != NULL);
+    size_t sent = 0, received = 0;
+    while (received < TOY_PATTERN / 2) {
+        size_t left = TOY_PATTERN / 2 - sent;
+        size_t part = left < SIZE ? left : SIZE + (left > SIZE + 100 ? sent % 100 : 0);
+        uint8_t *copy = malloc(part + 1);
+        ck_assert(copy != NULL);
+        memcpy(copy, toy_pattern + sent, part);
+        struct iovec pieces[2] = {{.iov_base = copy, .iov_len = part},
+                                  {.iov_base = toy_pattern + sent + part, .iov_len = 10}};
+        ssize_t n = part ? stream_write(&stream, pieces, left > part + 10 ? 2 : 1) : 0;
+        free(copy);
+        ck_assert(n >= 0 || n == STREAM_AGAIN);
+        sent += n > 0 ? (size_t)n : 0;
+        char bytes[8192];
+        ssize_t more = recv(c.fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+        if (more > 0)
+            ck_assert_int_eq(BIO_write(in, bytes, (int)more), (int)more);
+        size_t len = 0;
+        while (SSL_read_ex(c.ssl, got + received, TOY_PATTERN - received, &len) == 1)
+            received += len;
+        ERR_clear_error();
+    }
+    ck_assert_uint_eq(received, sent);
+    ck_assert(memcmp(got, toy_pattern, received) == 0);
+    free(got);
+    part();
+}
+
+/* The stream ends with an incomplete record on the wire; nothing may follow that. */
+TEST(no_goodbye_is_said_in_the_middle_of_a_record)
+{
+    shake();
+    set_buffer(stream.fd, SO_SNDBUF, 4096);
+    struct iovec piece = {.iov_base = toy_pattern, .iov_len = 16000};
+    while (stream_write(&stream, &piece, 1) > 0)
+        continue;
+    stream_close(&stream);
+    ssize_t n;
+    char bytes[8192];
+    size_t len = 0;
+    while ((n = receive(c.fd, bytes, sizeof(bytes))) > 0)
+        ck_assert_int_eq(BIO_write(in, bytes, (int)n), (int)n);
+    int ret;
+    while ((ret = SSL_read_ex(c.ssl, bytes, sizeof(bytes), &len)) == 1)
+        continue;
+    /* No more than the rest is missing. */
+    ck_assert_int_eq(SSL_get_error(c.ssl, ret), SSL_ERROR_WANT_READ);
+    client_free(&c);
     pki_remove(&pki);
 }
 
