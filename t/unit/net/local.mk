@@ -14,7 +14,6 @@ net_unit_tests = \
 	t/unit/net/unix_test \
 	t/unit/net/http_memory_test \
 	t/unit/net/http_test \
-	t/unit/net/http_letter_test \
 	t/unit/net/tls_test
 check_PROGRAMS += $(net_unit_tests)
 TESTS += $(net_unit_tests)
@@ -49,10 +48,8 @@ t_unit_net_listener_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LI
 t_unit_net_http_memory_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_http_memory_test_LDFLAGS = $(fault_wraps)
 t_unit_net_http_memory_test_LDADD = libnet.a libengine.a libbase.a $(CHECK_LIBS)
-t_unit_net_http_letter_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_net_http_letter_test_LDFLAGS = -Wl,--wrap=malloc
-t_unit_net_http_letter_test_LDADD = libnet.a libbase.a $(LIBEVENT_HTTP_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_http_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_net_http_test_LDFLAGS = -Wl,--wrap=malloc
 t_unit_net_http_test_LDADD = libnet.a libbase.a $(LIBEVENT_HTTP_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_tls_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
 t_unit_net_tls_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
