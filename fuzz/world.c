@@ -119,44 +119,9 @@ static struct loop *loop_of(const struct world *world)
     return worker_reactor(world->server.workers[0])->loop;
 }
 
-static bool tell_clients(struct world *world)
-{
-    bool any = false;
-    for (unsigned i = 0; i < WORLD_CLIENTS; i++) {
-        struct world_client *c = &world->clients[i];
-        unsigned ready = c->protocol ? fake_peer_ready(&c->peer) : 0;
-        if (ready) {
-            fake_peer_tell(&c->peer, ready);
-            any = true;
-        }
-    }
-    return any;
-}
-
 bool world_turn(struct world *world)
 {
-    struct loop *loop = loop_of(world);
-    const struct loop_handlers *h = &loop->handlers;
-    bool soon = loop->soon;
-    loop->soon = false;
-    (void)h->begin(h->arg);
-    bool any = tell_clients(world);
-    if (loop->rung) {
-        loop->rung = false;
-        h->bell(h->arg);
-        any = true;
-    }
-    if (loop->timer_at_ns <= fake_now.mono_ns) {
-        loop->timer_at_ns = INT64_MAX;
-        h->timer(h->arg);
-        any = true;
-    }
-    if (soon) {
-        h->soon(h->arg);
-        any = true;
-    }
-    (void)h->end(h->arg);
-    return any || loop->soon;
+    return fake_turn(loop_of(world));
 }
 
 void world_run(struct world *world)

@@ -115,36 +115,10 @@ static bool holds;
  */
 static bool turn(struct loop *loop)
 {
-    const struct loop_handlers *h = &loop->handlers;
-    bool any = false, soon = loop->soon;
-    loop->soon = false;
     in_server = true;
-    (void)h->begin(h->arg);
-    for (int i = 0; i < client_count; i++) {
-        struct fake_peer *peer = &clients[i]->peer;
-        unsigned ready = peer->loop == loop ? fake_peer_ready(peer) : 0;
-        if (ready) {
-            fake_peer_tell(peer, ready);
-            any = true;
-        }
-    }
-    if (loop->rung) {
-        loop->rung = false;
-        h->bell(h->arg);
-        any = true;
-    }
-    if (loop->timer_at_ns <= fake_now.mono_ns) {
-        loop->timer_at_ns = INT64_MAX;
-        h->timer(h->arg);
-        any = true;
-    }
-    if (soon) {
-        h->soon(h->arg);
-        any = true;
-    }
-    (void)h->end(h->arg);
+    bool any = fake_turn(loop);
     in_server = false;
-    return any || loop->soon;
+    return any;
 }
 
 /* So many upgrades come amid a command. */

@@ -182,6 +182,36 @@ void loop_io_remove(struct loop *loop, struct loop_io *io)
     io->fn = NULL;
 }
 
+bool fake_turn(struct loop *loop)
+{
+    const struct loop_handlers *h = &loop->handlers;
+    bool any = loop->soon, soon = loop->soon;
+    loop->soon = false;
+    (void)h->begin(h->arg);
+    for (int fd = 0; fd < peer_count; fd++) {
+        struct fake_peer *peer =
+            peers[fd]->fd == fd ? peers[fd] : NULL; /* it may have joined again */
+        unsigned ready = peer && peer->loop == loop ? fake_peer_ready(peer) : 0;
+        any = any || ready;
+        if (ready)
+            fake_peer_tell(peer, ready);
+    }
+    if (loop->rung) {
+        loop->rung = false;
+        h->bell(h->arg);
+        any = true;
+    }
+    if (loop->timer_at_ns <= fake_now.mono_ns) {
+        loop->timer_at_ns = INT64_MAX;
+        h->timer(h->arg);
+        any = true;
+    }
+    if (soon)
+        h->soon(h->arg);
+    (void)h->end(h->arg);
+    return any || loop->soon;
+}
+
 /* ---- streams ------------------------------------------------------------------------------ */
 
 /* What the program lets a call do: a number of bytes, or a result. */

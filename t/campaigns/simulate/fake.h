@@ -26,6 +26,10 @@ struct loop {
     bool soon, rung;
 };
 
+/* One iteration: handles everything that is ready, once. Returns false when the loop would sleep.
+ */
+bool fake_turn(struct loop *loop);
+
 /* The client's end of a connection. Streams find it by its number, which replaces the descriptor.
  */
 struct fake_peer {

@@ -45,34 +45,8 @@ static void check_all(void)
 static bool iterate(void)
 {
     bool any = false;
-    for (unsigned i = 0; i < server.count; i++) {
-        struct loop *loop = loop_of(i);
-        const struct loop_handlers *h = &loop->handlers;
-        bool soon = loop->soon;
-        loop->soon = false;
-        (void)h->begin(h->arg);
-        for (unsigned k = 0; k < client_count; k++) {
-            struct fake_peer *peer = &clients[k].peer;
-            unsigned ready = peer->loop == loop ? fake_peer_ready(peer) : 0;
-            any = any || ready;
-            if (ready)
-                fake_peer_tell(peer, ready);
-        }
-        if (loop->rung) {
-            loop->rung = false;
-            h->bell(h->arg);
-            any = true;
-        }
-        if (loop->timer_at_ns <= fake_now.mono_ns) {
-            loop->timer_at_ns = INT64_MAX;
-            h->timer(h->arg);
-            any = true;
-        }
-        if (soon)
-            h->soon(h->arg);
-        (void)h->end(h->arg);
-        any = any || soon || loop->soon;
-    }
+    for (unsigned i = 0; i < server.count; i++)
+        any = fake_turn(loop_of(i)) || any;
     check_all();
     return any;
 }
