@@ -336,6 +336,21 @@ TEST(requests_get_their_answers)
     http_free(&http);
 }
 
+TEST(head_tells_the_length_and_no_more)
+{
+    const char *where = serve();
+    int fd = http_connect(where);
+    http_send(fd, REQUEST("HEAD", "/big?70000", "") GET("/ok"));
+    struct http_reply r = read_reply(fd, true);
+    ck_assert_uint_eq(r.len, 70000);
+    reply_free(&r);
+    r = read_reply(fd, false);
+    ck_assert_str_eq(r.body, "ok\n");
+    reply_free(&r);
+    close(fd);
+    http_free(&http);
+}
+
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 TEST(others_are_served_between_the_steps_of_an_answer)
@@ -946,6 +961,7 @@ TEST(inherited_sockets_are_served)
 static const struct unit_test tests[] = {
     UNIT(requests_get_their_answers),
 
+    UNIT(head_tells_the_length_and_no_more),
     UNIT(others_are_served_between_the_steps_of_an_answer),
     UNIT(steps_end_when_the_client_goes),
     UNIT(ending_ends_what_is_under_way),
