@@ -254,7 +254,7 @@ static void remove_self(struct watched *w)
     loop_io_remove(w->bench->loop, &w->io);
     close(w->fd);
     close(w->peer);
-    memset(&w->io, 0xee, sizeof(w->io)); /* like freed memory */
+    memset(&w->io, 0xff, sizeof(w->io)); /* like freed memory */
 }
 
 static void remove_other(struct watched *w)
