@@ -170,9 +170,6 @@ int poll(struct pollfd *fds, nfds_t count, int timeout)
     return ppoll(fds, count, &limit, NULL);
 }
 
-enum { SLOW_LINES = 2000 };
-static size_t slow_read;
-
 /* --- Lines ----------------------------------------------------------------------------------- */
 
 /* From the clock that the log reads; time() may be some milliseconds behind it. */
@@ -417,59 +414,6 @@ static void expect_loss(const char *were, const char *them, unsigned count)
     free(first);
 }
 
-/* A thread that serves clients: it does not wait for the log, however slow the reader is. */
-static void *say_to_a_slow_reader(void *arg)
-{
-    (void)arg;
-    atomic_store(&longest_wait_ms, 0);
-    for (int i = 0; i < SLOW_LINES; i++) {
-        log_info("%0200d", i);
-        if (i % 100 == 0) { /* the reader takes a little */
-            ssize_t got = read(reading_end, text + slow_read, 4096);
-            ck_assert_int_gt(got, 0);
-            slow_read += (size_t)got;
-        }
-    }
-    ck_assert_int_eq(atomic_load(&longest_wait_ms), 0);
-    return NULL;
-}
-
-TEST(a_slow_reader_loses_lines_and_is_told_how_many)
-{
-    pthread_t thread;
-    struct log_counts counts;
-    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
-    capture_in_pipe();
-    ck_assert_int_eq(pthread_create(&thread, NULL, say_to_a_slow_reader, NULL), 0);
-    ck_assert_int_eq(pthread_join(thread, NULL), 0);
-    while (fcntl(reading_end, F_SETFL, O_NONBLOCK) == 0) {
-        ssize_t got = read(reading_end, text + slow_read, sizeof text - 1 - slow_read);
-        if (got <= 0)
-            break;
-        slow_read += (size_t)got;
-    }
-    log_renew(); /* tells of what was lost last */
-    log_get_counts(&counts);
-    ssize_t got = read(reading_end, text + slow_read, sizeof text - 1 - slow_read);
-    slow_read += got > 0 ? (size_t)got : 0;
-    dup2(old_stderr, STDERR_FILENO);
-    ck_assert_uint_gt(counts.lost, SLOW_LINES / 4);
-    uint64_t taken = 0, told = 0;
-    char *save;
-    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        uint64_t lost;
-        if (sscanf(line + STAMP_LEN, "warning: %" SCNu64 " line", &lost) == 1) {
-            told += lost;
-            continue;
-        }
-        ck_assert_uint_eq(strlen(line), STAMP_LEN + 6 + 200);
-        taken++;
-    }
-    ck_assert_uint_eq(taken, counts.lines[LOG_LEVEL_INFO]);
-    ck_assert_uint_eq(told, counts.lost);
-    ck_assert_uint_eq(taken + told, SLOW_LINES);
-}
-
 TEST(a_reader_that_has_gone_loses_lines)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -501,25 +445,6 @@ TEST(syslog_gets_lines_instead_of_standard_error)
     log_info("here");
     ck_assert_ptr_null(sent_text(&priority));
     ck_assert_str_eq(captured() + STAMP_LEN, "info: here\n");
-    remove_reader();
-}
-
-TEST(syslog_gets_objects_too)
-{
-    int priority;
-    start_reader();
-    capture();
-    log_open(LOG_OUTPUT_SYSLOG, LOG_FORMAT_JSON, LOG_LEVEL_INFO);
-    log_ready();
-    log_warning("a\nb\"c %s", "%n\xff");
-    const char *line = sent_text(&priority);
-    ck_assert_ptr_nonnull(line);
-    ck_assert_int_eq(priority, LOG_WARNING);
-    ck_assert_int_eq(strncmp(line, "{\"time\":\"2", 10), 0);
-    ck_assert_str_eq(line + strlen("{\"time\":\"") + STAMP_LEN - 1,
-                     "\",\"level\":\"warning\",\"message\":\"a\\\\x0ab\\\"c %n\\\\xff\"}");
-    log_close();
-    ck_assert_str_eq(captured(), "");
     remove_reader();
 }
 
@@ -740,10 +665,9 @@ int main(void)
         UNIT(lines_are_counted_by_level),
 
         UNIT(a_full_pipe_loses_lines_and_holds_nobody_up),
-        UNIT(a_slow_reader_loses_lines_and_is_told_how_many),
+
         UNIT(a_reader_that_has_gone_loses_lines),
         UNIT(syslog_gets_lines_instead_of_standard_error),
-        UNIT(syslog_gets_objects_too),
 
         UNIT(a_syslog_that_is_stuck_misses_lines_and_holds_nobody_up),
         UNIT(a_syslog_that_was_started_again_gets_lines),
