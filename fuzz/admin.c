@@ -7,8 +7,7 @@
  * this file includes it; the linker then ignores the other copy. Handlers ask the worker in its own
  * thread, as in the daemon.
  *
- * The first byte chooses how the rest is used: sent as it is; sent as the target of a whole
- * request; or passed directly to the functions that escape and parse names, hosts and numbers.
+ * The first byte chooses how the rest is used: sent as it is, or as the target of a whole request.
  *
  * Promises: an answer begins as HTTP does; a whole request gets one answer, with the right
  * Content-Length, and valid JSON if it says so; a connection closed by its client goes away.
@@ -17,8 +16,6 @@
 #include "net/http.c"
 
 #include "admin/private.h"
-#include "base/number.h"
-#include "base/text.h"
 #include "t/unit/serving.h"
 
 #include <arpa/inet.h>
@@ -33,7 +30,6 @@
 #define IN_PIECES    8  /* with an iteration of the server between them */
 #define WITH_TOKEN   16 /* with AS_TARGET: POST with the token */
 #define READ_NOTHING 32 /* the client closes without reading */
-#define SPELLED      64 /* pass the rest to check_spelling */
 
 #define TURNS_MAX 20000
 
@@ -329,57 +325,10 @@ static char *request_of(uint8_t how, const uint8_t *target, size_t len, size_t *
     return request;
 }
 
-/* Checks that escaped bytes can be parsed back, and that the parsers accept any bytes. */
-static void check_spelling(struct input *in)
-{
-    if (in->left == 0)
-        return;
-    const uint8_t *end = in->at + in->left;
-    uint8_t *bytes = malloc(in->left * 3 + 1);
-    struct text text = {0}, id = {0};
-    size_t len;
-    uint64_t number;
-    CHECK(bytes);
-    text_add_readable(&text, bytes_at(in->at, in->left));
-    json_t *string = json_stringn(text_str(&text), text.len);
-    CHECK(string); /* so it is UTF-8 */
-    json_decref(string);
-    text_add_percent(&id, bytes_at(in->at, in->left));
-    if (id.len > 0)
-        CHECK(text_unpercent(id.data, id.len, bytes, &len) &&
-              same_bytes(bytes, len, in->at, in->left));
-    if (text_unpercent((const char *)in->at, in->left, bytes, &len))
-        CHECK(len <= in->left);
-    struct bytes rest = bytes_at(in->at, in->left);
-    if (number_take_base(&rest, in->left % 2 ? 10 : 16, UINT64_C(1) << 50, &number))
-        CHECK(number <= UINT64_C(1) << 50 && rest.data > in->at && rest.data + rest.len == end);
-
-    /* Two strings: a list of hosts and the host to look up. The whole is also a label. */
-    char *list = malloc(in->left + 1);
-    CHECK(list);
-    memcpy(list, in->at, in->left);
-    list[in->left] = '\0';
-    text_clear(&text);
-    text_add_label(&text, list);
-    char *asked = strchr(list, '\n');
-    if (asked)
-        *asked++ = '\0';
-    if (hosts_are_names(list))
-        (void)hosts_allow(list, "this.example.org", asked);
-    free(list);
-    text_free(&text);
-    text_free(&id);
-    free(bytes);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {.at = data, .left = size};
     uint8_t how = input_byte(&in);
-    if (how & SPELLED) {
-        check_spelling(&in);
-        return 0;
-    }
     if (!admin)
         start();
     log_set_level(LOG_LEVEL_ERROR);

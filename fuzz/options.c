@@ -156,24 +156,6 @@ static void check_again(const struct arguments *args, const struct settings *set
     free(said);
 }
 
-/* Checks that help lists every flag and option. */
-static void check_help(void)
-{
-    char *help;
-    size_t len;
-    FILE *to = open_memstream(&help, &len);
-    CHECK(to);
-    options_print_help(to);
-    CHECK(fclose(to) == 0);
-    const struct option_row *row;
-    for (size_t i = 0; (row = options_row_at(i)) != NULL; i++)
-        CHECK(strstr(help, row->key));
-    const struct options_flag *flag;
-    for (size_t i = 0; (flag = options_flag_at(i)) != NULL; i++)
-        CHECK(strstr(help, flag->help));
-    free(help);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {.at = data, .left = size};
@@ -189,8 +171,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_again(&args, &settings);
         check_settings(&settings);
     }
-    if (request.action == OPTIONS_HELP)
-        check_help();
     char text[1024];
     for (size_t i = 0; options_protocol_at(i); i++)
         (void)options_ignored_text(&settings, i, text, sizeof(text));
