@@ -54,7 +54,6 @@ include t/campaigns/clients/local.mk
 include t/campaigns/jobs/local.mk
 include t/campaigns/cluster/local.mk
 include t/campaigns/cluster/simulate.mk
-include t/campaigns/torture/storm.mk
 
 # Tests that need no peers, root, browser or machine of their own: for building packages.
 .PHONY: check-quick

@@ -36,32 +36,23 @@ torture_memory() {
 }
 
 check_history() {
+    local dir=build
     need "${build_packages[@]}" python3 patch iproute2
     configured build CFLAGS='-O2 -g'
-    make -s -C build -j"$jobs" counterd t/campaigns/history/record t/campaigns/history/check
-    COUNTERD=$PWD/build/counterd TOP_BUILDDIR=$PWD/build exec python3 -B t/campaigns/history/campaign.py "$@"
+    make -s -C build -j"$jobs" t/campaigns/history/check
+    if [[ " $* " == *" --tsan "* ]]; then
+        dir=build/tsan
+        configured build/tsan --enable-sanitize=thread CFLAGS='-Og -g1'
+    fi
+    make -s -C $dir -j"$jobs" counterd
+    TSAN_OPTIONS='halt_on_error=1:second_deadlock_stack=1' COUNTERD=$PWD/$dir/counterd \
+        TOP_BUILDDIR=$PWD/build exec python3 -B t/campaigns/history/campaign.py "$@"
 }
 
 mutants() {
     need_for_tests clang python3-clang
     configured build CFLAGS='-O2 -g'
     exec /usr/bin/python3 -B t/mutants/mutants.py "$@"
-}
-
-torture_storm() {
-    local dir=build
-    need "${build_packages[@]}" python3 patch iproute2
-    configured build CFLAGS='-O2 -g'
-    make -s -C build -j"$jobs" t/campaigns/torture/storm_kill
-    case " $* " in
-    *" --tsan "*)
-        dir=build/tsan
-        configured build/tsan --enable-sanitize=thread CFLAGS='-Og -g1'
-        ;;
-    esac
-    make -s -C $dir -j"$jobs" counterd
-    TSAN_OPTIONS='halt_on_error=1:second_deadlock_stack=1' COUNTERD=$PWD/$dir/counterd \
-        TOP_BUILDDIR=$PWD/build exec python3 -B t/campaigns/torture/storm.py "$@"
 }
 
 # tortured NAME ARGUMENT...: runs t/campaigns/torture/NAME.py on the plain build, with Debian's Python,

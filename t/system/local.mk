@@ -18,7 +18,6 @@ system_tests = \
 	t/system/test_jobs_store.py \
 	t/system/test_jobs_clients.py \
 	t/system/test_admin.py \
-	t/system/test_storm.py \
 	t/system/test_units.py \
 	t/system/test_sandbox.py \
 	t/system/test_hostile_words.py \

@@ -1,9 +1,8 @@
-"""./dev check-history: records histories of a real daemon (record.c) and checks them (check.c).
-
-Histories of pools are recorded by pools_record.py, and checked by pools_check.py.
+"""./dev check-history: records histories of a real daemon (record.py) and checks them (check.c).
 
 With --planted it does so with bugs: it applies each patch in planted/ to a scratch copy of the
 tree, builds it, and records histories until one is wrong. This shows that the campaign can fail.
+With --tsan the daemon has ThreadSanitizer, which alone can find planted/race.patch.
 """
 
 import argparse
@@ -24,18 +23,17 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(TOP, "t", "system"))
 
-import pools_check
-import pools_record
+import record
 import servers
 import wire
 
 BUILD = os.environ.get("TOP_BUILDDIR", os.path.join(TOP, "build"))
-PROGRAMS = os.path.join(BUILD, "t", "campaigns", "history")
 PLANTED = os.path.join(HERE, "planted")
 CALL_TIMEOUT = 600  # seconds; only ends hangs
 GOING_TIMEOUT = 5  # seconds that a daemon has to end by itself, where something went wrong
 PER_DAEMON = 20  # histories that one daemon serves
-OF_POOLS = "pools-"  # what planted bugs of the pools begin with
+RACE = "race.patch"  # only a sanitizer can find it
+CHECK = os.path.join(BUILD, "t", "campaigns", "history", "check")
 
 
 class Found(Exception):
@@ -79,49 +77,21 @@ def raise_if_ended(daemon):
 
 def one_history(daemon, operations, seed, path):
     """
-    Records and checks one history. Returns the checker's output. Removes the file, except when it
+    Records and checks one history. Returns the most states possible at one moment. Removes the file, except when it
     raises Found.
     """
-    host, port = daemon.text
-    status, said = call(
-        os.path.join(PROGRAMS, "record"),
-        *(host, str(port), str(daemon.binary[1]), str(operations), str(seed), path),
-    )
-    by_checker, verdict = call(os.path.join(PROGRAMS, "check"), path)
-    if status != 0 and not daemon.is_running():
-        raise_if_ended(daemon)
-    if by_checker == 1:
-        raise Found(verdict + said)
-    if status != 0 or by_checker != 0:
-        raise_if_ended(daemon)
-        raise Found(said + verdict)
-    os.unlink(path)
-    return verdict
-
-
-def pools_history(daemon, operations, seed, path):
-    """As one_history, of pools. Returns the number of operations."""
     try:
-        lines, wrong = pools_record.record(daemon.text, operations, seed)
-    except (pools_record.Wrong, OSError, wire.Closed, wire.Timeout) as e:
+        lines, wrong = record.record(daemon.text, daemon.binary, operations, seed)
+    except (AssertionError, OSError) as e:
         lines, wrong = [], str(e)
     with open(path, "w", encoding="ascii") as f:
-        f.write("\n".join(lines))
+        f.write("\n".join(["# seed %d" % seed, *lines, ""]))
+    by_checker, verdict = call(CHECK, path)
     if wrong:
         raise_if_ended(daemon)
-    try:
-        count = pools_check.check_lines(lines)
-    except pools_check.Bad as e:
-        raise Found("%s\n%s" % (e, wrong)) from None
-    if wrong:
-        raise Found(wrong)
+    if wrong or by_checker != 0:
+        raise Found(verdict + wrong)
     os.unlink(path)
-    return count
-
-
-def most_states(daemon, operations, seed, path):
-    """Records and checks one history. Returns the most states possible at one moment."""
-    verdict = one_history(daemon, operations, seed, path)
     return int(verdict.split("at most ")[1].split()[0])
 
 
@@ -157,10 +127,10 @@ def upgrades(daemon, are_made):
 ENDS_UPGRADE = "info: ready|goes on as before"
 
 
-def run(histories, operations, seed, folder, one=most_states):
+def run(histories, operations, seed, folder):
     """
-    Raises Found at the first wrong history. Returns the most that `one` returned. During every second history the
-    daemon is upgraded.
+    Raises Found at the first wrong history. Returns the most states possible at one moment. During every second
+    history the daemon is upgraded.
     """
     os.makedirs(folder, exist_ok=True)
     daemon, most = None, 0
@@ -171,20 +141,19 @@ def run(histories, operations, seed, folder, one=most_states):
                     daemon.stop()
                 threads = 2 + (seed + i) // PER_DAEMON % 3
                 daemon = servers.Counterd("counter.threads=%d" % threads, "counter.stats_interval=4294967295")
-            path = os.path.join(folder, "%s-%d" % (PREFIXES[one], seed + i))
+            path = os.path.join(folder, "history-%d" % (seed + i))
             try:
                 with upgrades(daemon, i % 2 == 1):
-                    most = max(most, one(daemon, operations, seed + i, path))
+                    most = max(most, one_history(daemon, operations, seed + i, path))
             except Found as e:
                 raise Found("seed %d: %s" % (seed + i, e)) from None
         daemon.stop()
+    except AssertionError as e:
+        raise Found(str(e)) from None
     finally:
         if daemon:
             daemon.kill()
     return most
-
-
-PREFIXES = {most_states: "history", pools_history: "pools"}
 
 
 def remove(path):
@@ -225,6 +194,21 @@ def build(tree):
     return os.path.join(tree, "build", "counterd")
 
 
+def build_with_tsan(tree):
+    """As build; the daemon has ThreadSanitizer."""
+    folder = os.path.join(tree, "build", "tsan")
+    os.makedirs(folder, exist_ok=True)
+    if not os.path.exists(os.path.join(folder, "Makefile")):
+        script = "cd '%s' && ../../configure -q --enable-sanitize=thread CFLAGS='-O1 -g'" % folder
+        if call("sh", "-c", script)[0] != 0:
+            raise RuntimeError("can't be configured: " + folder)
+    jobs = os.environ.get("JOBS") or str(os.cpu_count())
+    status, said = call("make", "-s", "-C", folder, "-j", jobs, "counterd", timeout=1800)
+    if status != 0:
+        raise RuntimeError("can't be built:\n" + said)
+    return os.path.join(folder, "counterd")
+
+
 def planted(paths, look, build_daemon=build):
     """
     Plants each bug in a scratch copy of the tree, builds it and looks for it: `look` raises Found,
@@ -255,60 +239,38 @@ def planted(paths, look, build_daemon=build):
     return missed
 
 
-def named(names, otherwise):
-    """The planted bugs with these names; `otherwise` if there are no names."""
-    return [os.path.join(PLANTED, name + ".patch") for name in names] or otherwise
-
-
-def is_of_pools(path):
-    return os.path.basename(path).startswith(OF_POOLS)
-
-
-def look_for(paths, args, seed, folder):
-    """Looks for these planted bugs. Returns the number of those that were not found."""
-    bound = min(args.histories, 60)
-    missed = 0
-    for kind, one in ((False, most_states), (True, pools_history)):
-        some = [path for path in paths if is_of_pools(path) == kind]
-        if some:
-            missed += planted(
-                some,
-                lambda one=one: "%d histories, at most %d" % (bound, run(bound, args.operations, seed, folder, one)),
-            )
-    return missed
-
-
 def main():
     parser = argparse.ArgumentParser(prog="./dev check-history", description=__doc__)
     number = {"type": int, "metavar": "N"}
     parser.add_argument("--histories", default=200, help="how many (200; of a bug: 60)", **number)
     parser.add_argument("--operations", default=10000, help="of each (10000)", **number)
     parser.add_argument("--seed", help="of the first; the others follow", **number)
-    parser.add_argument("--pools", action="store_true", help="only histories of pools")
+    parser.add_argument("--tsan", action="store_true", help="of a daemon with ThreadSanitizer")
     parser.add_argument("--planted", nargs="*", metavar="BUG", help="look for all planted bugs, or these")
     args = parser.parse_args()
     seed = args.seed if args.seed is not None else random.randrange(2**31)
     folder = os.path.join(BUILD, "history")
-    print("seed %d (of the plan; the threads race)" % seed, flush=True)
+    print("seed %d (of the plan; the processes race)" % seed, flush=True)
+
+    def look():
+        bound = min(args.histories, 60)
+        return "%d histories, at most %d" % (bound, run(bound, args.operations, seed, folder))
+
     if args.planted is not None:
-        paths = [path for path in patches() if is_of_pools(path) or not args.pools]
-        sys.exit(1 if look_for(named(args.planted, paths), args, seed, folder) else 0)
-    for one, what in ((most_states, "histories"), (pools_history, "histories of pools")):
-        if args.pools and one is most_states:
-            continue
-        begun = time.monotonic()
-        try:
-            most = run(args.histories, args.operations, seed, folder, one)
-        except Found as e:
-            print(e)
-            print("histories are in %s; t/README.md says what looks at one again" % folder)
-            sys.exit(1)
-        seen = ", at most %d states at once" % most if one is most_states else ""
-        print(
-            "%d %s of %d operations, 0 violations%s, %.0f s"
-            % (args.histories, what, args.operations, seen, time.monotonic() - begun),
-            flush=True,
-        )
+        paths = [os.path.join(PLANTED, name + ".patch") for name in args.planted]
+        paths = paths or [path for path in patches() if path.endswith(RACE) == args.tsan]
+        sys.exit(1 if planted(paths, look, build_with_tsan if args.tsan else build) else 0)
+    begun = time.monotonic()
+    try:
+        most = run(args.histories, args.operations, seed, folder)
+    except Found as e:
+        print(e)
+        print("histories are in %s; t/README.md says what looks at one again" % folder)
+        sys.exit(1)
+    print(
+        "%d histories of %d operations, 0 violations, at most %d states at once, %.0f s"
+        % (args.histories, args.operations, most, time.monotonic() - begun)
+    )
 
 
 if __name__ == "__main__":

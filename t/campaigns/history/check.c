@@ -24,6 +24,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,17 +124,6 @@ static void *or_die(void *memory)
     if (!memory)
         abort();
     return memory;
-}
-
-const char *check_verdict_word(enum check_verdict verdict)
-{
-    static const char *const words[] = {
-        [CHECK_GOOD] = "good",
-        [CHECK_BAD_TIME] = "an answer came before its time",
-        [CHECK_BAD] = "no order explains it",
-        [CHECK_TOO_HARD] = "too hard to decide",
-    };
-    return words[verdict];
 }
 
 /* ---- sets of states ------------------------------------------------------------------------ */
@@ -638,13 +628,7 @@ static void say(struct check_result *result, const char *format, ...)
 
 static void say_operation(struct check_result *result, const struct operation *o)
 {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *to = or_die(open_memstream(&text, &len));
-    history_write_line(to, o);
-    fclose(to);
-    say(result, "    %s", text);
-    free(text);
+    say(result, "    %s", o->line);
 }
 
 static void say_states(const struct search *search)
@@ -868,19 +852,15 @@ static void check_one(const struct operation *operations, uint32_t count,
         say(result, "name %u: too many operations or states at once\n", operations[0].name);
 }
 
-void check_history(const struct history *history, struct check_result *result_r)
+void check_history(struct operation *operations, size_t count, struct check_result *result_r)
 {
     *result_r = (struct check_result){.verdict = CHECK_GOOD};
-    if (history->count == 0)
+    if (count == 0)
         return;
-    size_t size = history->count * sizeof(struct operation);
-    struct operation *sorted = or_die(malloc(size));
-    memcpy(sorted, history->operations, size);
-    qsort(sorted, history->count, sizeof(*sorted), compare_operations);
-    for (size_t i = 0, next; i < history->count && result_r->verdict == CHECK_GOOD; i = next) {
-        for (next = i + 1; next < history->count && sorted[next].name == sorted[i].name;)
+    qsort(operations, count, sizeof(*operations), compare_operations);
+    for (size_t i = 0, next; i < count && result_r->verdict == CHECK_GOOD; i = next) {
+        for (next = i + 1; next < count && operations[next].name == operations[i].name;)
             next++;
-        check_one(&sorted[i], (uint32_t)(next - i), result_r);
+        check_one(&operations[i], (uint32_t)(next - i), result_r);
     }
-    free(sorted);
 }
