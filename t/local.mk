@@ -43,7 +43,7 @@ include t/campaigns/simulate/local.mk
 include t/system/local.mk
 include t/echo/local.mk
 include bench/t/local.mk
-include t/campaigns/torture/exhaustion.mk
+include t/campaigns/torture/local.mk
 include t/system/bench.mk
 include t/system/cli.mk
 include t/browser/local.mk

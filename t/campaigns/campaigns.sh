@@ -2,7 +2,7 @@
 # mutants, soak, and torture NAME. Each is a function here (torture_NAME for a torture); t/README.md describes
 # them. Each ends the script or returns with its own exit status, so ./dev prints no report after it.
 
-torture_packages=(python3 python3-pytest iproute2 util-linux faketime redis-server)
+torture_packages=(python3 python3-pytest iproute2 util-linux redis-server)
 fuzz_packages=(clang libclang-rt-14-dev)
 fuzz_coverage_packages=(clang libclang-rt-14-dev llvm)
 
@@ -67,8 +67,6 @@ tortured() {
 }
 
 # What three nodes do while one thing after another goes wrong.
-torture_exhaustion() { tortured exhaustion "$@"; }
-torture_clock() { tortured clock "$@"; }
 torture_cluster() {
     need "${build_packages[@]}"
     build

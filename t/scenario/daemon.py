@@ -3,7 +3,8 @@ The real daemon as a place for stories: it starts with the story's options, and 
 configuration file, send signals, and look at its log and its HTTP interface (README.md, "The daemon itself").
 
 A mode of it (MODES) says over what clients connect, or what happens between steps. `calls` is another program: the
-daemon whose system calls are interrupted, not ready, or move one byte (calls.c).
+daemon whose system calls are interrupted, not ready, or move one byte (calls.c). With `clock` its monotonic clock passes
+a power of two meanwhile, in a time namespace, which needs root.
 """
 
 import os
@@ -11,7 +12,10 @@ import random
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
+import time
 
 import backends
 import certificates
@@ -24,8 +28,36 @@ STEPS = (
     *("file", "write", "remove", "start", "ends", "reload", "upgrade", "signal", "exits", "said", "unsaid", "http"),
     "program",
 )
-MODES = ("tcp", "unix", "tls", "store", "reload", "upgrade", "calls")
+MODES = ("tcp", "unix", "tls", "store", "reload", "upgrade", "calls", "clock")
 CALLS = os.path.join(os.environ.get("TOP_BUILDDIR", "."), "t", "scenario", "calls")
+
+# In ns: milliseconds in 31 and 32 bits, a double, stored ages of connections and holdings, and seconds in 31 bits.
+EDGES = [2**31 * 10**6, 2**32 * 10**6, 2**53, 2**56, 2**58, 2**31 * 10**9]
+CLOCKS = {"monotonic": time.CLOCK_MONOTONIC, "boottime": time.CLOCK_BOOTTIME}  # of timers, and of the daemon
+
+# Executes the command in argv[2:] in a time namespace whose clocks are ahead as argv[1] says.
+AHEAD = """
+import ctypes, os, sys
+libc, new_time = ctypes.CDLL(None), 0x80
+if libc.unshare(new_time) != 0:
+    sys.exit(1)
+with open("/proc/self/timens_offsets", "w") as f:
+    f.write(sys.argv[1])
+if libc.setns(os.open("/proc/self/ns/time_for_children", os.O_RDONLY), new_time) != 0:
+    sys.exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def ahead(ns):
+    """The words before a command that make its monotonic clocks begin at `ns`."""
+    offsets = (
+        "%s %d %d\n" % (name, *divmod(int(ns) - time.clock_gettime_ns(clock), 10**9)) for name, clock in CLOCKS.items()
+    )
+    return [sys.executable, "-I", "-c", AHEAD, "".join(offsets)]
+
+
+CAN_UNSHARE = subprocess.run([*ahead(2**53), "/bin/true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 # The daemon's names for the settings of a story.
 OPTIONS = {
@@ -53,6 +85,8 @@ def bears(story, mode):
         return False
     if any(step.line.split()[0] in STEPS or " over " in step.line for step in story.steps):
         return mode == "tcp"
+    if mode == "clock":
+        return CAN_UNSHARE
     if mode == "store":
         return story.file.startswith("jobs-") and "jobs_memory" not in story.settings
     if mode == "unix":
@@ -134,6 +168,7 @@ class Daemon(backends.SocketBackend):
                 args=["-f", self.config] if os.path.exists(self.config) else [],
                 program=CALLS if self.mode == "calls" else program if os.path.exists(program) else None,
                 env=environment,
+                prefix=ahead(self.random.choice(EDGES) - self.random.random() * 2e9) if self.mode == "clock" else (),
                 inherit=inherit,
                 admin=any(step.line.startswith("http ") for step in self.story.steps),
                 **kwargs,

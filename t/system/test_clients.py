@@ -1,10 +1,12 @@
-"""Many clients over real sockets. Out of what else they can use up: t/campaigns/torture/exhaustion.py."""
+"""Many clients over real sockets, and what they can use up."""
 
+import resource
 import socket
 import struct
 
 import tap
 
+import servers
 import wire
 
 
@@ -46,6 +48,43 @@ def test_a_client_that_takes_no_answer_and_sends_no_more_has_gone(daemon):
         assert holder.get(b"mine") == 5
         blocked.eof()
         wire.poll(lambda: holder.get(b"mine") == 0, "its units are free", 20)
+
+
+def test_without_descriptors_it_does_not_spin_and_serves_whom_it_has(start):
+    daemon = start(preexec=servers.set_limit(resource.RLIMIT_NOFILE, 64))
+    with daemon.text_client() as early:
+        assert early.ask("ACQ4ME early 1 9 60") == "LOCKED"
+        crowd = [socket.create_connection(daemon.text) for _ in range(100)]
+        wire.poll(lambda: daemon.descriptors() >= 60, "it is out of descriptors")
+        used, steps = daemon.cpu_seconds(), 0
+        while steps < 10:  # half a second, or more on a busy machine
+            assert early.ask("RELEASE other") == "NOT_LOCKED"
+            steps += wire.is_ready(early.sock, 0.05) is False
+        assert daemon.cpu_seconds() - used <= wire.scaled(1, 4) * 0.15
+        for sock in crowd:
+            sock.close()
+        with daemon.text_client() as late:
+            assert late.ask("RELEASE") == "NOT_LOCKED"
+        assert early.ask("RELEASE early") == "RELEASED"
+
+
+def test_without_memory_it_serves_the_names_that_it_has(start):
+    daemon = start("counter.memory_limit=16M", "counter.stats_interval=2")
+    with daemon.binary_client() as client, daemon.text_client() as text:
+        assert text.ask("ACQ4ME first 1 9 0") == "LOCKED"
+        statuses, made = set(), 0
+        while wire.OUT_OF_MEMORY not in statuses and made < 300000:
+            bodies = [wire.acquire_body(1, 1, b"name-%d" % (made + i)) for i in range(5000)]
+            client.send_reading(b"".join(wire.binary_request(wire.ACQUIRE, body) for body in bodies))
+            statuses = {client.reply().status for _ in bodies}
+            made += len(bodies)
+        assert wire.OUT_OF_MEMORY in statuses and made > 100000, made
+        assert client.acquire(1, 1, b"name-1") == wire.NOT_AVAILABLE
+        assert client.release(1, b"name-1") == wire.OK
+        assert client.acquire(1, 1, b"name-1") == wire.OK
+        assert text.ask("RELEASE first") == "RELEASED"
+        client.close()
+        wire.poll(lambda: text.ask("ACQ4ME afterwards 1 9 0") == "LOCKED", "there is memory without its holder")
 
 
 if __name__ == "__main__":

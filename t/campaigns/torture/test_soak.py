@@ -1,4 +1,4 @@
-"""The short forms of ./dev soak: it performs all its actions, and leaves nothing behind."""
+"""The short form of ./dev soak: it performs all its actions, and leaves nothing behind."""
 
 import os
 import random
@@ -10,10 +10,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "system"))
 import tap  # noqa: E402
 import pytest  # noqa: E402
 
-import redis_servers  # noqa: E402
 import servers  # noqa: E402
 import soak  # noqa: E402
-import soak_cluster  # noqa: E402
 
 
 def test_a_short_soak(tmp_path):
@@ -29,22 +27,6 @@ def test_a_short_soak(tmp_path):
         daemon.stop()
     finally:
         daemon.kill()
-
-
-def test_a_short_soak_of_two_nodes(tmp_path):
-    if not servers.have_counterd() or not redis_servers.have_redis():
-        pytest.skip("there is no daemon or no redis-server")
-    seed = int(os.environ.get("T_SEED") or random.randrange(2**32))
-    print("seed %d" % seed)
-    nodes = soak_cluster.Nodes(tmp_path)
-    try:
-        taken = soak_cluster.run(nodes, 1, 1, seed, random.Random(seed))
-        for of in ("node a", "node b"):
-            assert taken[of][-1][2] <= taken[of][0][2] + 4, taken
-        assert taken["engine"][-1][2] == taken["engine"][0][2], taken
-        nodes.stop()
-    finally:
-        nodes.kill()
 
 
 if __name__ == "__main__":
