@@ -170,12 +170,16 @@ class Daemon(backends.SocketBackend):
                 env=environment,
                 prefix=ahead(self.random.choice(EDGES) - self.random.random() * 2e9) if self.mode == "clock" else (),
                 inherit=inherit,
-                admin=any(step.line.startswith("http ") for step in self.story.steps),
+                admin=any(step.line.startswith("http ") for step in self.story.steps) and not self._has_port(),
                 **kwargs,
             )
         finally:
             for _, sock in inherit:
                 sock.close()
+
+    def _has_port(self):
+        """True if the story gives the admin interface a port of its own, $port."""
+        return any(option.startswith("admin.port=$port") for option in self.story.options)
 
     # --- steps of the daemon alone
 
@@ -280,7 +284,8 @@ class Daemon(backends.SocketBackend):
         got = []
 
         def is_so():
-            got[:] = http_client.ask(self.process.admin, method, path, *token)
+            address = self.process.admin or ("127.0.0.1", int(self.values["port"]))
+            got[:] = http_client.ask(address, method, path, *token)
             return got[0] == int(status) and re.search(pattern, got[1])
 
         try:

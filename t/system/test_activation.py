@@ -12,6 +12,7 @@ import pytest
 import certificates
 import http_client
 import servers
+import test_upgrade
 import wire
 
 pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon")
@@ -197,6 +198,19 @@ def test_a_manager_that_watches_hears_of_life(start, manager):
     assert "READY" in manager.next_but_life()
     assert daemon.end_with(signal.SIGTERM) == 0
     assert "STOPPING" in manager.next_but_life()
+
+
+def test_a_manager_that_watches_hears_of_life_amid_an_upgrade(start, manager, tmp_path):
+    watched = {"NOTIFY_SOCKET": manager.path, "WATCHDOG_USEC": "900000"}
+    running = test_upgrade.Running(start, tmp_path, settings="upgrade.timeout = 600\n", env=watched)
+    running.misbehave("rehearse", "until [ -e %s/over ]; do sleep 0.1; done; exit 1" % tmp_path)
+    running.daemon.child.send_signal(signal.SIGUSR1)
+    while "RELOADING" not in manager.heard():
+        pass
+    for _ in range(3):
+        assert manager.heard() == {"WATCHDOG": "1"}
+    (tmp_path / "over").touch()
+    assert "READY" in manager.next_but_life()
 
 
 def test_a_start_that_fails_is_not_ready(manager):

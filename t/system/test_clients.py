@@ -79,6 +79,7 @@ def test_without_memory_it_serves_the_names_that_it_has(start):
             statuses = {client.reply().status for _ in bodies}
             made += len(bodies)
         assert wire.OUT_OF_MEMORY in statuses and made > 100000, made
+        assert int(dict(client.stats())["used_memory"]) <= 16 << 20
         assert client.acquire(1, 1, b"name-1") == wire.NOT_AVAILABLE
         assert client.release(1, b"name-1") == wire.OK
         assert client.acquire(1, 1, b"name-1") == wire.OK
