@@ -276,10 +276,10 @@ class Daemon(backends.SocketBackend):
         if re.search(substitute(rest, {name: re.escape(value) for name, value in known.items()}), self._new(), re.M):
             raise Failed("it said: " + self._new()[-2000:])
 
-    def do_http(self, rest, _):
+    def do_http(self, rest, known):
         """`http GET /healthz TOKEN: 200 PATTERN`: asks until the answer is this."""
         request, _, wanted = rest.partition(": ")
-        method, path, *token = request.split()
+        method, path, *token = substitute(request, known).split()
         status, _, pattern = wanted.partition(" ")
         got = []
 

@@ -20,7 +20,8 @@ import player  # noqa: E402
 from story import read_folder  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-STORIES = [story for story in read_folder(HERE) if "fake" in story.servers]
+ALL = read_folder(HERE)
+STORIES = [story for story in ALL if "fake" in story.servers]
 SEED = int(os.environ.get("T_SEED") or random.randrange(2**32))
 os.environ["T_SEED"] = str(SEED)  # pytest imports this file again
 SAMPLE = [story for story in STORIES if not story.broken]
@@ -28,8 +29,7 @@ if os.environ.get("T_SLOW") == "1":
     SAMPLE = random.Random(SEED).sample(SAMPLE, len(SAMPLE) // 4)
 INFO = {}  # numbers of allocations and calls in each story
 
-# Moves that only the configuration makes; t/system/test_pools.py has them.
-FILE_MOVES = {("- down", "add")}
+FILE_MOVES = {("- down", "add")}  # only the configuration makes it, before anybody can watch (daemon-pools.scn)
 ROW = re.compile(r"^\s*#\s*row ([^:\n]*)", re.M)
 
 
@@ -84,7 +84,7 @@ def test_every_row_is_shown(subject):
     rows = [words[0] for words in lines]
     assert len(set(rows)) == len(rows), "a row twice"
     shown = {words[0] for words in lines if words[1] == "@"}
-    for story in STORIES:
+    for story in ALL:
         if story.file.startswith("jobs-") == (subject == "jobs"):
             shown.update(story.rows)
     for test in glob.glob(os.path.join(HERE, "..", "system", "test_%s*.py" % subject)):
