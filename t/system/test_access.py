@@ -1,4 +1,4 @@
-"""Access: networks, connections from one address, unix sockets, and warnings."""
+"""Who may come, and files of sockets and secrets, as far as no story shows it (t/scenario/daemon-access.scn)."""
 
 import os
 import pwd
@@ -23,15 +23,6 @@ def is_served(address, **kwargs):
             return client.ask("RELEASE") == "NOT_LOCKED"
     except (wire.Closed, ConnectionError):
         return False
-
-
-def fails(*options):
-    daemon = servers.Counterd(*options, ready=False)
-    try:
-        assert daemon.wait() == 2, daemon.log
-        return daemon.log
-    finally:
-        daemon.kill()
 
 
 # --- networks ------------------------------------------------------------------------------------
@@ -61,12 +52,6 @@ def test_who_comes_over_ipv6_by_ipv4_counts_as_ipv4(start):
     sock.close()
     assert is_served(("127.0.0.1", port), source="127.0.0.2")
     assert not is_served(("127.0.0.1", port), source="127.0.0.3")
-
-
-# --- one source ----------------------------------------------------------------------------------
-
-
-# --- unix sockets --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -100,47 +85,20 @@ def test_a_unix_socket_belongs_to_the_user(start, path):
     assert is_served(path)
 
 
-def test_an_abstract_socket_has_no_file(start):
-    name = "@counterd-access-%d" % os.getpid()
-    daemon = start("poolcounter.socket=%s" % name)
-    assert daemon.text_unix == name
-    assert is_served(name)
-    assert not os.path.exists(name)
-
-
-def test_a_socket_of_a_server_that_lives_is_left(start, path):
-    start("poolcounter.socket=%s" % path)
-    log = fails("poolcounter.socket=%s" % path)
-    assert "can't listen on unix socket %s: " % path in log
-    assert "another server listens there" in log
-    assert is_served(path)
-
-
 # --- warnings ------------------------------------------------------------------------------------
 
 
-def warnings(daemon):
-    lines = daemon.log.splitlines()
-    return [line for line in lines if " warning: " in line and "running as root" not in line]
-
-
-def test_secrets_that_all_may_read_are_warned_of(start, tmp_path):
-    token = tmp_path / "token"
-    token.write_text("secret\n")
-    token.chmod(0o644)
-    daemon = start("admin.token_file=%s" % token)
-    assert len(warnings(daemon)) == 1
-    assert "admin.token_file: %s can be read by every user" % token in warnings(daemon)[0]
-    token.chmod(0o640)
-    assert warnings(start("admin.token_file=%s" % token)) == []
-    for option in ("admin.token", "cluster.password"):
-        token.write_text("%s = secret\n" % option)
-        token.chmod(0o644)
-        daemon = start(args=["-f", str(token)])
-        assert len(warnings(daemon)) == 1
-        assert "%s: %s can be read by every user" % (option, token) in warnings(daemon)[0]
-        token.chmod(0o640)
-        assert warnings(start(args=["-f", str(token)])) == []
+@pytest.mark.parametrize("option", ["admin.token_file", "admin.token", "cluster.password"])
+def test_secrets_that_all_may_read_are_warned_of(start, tmp_path, option):
+    secret = tmp_path / "secret"
+    in_file = option != "admin.token_file"
+    secret.write_text("%s = secret\n" % option if in_file else "secret\n")
+    for mode, count in ((0o644, 1), (0o640, 0)):
+        secret.chmod(mode)
+        daemon = start(args=["-f", str(secret)]) if in_file else start("%s=%s" % (option, secret))
+        said = re.findall(" warning: (?!running as root).*", daemon.log)
+        assert len(said) == count, said
+        assert not said or "%s: %s can be read by every user" % (option, secret) in said[0]
 
 
 if __name__ == "__main__":

@@ -1,14 +1,11 @@
-"""A reload: changes take effect, errors change nothing, and no connection is dropped."""
+"""What a reload does to TLS, hosts and files of root; other effects are in t/scenario/daemon-reload.scn."""
 
 import contextlib
 import http.client
-import json
 import os
 import pwd
 import re
-import signal
 import ssl
-import threading
 
 import tap
 import pytest
@@ -62,9 +59,6 @@ def is_served(address, **kwargs):
         return False
 
 
-# --- what no story shows (t/scenario/daemon-reload.scn) ---------------------------------------------------------
-
-
 def effect_tls_verify_client(running):
     shown = running.authority.issue("client")
     tls = running.daemon.text_tls
@@ -107,60 +101,6 @@ def effect_tls_max_handshakes(running):
             assert second.is_silent()
 
 
-def wait_closed_for(running, reason):
-    """Waits until one connection of the text protocol has been closed for this reason."""
-
-    def closed_for_it():
-        stats = http_client.get(running.daemon.admin, "/api/v1/stats")
-        return stats["protocols"][0]["connections"]["closed"][reason] == 1
-
-    wire.poll(closed_for_it, "one is closed for %s" % reason)
-
-
-def fill(client, requests=30000):
-    """Sends requests as long as the server reads, and reads no answers."""
-    data = b"STATS FULL\n" * requests
-    client.sock.setblocking(False)
-    sent = 0
-    while sent < len(data):
-        try:
-            sent += client.sock.send(data[sent : sent + 65536])
-        except BlockingIOError:
-            return
-
-
-def effect_limits_write_timeout(running):
-    running.apply(running.base + "limits.write_timeout = 1\n")
-    client = running.daemon.text_client(rcvbuf=4096)
-    fill(client)
-    wait_closed_for(running, "write_timeout")
-    client.close()
-
-
-def effect_limits_output_buffer(running):
-    def queued_now():
-        rows = http_client.get(running.daemon.admin, "/api/v1/connections")["connections"]
-        return max(row["queued_bytes"] for row in rows)
-
-    def queued():
-        """The bytes that the server finally queues for a client that never reads."""
-        with running.daemon.text_client(rcvbuf=4096) as client:
-            seen = [0]
-
-            def is_steady():
-                fill(client)
-                seen.append(queued_now())
-                return seen[-1] > 0 and len(seen) > 4 and len(set(seen[-4:])) == 1
-
-            wire.poll(is_steady, "the server reads no more")
-            return seen[-1]
-
-    running.apply(running.base + "limits.output_buffer = 16K\n")
-    assert 0 < queued() <= 32 * 1024
-    running.apply(running.base + "limits.output_buffer = 1M\n")
-    wire.poll(lambda: queued() > 128 * 1024, "the server queues more")
-
-
 def effect_admin_hosts(running):
     def status():
         connection = http.client.HTTPConnection(*running.daemon.admin[:2], timeout=wire.DEADLINE)
@@ -191,9 +131,6 @@ def test_every_reloadable_option_is_here_or_in_a_story(running):
     assert reloadable <= shown | set(EFFECTS), reloadable - shown - set(EFFECTS)
 
 
-# --- no connection is dropped --------------------------------------------------------------------
-
-
 def test_what_only_root_may_read_stays_as_it_was_read(start, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
@@ -212,69 +149,6 @@ def test_what_only_root_may_read_stays_as_it_was_read(start, tmp_path):
     said = daemon.reload()
     assert "nothing was changed" in said and "Permission denied" in said
     assert is_served(daemon.text_tls, tls=certificates.context(authority))
-
-
-def test_100_reloads_drop_none_of_500_connections(running):
-    """
-    Half of them use TLS. All work during the reloads, and each reload changes the certificate.
-    """
-    reloads, count = wire.scaled(100, 25), wire.scaled(500, 120)
-    trusting = certificates.context(running.authority)
-    pairs = [running.authority.issue("a"), running.authority.issue("b")]
-    clients = []
-    for number in range(count):
-        if number % 2:
-            clients.append(wire.TextClient(running.daemon.text))
-        else:
-            clients.append(wire.TextClient(running.daemon.text_tls, tls=trusting))
-        assert clients[-1].ask("ACQ4ME held-%d 1 2 5" % number) == "LOCKED"
-    failures, over, rounds = [], threading.Event(), [0]
-
-    def work():
-        try:
-            while not over.is_set() or rounds[0] < 2:
-                for number, client in enumerate(clients):
-                    assert client.ask("ACQ4ME own-%d 1 2 5" % number) == "LOCKED"
-                for number, client in enumerate(clients):
-                    assert client.ask("RELEASE own-%d" % number) == "RELEASED"
-                rounds[0] += 1
-        except Exception as e:  # reported by the main thread
-            failures.append(e)
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    try:
-        for number in range(reloads):
-            said = running.apply(
-                "tls.cert = %s\ntls.key = %s\nlimits.write_timeout = %d\n" % (*pairs[number % 2], 20 + number % 2)
-            )
-            assert "limits.write_timeout is %d now" % (20 + number % 2) in said
-            assert not failures, failures
-            assert is_served(running.daemon.text_tls, tls=trusting), "new ones come, too"
-    finally:
-        over.set()
-        worker.join(wire.DEADLINE * 3)
-    assert not worker.is_alive() and not failures, failures
-    for number, client in enumerate(clients):
-        assert client.ask("RELEASE held-%d" % number) == "RELEASED"
-    stats = http_client.get(running.daemon.admin, "/api/v1/stats")
-    closed_for = stats["protocols"][0]["connections"]["closed"]
-    assert {reason for reason, n in closed_for.items() if n} <= {"peer"}, closed_for
-    for client in clients:
-        client.close()
-
-
-def test_hangups_that_come_in_a_rush_are_taken_together(running):
-    """However many signals arrive during a reload, the last file takes effect."""
-    for number in range(50):
-        running.write(running.base + "limits.write_timeout = %d\n" % (100 + number))
-        running.daemon.child.send_signal(signal.SIGHUP)
-
-    def has_the_last():
-        options = http_client.get(running.daemon.admin, "/api/v1/config")["options"]
-        return any(o["key"] == "limits.write_timeout" and o["value"] == "149" for o in options)
-
-    wire.poll(has_the_last, "the last file is in force")
 
 
 if __name__ == "__main__":

@@ -97,18 +97,20 @@ def one_history(daemon, operations, seed, path):
 
 @contextlib.contextmanager
 def upgrades(daemon, are_made):
-    """Upgrades the daemon in place again and again meanwhile. Each upgrade must succeed."""
+    """Upgrades the daemon in place and has it reload, again and again meanwhile. Each must succeed."""
     over, wrong = threading.Event(), []
 
     def upgrade():
+        number = signal.SIGHUP
         while not over.wait(0.02) and daemon.is_running() and not wrong:
             seen = len(daemon.log)
-            daemon.child.send_signal(signal.SIGUSR1)
+            number = signal.SIGHUP if number == signal.SIGUSR1 else signal.SIGUSR1
+            daemon.child.send_signal(number)
             try:
                 wire.poll(lambda: re.search(ENDS_UPGRADE, daemon.log[seen:]), "the upgrade is over", 60)
             except AssertionError as e:
                 wrong.append(str(e))
-            if "goes on as before" in daemon.log[seen:]:
+            if re.search("goes on as before|nothing was changed", daemon.log[seen:]):
                 wrong.append(daemon.log[seen:])
 
     thread = threading.Thread(target=upgrade)
@@ -124,13 +126,13 @@ def upgrades(daemon, are_made):
         raise Found("it was not upgraded: " + wrong[0])
 
 
-ENDS_UPGRADE = "info: ready|goes on as before"
+ENDS_UPGRADE = "info: ready|goes on as before|reload: (done|nothing was changed)"
 
 
 def run(histories, operations, seed, folder):
     """
     Raises Found at the first wrong history. Returns the most states possible at one moment. During every second
-    history the daemon is upgraded.
+    history the daemon is upgraded, and reloads.
     """
     os.makedirs(folder, exist_ok=True)
     daemon, most = None, 0
