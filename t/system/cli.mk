@@ -8,6 +8,7 @@ counterctl_tests = \
 EXTRA_DIST += $(counterctl_tests) t/system/ctl.py \
 	t/transcripts/README.md t/transcripts/player.py t/transcripts/shell t/transcripts/ask.py $(transcripts)
 transcripts = \
+	t/transcripts/activation.ctl \
 	t/transcripts/admin-daemon.ctl \
 	t/transcripts/admin.ctl \
 	t/transcripts/api.ctl \

@@ -312,3 +312,103 @@ $ rm c; for i in 1 2; do ask {a} <<<'{reload} {none} ["c: no such file, and one 
 $ mkdir c; ask {a} <<<'{reload} {none} ["c: cannot be read: Is a directory",{stay}'
 ? 0
 d signal TERM
+? 0
+d signal TERM
+
+== a file sets what it says, and the command line goes over it
+$ printf 'counter.enable=true\r\n\t counter.buckets \t=\t 5 \t \ncounter.threads = 3# three\ncounter.max_connections = "9" # nine\ncounter.listen = 127.0.0.1 127.0.0.2 # two = too\npid_file = "{dir}/x #y"   # with a blank\nlog.level = "debug"\n   # indented\ngroup =\ncounter.port = 0\nadmin.listen = 127.0.0.3\nadmin.token = hush\npool.NAME.members = db=hush\nlimits.output_buffer = 1M' >c
+? 0
+d$ exec counterd -f c -o poolcounter.port=1 -l 127.0.0.4 -o ' poolcounter.port = 0 ' -l 127.0.0.5 -o admin.port={port} -o counter.listen=127.0.0.6 -ocounter.stat_interval=9 2>log
+until ask 127.0.0.3:{port} <<<'/readyz => 200 ready'
+$ ask 127.0.0.3:{port} <<<'/api/v1/config options' | cut -c5- | python3 -c '
+    import json, sys
+    at = {option["key"]: option for option in json.load(sys.stdin)}
+    for key in sys.argv[1:]: print(key, at[key]["value"] or "none", at[key]["is_default"])' \
+        counter.enable counter.buckets counter.threads counter.max_connections counter.listen poolcounter.listen poolcounter.port \
+        counter.stats_interval pid_file log.level limits.output_buffer group admin.token pool.NAME.members user
+> counter.enable true False
+> counter.buckets 5 False
+> counter.threads 3 False
+> counter.max_connections 9 False
+> counter.listen 127.0.0.6 False
+> poolcounter.listen 127.0.0.4, 127.0.0.5 False
+> poolcounter.port 0 False
+> counter.stats_interval 9 False
+> pid_file {dir}/x #y False
+> log.level debug False
+> limits.output_buffer 1M False
+> group none True
+> admin.token (set) False
+> pool.NAME.members (set) False
+> user none True
+? 0
+d signal TERM
+
+== keys that only yrmcds has are named once, and their values are not looked at
+$ printf 'workers = "10\nport = "a" b\nworkers = many\nport =\nvirtual_ip = 127.0.0.1\nrepl_port = 11213\nbind_ip = 10.0.0.1 10.0.0.2\nmax_connections = 10000\ntemp_dir = "/var/tmp/yrmcds"\nlog.threshold = info\nlog.file = "/var/log/yrmcds.log"\nbuckets = 1000000\nmax_data_size = 10M\nheap_data_limit = 256K\nrepl_buffer_size = 30\ninitial_repl_sleep_delay_usec = 0\nsecure_erase = false\nlock_memory = false\nmemory_limit = 1024M\ngc_interval = 10\nslave_timeout = 10\n' >c; counterd -t -f c
+> counterd: options that only yrmcds has are ignored: workers, port, virtual_ip, repl_port, bind_ip, max_connections, temp_dir, log.threshold, log.file, buckets, max_data_size, heap_data_limit, repl_buffer_size, initial_repl_sleep_delay_usec, secure_erase, lock_memory, memory_limit, gc_interval, slave_timeout
+> counterd: c is good
+$ printf 'counter.enable = true\nworkers = 1\nmemory_limit = 1024M\n' >c; counterd -t -f c | head -n1
+> counterd: options that only yrmcds has are ignored: workers, memory_limit; unlike yrmcds, counterd listens only on the addresses of counter.listen: 127.0.0.1, ::1
+
+== a token is the first line of its file
+each text | said
+    secret | good
+    secret\n | good
+    secret\r\nmore\n | good
+    secret \t\n | good
+    %0255d | good
+    %0256d | {no}
+    \n | {no}
+    \nsecret\n | {no}
+    \x20secret | {no}
+    two words\n | {no}
+    \xc3\xa9\n | {no}
+    a\0b\n | {no}
+let no = admin.token_file: token: its first line is not 1 to 255 printable ASCII characters without blanks
+$ printf '{text}' >token; checks <<'END'
+    -o admin.token_file=token => {said}
+    END
+$ mkfifo fifo; checks <<'END'
+    -o admin.token_file=none -o admin.token=x => admin.token_file: none: can't be read: No such file or directory
+    -o admin.token_file=. => admin.token_file: .: can't be read: Is a directory
+    -o admin.token_file=fifo => admin.token_file: fifo: can't be read: Not a regular file
+    -o tls.cert=none => tls: certificate none: No such file or directory
+    -o tls.cert=token => tls: certificate token: *
+    END
+
+== secrets that others can read or write are warned of, after a reload too
+each mode | text | options | warned
+    644 | x | -o admin.token_file=c | admin.token_file: c can be read by every user of this machine; forbid that with chmod o=
+    602 | x | -o admin.token_file=c | admin.token_file: c can be written by every user of this machine; forbid that with chmod o=
+    660 | x | -o admin.token_file=c | none
+    644 | admin.token = hush | -f c | admin.token: c can be read by every user of this machine; give it the group of counterd and chmod 640
+    644 | admin.token = hush | -f c -o admin.token_file=t | admin.token: c can be read by ...
+    602 | cluster.password = hush | -f c | cluster.password: c can be written by ...
+    644 | # nothing | -f c -o admin.token=hush | none
+    640 | admin.token = hush | -f c | none
+$ echo hush >t; chmod 600 t; echo '{text}' >c; chmod {mode} c
+? 0
+d$ exec counterd {options} -o poolcounter.port=0 -o admin.port=0 2>>log
+until grep -q 'info: ready' log
+$ grep ' by every' log | sed 's/.* warning: //' | grep . || echo none
+> {warned}
+$ : >log; kill -HUP {dpid}; until grep -q 'done: ' log; do :; done; kill -USR2 {dpid}; until grep -q 'stats: ' log; do :; done; grep ' by every' log | sed 's/.* warning: //' | grep . || echo none
+> {warned}
+? 0
+d signal TERM
+
+== new settings must fit old ones that stay, and sockets that were handed over
+each more | socket | reason
+    poolcounter.tls_port = 7533 | '' | "poolcounter.tls_port is 7533, and there is no certificate; set tls.cert","the new settings conflict with old ones that only a restart changes; restart counterd to apply all"
+    # nothing | poolcounter-tls:{net}:0 | "tls.cert: a listener serves TLS and needs a certificate"
+$ certificates; printf '%s\n' 'poolcounter.port = 0' 'poolcounter.listen = {net}' 'admin.port = {port}' 'admin.token = s3cret' >base
+$ (cat base; printf '%s\n' 'tls.cert = server.pem' 'tls.key = server.key' '{more}') >c
+? 0
+d$ handed {socket} counterd -f c 2>log
+until ask 127.0.0.1:{port} <<<'/readyz => 200 ready'
+$ cp base c; ask 127.0.0.1:{port} <<'END'
+    POST /api/v1/reload report | Authorization: Bearer s3cret => 409 ...nothing was changed [{reason},"nothing was changed; the old settings stay in force"]
+    END
+? 0
+d signal TERM

@@ -1,14 +1,8 @@
 daemon_unit_tests = \
-	t/unit/daemon/activation_test \
-	t/unit/daemon/command_line_test \
-	t/unit/daemon/config_file_test \
-	t/unit/daemon/control_test \
-	t/unit/daemon/credentials_test \
 	t/unit/daemon/listeners_test \
 	t/unit/daemon/manual_test \
 	t/unit/daemon/notify_test \
 	t/unit/daemon/options_test \
-	t/unit/daemon/reload_test \
 	t/unit/daemon/sandbox_test \
 	t/unit/daemon/upgrade_test \
 	t/unit/daemon/upgrade_answer_test \
@@ -18,34 +12,14 @@ check_PROGRAMS += $(daemon_unit_tests)
 TESTS += $(daemon_unit_tests)
 daemon_unit_libs = libdaemon.a libadmin.a libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
 	$(SYSTEMD_LIBS) $(SECCOMP_LIBS) $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)
-t_unit_daemon_activation_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_daemon_activation_test_LDADD = $(daemon_unit_libs)
-t_unit_daemon_command_line_test_SOURCES = t/unit/daemon/command_line_test.c t/unit/daemon/options.h
-t_unit_daemon_command_line_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_daemon_command_line_test_LDADD = $(daemon_unit_libs)
-t_unit_daemon_config_file_test_SOURCES = t/unit/daemon/config_file_test.c t/unit/daemon/options.h
-t_unit_daemon_config_file_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_daemon_config_file_test_LDADD = $(daemon_unit_libs)
-t_unit_daemon_control_test_SOURCES = t/unit/daemon/control_test.c t/unit/daemon/running.h
-t_unit_daemon_control_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_daemon_control_test_LDADD = $(daemon_unit_libs)
-t_unit_daemon_credentials_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_daemon_credentials_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_listeners_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_listeners_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_manual_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_manual_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_notify_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_notify_test_LDADD = $(daemon_unit_libs)
-t_unit_daemon_options_test_SOURCES = t/unit/daemon/options_test.c t/unit/daemon/options.h
 t_unit_daemon_options_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_daemon_options_test_LDADD = $(daemon_unit_libs)
-# Its default file is ./counter.conf.
-t_unit_daemon_reload_test_SOURCES = t/unit/daemon/reload_test.c t/unit/daemon/running.h \
-	src/daemon/command_line.c
-t_unit_daemon_reload_test_CPPFLAGS = $(AM_CPPFLAGS) -USYSCONFDIR -DSYSCONFDIR='"."'
-t_unit_daemon_reload_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_daemon_reload_test_LDADD = $(daemon_unit_libs)
+t_unit_daemon_options_test_LDADD = libdaemon.a $(admin_test_libs) $(SYSTEMD_LIBS) $(SECCOMP_LIBS)
 t_unit_daemon_sandbox_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_sandbox_test_LDADD = libcluster.a $(daemon_unit_libs) $(LIBCARES_LIBS)
 t_unit_daemon_upgrade_test_CFLAGS = $(UNIT_CFLAGS)

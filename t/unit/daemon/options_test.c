@@ -2,9 +2,58 @@
  * options_test.c - the table of options: each row, and how values are kept and printed. What is
  * said of other values is in transcripts/config.ctl.
  */
+#include "daemon/reload.h"
 #include "service/jobs.h"
 #include "service/pools_config.h"
-#include "t/unit/daemon/options.h"
+#include "service/table_resource.h"
+#include "t/unit/unit.h"
+
+#include <string.h>
+
+enum { BINARY = 1 }; /* its place in the registry */
+
+static const struct table_settings *table_of(const struct settings *settings)
+{
+    return settings_own(settings, &table_options);
+}
+
+static const struct option_row *row_of(const char *key)
+{
+    const struct option_row *row = options_find(key);
+    ck_assert_msg(row, "no option %s", key);
+    return row;
+}
+
+/* The row of a key that may be set; the key of a family adds its name. */
+static const struct option_row *row_to_set(struct settings *settings, const char *key)
+{
+    char reason[OPTIONS_REASON_SIZE];
+    const struct option_row *row = options_to_set(settings, key, reason);
+    ck_assert_msg(row, "%s", reason);
+    return row;
+}
+
+static bool assigns(struct settings *settings, const char *key, const char *text)
+{
+    char reason[OPTIONS_REASON_SIZE] = "";
+    bool good = options_assign(settings, row_to_set(settings, key), text, reason);
+    ck_assert(good == (*reason == '\0'));
+    return good;
+}
+
+static void assert_value(const struct settings *settings, const char *key, const char *text)
+{
+    char value[4200];
+    size_t len = options_to_text(settings, row_of(key), value, sizeof value);
+    ck_assert_str_eq(value, text);
+    ck_assert_uint_eq(len, strlen(text));
+}
+
+static bool is_number(const struct option_row *row)
+{
+    return row->type == OPTION_PORT || row->type == OPTION_NUMBER || row->type == OPTION_SIZE ||
+           row->type == OPTION_SECONDS;
+}
 
 /* --- The table ------------------------------------------------------------------------------- */
 
@@ -195,6 +244,26 @@ static const char *other_value(const struct option_row *row)
     }
 }
 
+static void take_line(void *arg, const struct reload_change *change)
+{
+    char *line = arg;
+    ck_assert_str_eq(line, "");
+    ck_assert_int_eq(change->applies, !strstr(change->line, " while counterd runs"));
+    snprintf(line, 4096, "%s\n", change->line);
+}
+
+/* What a reload says of a change. */
+static void assert_line(const struct settings *a, const struct settings *b,
+                        const struct option_row *row)
+{
+    char line[4096] = "";
+    ck_assert_uint_eq(reload_compare(a, b, LOG_LEVEL_INFO, take_line, line), 1);
+    ck_assert_int_eq(strncmp(line, row->key, strlen(row->key)), 0);
+    ck_assert_ptr_nonnull(strstr(line, row->secret       ? " has changed\n"
+                                       : row->reloadable ? " now; it was "
+                                                         : " can't change from "));
+}
+
 TEST(options_are_compared_and_copied_one_by_one)
 {
     const struct option_row *row, *other;
@@ -209,6 +278,7 @@ TEST(options_are_compared_and_copied_one_by_one)
         ck_assert_msg(assigns(&b, row->key, value), "%s = %s", row->key, value);
         for (size_t j = 0; (other = options_row_at(j)); j++)
             ck_assert_msg(options_equal(&a, &b, other) == (i != j), "%s, %s", row->key, other->key);
+        assert_line(&a, &b, row);
         ck_assert(options_copy(&a, &b, row));
         for (size_t j = 0; (other = options_row_at(j)); j++)
             ck_assert(options_equal(&a, &b, other));
@@ -270,6 +340,41 @@ TEST(one_changed_letter_of_a_key_is_forgiven)
 }
 END_TEST
 
+TEST(help_shows_every_flag_and_option)
+{
+    char *text;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    ck_assert_ptr_nonnull(to);
+    options_print_help(to);
+    fclose(to);
+
+    static const char usage[] = "Usage: counterd [-f FILE] [-o KEY=VALUE]... [-l ADDRESS]... [-t] "
+                                "[-V] [-h]\n";
+    ck_assert_int_eq(strncmp(text, usage, strlen(usage)), 0);
+    const struct options_flag *flag;
+    for (size_t i = 0; (flag = options_flag_at(i)); i++)
+        ck_assert_ptr_nonnull(strstr(text, flag->help));
+    const struct option_row *row;
+    for (size_t i = 0; (row = options_row_at(i)); i++) {
+        char line[256], range[128];
+        options_range_text(row, range, sizeof range);
+        snprintf(line, sizeof line, "\n  %s = %s  (%s%s%s)\n      %s\n", row->key,
+                 *row->default_text ? row->default_text : "\"\"", range, row->alias ? "; or " : "",
+                 row->alias ? row->alias : "", row->help);
+        ck_assert_msg(strstr(text, line), "not in --help: %s", line);
+    }
+    /* The default file's path depends on the build, so its length does not count. */
+    char *rest;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        bool has_path = strstr(line, options_default_file()) != NULL;
+        size_t path_len = has_path ? strlen(options_default_file()) : 0;
+        ck_assert_msg(strlen(line) - path_len <= 100, "%s", line);
+    }
+    free(text);
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(every_row_is_complete_and_its_key_its_own),
     UNIT(every_default_is_printed_as_it_is_written),
@@ -280,6 +385,7 @@ static const struct unit_test tests[] = {
     UNIT(of_a_token_only_a_digest_is_kept),
     UNIT(printing_stops_at_the_end_of_the_buffer),
     UNIT(one_changed_letter_of_a_key_is_forgiven),
+    UNIT(help_shows_every_flag_and_option),
 };
 
 UNIT_MAIN("daemon/options", tests)
