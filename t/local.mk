@@ -32,7 +32,6 @@ include t/unit/cluster/local.mk
 include t/unit/service/local.mk
 include t/unit/service/tubes.mk
 include t/unit/admin/local.mk
-include t/unit/admin/page.mk
 include t/unit/daemon/local.mk
 include t/unit/cli/local.mk
 include t/unit/lib/local.mk

@@ -17,9 +17,16 @@ $ for path in / /page.js /page.css /favicon.svg; do
         tag=$(ask {admin} <<<"$path @ETag")
         printf '%s | If-None-Match: %s => %s\n' $path "${tag#200 }" '304 ' $path '"other"' '200 ...' | ask {admin}
     done
+$ cd {top}/src/admin/page; for file in index.html favicon.svg; do
+        ask {admin} <<<"/$(echo $file | sed s/index.html//)" | tail -c+5 | cmp - $file
+    done
+$ cd {top}/src/admin/page; ask {admin} <<</page.css | tail -c+5 | sort | diff - <(cat css/* | sort)
+$ cd {top}/src/admin/page; ask {admin} <<</page.js | tail -c+5 | sort | diff - <((printf "(function () {\n'use strict';\n})();\n"; cat js/*) | sort)
+$ for path in / /page.js /page.css /favicon.svg; do ask {admin} <<<"$path @ETag"; done | grep '^200 "[^" ]*"$' | sort -u | wc -l
+> 4
 
 == only what there is is found
-$ for path in /nothing /healthz/ //healthz /api /api/v1/ /api/v1/statsx /api/v1/stats/ /api/v1/names/a/b \
+$ for path in /nothing /index.html /page.j /page.jsx /Page.js /favicon.svg/ /healthz/ //healthz /api /api/v1/ /api/v1/statsx /api/v1/stats/ /api/v1/names/a/b \
         /api/v1/connections/1.2.3 /api/v1/connections/1/2/kill /API/v1/stats /api/v1/pools/none/members; do
         echo "$path => 404 ...counterd-admin(7)..."
     done | ask {admin}
@@ -47,6 +54,7 @@ $ while read -r method path; do
 $ ask {admin} <<'END'
     /api/v1/loglevel => 200 {"level":"info"}
     /api/v1/reload tried at => 200 0 null
+    /api/v1/upgrade tried running pause_seconds report => 200 0 false null []
     POST /api/v1/loglevel?level=info | authorization: bearer   s3cret => 200 {"level":"info"}
     END
 
@@ -315,6 +323,91 @@ $ ask {admin} <<<'/api/v1/stats' | cut -c5- | python3 -c '
     assert 0.95 * waits["max_seconds"] <= waits["p50_seconds"] <= waits["p99_seconds"] <= waits["max_seconds"]
     assert text["answers"]["count"] > 3 and text["bytes"]["received"] > 80 and text["bytes"]["sent"] > 30'
 $ ask {admin} <<<'/metrics' | sed 's/^200 //' >metrics; if [ -x /usr/bin/promtool ]; then /usr/bin/promtool check metrics <metrics; fi
+
+== metrics are what happened
+a@ {text}
+b@ {text}
+c@ {text}
+a< ACQ4ME k 1 9 0
+a> LOCKED
+b< ACQ4ME k 1 9 0.01
+b> TIMEOUT
+b< ACQ4ME k 1 9 100
+until ask {admin} <<<'/api/v1/stats waiting => 200 1'
+c< ACQ4ANY k 1 9 100
+until ask {admin} <<<'/api/v1/stats waiting => 200 2'
+a< NONSENSE
+a> ERROR BAD_COMMAND
+a close
+b> LOCKED
+c< RELEASE k
+c> RELEASED
+b close
+c<= b'POOL ADD p\nMEMBER ADD p m\nMEMBER ADD p "m\\\xff\nTAKE p member=none\nTAKE p with=k=v\nPOOL ADD j kind=joined\nPOOL ADD \xff\nPOOL ADD \\xff\nPOOL ADD {"\x01\n'
+until ask {admin} <<<'/api/v1/pools pools.# => 200 5'
+c close
+until ask {admin} <<<'/api/v1/stats protocols.0.connections.open => 200 0'
+$ ask {admin} <<<'/metrics' >metrics; while read -r sample; do grep -qxF "counterd_$sample" metrics || echo "$sample"; done <<'END'
+    requests_total{protocol="poolcounter",verb="ACQ4ME",outcome="LOCKED"} 2
+    requests_total{protocol="poolcounter",verb="ACQ4ME",outcome="TIMEOUT"} 1
+    requests_total{protocol="poolcounter",verb="invalid",outcome="error"} 1
+    names 0
+    units 0
+    holdings 0
+    waiting{protocol="poolcounter"} 0
+    wait_duration_seconds_count{protocol="poolcounter",outcome="granted"} 1
+    wait_duration_seconds_count{protocol="poolcounter",outcome="timed_out"} 1
+    wait_duration_seconds_count{protocol="poolcounter",outcome="cancelled"} 1
+    wait_duration_seconds_count{protocol="poolcounter",outcome="done"} 0
+    wait_duration_seconds_bucket{protocol="poolcounter",outcome="timed_out",le="0.001"} 0
+    wait_duration_seconds_bucket{protocol="poolcounter",outcome="timed_out",le="+Inf"} 1
+    hold_duration_seconds_count{protocol="poolcounter"} 2
+    connections{protocol="poolcounter"} 0
+    connections_opened_total{protocol="poolcounter"} 3
+    connections_closed_total{protocol="poolcounter",reason="peer"} 3
+    connections_closed_total{protocol="counter",reason="killed"} 0
+    accept_errors_total{protocol="counter"} 0
+    send_errors_total{protocol="poolcounter"} 0
+    output_full_total{protocol="poolcounter"} 0
+    received_bytes_total{protocol="counter"} 0
+    table_memory_limit_bytes 1073741824
+    table_names_made_total 1
+    collections_total 0
+    worker_connections{worker="0"} 0
+    worker_connections{worker="1"} 0
+    log_lines_total{level="error"} 0
+    log_lines_dropped_total{reason="rate"} 0
+    log_lines_dropped_total{reason="lost"} 0
+    pool_members{pool="p",state="free"} 2
+    pool_members{pool="\\\\xff",state="down"} 0
+    pool_members{pool="\\xff",state="down"} 0
+    pool_members{pool="{\"\\x01",state="down"} 0
+    pool_waiting{pool="p"} 0
+    pool_want{pool="j"} 0
+    pool_late{pool="p"} 0
+    pool_takes_total{pool="p",for="use",outcome="busy"} 1
+    pool_moves_total{pool="p",why="add"} 2
+    pool_hold_duration_seconds_count{pool="p"} 0
+    END
+$ grep -E '^(counterd_(received|sent)_bytes_total.protocol="poolcounter"|counterd_wait_duration_seconds_sum.protocol="poolcounter",outcome="timed_out"|counterd_answer_duration_seconds_count.protocol="poolcounter"|counterd_table_memory_bytes|counterd_worker_cpu_seconds_total|process_(resident|virtual)_memory_bytes|process_(open|max)_fds|process_cpu)' metrics | awk '$2 <= 0'
+$ awk -v now=$(date +%s) '/^(process|counterd)_start_time_seconds/ { n += now - $2 < 600 && $2 < now + 2 } /^counterd_worker_busy/ { busy += $2 } END { print n, (busy > 0) }' metrics
+> 2 1
+$ grep -o 'answer_duration_seconds_bucket{protocol="poolcounter",le="[^"]*' metrics | cut -d'"' -f4 | xargs
+> 0.000001 0.0000025 0.000005 0.00001 0.000025 0.00005 0.0001 0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 25 50 100 250 500 1000 +Inf
+$ grep 'answer_duration_seconds_bucket{protocol="poolcounter"' metrics | awk '$2 < last { print } { last = $2 }'
+
+== samples beyond the bound of a metric are left out and counted
+daemon admin.port=0 pools.max=1003
+a@ {text}
+a<= b"".join(b"POOL ADD p%d\n" % i for i in range(1003))
+until ask {admin} <<<'/api/v1/stats resources.pools.pools => 200 1003'
+$ ask {admin} <<<'/metrics' | grep -E '^# counterd_pool_(waiting|hold).* left'
+> # counterd_pool_waiting: 3 samples are left out
+> # counterd_pool_hold_duration_seconds: 3 samples are left out
+$ ask {admin} <<<'/metrics' | grep -c '^counterd_pool_waiting'
+> 1000
+a> OK
+...
 
 == history has what happened second by second
 until ask {admin} <<<'/api/v1/history?seconds=1 series.names => 200 [0.0]'

@@ -1,5 +1,5 @@
 /*
- * api_test.c - what transcripts/api.ctl cannot show of the API: hooks that fail, holders of many
+ * api_test.c - what transcripts/api.ctl cannot show of the API: holders of many
  * kinds, bounds of what is counted at once, and refused memory.
  */
 #include "t/unit/admin/fixture.h"
@@ -38,70 +38,6 @@ static void strangers_leave(void)
         ck_assert(out.first == NULL);
     }
 }
-
-/* ---- settings -------------------------------------------------------------------------------- */
-
-TEST(reload_tells_what_came_of_it)
-{
-    begin(1, TOKEN);
-    json_t *json = ask_json("POST", "/api/v1/reload", BEARER, 200);
-    ck_assert(json_is_true(at(json, "reloaded")));
-    ck_assert_uint_eq(json_array_size(at(json, "report")), 2);
-    ck_assert_str_eq(text_at(json, "report.0"), "one line");
-    ck_assert_str_eq(text_at(json, "report.1"), "two \\xff lines");
-    json_decref(json);
-    atomic_store(&outcome, ADMIN_REFUSED);
-    json = ask_json("POST", "/api/v1/reload", BEARER, 409);
-    ck_assert_int_eq((int)number_at(json, "error.status"), 409);
-    ck_assert(strstr(text_at(json, "error.reason"), "nothing was changed") != NULL);
-    ck_assert_str_eq(text_at(json, "report.0"), "one line");
-    json_decref(json);
-    atomic_store(&outcome, ADMIN_AWAY);
-    expect_error("POST", "/api/v1/reload", BEARER, 503, "one line");
-    expect_error("POST", "/api/v1/upgrade", BEARER, 503, "counterd is ending");
-    finish();
-}
-END_TEST
-
-TEST(upgrade_is_asked_for_and_told_of)
-{
-    begin(1, TOKEN);
-    json_t *json = ask_json("GET", "/api/v1/upgrade", "", 200);
-    ck_assert(json_is_false(at(json, "running")));
-    ck_assert(json_is_null(at(json, "pause_seconds")));
-    ck_assert_str_eq(text_at(json, "version"), "0.1.0");
-    json_decref(json);
-    json = ask_json("POST", "/api/v1/upgrade", BEARER, 202);
-    ck_assert(json_is_true(at(json, "running")));
-    json_decref(json);
-    admin_pause(admin);
-    hooked_upgrades = (struct admin_upgrades){
-        .tried = 3, .done = 2, .pause_ns = 250 * NS_PER_MS, .report = "no\nfor a reason\n"};
-    admin_resume(admin);
-    json = ask_json("GET", "/api/v1/upgrade", "", 200);
-    ck_assert_int_eq((int)number_at(json, "tried"), 3);
-    ck_assert_int_eq((int)number_at(json, "done"), 2);
-    ck_assert(json_is_false(at(json, "good")));
-    ck_assert(json_real_value(at(json, "pause_seconds")) == 0.25);
-    ck_assert_str_eq(text_at(json, "report.1"), "for a reason");
-    json_decref(json);
-    expect_error("POST", "/api/v1/upgrade", "", 401, "token");
-    finish();
-}
-END_TEST
-
-TEST(stats_have_sums_of_centuries)
-{
-    begin(1, NULL);
-    struct service *service = services_protocol(services, "poolcounter")->service;
-    for (int i = 0; i < 4; i++)
-        histogram_add(&service_counts_of(service, 0)->holds, INT64_MAX, 1);
-    json_t *json = get_json("/api/v1/stats");
-    ck_assert_double_eq_tol(number_at(json, "protocols.0.holds.sum_seconds"), 36893488147.4, 0.1);
-    json_decref(json);
-    finish();
-}
-END_TEST
 
 /* ---- one name -------------------------------------------------------------------------------- */
 
@@ -375,9 +311,6 @@ TEST(without_memory_an_answer_says_so)
 END_TEST
 
 static const struct unit_test tests[] = {
-    UNIT(reload_tells_what_came_of_it),
-    UNIT(upgrade_is_asked_for_and_told_of),
-    UNIT(stats_have_sums_of_centuries),
     UNIT(who_does_not_hold_is_never_shown_as_a_holder),
     UNIT(two_holders_of_a_connection_are_one),
     UNIT(of_many_holders_the_oldest_are_shown),

@@ -28,7 +28,6 @@ static struct admin *admin;
 static const char *where; /* the admin's address */
 
 static _Atomic bool is_ready;
-static _Atomic enum admin_outcome outcome; /* of reloads; AWAY: of upgrades, too */
 
 static inline bool hook_ready(void *arg)
 {
@@ -47,31 +46,26 @@ static inline void hook_config(void *arg, void (*emit)(void *to, const struct ad
 static inline enum admin_outcome hook_reload(void *arg, char *report_r, size_t size)
 {
     CHECK(arg == &server);
-    snprintf(report_r, size, "one line\n\ntwo \xff lines\n");
-    return atomic_load(&outcome);
+    snprintf(report_r, size, "done\n");
+    return ADMIN_DONE;
 }
-
-static struct admin_reloads hooked_reloads; /* as hooked_upgrades */
 
 static inline void hook_reloads(void *arg, struct admin_reloads *reloads_r)
 {
     CHECK(arg == &server);
-    *reloads_r = hooked_reloads;
+    *reloads_r = (struct admin_reloads){0};
 }
-
-static struct admin_upgrades hooked_upgrades; /* owned by the admin's thread while that runs */
 
 static inline bool hook_upgrade(void *arg)
 {
     CHECK(arg == &server);
-    hooked_upgrades.running = atomic_load(&outcome) != ADMIN_AWAY;
-    return hooked_upgrades.running;
+    return false;
 }
 
 static inline void hook_upgrades(void *arg, struct admin_upgrades *upgrades_r)
 {
     CHECK(arg == &server);
-    *upgrades_r = hooked_upgrades;
+    *upgrades_r = (struct admin_upgrades){0};
 }
 
 static inline void open_listener(struct listener *l, const char *name)
@@ -130,7 +124,6 @@ static inline void begin(unsigned workers, const char *token)
     };
     char reason[ADMIN_REASON_SIZE];
     atomic_store(&is_ready, true);
-    atomic_store(&outcome, ADMIN_DONE);
     admin = admin_new(&admin_config, reason);
     ck_assert_msg(admin != NULL, "%s", reason);
     ck_assert(admin_start(admin));

@@ -316,45 +316,7 @@ TEST(an_upgrade_answers_changes_under_way)
 }
 END_TEST
 
-/* ---- draining ------------------------------------------------------------------------------ */
-
-static void expect_drain(json_t *json, bool draining, bool switched)
-{
-    ck_assert(json_is_true(at(json, "draining")) == draining);
-    ck_assert(json_is_true(at(json, "switched")) == switched);
-    json_decref(json);
-}
-
-TEST(draining_is_switched_on_and_off_whatever_the_end_of_the_daemon_does)
-{
-    static const char on[] = "/api/v1/drain?jobs=on", off[] = "/api/v1/drain?jobs=off";
-    begin_jobs();
-    expect_drain(get_json("/api/v1/drain"), false, false);
-    expect_error("POST", on, "", 401, "token");
-    expect_error("POST", "/api/v1/drain", BEARER, 400, "jobs=on or jobs=off is missing");
-    expect_error("POST", "/api/v1/drain?jobs=maybe", BEARER, 400, "off or on");
-    expect_error("GET", "/api/v1/drain?jobs=on", "", 400, "no parameter");
-    expect_drain(get_json("/api/v1/drain"), false, false);
-    expect_drain(ask_json("POST", on, BEARER, 200), true, true);
-    expect_drain(ask_json("POST", on, BEARER, 200), true, true);
-    services_drain(services, true);
-    expect_drain(ask_json("POST", off, BEARER, 200), true, false);
-    expect_drain(ask_json("POST", on, BEARER, 200), true, true);
-    services_drain(services, false);
-    expect_drain(get_json("/api/v1/drain"), true, true);
-    struct http_reply r = http_ask(where, "GET", "/metrics", "");
-    ck_assert_ptr_nonnull(strstr(r.body, "\ncounterd_jobs_draining 1\n"));
-    reply_free(&r);
-    json_t *stats = get_json("/api/v1/stats");
-    ck_assert(json_is_true(at(at(at(stats, "resources"), "tubes"), "draining")));
-    json_decref(stats);
-    expect_drain(ask_json("POST", off, BEARER, 200), false, false);
-    finish_jobs();
-}
-END_TEST
-
 static const struct unit_test tests[] = {
-    UNIT(draining_is_switched_on_and_off_whatever_the_end_of_the_daemon_does),
     UNIT(a_body_is_read_from_the_store),
     UNIT(a_change_that_cannot_be_written_is_not_made),
     UNIT(steps_that_are_done_stay_done),

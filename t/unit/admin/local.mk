@@ -4,7 +4,6 @@ admin_unit_tests = \
 	t/unit/admin/api_test \
 	t/unit/admin/metrics_test \
 	t/unit/admin/jobs_api_test \
-	t/unit/admin/seen_test \
 	t/unit/admin/load_test
 check_PROGRAMS += $(admin_unit_tests)
 TESTS += $(admin_unit_tests)
@@ -25,5 +24,3 @@ t_unit_admin_load_test_LDADD = $(admin_test_libs) -lm
 t_unit_admin_jobs_api_test_SOURCES = t/unit/admin/jobs_api_test.c $(fake_store_sources)
 t_unit_admin_jobs_api_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
 t_unit_admin_jobs_api_test_LDADD = $(admin_test_libs) -lm
-t_unit_admin_seen_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
-t_unit_admin_seen_test_LDADD = $(admin_test_libs) -lm
