@@ -24,6 +24,8 @@ final class Connection
     public bool $kept = false;
     /** Jobs of a claim that are not finished. */
     public int $jobs = 0;
+    /** True when the end of one of them was refused, so that it may be reserved still. */
+    public bool $spoiled = false;
     /** True when the server is known to have the verbs with bodies. */
     public bool $isKnown = false;
     public int $since = 0;

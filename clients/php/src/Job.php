@@ -151,28 +151,42 @@ final class Job
                 $answer = $this->act(0, "nack {$this->id} {$this->token} $delay\r\n", 'RELEASED BURIED');
             } else {
                 $answer = $this->act(0, "stats-job {$this->id}\r\n", 'OK', PHP_INT_MAX, function ($one, $words): array {
-                    $priority = Wire::dictionary($one, $words)['pri'] ?? 0;
+                    $priority = Wire::dictionary($one, $words)['pri']
+                        ?? throw $one->error(Malformed::class, 'does not say the priority of the job');
                     return Wire::jobs($one, "bury {$this->id} $priority\r\n", 'BURIED', 'NOT_FOUND');
                 });
             }
             $this->isDone = true;
             return $answer;
         } catch (CounterError $error) {
-            $this->isDone = $this->isDone || $error instanceof Lost || ($error instanceof Failed && $error->sent);
+            $this->isDone = $this->isDone || !$error instanceof Usage;
             $result = $error instanceof Lost ? 'lost' : $what;
             throw $error;
         } finally {
-            if (($this->isDone || $error) && !$error instanceof Usage) {
-                // Lost by our clock alone, it may be reserved there still: nothing else goes on that connection.
-                $isEnded = $this->isDone && (!$error instanceof Lost || $error->answer !== '');
-                if ($this->connection && $isEnded && --$this->connection->jobs === 0) {
-                    $this->connection->kept = false;
-                    $this->connections->giveBack($this->connection);
-                }
+            if ($this->isDone && !$error instanceof Usage) {
+                $this->leave($error);
                 if ($this->connections->onEvent) {
                     $server = $this->connection->server ?? '';
                     $this->connections->tell('job', $server, $this->tube, null, $result, $error ?? $cause);
                 }
+            }
+        }
+    }
+
+    /** The last job of a claim to end gives their connection back, or closes it if one may be reserved there still. */
+    private function leave(?CounterError $error): void
+    {
+        $one = $this->connection;
+        if (!$one || ($error instanceof Lost && $error->answer === '')) {
+            return; // Lost by our clock alone: nothing else goes on that connection.
+        }
+        $one->spoiled = $one->spoiled || ($error && !$error instanceof Lost);
+        if (--$one->jobs === 0) {
+            $one->kept = false;
+            if (!$one->spoiled) {
+                $this->connections->giveBack($one);
+            } elseif (!$one->ended) {
+                $this->connections->drop($one);
             }
         }
     }
