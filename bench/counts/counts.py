@@ -27,10 +27,9 @@ REQUESTS = os.environ.get("REQUESTS") or os.path.join(
     os.environ.get("TOP_BUILDDIR", "."), "bench", "counts", "requests"
 )
 
-# Per cent: growth that fails, shrinkage that is reported, a change that the record notes.
+# Per cent: growth that fails, shrinkage that is reported.
 GROWTH = 5
 SHRINKAGE = 5
-NOTED = 0.5
 
 # The sources of each layer, and the prefixes of library names.
 LAYERS = {
@@ -183,7 +182,9 @@ def cannot_count():
 
 def said_flags(text):
     """The compiler flags that affect the generated code."""
-    return " ".join(f for f in text.split() if not re.match(r"-(g|W|ffile-prefix|fdebug-prefix)", f))
+    return " ".join(
+        f for f in text.split() if not re.match(r"-(g|W|ffile-prefix|fdebug-prefix)", f)
+    )
 
 
 def measure():
@@ -232,7 +233,7 @@ What requests cost: instructions in user space, and system calls (counts.py). No
 
 
 class Record:
-    """The recorded counts, the build they belong to, and what changed last."""
+    """The recorded counts, and the build they belong to."""
 
     def __init__(self, text=""):
         self.built, self.counts = {}, {}
@@ -268,23 +269,9 @@ class Record:
             judged.append("total")
         return judged, "; ".join(why)
 
-    def changes(self, counts):
-        """Lines for the record: changes large enough to note."""
-        lines = []
-        for name in {**counts, **self.counts} if self.counts else ():
-            old, new = self.counts.get(name), counts.get(name)
-            if not old:
-                lines.append("%s %d, new" % (name, new.total))
-            elif not new:
-                lines.append("%s %d, no more" % (name, old.total))
-            elif abs(change(old.total, new.total)) >= NOTED or old.calls != new.calls:
-                lines.append("%s %s" % (name, moved(old, new)))
-        return lines
-
     def write(self, built, counts, reason):
         """Makes `counts` the record."""
         entry = "%s  %s\n" % (datetime.date.today().isoformat(), reason)
-        entry += "".join("    %s\n" % line for line in self.changes(counts))
         with open(RECORD, "w", encoding="utf-8") as f:
             f.write(textwrap.indent(OPENING, "# ") + "\n")
             f.write("".join("%-9s %s\n" % item for item in built.items()) + "\n")
@@ -302,17 +289,13 @@ def table(counts):
     return lines
 
 
-def moved(old, new):
-    """The change of a count, in words."""
-    calls = ", calls %.2f -> %.2f" % (old.calls, new.calls) if old.calls != new.calls else ""
-    return "%d -> %d%s" % (old.total, new.total, calls)
-
-
 def compare(name, old, new):
     """A line that shows the change of a count, and the layers that changed."""
     layers = [(c, round(old.layers.get(c, 0)), round(new.layers[c])) for c in COLUMNS]
     where = ", ".join("%s %d -> %d" % layer for layer in layers if layer[1] != layer[2])
-    line = "%-17s %+6.1f %%  %s" % (name, change(old.total, new.total), moved(old, new))
+    line = "%-17s %+6.1f %%  %d -> %d" % (name, change(old.total, new.total), old.total, new.total)
+    if old.calls != new.calls:
+        line += ", calls %.2f -> %.2f" % (old.calls, new.calls)
     return line + (" (%s)" % where if where else "")
 
 

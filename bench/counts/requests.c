@@ -3,20 +3,18 @@
  * and event loop over real sockets. counts.py has callgrind count the instructions.
  *
  * One thread does all the work, and nothing is random: the clients act when the worker is idle, so
- * every run makes the same wake-ups for the same requests. For that the program replaces three
- * things of the kernel: waiting (epoll_wait and epoll_pwait2 let the clients act first), time
- * (clock_gettime adds a microsecond at each call) and random bytes. Hash key and names are fixed. A
- * second thread does nothing; with it the C library's functions cost more, as in the daemon.
+ * every run makes the same wake-ups for the same requests (the table `counts`). For that the
+ * program replaces three things of the kernel: waiting (epoll_wait and epoll_pwait2 let the clients
+ * act first), time (clock_gettime adds a microsecond at each call) and random bytes. Hash key and
+ * names are fixed. A second thread does nothing; with it the C library's functions cost more, as in
+ * the daemon.
  *
  * callgrind selects functions by name, so these names begin with `counts_`. It counts in
  * counts_serve and counts_use_engine, but not in counts_await, which they call. Each count begins
  * with counts_begin and ends with counts_end. Standard output says what each count is.
  */
-#include "bench/counts/later.h"
-
 #include "net/listener.h"
 #include "proto/counter.h"
-#include "proto/poolcounter.h"
 #include "service/job_session.h"
 #include "service/pool_options.h"
 #include "service/pools.h"
@@ -41,10 +39,10 @@
 
 static struct server server;
 static struct services *services;
-static struct listener listeners[4];
+static struct listener listeners[3];
 static struct acceptor *acceptor;
 
-enum language { TEXT, BINARY, LATER, JOBS };
+enum language { TEXT, BINARY, JOBS };
 
 /* Jobs begin with this id: all have as many digits. */
 #define FIRST_JOB 10000
@@ -73,7 +71,6 @@ static void set_up(void)
     struct protocol *const protocols[] = {
         [TEXT] = services_protocol(services, "poolcounter"),
         [BINARY] = services_protocol(services, "counter"),
-        [LATER] = &later_protocol,
         [JOBS] = services_protocol(services, "jobs"),
     };
     for (size_t i = 0; i < ARRAY_SIZE(listeners); i++)
@@ -99,7 +96,7 @@ static void tear_down(void)
 #define CLIENT_ROOM 4096
 
 /* A client, the bytes to send and those it must get as the answer; ANY_BYTE stands for any. */
-#define ANY_BYTE 1
+#define ANY_BYTE '?'
 struct client {
     int fd;
     uint8_t out[CLIENT_ROOM], answer[CLIENT_ROOM], got[CLIENT_ROOM];
@@ -151,7 +148,7 @@ static bool client_is_answered(struct client *c)
     return true;
 }
 
-/* ---- requests and their answers ---------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 #define NAMES    1000
 #define NAME_LEN 24
@@ -169,39 +166,6 @@ static struct bytes name_of(unsigned i)
     return (struct bytes){.data = (uint8_t *)names[i % NAMES], .len = NAME_LEN};
 }
 
-static void await_text(struct client *c, enum pc_reply word)
-{
-    struct bytes line = pc_reply_line(word);
-    memcpy(c->answer + c->answer_len, line.data, line.len);
-    c->answer_len += line.len;
-}
-
-static void put_text(struct client *c, const struct pc_request *req)
-{
-    size_t len = pc_compose_request(req, c->out + c->out_len, CLIENT_ROOM - c->out_len);
-    CHECK(len > 0);
-    c->out_len += len;
-}
-
-/* ACQ4*, with the numbers that MediaWiki uses. */
-static void put_lock(struct client *c, enum pc_verb verb, unsigned name, uint32_t workers,
-                     int64_t timeout_ns)
-{
-    const struct pc_request req = {.verb = verb,
-                                   .key = name_of(name),
-                                   .workers = workers,
-                                   .maxqueue = 1000,
-                                   .timeout_ns = timeout_ns};
-    put_text(c, &req);
-}
-
-static void put_unlock(struct client *c, unsigned name)
-{
-    const struct pc_request req = {.verb = PC_RELEASE, .key = name_of(name)};
-    put_text(c, &req);
-    await_text(c, PC_REPLY_RELEASED);
-}
-
 static void put_binary(struct client *c, enum ctr_opcode opcode, unsigned name)
 {
     struct ctr_request req = {
@@ -217,26 +181,20 @@ static void put_binary(struct client *c, enum ctr_opcode opcode, unsigned name)
                          : ctr_compose_number(req.opcode, req.opaque, 1, to);
 }
 
-/* Takes one unit of an uncontended name. */
-static void put_acquire(struct client *c, enum language language, unsigned name)
-{
-    if (language == BINARY) {
-        put_binary(c, CTR_ACQUIRE, name);
-    } else {
-        put_lock(c, PC_ACQ4ME, name, 10, 15 * NS_PER_S);
-        await_text(c, PC_REPLY_LOCKED);
-    }
-}
-
-static void put_release(struct client *c, enum language language, unsigned name)
-{
-    if (language == BINARY)
-        put_binary(c, CTR_RELEASE, name);
-    else
-        put_unlock(c, name);
-}
-
 /* ---- the script -------------------------------------------------------------------------- */
+
+/* Whose turn it is: all clients, one of them, or the one of this round and the next. */
+enum who { EACH, FIRST, SECOND, REST, TURN, NEXT };
+
+/*
+ * What clients send, and what they are then to get; NULL: nothing. In what is sent %n is a name of
+ * its own, %0 the first name, %i the client's number, and %f and %j are the fence and the number of
+ * the job that the client's last answer had.
+ */
+struct act {
+    enum who who;
+    const char *ask, *answer; /* in binary: a (acquire), r (release) or g (get) */
+};
 
 /*
  * The counts, one row each: name, language, number of connected clients, number of steps to warm up
@@ -246,230 +204,96 @@ static void put_release(struct client *c, enum language language, unsigned name)
 struct count {
     const char *name;
     enum language language;
-    unsigned clients, rounds, units;
+    unsigned clients; /* 0: one connects in the first step of each round, and closes in the last */
+    unsigned rounds, units;
     const char *unit;
-    unsigned depth; /* requests in flight per connection */
-    void (*prepare)(const struct count *count);
-    void (*steps[3])(const struct count *count, unsigned round);
-    struct plan {
-        unsigned members;
-        enum pool_order order;
-        unsigned suppliers; /* of a joined pool: they have joined the members; 0: a static one */
-        unsigned waiters;   /* more of them, younger than the clients that wait */
-    } pool;                 /* its pool, if it has one */
+    unsigned depth;   /* how often each client asks at once */
+    unsigned members; /* of the pool that it has; 0: none */
+    bool keeps_jobs;  /* with a store, also in all counts behind it */
+    struct act prepare[2], steps[3][2];
 };
-
-static void acquire_each(const struct count *count, unsigned round)
-{
-    for (unsigned i = 0; i < count->clients; i++) {
-        put_acquire(&clients[i], count->language, round * count->clients + i);
-        client_send(&clients[i]);
-    }
-}
-
-static void release_each(const struct count *count, unsigned round)
-{
-    for (unsigned i = 0; i < count->clients; i++) {
-        put_release(&clients[i], count->language, round * count->clients + i);
-        client_send(&clients[i]);
-    }
-}
-
-static void pipeline_pairs(const struct count *count, unsigned round)
-{
-    for (unsigned i = 0; i < count->depth / 2; i++) {
-        unsigned name = round * count->depth / 2 + i;
-        put_acquire(&clients[0], count->language, name);
-        put_release(&clients[0], count->language, name);
-    }
-    client_send(&clients[0]);
-}
-
-/* Client 0 holds what the others request. */
-static void hold(const struct count *count)
-{
-    put_acquire(&clients[0], count->language, 0);
-    client_send(&clients[0]);
-}
-
-static void get(const struct count *count, unsigned round)
-{
-    (void)count;
-    (void)round;
-    put_binary(&clients[1], CTR_GET, 0);
-    client_send(&clients[1]);
-}
-
-static void be_refused(const struct count *count, unsigned round)
-{
-    (void)count;
-    (void)round;
-    put_lock(&clients[1], PC_ACQ4ME, 0, 1, 0);
-    await_text(&clients[1], PC_REPLY_TIMEOUT);
-    client_send(&clients[1]);
-}
-
-/* All clients queue for one lock; the first holds it. */
-static void queue_up(const struct count *count)
-{
-    for (unsigned i = 0; i < count->clients; i++) {
-        put_lock(&clients[i], PC_ACQ4ME, 0, 1, 60 * NS_PER_S);
-        client_send(&clients[i]);
-    }
-    await_text(&clients[0], PC_REPLY_LOCKED);
-}
-
-static void hand_over(const struct count *count, unsigned round)
-{
-    struct client *c = &clients[round % count->clients];
-    put_unlock(c, 0);
-    await_text(&clients[(round + 1) % count->clients], PC_REPLY_LOCKED);
-    client_send(c);
-}
-
-static void queue_again(const struct count *count, unsigned round)
-{
-    struct client *c = &clients[round % count->clients];
-    put_lock(c, PC_ACQ4ME, 0, 1, 60 * NS_PER_S);
-    client_send(c);
-}
-
-static void begin_work(const struct count *count, unsigned round)
-{
-    (void)round;
-    hold(count);
-}
-
-static void await_work(const struct count *count, unsigned round)
-{
-    (void)round;
-    for (unsigned i = 1; i < count->clients; i++) {
-        put_lock(&clients[i], PC_ACQ4ANY, 0, 1, 60 * NS_PER_S);
-        client_send(&clients[i]);
-    }
-}
-
-static void end_work(const struct count *count, unsigned round)
-{
-    (void)round;
-    put_unlock(&clients[0], 0);
-    for (unsigned i = 1; i < count->clients; i++)
-        await_text(&clients[i], PC_REPLY_DONE);
-    client_send(&clients[0]);
-}
-
-/* A client that connects for every lock. Its first request is already on its way at accept. */
-static void come(const struct count *count, unsigned round)
-{
-    client_open(&clients[0], count->language);
-    put_acquire(&clients[0], count->language, round);
-    client_send(&clients[0]);
-    due = 1; /* the listener; the server does not know the connection yet */
-}
-
-static void work(const struct count *count, unsigned round)
-{
-    put_release(&clients[0], count->language, round);
-    client_send(&clients[0]);
-}
-
-static void go(const struct count *count, unsigned round)
-{
-    (void)count;
-    (void)round;
-    client_close(&clients[0]);
-}
-
-static void ask_deep(const struct count *count, unsigned round)
-{
-    (void)round;
-    for (unsigned i = 0; i < count->depth; i++) {
-        static const uint8_t text[LATER_LEN] = "a line\n";
-        memcpy(clients[0].out + clients[0].out_len, text, LATER_LEN);
-        clients[0].out_len += LATER_LEN;
-    }
-    client_send(&clients[0]);
-}
-
-static void answer_deep(const struct count *count, unsigned round)
-{
-    (void)round;
-    CHECK(later_answer(server.workers[0]) == count->depth);
-    memset(clients[0].answer, 0, CLIENT_ROOM);
-    for (unsigned i = 0; i < count->depth; i++)
-        memcpy(clients[0].answer + (size_t)i * LATER_LEN, "a line\n", LATER_LEN);
-    clients[0].answer_len = count->depth * LATER_LEN;
-    due = 1; /* the mailbox */
-}
-
-/* ---- pools ------------------------------------------------------------------------------- */
 
 #define POOL        "databases"
 #define MEMBER      "db_000000"
 #define MEMBER_ADDR "10.0.0.7:5432"
 #define FENCE_LEN   16 /* the clock gives numbers of 16 digits */
-#define TAKEN       "TAKEN " POOL " "
-#define FENCE_AT    (sizeof(TAKEN) + sizeof(MEMBER) - 1)
+#define TAKEN       "TAKEN " POOL " ????????? ???????????????? " MEMBER_ADDR "\n"
+#define FENCE_AT    (sizeof("TAKEN " POOL " " MEMBER " ") - 1)
+#define BODY        "The body of a job, whose length is that of 64 bytes as in bench."
+#define RESERVED    "RESERVED ????? 64\r\n" BODY "\r\n"
+_Static_assert(sizeof(BODY) == 64 + 1, "its length is in the lines");
 
-/* Clients of the pools without connections: suppliers, then waiters. */
-static struct pool_client *others[200000];
-static unsigned other_count;
-
-static bool ignore_want(void *owner, struct bytes pool, uint32_t want)
+static void add(uint8_t *to, size_t *len, const void *data, size_t size)
 {
-    (void)owner;
-    (void)pool;
-    (void)want;
-    return true;
+    CHECK(size <= CLIENT_ROOM - *len);
+    memcpy(to + *len, data, size);
+    *len += size;
 }
 
-/* What has happened so far is for clients without connections. */
-static void read_others(struct pool_effects *effects)
+/* Adds to what a client sends. `number`: of the name; `place`: of the request among its own. */
+static void put_line(struct client *c, const char *ask, unsigned number, unsigned place)
 {
-    static const struct pool_reader reader = {.want = ignore_want};
-    struct pool_effects none;
-    for (struct mail *mail; (mail = mail_list_take(&effects->clients)) != NULL;) {
-        struct pool_client *client = pool_client_of(mail);
-        pool_effects_init(&none);
-        CHECK(pool_client_letter(client));
-        pool_client_read(client, &reader, 0, worker_now(server.workers[0]), &none);
-        CHECK(!none.clients.first && !none.woken.first);
-    }
-    CHECK(!effects->woken.first);
-}
-
-static struct pool_client *other_client(void)
-{
-    static uint32_t id = 0x10000000; /* more than a connection has */
-    id++;
-    CHECK(other_count < ARRAY_SIZE(others));
-    struct pool_client *client = pool_client_new(pools_of(services), id, id, others);
-    CHECK(client);
-    others[other_count++] = client;
-    return client;
-}
-
-static void add_members(const struct count *count, struct pool_effects *effects)
-{
-    struct pools *pools = pools_of(services);
-    struct moment now = worker_now(server.workers[0]);
-    for (unsigned i = 0; i < count->pool.members; i++) {
-        char name[sizeof(MEMBER)];
-        snprintf(name, sizeof(name), "db_%06u", i % 1000000);
-        struct pool_new_member member = {
-            .pool = bytes_of(POOL), .name = bytes_of(name), .value = bytes_of(MEMBER_ADDR)};
-        if (count->pool.suppliers == 0)
-            CHECK(pool_member_add(pools, &member, now, effects) == POOL_OK);
+    for (; *ask; ask++) {
+        char client[3];
+        if (*ask != '%') {
+            add(c->out, &c->out_len, ask, 1);
+            continue;
+        }
+        ask++;
+        if (*ask == 'i')
+            snprintf(client, sizeof(client), "%02u", (unsigned)(c - clients) % 100);
+        if (*ask == 'i')
+            add(c->out, &c->out_len, client, 2);
+        else if (*ask == 'f')
+            add(c->out, &c->out_len, c->got + FENCE_AT, FENCE_LEN);
+        else if (*ask == 'j')
+            add(c->out, &c->out_len, c->got + place * (sizeof(RESERVED) - 1) + strlen("RESERVED "),
+                ID_LEN);
         else
-            CHECK(pool_join(others[i % count->pool.suppliers], &member, now, effects) == POOL_OK);
+            add(c->out, &c->out_len, name_of(*ask == '0' ? 0 : number).data, NAME_LEN);
     }
+}
+
+static void do_act(const struct count *count, const struct act *act, unsigned round, unsigned depth)
+{
+    unsigned all = count->clients > 0 ? count->clients : 1;
+    unsigned from = act->who == SECOND || act->who == REST ? 1
+                    : act->who == TURN                     ? round % all
+                    : act->who == NEXT                     ? (round + 1) % all
+                                                           : 0;
+    unsigned until = act->who == EACH || act->who == REST ? all : from + 1;
+    for (unsigned i = from; i < until; i++) {
+        for (unsigned n = 0; n < depth; n++) {
+            unsigned number = (round * all + i) * depth + n;
+            if (act->ask && count->language == BINARY)
+                for (const char *word = act->ask; *word; word++)
+                    put_binary(&clients[i],
+                               *word == 'a'   ? CTR_ACQUIRE
+                               : *word == 'r' ? CTR_RELEASE
+                                              : CTR_GET,
+                               *word == 'g' ? 0 : number);
+            else if (act->ask)
+                put_line(&clients[i], act->ask, number, n);
+            if (act->answer)
+                add(clients[i].answer, &clients[i].answer_len, act->answer, strlen(act->answer));
+        }
+        if (act->ask)
+            client_send(&clients[i]);
+    }
+}
+
+static void do_acts(const struct count *count, const struct act acts[2], unsigned round,
+                    unsigned depth)
+{
+    for (unsigned i = 0; i < 2; i++)
+        if (acts[i].ask || acts[i].answer)
+            do_act(count, &acts[i], round, depth);
 }
 
 /* Makes the pool of a count. */
 static void make_pool(const struct count *count)
 {
-    static const struct pools_limits limits = {
-        .pools_max = 1, .members_max = 100000, .taken_max = 1};
+    static const struct pools_limits limits = {.pools_max = 1, .members_max = 100, .taken_max = 1};
     struct pools *pools = pools_of(services);
     struct moment now = worker_now(server.workers[0]);
     struct pool_options options;
@@ -477,220 +301,28 @@ static void make_pool(const struct count *count)
     pool_effects_init(&effects);
     pools_set_limits(pools, &limits, now, &effects);
     pool_options_init(&options);
-    options.kind = count->pool.suppliers > 0 ? POOL_JOINED : POOL_STATIC;
-    options.order = count->pool.order;
+    options.order = POOL_LIFO;
     options.queue_max = UINT32_MAX;
     CHECK(pool_add(pools, bytes_of(POOL), &options, false, now, &effects) == POOL_OK);
     pool_options_free(&options);
-    for (unsigned i = 0; i < count->pool.suppliers; i++) {
-        uint32_t most = count->pool.members / count->pool.suppliers;
-        CHECK(pool_supply(other_client(), bytes_of(POOL), most, most, now, &effects) == POOL_OK);
+    for (unsigned i = 0; i < count->members; i++) {
+        char name[sizeof(MEMBER)];
+        snprintf(name, sizeof(name), "db_%06u", i % 1000000);
+        struct pool_new_member member = {
+            .pool = bytes_of(POOL), .name = bytes_of(name), .value = bytes_of(MEMBER_ADDR)};
+        CHECK(pool_member_add(pools, &member, now, &effects) == POOL_OK);
     }
-    add_members(count, &effects);
-    read_others(&effects);
+    CHECK(!effects.clients.first && !effects.woken.first);
 }
 
 /* Ends the pool. All connections have closed. */
 static void end_pool(void)
 {
-    struct moment now = worker_now(server.workers[0]);
     struct pool_effects effects;
     pool_effects_init(&effects);
-    while (other_count > 0)
-        pool_client_end(others[--other_count], POOL_END_QUIT, NULL, now, &effects);
-    CHECK(pool_drop(pools_of(services), bytes_of(POOL), true, now, &effects) == POOL_OK);
+    CHECK(pool_drop(pools_of(services), bytes_of(POOL), true, worker_now(server.workers[0]),
+                    &effects) == POOL_OK);
     CHECK(!effects.clients.first && !effects.woken.first);
-}
-
-static void put_line(struct client *c, const char *line)
-{
-    size_t len = strlen(line);
-    CHECK(len < CLIENT_ROOM - c->out_len);
-    memcpy(c->out + c->out_len, line, len);
-    c->out_len += len;
-}
-
-static void await_line(struct client *c, const char *line)
-{
-    size_t len = strlen(line);
-    CHECK(len < CLIENT_ROOM - c->answer_len);
-    memcpy(c->answer + c->answer_len, line, len);
-    c->answer_len += len;
-}
-
-static void await_taken(struct client *c)
-{
-    char *line = (char *)c->answer + c->answer_len;
-    await_line(c, TAKEN MEMBER " 0000000000000000 " MEMBER_ADDR "\n");
-    memset(line + sizeof(TAKEN) - 1, ANY_BYTE, sizeof(MEMBER) - 1);
-    memset(line + FENCE_AT, ANY_BYTE, FENCE_LEN);
-}
-
-static void put_take(struct client *c)
-{
-    put_line(c, "TAKE " POOL " 15\n");
-}
-
-/* Returns what the client's last answer has given. */
-static void put_return(struct client *c)
-{
-    char line[64];
-    snprintf(line, sizeof(line), "RETURN %.*s\n", FENCE_LEN, (const char *)c->got + FENCE_AT);
-    put_line(c, line);
-    await_line(c, "RETURNED\n");
-}
-
-static void take_each(const struct count *count, unsigned round)
-{
-    (void)round;
-    for (unsigned i = 0; i < count->clients; i++) {
-        put_take(&clients[i]);
-        await_taken(&clients[i]);
-        client_send(&clients[i]);
-    }
-}
-
-static void return_each(const struct count *count, unsigned round)
-{
-    (void)round;
-    for (unsigned i = 0; i < count->clients; i++) {
-        put_return(&clients[i]);
-        client_send(&clients[i]);
-    }
-}
-
-static void pipeline_takes(const struct count *count, unsigned round)
-{
-    struct client *c = &clients[0];
-    (void)round;
-    for (unsigned i = 0; i < count->depth / 2; i++) {
-        put_take(c);
-        await_taken(c);
-        put_line(c, "RETURN\n");
-        await_line(c, "RETURNED\n");
-    }
-    client_send(c);
-}
-
-/* Client 0 takes the only member. */
-static void take_all(const struct count *count)
-{
-    make_pool(count);
-    put_take(&clients[0]);
-    await_taken(&clients[0]);
-    client_send(&clients[0]);
-}
-
-static void find_none(const struct count *count, unsigned round)
-{
-    (void)count;
-    (void)round;
-    put_line(&clients[1], "TAKE " POOL " 0\n");
-    await_line(&clients[1], "TIMEOUT\n");
-    client_send(&clients[1]);
-}
-
-/* All clients wait for the only member, which the first gets. */
-static void wait_in_turn(const struct count *count)
-{
-    make_pool(count);
-    for (unsigned i = 0; i < count->clients; i++) {
-        put_take(&clients[i]);
-        client_send(&clients[i]);
-    }
-    await_taken(&clients[0]);
-}
-
-static void add_waiters(const struct count *count)
-{
-    struct moment now = worker_now(server.workers[0]);
-    const struct bytes pool = bytes_of(POOL);
-    const struct pool_take take = {
-        .targets = &pool, .target_count = 1, .count = 1, .timeout_ns = 60 * NS_PER_S};
-    struct pool_effects effects;
-    pool_effects_init(&effects);
-    for (unsigned i = 0; i < count->pool.waiters; i++)
-        CHECK(pool_take(other_client(), &take, NULL, 0, now, &effects) == POOL_WAITS);
-    CHECK(!effects.clients.first);
-}
-
-static void pass_on(const struct count *count, unsigned round)
-{
-    struct client *c = &clients[round % count->clients];
-    if (round == 0)
-        add_waiters(count);
-    put_return(c);
-    await_taken(&clients[(round + 1) % count->clients]);
-    client_send(c);
-}
-
-static void wait_again(const struct count *count, unsigned round)
-{
-    struct client *c = &clients[round % count->clients];
-    put_take(c);
-    client_send(c);
-}
-
-/* ---- jobs -------------------------------------------------------------------------------- */
-
-#define ANY_ID   "\1\1\1\1\1" /* ID_LEN times ANY_BYTE */
-#define BODY     "The body of a job, whose length is that of 64 bytes as in bench."
-#define RESERVED "RESERVED " ANY_ID " 64\r\n" BODY "\r\n"
-_Static_assert(sizeof(BODY) == 64 + 1, "its length is in the lines");
-
-/* Each client has its own tube. */
-static void make_tubes(const struct count *count)
-{
-    for (unsigned i = 0; i < count->clients; i++) {
-        char line[96];
-        snprintf(line, sizeof(line), "use tube_%02u\r\nwatch tube_%02u\r\nignore default\r\n", i,
-                 i);
-        put_line(&clients[i], line);
-        snprintf(line, sizeof(line), "USING tube_%02u\r\nWATCHING 2\r\nWATCHING 1\r\n", i);
-        await_line(&clients[i], line);
-        client_send(&clients[i]);
-    }
-}
-
-/* As many at once as the depth, of each client. */
-static void put_jobs(const struct count *count, unsigned round)
-{
-    (void)round;
-    for (unsigned i = 0; i < count->clients; i++) {
-        for (unsigned n = 0; n < count->depth; n++) {
-            put_line(&clients[i], "put 0 0 60 64\r\n" BODY "\r\n");
-            await_line(&clients[i], "INSERTED " ANY_ID "\r\n");
-        }
-        client_send(&clients[i]);
-    }
-}
-
-static void reserve_jobs(const struct count *count, unsigned round)
-{
-    (void)round;
-    for (unsigned i = 0; i < count->clients; i++) {
-        for (unsigned n = 0; n < count->depth; n++) {
-            put_line(&clients[i], "reserve\r\n");
-            await_line(&clients[i], RESERVED);
-        }
-        client_send(&clients[i]);
-    }
-}
-
-/* Deletes what the client's last answers have given. */
-static void delete_jobs(const struct count *count, unsigned round)
-{
-    (void)round;
-    for (unsigned i = 0; i < count->clients; i++) {
-        const uint8_t *job = clients[i].got + strlen("RESERVED ");
-        for (unsigned n = 0; n < count->depth; n++, job += sizeof(RESERVED) - 1) {
-            char line[32];
-            snprintf(line, sizeof(line), "delete %.*s\r\n", ID_LEN, (const char *)job);
-            put_line(&clients[i], line);
-            await_line(&clients[i], "DELETED\r\n");
-        }
-        client_send(&clients[i]);
-    }
 }
 
 /* ---- a store of jobs that keeps nothing -------------------------------------------------------
@@ -736,13 +368,12 @@ static void ring_store(void *arg)
     store_rings = true;
 }
 
-/* Jobs have that store from now on, and do what its thread would. */
-static void make_kept_tubes(const struct count *count)
+/* Jobs have that store from now on; commit_jobs does what its thread would. */
+static void keep_jobs(void)
 {
     struct jobs *jobs = jobs_of(services);
     if (!jobs_has_store(jobs))
         CHECK(jobs_use_store(jobs, ring_store, NULL));
-    make_tubes(count);
 }
 
 static void commit_jobs(void)
@@ -767,95 +398,97 @@ static void commit_jobs(void)
     due++; /* the mailbox */
 }
 
-/* A client waits for a job, which another one puts. */
-static void wait_for_job(const struct count *count, unsigned round)
-{
-    (void)round;
-    (void)count;
-    put_line(&clients[1], "reserve\r\n");
-    client_send(&clients[1]);
-}
+#define LOCK     "ACQ4ME %n 10 1000 15\n"
+#define UNLOCK   "RELEASE %n\n"
+#define WAIT     "ACQ4ME %0 1 1000 60\n"
+#define TAKE     "TAKE " POOL " 15\n"
+#define PUT      "put 0 0 60 64\r\n" BODY "\r\n"
+#define INSERTED "INSERTED ?????\r\n"
 
-static void put_for_waiter(const struct count *count, unsigned round)
-{
-    (void)count;
-    (void)round;
-    put_line(&clients[0], "put 0 0 60 64\r\n" BODY "\r\n");
-    await_line(&clients[0], "INSERTED " ANY_ID "\r\n");
-    await_line(&clients[1], RESERVED);
-    client_send(&clients[0]);
-}
-
-static void delete_of_waiter(const struct count *count, unsigned round)
-{
-    char line[32];
-    (void)count;
-    (void)round;
-    snprintf(line, sizeof(line), "delete %.*s\r\n", ID_LEN,
-             (const char *)clients[1].got + strlen("RESERVED "));
-    put_line(&clients[1], line);
-    await_line(&clients[1], "DELETED\r\n");
-    client_send(&clients[1]);
-}
+#define LOCKS                                                                                      \
+    {                                                                                              \
+        {{EACH, LOCK, "LOCKED\n"}},                                                                \
+        {                                                                                          \
+            {                                                                                      \
+                EACH, UNLOCK, "RELEASED\n"                                                         \
+            }                                                                                      \
+        }                                                                                          \
+    }
+#define UNITS                                                                                      \
+    {                                                                                              \
+        {{EACH, "a"}},                                                                             \
+        {                                                                                          \
+            {                                                                                      \
+                EACH, "r"                                                                          \
+            }                                                                                      \
+        }                                                                                          \
+    }
+#define MEMBERS                                                                                    \
+    {                                                                                              \
+        {{EACH, TAKE, TAKEN}},                                                                     \
+        {                                                                                          \
+            {                                                                                      \
+                EACH, "RETURN %f\n", "RETURNED\n"                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+/* Each client has its own tube. */
+#define TUBES                                                                                      \
+    {                                                                                              \
+        {                                                                                          \
+            EACH, "use tube_%i\r\nwatch tube_%i\r\nignore default\r\n",                            \
+                "USING tube_??\r\nWATCHING 2\r\nWATCHING 1\r\n"                                    \
+        }                                                                                          \
+    }
+#define WORK                                                                                       \
+    {                                                                                              \
+        {{EACH, PUT, INSERTED}}, {{EACH, "reserve\r\n", RESERVED}},                                \
+        {                                                                                          \
+            {                                                                                      \
+                EACH, "delete %j\r\n", "DELETED\r\n"                                               \
+            }                                                                                      \
+        }                                                                                          \
+    }
 
 /* clang-format off */
 static const struct count counts[] = {
-    {"text-pair", TEXT, 1, 1000, 1000, "pair", 1, .steps = {acquire_each, release_each}},
-    {"text-pair-50", TEXT, 50, 40, 2000, "pair", 1, .steps = {acquire_each, release_each}},
-    {"text-pair-deep", TEXT, 1, 100, 1600, "pair", 32, .steps = {pipeline_pairs}},
-    {"text-refusal", TEXT, 2, 1000, 1000, "request", 1, .prepare = hold, .steps = {be_refused}},
+    {"text-pair", TEXT, 1, 1000, 1000, "pair", 1, .steps = LOCKS},
+    {"text-pair-50", TEXT, 50, 40, 2000, "pair", 1, .steps = LOCKS},
+    {"text-pair-deep", TEXT, 1, 100, 1600, "pair", 16,
+     .steps = {{{EACH, LOCK UNLOCK, "LOCKED\nRELEASED\n"}}}},
+    {"text-refusal", TEXT, 2, 1000, 1000, "request", 1,
+     .prepare = {{FIRST, "ACQ4ME %0 10 1000 15\n", "LOCKED\n"}},
+     .steps = {{{SECOND, "ACQ4ME %0 1 1000 0\n", "TIMEOUT\n"}}}},
     {"text-handover", TEXT, 100, 1000, 1000, "hand-over", 1,
-     .prepare = queue_up, .steps = {hand_over, queue_again}},
+     .prepare = {{EACH, WAIT}, {FIRST, NULL, "LOCKED\n"}},
+     .steps = {{{TURN, "RELEASE %0\n", "RELEASED\n"}, {NEXT, NULL, "LOCKED\n"}}, {{TURN, WAIT}}}},
     {"text-herd", TEXT, 100, 20, 20 * 99, "waiter", 1,
-     .steps = {begin_work, await_work, end_work}},
-    {"text-churn", TEXT, 0, 250, 250, "cycle", 1, .steps = {come, work, go}},
-    {"binary-pair", BINARY, 1, 1000, 1000, "pair", 1, .steps = {acquire_each, release_each}},
-    {"binary-pair-50", BINARY, 50, 40, 2000, "pair", 1, .steps = {acquire_each, release_each}},
-    {"binary-pair-deep", BINARY, 1, 100, 1600, "pair", 32, .steps = {pipeline_pairs}},
-    {"binary-get", BINARY, 2, 1000, 1000, "request", 1, .prepare = hold, .steps = {get}},
-    {"pending-1", LATER, 1, 1000, 1000, "request", 1, .steps = {ask_deep, answer_deep}},
-    {"pending-32", LATER, 1, 100, 3200, "request", 32, .steps = {ask_deep, answer_deep}},
-    {"take-pair", TEXT, 1, 1000, 1000, "pair", 1,
-     make_pool, {take_each, return_each}, {10, POOL_LIFO, 0, 0}},
-    {"take-pair-50", TEXT, 50, 40, 2000, "pair", 1,
-     make_pool, {take_each, return_each}, {50, POOL_LIFO, 0, 0}},
-    {"take-pair-deep", TEXT, 1, 100, 1600, "pair", 32,
-     make_pool, {pipeline_takes}, {10, POOL_LIFO, 0, 0}},
-    {"take-pair-1e3", TEXT, 1, 1000, 1000, "pair", 1,
-     make_pool, {take_each, return_each}, {1000, POOL_LIFO, 0, 0}},
-    {"take-pair-1e5", TEXT, 1, 1000, 1000, "pair", 1,
-     make_pool, {take_each, return_each}, {100000, POOL_LIFO, 0, 0}},
-    {"take-random-1e5", TEXT, 1, 1000, 1000, "pair", 1,
-     make_pool, {take_each, return_each}, {100000, POOL_RANDOM, 0, 0}},
-    {"take-joined", TEXT, 1, 1000, 1000, "pair", 1,
-     make_pool, {take_each, return_each}, {10, POOL_LIFO, 2, 0}},
-    {"take-joined-1e3", TEXT, 1, 1000, 1000, "pair", 1,
-     make_pool, {take_each, return_each}, {1000, POOL_LIFO, 1000, 0}},
-    {"take-refusal", TEXT, 2, 1000, 1000, "request", 1,
-     take_all, {find_none}, {1, POOL_LIFO, 0, 0}},
-    {"take-handover", TEXT, 100, 1000, 1000, "hand-over", 1,
-     wait_in_turn, {pass_on, wait_again}, {1, POOL_LIFO, 0, 0}},
-    {"take-handover-10", TEXT, 11, 1000, 1000, "hand-over", 1,
-     wait_in_turn, {pass_on, wait_again}, {1, POOL_LIFO, 0, 0}},
-    {"take-handover-1e3", TEXT, 100, 49, 49, "hand-over", 1,
-     wait_in_turn, {pass_on, wait_again}, {1, POOL_LIFO, 0, 1000}},
-    {"take-handover-1e5", TEXT, 100, 49, 49, "hand-over", 1,
-     wait_in_turn, {pass_on, wait_again}, {1, POOL_LIFO, 0, 100000}},
-    {"job", JOBS, 1, 500, 500, "job", 1,
-     make_tubes, .steps = {put_jobs, reserve_jobs, delete_jobs}},
-    {"job-50", JOBS, 50, 20, 1000, "job", 1,
-     make_tubes, .steps = {put_jobs, reserve_jobs, delete_jobs}},
-    {"job-deep", JOBS, 1, 40, 1280, "job", 32,
-     make_tubes, .steps = {put_jobs, reserve_jobs, delete_jobs}},
+     .steps = {{{FIRST, "ACQ4ME %0 10 1000 15\n", "LOCKED\n"}}, {{REST, "ACQ4ANY %0 1 1000 60\n"}},
+               {{FIRST, "RELEASE %0\n", "RELEASED\n"}, {REST, NULL, "DONE\n"}}}},
+    {"text-churn", TEXT, 0, 250, 250, "cycle", 1, .steps = LOCKS},
+    {"binary-pair", BINARY, 1, 1000, 1000, "pair", 1, .steps = UNITS},
+    {"binary-pair-50", BINARY, 50, 40, 2000, "pair", 1, .steps = UNITS},
+    {"binary-pair-deep", BINARY, 1, 100, 1600, "pair", 16, .steps = {{{EACH, "ar"}}}},
+    {"binary-get", BINARY, 2, 1000, 1000, "request", 1,
+     .prepare = {{FIRST, "a"}}, .steps = {{{SECOND, "g"}}}},
+    {"take-pair", TEXT, 1, 1000, 1000, "pair", 1, .members = 10, .steps = MEMBERS},
+    {"take-pair-50", TEXT, 50, 40, 2000, "pair", 1, .members = 50, .steps = MEMBERS},
+    {"take-pair-deep", TEXT, 1, 100, 1600, "pair", 16, .members = 10,
+     .steps = {{{EACH, TAKE "RETURN\n", TAKEN "RETURNED\n"}}}},
+    {"take-refusal", TEXT, 2, 1000, 1000, "request", 1, .members = 1,
+     .prepare = {{FIRST, TAKE, TAKEN}}, .steps = {{{SECOND, "TAKE " POOL " 0\n", "TIMEOUT\n"}}}},
+    {"take-handover", TEXT, 100, 1000, 1000, "hand-over", 1, .members = 1,
+     .prepare = {{EACH, TAKE}, {FIRST, NULL, TAKEN}},
+     .steps = {{{TURN, "RETURN %f\n", "RETURNED\n"}, {NEXT, NULL, TAKEN}}, {{TURN, TAKE}}}},
+    {"job", JOBS, 1, 500, 500, "job", 1, .prepare = TUBES, .steps = WORK},
+    {"job-50", JOBS, 50, 20, 1000, "job", 1, .prepare = TUBES, .steps = WORK},
+    {"job-deep", JOBS, 1, 40, 1280, "job", 32, .prepare = TUBES, .steps = WORK},
     {"job-handover", JOBS, 2, 500, 500, "job", 1,
-     .steps = {wait_for_job, put_for_waiter, delete_of_waiter}},
-    /* With a store from here on. */
-    {"job-kept", JOBS, 1, 500, 500, "job", 1,
-     make_kept_tubes, .steps = {put_jobs, reserve_jobs, delete_jobs}},
-    {"job-kept-50", JOBS, 50, 20, 1000, "job", 1,
-     make_kept_tubes, .steps = {put_jobs, reserve_jobs, delete_jobs}},
-    {"job-kept-deep", JOBS, 1, 40, 1280, "job", 32,
-     make_kept_tubes, .steps = {put_jobs, reserve_jobs, delete_jobs}},
+     .steps = {{{SECOND, "reserve\r\n"}}, {{FIRST, PUT, INSERTED}, {SECOND, NULL, RESERVED}},
+               {{SECOND, "delete %j\r\n", "DELETED\r\n"}}}},
+    {"job-kept", JOBS, 1, 500, 500, "job", 1, 0, true, TUBES, WORK},
+    {"job-kept-50", JOBS, 50, 20, 1000, "job", 1, 0, true, TUBES, WORK},
+    {"job-kept-deep", JOBS, 1, 40, 1280, "job", 32, 0, true, TUBES, WORK},
 };
 /* clang-format on */
 
@@ -877,13 +510,29 @@ __attribute__((noinline)) static void counts_end(void)
     counting = false;
 }
 
+static unsigned steps_of(const struct count *count)
+{
+    unsigned steps = count->clients == 0; /* which closes */
+    for (unsigned i = 0; i < ARRAY_SIZE(count->steps); i++)
+        steps += count->steps[i][0].ask != NULL;
+    return steps;
+}
+
 static void take_step(void)
 {
     if (step_now == 0 && round_now == playing->rounds)
         counts_begin();
-    playing->steps[step_now](playing, round_now);
+    if (playing->clients == 0 && step_now == 0)
+        client_open(&clients[0], playing->language);
+    const struct act *acts = playing->steps[step_now];
+    if (acts->ask || acts->answer)
+        do_acts(playing, acts, round_now, playing->depth);
+    else
+        client_close(&clients[0]);
+    if (playing->clients == 0 && step_now == 0)
+        due = 1; /* the listener; the server does not know the connection yet */
     step_now++;
-    if (step_now == ARRAY_SIZE(playing->steps) || !playing->steps[step_now]) {
+    if (step_now == steps_of(playing)) {
         step_now = 0;
         round_now++;
     }
@@ -898,8 +547,11 @@ static bool act(void)
             client_open(&clients[i], playing->language);
     } else if (phase == PREPARING) {
         phase = PLAYING;
-        if (playing->prepare)
-            playing->prepare(playing);
+        if (playing->keeps_jobs)
+            keep_jobs();
+        if (playing->members > 0)
+            make_pool(playing);
+        do_acts(playing, playing->prepare, 0, 1);
     } else if (phase == PLAYING && round_now < 2 * playing->rounds) {
         take_step();
     } else if (phase == PLAYING) {
@@ -1039,7 +691,7 @@ static void play(const struct count *count)
     round_now = step_now = 0;
     phase = CONNECTING;
     counts_serve();
-    if (count->pool.members > 0)
+    if (count->members > 0)
         end_pool();
 }
 

@@ -63,45 +63,5 @@ def test_all_is_on_record(measured):
         pytest.skip("costs less than is on record (./dev counts): " + ", ".join(less))
 
 
-def a_count(own, library=0, calls=2.0):
-    layers = {**dict.fromkeys(counts.COLUMNS, 0), "engine": own, "libc": library}
-    return counts.Count("pair", own + library, calls, layers)
-
-
-@pytest.mark.parametrize(
-    "now, grown",
-    [
-        (a_count(1000), []),
-        (a_count(1050), []),
-        (a_count(500), []),
-        (a_count(1051), ["own", "total"]),
-        (a_count(1000, 51), ["total"]),
-        (a_count(900, 151), ["total"]),
-        (a_count(1000, calls=2.1), []),
-        (a_count(1000, calls=2.2), ["calls"]),
-    ],
-    ids=lambda x: "+".join(x) or "less" if isinstance(x, list) else "%d,%.1f" % (x.total, x.calls),
-)
-def test_judgement(now, grown):
-    assert now.grown(a_count(1000), ["calls", "own", "total"]) == grown
-
-
-def test_record_is_read_as_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(counts, "RECORD", str(tmp_path / "record"))
-    assert counts.Record.read().counts == {}
-    counts.Record.read().write(RECORD.built, {"a": a_count(1000)}, "First")
-    counts.Record.read().write(RECORD.built, {"a": a_count(1000), "b": a_count(1)}, "Second")
-    counts.Record.read().write(RECORD.built, {"a": a_count(1100, calls=3.0)}, "Third")
-    record = counts.Record.read()
-    assert record.built == RECORD.built
-    assert list(record.counts) == ["a"] and record.counts["a"].own == 1100
-    said = (tmp_path / "record").read_text().partition("\nLast change\n\n")[2].splitlines()
-    assert [line.split("  ")[-1] for line in said] == [
-        "Third",
-        "a 1000 -> 1100, calls 2.00 -> 3.00",
-        "b 1, no more",
-    ]
-
-
 if __name__ == "__main__":
     tap.main(__file__)
