@@ -49,7 +49,6 @@ include t/browser/local.mk
 include t/clients/local.mk
 include t/campaigns/history/local.mk
 include t/campaigns/pools/local.mk
-include t/campaigns/clients/local.mk
 include t/campaigns/jobs/local.mk
 include t/campaigns/cluster/local.mk
 include t/campaigns/cluster/simulate.mk
@@ -73,7 +72,7 @@ unit_tests = $(filter t/unit/% fuzz/% t/scenario/run.py t/vectors/% t/models/% t
 # Real clusters, peers, browsers, client libraries and the tests' own tools: a
 # sanitizer shows nothing that other tests do not show with it.
 plain_tests = $(filter t/system/test_cluster%,$(TESTS)) $(filter-out t/clients/test_stories_c.py,$(library_tests)) \
-	t/campaigns/cluster/test_engine.py t/campaigns/clients/test_clients_storm.py t/campaigns/pools/test_planted.py \
+	t/campaigns/cluster/test_engine.py t/campaigns/pools/test_planted.py \
 	t/browser/test_page.py t/scenario/real.py \
 	t/system/test_jobs_clients.py \
 	t/system/test_units.py t/system/test_vanished.py t/system/test_readme.py \
@@ -96,7 +95,7 @@ single_threaded = $(filter t/vectors/% fuzz/%,$(TESTS)) \
 threads_tests = $(filter-out $(single_threaded),$(sanitized_tests))
 
 # They stop processes themselves, or look at processes that others stop.
-unstopped = $(filter t/system/test_cluster%,$(TESTS)) $(library_tests) t/campaigns/clients/test_clients_storm.py \
+unstopped = $(filter t/system/test_cluster%,$(TESTS)) $(library_tests) \
 	t/transcripts/run.py t/system/test_process.py
 
 run_tests = @$(AM_TESTS_ENVIRONMENT) exec $(PYTHON) -B $(abs_top_srcdir)/t/run_tests.py --unstopped '$(unstopped)' $(RUN)

@@ -73,11 +73,6 @@ torture_cluster() {
     make -s -C build t/system/clock_shift.so
     tortured cluster "$@"
 }
-torture_clients() {
-    need "${build_packages[@]}" python3 php-cli golang-go "${node_packages[@]}"
-    build
-    COUNTERD=$PWD/build/counterd exec /usr/bin/python3 -B t/campaigns/clients/clients.py "$@"
-}
 soak() { tortured soak "$@"; }
 
 fuzz_harnesses=(codecs options admin text-service binary-service job-service cluster client)

@@ -71,7 +71,7 @@ def suite_of(program):
             "commit_disk_test",
         )
         return "models" if is_model else "unit"
-    return "clients" if program.startswith(("t/clients/", "t/campaigns/clients/")) else "system"
+    return "clients" if program.startswith("t/clients/") else "system"
 
 
 # --- the mutants ---------------------------------------------------------------------------------
