@@ -103,8 +103,13 @@ def test_shared_library_needs_libc_and_openssl(installed):
     assert "TEXTREL" not in said
 
 
-def test_archive_is_one_object(installed):
-    assert len(run("ar", "t", os.path.join(installed, "usr/local/lib/libcounter.a")).split()) == 1
+def test_archive_is_one_object_without_variables(installed):
+    """So clients of several threads share nothing."""
+    archive = os.path.join(installed, "usr/local/lib/libcounter.a")
+    assert len(run("ar", "t", archive).split()) == 1
+    sizes = dict(re.findall(r"^\.(\S+) +(\d+)", run("size", "-A", archive), re.M))
+    assert sizes["data"] == "0" and int(sizes["bss"]) <= 8, "text.h has one, to which nothing is written"
+    assert not {"tdata", "tbss"} & set(sizes)
 
 
 def test_version_is_that_of_the_server(installed):

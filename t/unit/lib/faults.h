@@ -1,6 +1,6 @@
 /*
  * faults.h - refuses memory to libcounter. For a test program of one file, linked with
- * lib_fault_wraps (local.mk), which puts these functions before those of the C library.
+ * the --wrap options of local.mk, which puts these functions before those of the C library.
  */
 #ifndef LIB_FAULTS_H
 #define LIB_FAULTS_H

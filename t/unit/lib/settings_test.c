@@ -1,13 +1,11 @@
 /*
- * settings_test.c - URLs of libcounter, the addresses of servers, their order for a name, and what
- * errors quote.
+ * settings_test.c - URLs of libcounter, the order of servers for a name, and what errors quote.
  */
 #include "base/clock.h"
 #include "lib/failure.h"
 #include "lib/settings.h"
 #include "t/unit/unit.h"
 
-#include <arpa/inet.h>
 #include <openssl/evp.h>
 #include <openssl/provider.h>
 #include <stdio.h>
@@ -109,37 +107,6 @@ TEST(an_empty_variable_is_none)
 }
 END_TEST
 
-static void check_where(struct settings *settings, enum counter_protocol protocol, size_t server,
-                        const char *text, const char *where)
-{
-    char found[SETTINGS_WHERE];
-    ck_assert_uint_gt(settings_servers(settings, protocol, NULL), server);
-    ck_assert_str_eq(settings_server(settings, protocol, server), text);
-    ck_assert_str_eq(settings_where(settings, protocol, server, found), where);
-}
-
-TEST(servers_have_a_place_for_each_protocol)
-{
-    struct settings *settings = must_read("counter://a:1,[::1]:2,c?binary=3&jobs=d:4");
-    check_where(settings, COUNTER_TEXT, 0, "a:1", "a:1");
-    check_where(settings, COUNTER_RAW, 1, "[::1]:2", "[::1]:2");
-    check_where(settings, COUNTER_TEXT, 2, "c", "c:7531");
-    check_where(settings, COUNTER_BINARY, 0, "a:1", "a:3");
-    check_where(settings, COUNTER_BINARY, 1, "[::1]:2", "[::1]:3");
-    check_where(settings, COUNTER_JOBS, 0, "d:4", "d:4");
-    ck_assert_uint_eq(settings_servers(settings, COUNTER_JOBS, NULL), 1);
-    settings_drop(settings);
-    settings = must_read("counter://?text=unix:/t%25.sock&jobs=unix:@name");
-    check_where(settings, COUNTER_TEXT, 0, "unix:/t%.sock", "unix:/t%.sock");
-    check_where(settings, COUNTER_JOBS, 0, "unix:@name", "unix:@name");
-    ck_assert_uint_eq(settings_servers(settings, (enum counter_protocol)7, &error), 0);
-    ck_assert_int_eq(error.status, COUNTER_USAGE);
-    ck_assert_uint_eq(settings_servers(settings, COUNTER_BINARY, &error), 0);
-    ck_assert_int_eq(error.status, COUNTER_USAGE);
-    settings_drop(settings);
-}
-END_TEST
-
 TEST(servers_that_a_url_does_not_place_are_usage)
 {
     static const struct {
@@ -172,36 +139,6 @@ TEST(servers_that_a_url_does_not_place_are_usage)
         ck_assert_int_eq(error.status, rows[i].is_placed ? COUNTER_OK : COUNTER_USAGE);
         settings_drop(settings);
     }
-}
-END_TEST
-
-/* ---- addresses --------------------------------------------------------------------------- */
-
-TEST(addresses_are_known_looked_up_or_given)
-{
-    struct sockaddr_storage given[2] = {{.ss_family = AF_INET}, {.ss_family = AF_INET6}};
-    struct settings *settings =
-        must_read("counter://127.0.0.1,[::1],name.invalid?jobs=x.invalid:1");
-    for (size_t i = 0; i < 2; i++) {
-        const struct host *host = settings_place(settings, COUNTER_TEXT, i).host;
-        ck_assert(!host->is_name && host->count == 1);
-        ck_assert_int_eq(host->at[0].ss_family, i ? AF_INET6 : AF_INET);
-        ck_assert_int_eq(settings_look_up(settings, COUNTER_TEXT, i), COUNTER_OK);
-    }
-    const struct host *host = settings_place(settings, COUNTER_TEXT, 2).host;
-    ck_assert(host->is_name && host->count == 0 && strstr(host->fault, "counter_resolve"));
-    ck_assert_int_eq(settings_set_addresses(settings, 2, given, 0), COUNTER_USAGE);
-    ck_assert_int_eq(settings_set_addresses(settings, 4, given, 1), COUNTER_USAGE);
-    given[1].ss_family = AF_UNIX;
-    ck_assert_int_eq(settings_set_addresses(settings, 2, given, 2), COUNTER_USAGE);
-    given[1].ss_family = AF_INET6;
-    ck_assert_int_eq(settings_set_addresses(settings, 2, given, 2), COUNTER_OK);
-    ck_assert_int_eq(settings_set_addresses(settings, 3, given, 1), COUNTER_OK);
-    ck_assert_uint_eq(host->count, 2);
-    ck_assert_uint_eq(settings_place(settings, COUNTER_JOBS, 0).host->count, 1);
-    ck_assert_int_eq(settings_resolve(settings), COUNTER_OK); /* asks for none of these */
-    ck_assert_uint_eq(host->count, 2);
-    settings_drop(settings);
 }
 END_TEST
 
@@ -269,37 +206,16 @@ TEST(texts_are_quoted_escaped_and_cut)
 }
 END_TEST
 
-TEST(errors_say_where_once)
-{
-    error = (struct counter_error)COUNTER_ERROR;
-    ck_assert_int_eq(failure_set(&error, COUNTER_BUSY, "no %d", 1), COUNTER_BUSY);
-    failure_answer(&error, bytes_of("TIMEOUT x\r\nmore"));
-    failure_place(&error, "a", bytes_of("k"));
-    failure_place(&error, "b", bytes_of("l"));
-    ck_assert_str_eq(error.server, "a");
-    ck_assert_str_eq(error.target, "k");
-    ck_assert_str_eq(error.answer, "TIMEOUT x\\x0d");
-    ck_assert_str_eq(error.reason, "no 1");
-    ck_assert_int_eq(failure_no_memory(&error), COUNTER_NO_MEMORY);
-    failure_place(&error, "a", bytes_of("k"));
-    ck_assert_str_eq(error.server, "");
-    ck_assert_str_eq(error.answer, "");
-}
-END_TEST
-
 static const struct unit_test tests[] = {
     UNIT(urls_that_are_wrong_are_usage),
     UNIT(long_parts_of_urls_are_usage),
     UNIT(options_have_defaults_and_values),
     UNIT(an_empty_variable_is_none),
-    UNIT(servers_have_a_place_for_each_protocol),
     UNIT(servers_that_a_url_does_not_place_are_usage),
-    UNIT(addresses_are_known_looked_up_or_given),
     UNIT(servers_are_ordered_by_name),
     UNIT(servers_are_ordered_where_policy_forbids_md5),
     UNIT(servers_are_ordered_where_the_program_has_loaded_no_md5),
     UNIT(texts_are_quoted_escaped_and_cut),
-    UNIT(errors_say_where_once),
 };
 
 UNIT_MAIN("lib_settings", tests)

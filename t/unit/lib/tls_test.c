@@ -208,23 +208,18 @@ TEST(writes_over_tls_raise_no_signal)
 {
     signal(SIGPIPE, SIG_DFL);
     counter_client *client = start("IP:127.0.0.1");
-    for (int n = 0; n < 3; n++) {
-        counter_link *link = counter_link_open(client, COUNTER_TEXT, 0);
-        int status;
-        while ((status = counter_link_step(link)) == COUNTER_AGAIN)
-            turn();
-        ck_assert_msg(status == COUNTER_OK, "%s", counter_link_error(link)->reason);
-        end_server(true);
-        for (int i = 0; n < 2 && i < 1000 && status <= COUNTER_AGAIN; i++) {
-            (void)counter_link_say(link, "ACQ4ME k 1 9 0\n", 15);
-            status = counter_link_step(link);
-        }
-        if (n < 2)
-            ck_assert_int_eq(status, COUNTER_UNANSWERED);
-        if (n == 1)
-            counter_link_finish(link);
-        counter_link_free(link); /* the third one says goodbye to nobody */
+    counter_link *link = counter_link_open(client, COUNTER_TEXT, 0);
+    int status;
+    while ((status = counter_link_step(link)) == COUNTER_AGAIN)
+        turn();
+    end_server(true);
+    for (int i = 0; i < 1000 && status <= COUNTER_AGAIN; i++) {
+        (void)counter_link_say(link, "ACQ4ME k 1 9 0\n", 15);
+        status = counter_link_step(link);
     }
+    ck_assert_int_eq(status, COUNTER_UNANSWERED);
+    counter_link_finish(link); /* says goodbye to nobody */
+    counter_link_free(link);
     finish(client);
 }
 END_TEST
