@@ -20,7 +20,7 @@ enum {
 #elif defined(__SANITIZE_ADDRESS__)
     MOST_STEPS = 60000,
 #else
-    MOST_STEPS = 200000,
+    MOST_STEPS = 120000,
 #endif
     WORLD_STEPS = 3000, /* at most, in one world */
     WORLDS = 30,        /* of which records are damaged, */

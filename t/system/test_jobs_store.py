@@ -694,64 +694,6 @@ def test_many_puts_share_a_transaction(begin):
 # --- upgrades ------------------------------------------------------------------------------------
 
 
-# row real.upgrade
-@pytest.mark.parametrize("before", ["", "restart"])
-def test_an_upgrade_is_no_restart(start, tmp_path, path, before):
-    options = JOBS + ("jobs.path=" + path,)
-    if before:  # the jobs were loaded
-        daemon = start(*options)
-        with daemon.job_client() as client:
-            assert client.put(b"old" * 300, into="old") == 1
-            client.fetch("tube lease claim=lease")
-        kill(daemon)
-    running = test_upgrade.Running(start, tmp_path, *options)
-    daemon = running.daemon
-    producer, worker, waiter, half = (daemon.job_client() for _ in range(4))
-    first = producer.put(b"first")
-    assert worker.fetch("reserve") == ("RESERVED %d 5" % first, b"first")
-    producer.fetch("tube lease claim=lease tries=4")
-    leased = producer.put(b"leased" * 200, ttr=600, into="lease")
-    number, token, tried, body = claim(worker, "lease")
-    assert (number, tried, body) == (leased, 1, b"leased" * 200)
-    assert producer.ask("put-into k 0 0 600 1 key=k\r\nx") == "INSERTED %d" % (leased + 1)
-    assert claim(worker, "k")[0] == leased + 1
-    executed_at = time.time()
-    assert worker.ask("delete %d" % (leased + 1)) == "DELETED"
-    assert waiter.ask("watch w") == "WATCHING 2"
-    assert waiter.ask("ignore default") == "WATCHING 1"
-    waiter.say("reserve")
-    half.send(b"put-into h 1 0 60 1000\r\n" + b"h" * 600)
-    wire.poll(lambda: producer.stats()["current-waiting"] == "1", "the waiter waits")
-    stats = producer.stats()
-    for _ in range(2):
-        running.install()
-        running.succeed()
-    after = producer.stats()
-    for key in ("id", "cmd-put", "total-jobs", "current-jobs-reserved", "current-waiting"):
-        assert after[key] == stats[key], key
-    half.send(b"h" * 400 + b"\r\n")
-    got = half.line()
-    assert got.startswith("INSERTED")
-    assert producer.put(b"w", into="w") > int(got.split()[1])
-    assert waiter.job()[1] == b"w"
-    assert worker.ask("touch %d" % first) == "TOUCHED"
-    assert worker.ask("release %d 1 0" % first) == "RELEASED"
-    assert producer.ask("renew %d %d" % (leased, token)) == "TOUCHED"
-    assert producer.ask("put-into k 0 0 600 1 key=k at=%.3f\r\nx" % (executed_at - 60)) == "DUPLICATE 0"
-    assert producer.fetch("peek %d" % leased)[1] == b"leased" * 200
-    if before:
-        assert producer.fetch("peek 1")[1] == b"old" * 300
-    assert producer.stats("tube lease")["tries"] == "4"
-    for client in (producer, worker, waiter, half):
-        client.close()
-    kill(daemon)
-    with start(*options).job_client() as client:  # the file has it all
-        assert client.ask("ack %d %d" % (leased, token)) == "DELETED"
-        assert client.fetch("peek %s" % got.split()[1])[1] == b"h" * 1000
-        assert client.fetch("peek %d" % first)[1] == b"first"
-        assert client.put(b"new") > int(got.split()[1])
-
-
 def test_an_upgrade_to_another_file_is_refused(start, tmp_path, path):
     running = test_upgrade.Running(start, tmp_path, *JOBS, settings="jobs.path = %s\n" % path)
     with running.daemon.job_client() as client:

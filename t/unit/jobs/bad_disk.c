@@ -137,14 +137,14 @@ static void images_free(void)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-static bool fails(bool is_sync)
+static bool fails(void)
 {
     int64_t call = bad_disk.calls++;
     if (call == bad_disk.cut_at)
         bad_disk.is_cut = true;
     bool fail = call == bad_disk.fails_at ||
                 (bad_disk.one_in > 0 && rng_one_in(&bad_disk.rng, bad_disk.one_in));
-    fail = bad_disk.is_cut || (fail && !(is_sync && bad_disk.syncs_hold));
+    fail = bad_disk.is_cut || fail;
     bad_disk.faults += fail;
     return fail;
 }
@@ -190,7 +190,7 @@ static int file_write(sqlite3_file *file, const void *from, int len, sqlite3_int
     struct image *image = file_of(file)->image;
     if (is_over_capacity(image, (size_t)(at + len)))
         return SQLITE_FULL;
-    if (!fails(false)) {
+    if (!fails()) {
         int code = REAL(file, xWrite, from, len, at);
         if (code == SQLITE_OK)
             image_note(image, at, from, (size_t)len);
@@ -204,7 +204,7 @@ static int file_write(sqlite3_file *file, const void *from, int len, sqlite3_int
 
 static int file_truncate(sqlite3_file *file, sqlite3_int64 len)
 {
-    if (fails(false))
+    if (fails())
         return SQLITE_IOERR_TRUNCATE;
     int code = REAL(file, xTruncate, len);
     if (code == SQLITE_OK)
@@ -215,7 +215,7 @@ static int file_truncate(sqlite3_file *file, sqlite3_int64 len)
 static int file_sync(sqlite3_file *file, int flags)
 {
     (void)flags;
-    bool fail = fails(true);
+    bool fail = fails();
     if (!bad_disk.is_cut)
         image_sync(file_of(file)->image, !fail);
     return fail ? SQLITE_IOERR_FSYNC : SQLITE_OK;
@@ -318,7 +318,7 @@ static int vfs_open(sqlite3_vfs *self, const char *path, sqlite3_file *file, int
 static int vfs_delete(sqlite3_vfs *self, const char *path, int sync)
 {
     (void)self;
-    if (fails(false))
+    if (fails())
         return SQLITE_IOERR_DELETE;
     struct image *image = image_of(path);
     image_sync(image, true);

@@ -21,7 +21,6 @@ struct bad_disk {
     enum bad_disk_fault fault;
     int64_t fails_at;   /* number of the call that fails; -1: none */
     uint32_t one_in;    /* calls fail at random; 0: none */
-    bool syncs_hold;    /* no sync fails */
     bool reads_fail;    /* of the database, not of the log */
     int64_t cut_at;     /* number of the call that fails, and all after it; -1: none */
     int64_t calls;      /* writes, syncs, truncations so far */

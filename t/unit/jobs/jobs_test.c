@@ -12,6 +12,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* A job, with its share of the table of ids and the head of its body. */
+_Static_assert(sizeof(struct job) + 12 + sizeof(struct job_body) <= 160, "a job costs too much");
+
 static struct jobs *jobs;
 static struct jobs_client *client;
 static struct jobs_effects effects;
@@ -77,19 +80,6 @@ static void set_tries(const char *tube, uint32_t tries)
     set(tube, (struct job_settings){.tries = tries}, JOB_SETTING_TRIES);
 }
 
-static void set_claim(const char *tube, enum job_claim claim)
-{
-    set(tube, (struct job_settings){.claim = claim}, JOB_SETTING_CLAIM);
-}
-
-static void reserve(uint64_t id)
-{
-    struct job_view view;
-    ck_assert(jobs_reserve(client, 0, &view, now) == JOBS_OK);
-    ck_assert(view.id == id);
-    job_body_drop(jobs, &view.body);
-}
-
 static enum job_state state_of(uint64_t id)
 {
     struct job_stats stats;
@@ -103,17 +93,6 @@ static struct tube_stats stats_of(const char *tube)
     ck_assert(jobs_stats_tube(jobs, bytes_of(tube), now, &stats) == JOBS_OK);
     return stats;
 }
-
-TEST(jobs_are_freed_while_something_is_due)
-{
-    begin();
-    set_claim("default", JOB_CLAIM_LEASE);
-    reserve(put("default", 0));
-    (void)put("a", 5);
-    ck_assert(jobs_pause(jobs, bytes_of("default"), 9, now, &effects) == JOBS_OK);
-    end();
-}
-END_TEST
 
 static struct record_writer writer;
 
@@ -151,7 +130,6 @@ TEST(an_upgrade_keeps_the_first_tube_when_nobody_is_connected)
     ck_assert(stats_of("default").settings.tries == 3);
     jobs_free(&jobs);
 }
-END_TEST
 
 TEST(a_tube_serves_its_line_in_steps)
 {
@@ -188,7 +166,6 @@ TEST(a_tube_serves_its_line_in_steps)
     }
     end();
 }
-END_TEST
 
 /* ---- lists --------------------------------------------------------------------------------- */
 
@@ -246,7 +223,26 @@ TEST(a_list_searches_once_for_each_job_and_lets_others_in_between)
     job_body_drop(jobs, &views[0].body);
     end();
 }
-END_TEST
+
+/* Recursive. */
+static unsigned depth_of(uint32_t at)
+{
+    if (at == JOB_NONE)
+        return 0;
+    const struct job *job = job_at(jobs, at);
+    unsigned left = depth_of(job->by_id.left), right = depth_of(job->by_id.right);
+    return 1 + (left > right ? left : right);
+}
+
+TEST(a_tree_of_many_jobs_is_not_deep)
+{
+    begin();
+    for (unsigned n = 0; n < 4000; n++)
+        (void)put("t", 0);
+    const struct tube *tube = tube_find(jobs, bytes_of("t"));
+    ck_assert_uint_lt(depth_of(tube->by_id[JOB_READY].root), 60); /* about 28 */
+    end();
+}
 
 TEST(the_table_of_tubes_grows_in_steps)
 {
@@ -267,7 +263,6 @@ TEST(the_table_of_tubes_grows_in_steps)
     }
     end();
 }
-END_TEST
 
 /* ---- clears -------------------------------------------------------------------------------- */
 
@@ -433,7 +428,6 @@ TEST(a_restored_wait_names_each_tube_once)
     free(bytes);
     jobs_free(&jobs);
 }
-END_TEST
 
 TEST(an_upgrade_goes_on_with_a_clear)
 {
@@ -470,7 +464,6 @@ TEST(an_upgrade_goes_on_with_a_clear)
     ck_assert(stats_of("u").states[JOB_READY] == MANY - 1000);
     jobs_free(&jobs);
 }
-END_TEST
 
 /* ---- unread answers ----------------------------------------------------------------------------
  */
@@ -480,41 +473,6 @@ static uint64_t memory(void)
     struct jobs_stats stats;
     jobs_get_stats(jobs, &stats);
     return stats.memory;
-}
-
-TEST(bodies_and_names_of_unread_answers_are_shared_and_count_while_somebody_else_has_them)
-{
-    const uint8_t *unread[3];
-    struct job_body *names[3];
-    struct job_view view;
-    uint64_t place = 0;
-    size_t count;
-    begin();
-    uint64_t empty = memory();
-    struct job_put put = {
-        .tube = bytes_of("long"), .id = jobs_take_id(jobs), .ttr_s = 10, .tries = 1};
-    put.body = job_body_new(jobs, JOBS_PUTS, 100000);
-    ck_assert(put.body != NULL);
-    memset(put.body->bytes, 'b', put.body->len);
-    ck_assert(jobs_put(client, &put, now, &effects) == JOBS_OK);
-    uint64_t with_job = memory();
-    for (unsigned n = 0; n < ARRAY_SIZE(unread); n++) {
-        ck_assert(jobs_peek(jobs, put.id, &view) == JOBS_OK);
-        unread[n] = job_body_to_output(jobs, &view.body);
-        ck_assert(unread[n] == put.body->bytes);
-    }
-    ck_assert(jobs_list_tubes(jobs, &place, ARRAY_SIZE(names), names, &count) && count == 2);
-    ck_assert_uint_eq(memory(), with_job);
-    ck_assert(jobs_delete(client, put.id, now) == JOBS_OK);
-    ck_assert_uint_eq(memory(), empty); /* what is unread counts elsewhere */
-    ck_assert_int_eq(unread[2][99999], 'b');
-    ck_assert(bytes_equal(bytes_at(names[1]->bytes, names[1]->len), bytes_of("long")));
-    for (unsigned n = 0; n < ARRAY_SIZE(unread); n++)
-        job_body_written(unread[n]);
-    job_body_drop(jobs, &names[0]);
-    job_body_drop(jobs, &names[1]);
-    ck_assert_uint_eq(memory(), empty);
-    end();
 }
 
 TEST(a_body_that_was_read_for_an_answer_counts_until_the_output_has_it)
@@ -594,10 +552,9 @@ static const struct unit_test tests[] = {
     UNIT(an_upgrade_goes_on_with_a_clear),
     UNIT(a_tube_serves_its_line_in_steps),
     UNIT(a_list_searches_once_for_each_job_and_lets_others_in_between),
+    UNIT(a_tree_of_many_jobs_is_not_deep),
     UNIT(the_table_of_tubes_grows_in_steps),
-    UNIT(jobs_are_freed_while_something_is_due),
     UNIT(an_upgrade_keeps_the_first_tube_when_nobody_is_connected),
-    UNIT(bodies_and_names_of_unread_answers_are_shared_and_count_while_somebody_else_has_them),
     UNIT(a_body_that_was_read_for_an_answer_counts_until_the_output_has_it),
     UNIT(an_answer_of_several_jobs_ends_before_the_one_that_would_pass_it),
     UNIT(who_looks_too_late_for_what_is_ready_waits_on),

@@ -163,7 +163,6 @@ TEST(each_need_has_its_part_of_the_limit)
     jobs_uncharge(rig.jobs, taken);
     end();
 }
-END_TEST
 
 TEST(tubes_can_be_watched_when_puts_are_refused)
 {
@@ -177,7 +176,6 @@ TEST(tubes_can_be_watched_when_puts_are_refused)
     jobs_uncharge(rig.jobs, taken);
     end();
 }
-END_TEST
 
 TEST(a_claim_that_does_not_wait_makes_no_tubes)
 {
@@ -203,7 +201,6 @@ TEST(a_claim_that_does_not_wait_makes_no_tubes)
     jobs_uncharge(rig.jobs, taken);
     end();
 }
-END_TEST
 
 static _Atomic bool others_stop;
 
@@ -230,7 +227,6 @@ TEST(a_refused_put_takes_nothing_from_others_meanwhile)
     ck_assert(pthread_join(other, &charged) == 0 && charged == NULL);
     end();
 }
-END_TEST
 
 /* ---- ends --------------------------------------------------------------------------------------
  */
@@ -274,7 +270,6 @@ TEST(every_verb_that_ends_a_job_works_when_all_is_full)
     ck_assert(answer(lease) == JOBS_OK);
     end();
 }
-END_TEST
 
 TEST(a_step_of_many_jobs_is_as_large_as_there_is_room)
 {
@@ -291,25 +286,6 @@ TEST(a_step_of_many_jobs_is_as_large_as_there_is_room)
     jobs_uncharge(rig.jobs, taken);
     end();
 }
-END_TEST
-
-TEST(a_kick_passes_a_damaged_job_by)
-{
-    begin();
-    for (uint64_t id = 1; id <= 3; id++) {
-        uint64_t token;
-        struct ask *ask = ask_new(a, JOB_OP_PUT);
-        ask_put(ask, "default", "");
-        ck_assert(answer(ask) == JOBS_OK);
-        ck_assert(reserve(&token) == id && act(JOB_OP_BURY, id, 0) == JOBS_OK);
-    }
-    fake_disk_break_row(disk, 2);
-    size_t taken = take_all(JOBS_REST);
-    ck_assert_uint_eq(kick(), 2);
-    jobs_uncharge(rig.jobs, taken);
-    end();
-}
-END_TEST
 
 /* ---- more than the limit -----------------------------------------------------------------------
  */
@@ -344,7 +320,6 @@ TEST(a_start_loads_more_than_the_limit)
     check_over(count);
     end();
 }
-END_TEST
 
 TEST(a_reload_leaves_what_is_there)
 {
@@ -364,7 +339,6 @@ TEST(a_reload_leaves_what_is_there)
     ck_assert_uint_gt(clear(JOBS_ALL, &steps), 0);
     end();
 }
-END_TEST
 
 static void ring(void *arg)
 {
@@ -398,7 +372,6 @@ TEST(an_upgrade_carries_more_than_the_limit)
     jobs_free(&jobs);
     end();
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(each_need_has_its_part_of_the_limit),
@@ -407,7 +380,6 @@ static const struct unit_test tests[] = {
     UNIT(a_refused_put_takes_nothing_from_others_meanwhile),
     UNIT(every_verb_that_ends_a_job_works_when_all_is_full),
     UNIT(a_step_of_many_jobs_is_as_large_as_there_is_room),
-    UNIT(a_kick_passes_a_damaged_job_by),
     UNIT(a_start_loads_more_than_the_limit),
     UNIT(a_reload_leaves_what_is_there),
     UNIT(an_upgrade_carries_more_than_the_limit),

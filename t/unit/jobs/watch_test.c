@@ -162,7 +162,6 @@ TEST(watches_of_others_cost_a_put_nothing)
     ck_assert(jobs_end_wait(client));
     end();
 }
-END_TEST
 
 TEST(a_reserve_looks_at_tubes_with_jobs)
 {
@@ -178,7 +177,6 @@ TEST(a_reserve_looks_at_tubes_with_jobs)
     COSTS_LITTLE(ck_assert(claim(client) == 0));
     end();
 }
-END_TEST
 
 TEST(a_reserve_looks_at_few_of_many_tubes_with_jobs)
 {
@@ -205,7 +203,6 @@ TEST(a_reserve_looks_at_few_of_many_tubes_with_jobs)
     COSTS_LITTLE(ck_assert(claim(client) == ids[turn + 1]));
     end();
 }
-END_TEST
 
 TEST(the_longest_wait_is_found_among_many)
 {
@@ -238,7 +235,6 @@ TEST(the_longest_wait_is_found_among_many)
         jobs_client_end(clients[n], now, &effects);
     end();
 }
-END_TEST
 
 /* ---- ready ----------------------------------------------------------------------------------- */
 
@@ -283,7 +279,6 @@ TEST(waits_for_other_beginnings_cost_a_put_nothing)
         jobs_client_end(clients[n], now, &effects);
     end();
 }
-END_TEST
 
 TEST(a_put_looks_at_no_more_beginnings_than_its_name_is_long)
 {
@@ -315,7 +310,6 @@ TEST(a_put_looks_at_no_more_beginnings_than_its_name_is_long)
     jobs_client_end(all, now, &effects);
     end();
 }
-END_TEST
 
 TEST(a_put_tells_some_waiting_clients_and_the_rest_follow)
 {
@@ -338,7 +332,6 @@ TEST(a_put_tells_some_waiting_clients_and_the_rest_follow)
         jobs_client_end(clients[n], now, &effects);
     end();
 }
-END_TEST
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
@@ -395,7 +388,6 @@ TEST(a_client_ends_in_steps)
     ck_assert(client && stats.memory == memory);
     end();
 }
-END_TEST
 
 TEST(an_upgrade_finishes_ends)
 {
@@ -416,7 +408,6 @@ TEST(an_upgrade_finishes_ends)
     ck_assert(client != NULL);
     end();
 }
-END_TEST
 
 TEST(ends_under_way_are_freed)
 {
@@ -427,7 +418,6 @@ TEST(ends_under_way_are_freed)
     jobs_client_end(other, now, &effects);
     jobs_free(&jobs);
 }
-END_TEST
 
 /* Puts a batch of jobs whose keys and roots a number says. Returns how many were duplicates; they
  * have looked at a few others each. */
@@ -498,7 +488,6 @@ TEST(puts_of_a_batch_look_at_few_others)
     ck_assert(put_many(say_roots) == 1000); /* one of no root is there */
     end();
 }
-END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(watches_of_others_cost_a_put_nothing),
