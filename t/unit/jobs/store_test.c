@@ -635,10 +635,15 @@ TEST(a_normal_commit_is_synced_after_a_second)
     }
     ck_assert(DOES(store, tend, SECOND) == JOB_STORE_OK);
     ck_assert(DOES(store, tend_ns) == INT64_MAX);
-    bad_disk_cut();
-    job_store_sqlite.close(&store);
-    bad_disk_restart();
-    store = open_store(JOB_STORE_SYNC_NORMAL);
+    for (unsigned n = 0; n < 4; n++) { /* ids are on disk at once */
+        uint64_t first, next;
+        ck_assert(DOES(store, take_ids, 1000, &first) == JOB_STORE_OK);
+        bad_disk_cut();
+        job_store_sqlite.close(&store);
+        bad_disk_restart();
+        store = open_store(JOB_STORE_SYNC_NORMAL);
+        ck_assert(DOES(store, take_ids, 1, &next) == JOB_STORE_OK && next >= first + 1000);
+    }
     for (uint64_t id = 1; id <= 2; id++)
         ck_assert(DOES(store, read_body, id, body, 4) == JOB_STORE_OK);
     job_store_sqlite.close(&store);
