@@ -79,12 +79,4 @@ TEST(sums_go_on_beyond_64_bits)
     ck_assert(duration_sum_get(&restored.sum_ns) == sum.sum_ns);
 }
 
-static const struct unit_test tests[] = {
-    UNIT(bounds_rise_from_a_microsecond_to_a_thousand_seconds),
-    UNIT(a_bound_belongs_to_its_class_and_one_more_to_the_next),
-    UNIT(every_length_is_in_the_first_class_that_holds_it),
-    UNIT(sums_add_up),
-    UNIT(sums_go_on_beyond_64_bits),
-};
-
-UNIT_MAIN("buckets", tests)
+UNIT_MAIN("buckets")

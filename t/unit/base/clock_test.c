@@ -37,10 +37,4 @@ TEST(wall_clock_counts_nanoseconds_since_1970)
     }
 }
 
-static const struct unit_test tests[] = {
-
-    UNIT(now_is_on_both_clocks),
-    UNIT(wall_clock_counts_nanoseconds_since_1970),
-};
-
-UNIT_MAIN("base/clock", tests)
+UNIT_MAIN("base/clock")

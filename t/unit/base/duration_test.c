@@ -100,9 +100,4 @@ TEST(readers_see_what_was_a_sum_and_none_goes_back)
     ck_assert(pthread_barrier_destroy(&all_there) == 0);
 }
 
-static const struct unit_test tests[] = {
-    UNIT(a_sum_goes_on_at_64_bits),
-    UNIT(readers_see_what_was_a_sum_and_none_goes_back),
-};
-
-UNIT_MAIN("duration", tests)
+UNIT_MAIN("duration")

@@ -70,10 +70,4 @@ TEST(it_takes_few_comparisons)
     assert_heap(items, ARRAY_SIZE(items));
 }
 
-static const struct unit_test tests[] = {
-    UNIT(the_best_so_many_stay),
-    UNIT(an_array_becomes_a_heap_from_its_end),
-    UNIT(it_takes_few_comparisons),
-};
-
-UNIT_MAIN("base/heap", tests)
+UNIT_MAIN("base/heap")

@@ -127,12 +127,4 @@ TEST(what_was_saved_is_added)
     ck_assert_uint_eq(again.longest_ns, 0);
 }
 
-static const struct unit_test tests[] = {
-    UNIT(one_duration_is_all_percentiles),
-    UNIT(percentiles_are_near_those_of_a_sorted_list_and_never_above_the_longest),
-    UNIT(sums_add_up_and_subtract),
-    UNIT(a_longest_duration_that_is_not_in_the_classes_is_not_believed),
-    UNIT(what_was_saved_is_added),
-};
-
-UNIT_MAIN("histogram", tests)
+UNIT_MAIN("histogram")

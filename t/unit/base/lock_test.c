@@ -47,40 +47,40 @@ TEST(taken_in_order_and_given_back_in_any)
     lock_destroy(&arena);
 }
 
-TEST(falling_rank_aborts)
+TEST_ABORTS(falling_rank_aborts)
 {
     init_all();
     lock_acquire(&arena);
     lock_acquire(&shard);
 }
 
-TEST(releasing_a_free_lock_aborts)
+TEST_ABORTS(releasing_a_free_lock_aborts)
 {
     init_all();
     lock_release(&shard);
 }
 
-TEST(destroying_a_held_lock_aborts)
+TEST_ABORTS(destroying_a_held_lock_aborts)
 {
     init_all();
     lock_acquire(&shard);
     lock_destroy(&shard);
 }
 
-TEST(assert_held_aborts_when_free)
+TEST_ABORTS(assert_held_aborts_when_free)
 {
     init_all();
     lock_assert_held(&shard);
 }
 
-TEST(assert_none_held_aborts_when_one_is)
+TEST_ABORTS(assert_none_held_aborts_when_one_is)
 {
     init_all();
     lock_acquire(&arena);
     lock_assert_none_held();
 }
 
-TEST(giving_way_with_a_lock_aborts)
+TEST_ABORTS(giving_way_with_a_lock_aborts)
 {
     init_all();
     lock_give_way();
@@ -162,12 +162,4 @@ TEST(who_waits_long_sleeps_and_all_are_woken)
     }
 }
 
-static const struct unit_test tests[] = {
-    UNIT(taken_in_order_and_given_back_in_any),    UNIT_ABORTS(falling_rank_aborts),
-    UNIT_ABORTS(releasing_a_free_lock_aborts),     UNIT_ABORTS(destroying_a_held_lock_aborts),
-    UNIT_ABORTS(assert_held_aborts_when_free),     UNIT_ABORTS(assert_none_held_aborts_when_one_is),
-    UNIT_ABORTS(giving_way_with_a_lock_aborts),    UNIT(it_excludes),
-    UNIT(who_waits_long_sleeps_and_all_are_woken),
-};
-
-UNIT_MAIN("base/lock", tests)
+UNIT_MAIN("base/lock")

@@ -30,9 +30,4 @@ TEST(a_class_is_as_wide_as_its_bits_say)
     }
 }
 
-static const struct unit_test tests[] = {
-    UNIT(each_class_begins_where_the_one_before_ends),
-    UNIT(a_class_is_as_wide_as_its_bits_say),
-};
-
-UNIT_MAIN("log_linear", tests)
+UNIT_MAIN("log_linear")

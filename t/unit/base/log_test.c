@@ -653,29 +653,5 @@ TEST(a_check_that_fails_says_where)
 
 int main(void)
 {
-    const struct unit_test tests[] = {
-        UNIT(a_line_has_a_time_in_utc_and_its_level),
-        UNIT(lines_below_the_level_are_not_written),
-        UNIT(bytes_that_are_not_printable_are_spelled),
-        UNIT(a_line_of_1000_bytes_is_whole_and_longer_ones_are_cut),
-
-        UNIT(an_object_is_ascii_and_escaped_whatever_was_said),
-        UNIT(a_cut_object_is_whole),
-
-        UNIT(lines_are_counted_by_level),
-
-        UNIT(a_full_pipe_loses_lines_and_holds_nobody_up),
-
-        UNIT(a_reader_that_has_gone_loses_lines),
-        UNIT(syslog_gets_lines_instead_of_standard_error),
-
-        UNIT(a_syslog_that_is_stuck_misses_lines_and_holds_nobody_up),
-        UNIT(a_syslog_that_was_started_again_gets_lines),
-        UNIT(a_window_lets_a_burst_pass),
-        UNIT(the_next_window_tells_what_was_left_out),
-        UNIT(threads_share_a_limit),
-        UNIT(a_limited_warning_tells_how_many_were_left_out),
-        UNIT(a_check_that_fails_says_where),
-    };
-    return unit_run("base/log", tests, ARRAY_SIZE(tests));
+    return unit_run_all("base/log");
 }

@@ -84,9 +84,4 @@ TEST(many_senders_lose_nothing_and_keep_their_order)
     }
 }
 
-static const struct unit_test tests[] = {
-
-    UNIT(many_senders_lose_nothing_and_keep_their_order),
-};
-
-UNIT_MAIN("base/mail", tests)
+UNIT_MAIN("base/mail")

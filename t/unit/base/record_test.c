@@ -346,16 +346,4 @@ TEST(damage_never_leads_outside)
     }
 }
 
-static const struct unit_test tests[] = {
-    UNIT(values_come_back),
-    UNIT(sections_of_all_lengths),
-    UNIT(a_section_that_fails_fails_the_whole),
-    UNIT(heads),
-    UNIT(what_can_not_be_written_is_said),
-    UNIT(a_record_that_is_written_for_too_long_fails),
-    UNIT(a_sum_shows_any_damage),
-    UNIT(a_sum_is_that_of_the_blocks),
-    UNIT(damage_never_leads_outside),
-};
-
-UNIT_MAIN("record", tests)
+UNIT_MAIN("record")

@@ -62,8 +62,4 @@ TEST(list_is_what_an_array_is)
     }
 }
 
-static const struct unit_test tests[] = {
-    UNIT(list_is_what_an_array_is),
-};
-
-UNIT_MAIN("base/ring", tests)
+UNIT_MAIN("base/ring")

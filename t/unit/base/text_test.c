@@ -38,7 +38,7 @@ static void give_up(void)
     abort();
 }
 
-TEST(a_program_may_end_for_it)
+TEST_ABORTS(a_program_may_end_for_it)
 {
     struct text t = {0};
     text_no_memory = give_up;
@@ -179,16 +179,4 @@ TEST(json_is_spelled_out_where_it_is_not_to_be_seen)
     assert_spelled("\xe2\x80\xae\xe2\x80", "\\u202e\xe2\x80"); /* not JSON, but harmless */
 }
 
-static const struct unit_test tests[] = {
-    UNIT(json_is_spelled_out_where_it_is_not_to_be_seen),
-    UNIT(a_text_grows),
-    UNIT(what_was_lost_is_told),
-    UNIT_ABORTS(a_program_may_end_for_it),
-    UNIT(what_may_not_stay_is_spelled),
-
-    UNIT(label_cannot_end_its_quotes),
-    UNIT(random_names_are_valid_and_come_back),
-    UNIT(percent_encodings_are_decoded_or_refused),
-};
-
-UNIT_MAIN("base/text", tests)
+UNIT_MAIN("base/text")

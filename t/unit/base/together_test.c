@@ -58,9 +58,4 @@ TEST(there_may_be_fewer_pieces_than_threads)
     check_once(&none, 0);
 }
 
-static const struct unit_test tests[] = {
-    UNIT(threads_do_each_piece_once),
-    UNIT(there_may_be_fewer_pieces_than_threads),
-};
-
-UNIT_MAIN("base/together", tests)
+UNIT_MAIN("base/together")

@@ -148,9 +148,4 @@ TEST(depth_stays_small)
     free(many);
 }
 
-static const struct unit_test tests[] = {
-    UNIT(set_is_what_a_sorted_array_is),
-    UNIT(depth_stays_small),
-};
-
-UNIT_MAIN("base/tree", tests)
+UNIT_MAIN("base/tree")

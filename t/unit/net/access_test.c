@@ -144,11 +144,4 @@ TEST(many_addresses_come_and_go)
     sources_free(&sources);
 }
 
-static const struct unit_test tests[] = {
-    UNIT(text_of_a_network_is_that_of_its_family),
-    UNIT(addresses_as_text),
-    UNIT(connections_of_one_address_are_counted_together),
-    UNIT(many_addresses_come_and_go),
-};
-
-UNIT_MAIN("net/access", tests)
+UNIT_MAIN("net/access")

@@ -274,14 +274,4 @@ TEST(connection_whose_handshake_may_not_begin_is_counted_as_made_and_ended)
     end();
 }
 
-static const struct unit_test tests[] = {
-    UNIT(everybody_comes_in_where_nothing_is_said),
-    UNIT(address_that_is_not_allowed_is_denied_first),
-    UNIT(connections_of_one_address_are_limited_before_those_of_all),
-    UNIT(limit_of_a_protocol_may_change_at_any_time),
-    UNIT(handshakes_are_limited_and_need_a_certificate),
-    UNIT(oldest_silent_handshake_goes_of_the_source_with_a_quarter_or_of_all),
-    UNIT(connection_whose_handshake_may_not_begin_is_counted_as_made_and_ended),
-};
-
-UNIT_MAIN("admission", tests)
+UNIT_MAIN("admission")

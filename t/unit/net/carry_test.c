@@ -267,12 +267,4 @@ TEST(record_with_too_many_slots_is_refused)
     ck_assert(!restore_slots(SLOTS_MAX + 1, "no memory for the workers' connections"));
 }
 
-static const struct unit_test tests[] = {
-    UNIT(parked_workers_go_on),
-    UNIT(letters_under_way_are_delivered_before_the_workers_are_parked),
-    UNIT(who_is_told_something_while_parked_hears_it_when_the_workers_go_on),
-    UNIT(a_record_that_is_cut_or_wrong_is_refused_or_harmless),
-    UNIT(record_with_too_many_slots_is_refused),
-};
-
-UNIT_MAIN("carry", tests)
+UNIT_MAIN("carry")

@@ -293,11 +293,4 @@ TEST(tag_finds_its_connection_and_no_later_one_in_its_slot)
     toy_stop(&s);
 }
 
-static const struct unit_test tests[] = {
-    UNIT(clients_may_go_while_answers_are_pending),
-
-    UNIT(urgent_data_hides_nothing_behind_it),
-    UNIT(tag_finds_its_connection_and_no_later_one_in_its_slot),
-};
-
-UNIT_MAIN("net/conn", tests)
+UNIT_MAIN("net/conn")

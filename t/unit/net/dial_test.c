@@ -1298,30 +1298,9 @@ static void give(void *at)
     free(at);
 }
 
-static const struct unit_test tests[] = {
-    UNIT(tcp_connects_to_numeric_addresses),
-    UNIT(refusal_is_told_with_the_address),
-    UNIT(server_that_does_not_answer_runs_into_the_limit),
-    UNIT(socket_does_not_connect_to_itself),
-    UNIT(unix_connects),
-    UNIT(unix_socket_that_is_full_is_tried_again),
-    UNIT(targets_that_can_be_none_are_told),
-    UNIT(names_are_resolved),
-    UNIT(what_is_wrong_with_a_name_is_told),
-    UNIT(one_answer_of_two_is_enough),
-    UNIT(addresses_are_tried_in_turn),
-    UNIT(tls_server_with_a_good_certificate_is_believed),
-    UNIT(tls_server_that_can_not_be_believed_is_refused),
-    UNIT(client_shows_its_certificate),
-    UNIT(tls_server_that_says_nothing_or_hangs_up_is_told),
-    UNIT(callback_may_cancel_another),
-    UNIT(cancelled_after_any_number_of_turns),
-    UNIT(lack_of_memory_is_an_answer),
-};
-
 int main(void)
 {
     if (ares_library_init_mem(ARES_LIB_INIT_ALL, take, give, take_again) != ARES_SUCCESS)
         return EXIT_FAILURE;
-    return unit_run("dial", tests, ARRAY_SIZE(tests));
+    return unit_run_all("dial");
 }

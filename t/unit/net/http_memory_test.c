@@ -74,9 +74,4 @@ TEST(pieces_move_into_the_reserve_and_out_of_it)
     ck_assert(!http_memory_is_short());
 }
 
-static const struct unit_test tests[] = {
-    UNIT(there_is_a_reserve_and_it_comes_back),
-    UNIT(pieces_move_into_the_reserve_and_out_of_it),
-};
-
-UNIT_MAIN("net/http_memory", tests)
+UNIT_MAIN("net/http_memory")

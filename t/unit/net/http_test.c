@@ -958,35 +958,4 @@ TEST(inherited_sockets_are_served)
     unlink(path);
 }
 
-static const struct unit_test tests[] = {
-    UNIT(requests_get_their_answers),
-
-    UNIT(head_tells_the_length_and_no_more),
-    UNIT(others_are_served_between_the_steps_of_an_answer),
-    UNIT(steps_end_when_the_client_goes),
-    UNIT(ending_ends_what_is_under_way),
-
-    UNIT(continue_is_said_to_who_waits_for_it),
-    UNIT(headers_may_take_so_much_and_no_more),
-    UNIT(another_thread_answers),
-    UNIT(time_limit_is_answered_and_the_letter_undone),
-    UNIT(late_letter_does_not_answer_another_request),
-    UNIT(client_that_goes_is_dropped_and_the_letter_undone),
-    UNIT(half_of_the_places_stay_for_others),
-    UNIT(without_memory_a_request_is_refused),
-    UNIT(pause_refuses_what_is_pending_and_takes_no_letter),
-    UNIT(no_letter_is_lost_between_clients_that_go_and_pauses),
-    UNIT(client_that_sends_no_whole_request_in_time_is_closed),
-    UNIT(client_that_does_not_take_its_answer_in_time_is_closed),
-    UNIT(client_that_takes_nothing_and_sends_much_is_not_read_from),
-
-    UNIT(idle_connections_keep_nobody_out),
-    UNIT(full_house_stays_while_nobody_waits),
-    UNIT(busy_connections_keep_nobody_out),
-
-    UNIT(without_descriptors_it_waits_and_goes_on_later),
-    UNIT(inherited_sockets_are_served),
-
-};
-
-UNIT_MAIN("http", tests)
+UNIT_MAIN("http")

@@ -328,17 +328,4 @@ TEST(rules_are_swapped_thousands_of_times_under_load)
     toy_stop(&s);
 }
 
-static const struct unit_test tests[] = {
-
-    UNIT(accepted_socket_has_the_options_that_clients_rely_on),
-
-    UNIT(listener_whose_accepts_keep_failing_rests),
-    UNIT(without_descriptors_it_waits_without_spinning_and_goes_on_when_one_is_free),
-
-    UNIT(worker_that_accepts_all_keeps_its_share),
-
-    UNIT(connections_on_their_way_to_a_worker_that_ends_are_closed),
-    UNIT(rules_are_swapped_thousands_of_times_under_load),
-};
-
-UNIT_MAIN("net/listener", tests)
+UNIT_MAIN("net/listener")

@@ -468,21 +468,4 @@ TEST(soon_again_and_again_keeps_nobody_else_waiting)
     loop_free(&bench.loop);
 }
 
-static const struct unit_test tests[] = {
-    UNIT(descriptor_is_called_for_each_time_it_can_be_read),
-
-    UNIT(what_is_told_once_is_told_again_when_there_is_more),
-    UNIT(end_is_told_to_who_does_not_read),
-    UNIT(what_is_shared_wakes_who_sleeps),
-    UNIT(handler_may_remove_another_descriptor_that_is_ready),
-    UNIT(timer_comes_in_its_time_and_never_before),
-    UNIT(busy_loop_keeps_its_times),
-    UNIT(busy_loop_hears_the_bell_and_tells_of_descriptors),
-    UNIT(timer_changed_comes_at_the_new_time_only),
-
-    UNIT(bell_rung_from_other_threads_is_heard_after_the_last_ring),
-
-    UNIT(soon_again_and_again_keeps_nobody_else_waiting),
-};
-
-UNIT_MAIN("net/loop", tests)
+UNIT_MAIN("net/loop")

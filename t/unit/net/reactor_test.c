@@ -417,14 +417,4 @@ TEST(shared_timer_that_was_removed_does_not_run)
     reactor_free(&reactor);
 }
 
-static const struct unit_test tests[] = {
-    UNIT(shared_timer_that_was_removed_does_not_run),
-    UNIT(shared_timer_is_brought_forward_by_another_thread),
-    UNIT(no_wish_of_many_threads_is_lost),
-    UNIT(hook_is_called_in_each_iteration_before_anything_else),
-    UNIT(a_late_letter_wakes_its_reader_at_the_end_of_the_iteration),
-    UNIT(letters_are_delivered_while_it_is_stopped),
-    UNIT(a_crowd_of_letters_lets_other_events_in_between),
-};
-
-UNIT_MAIN("reactor", tests)
+UNIT_MAIN("reactor")

@@ -678,10 +678,5 @@ int main(int argc, char **argv)
     tcase_set_timeout(all, UNIT_TIMEOUT_S);
     tcase_add_loop_test(all, script, 0, (int)(test_count * MODES));
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return unit_run_suite(suite);
 }

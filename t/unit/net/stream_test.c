@@ -135,13 +135,4 @@ TEST(closing_twice_closes_nobody_elses_descriptor)
     close(client);
 }
 
-static const struct unit_test tests[] = {
-
-    UNIT(writing_after_a_reset_is_error),
-    UNIT(several_pieces_leave_in_order_in_one_write),
-    UNIT(what_is_not_taken_is_told_and_nothing_is_lost),
-    UNIT(finishing_ends_one_way_only),
-    UNIT(closing_twice_closes_nobody_elses_descriptor),
-};
-
-UNIT_MAIN("net/stream", tests)
+UNIT_MAIN("net/stream")

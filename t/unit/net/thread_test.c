@@ -106,12 +106,4 @@ TEST(a_parked_thread_goes_on_when_none_can_be_made)
     thread_end(&thread);
 }
 
-static const struct unit_test tests[] = {
-    UNIT(a_thread_confines_itself_first),
-    UNIT(what_cannot_be_confined_does_not_run),
-    UNIT(there_may_be_nothing_to_confine),
-    UNIT(a_thread_that_never_ran_ends),
-    UNIT(a_parked_thread_goes_on_when_none_can_be_made),
-};
-
-UNIT_MAIN("net/thread", tests)
+UNIT_MAIN("net/thread")

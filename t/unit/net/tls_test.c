@@ -890,34 +890,4 @@ TEST(no_goodbye_is_said_in_the_middle_of_a_record)
     pki_remove(&pki);
 }
 
-static const struct unit_test tests[] = {
-
-    UNIT(records_of_a_handshake_are_limited),
-    UNIT(reasons_name_the_file_and_what_is_wrong),
-    UNIT(clients_reasons_name_the_file_too),
-    UNIT(handshake_and_requests_byte_by_byte),
-
-    UNIT(handshake_that_takes_too_long_is_closed),
-    UNIT(silent_handshake_gives_way_to_another),
-    UNIT(handshakes_go_on_one_in_an_iteration),
-
-    UNIT(old_versions_are_refused),
-    UNIT(client_certificates),
-    UNIT(renegotiation_is_refused),
-    UNIT(sessions_are_resumed_by_ticket_and_not_with_another_context),
-
-    UNIT(record_that_is_not_all_here_keeps_none_before_it_waiting),
-    UNIT(part_of_a_record_is_claimed_and_has_the_time_of_a_request),
-
-    UNIT(bytes_that_the_library_holds_are_read_without_waiting),
-    UNIT(big_answers_to_a_slow_reader_are_bounded_and_arrive),
-    UNIT(reading_that_waits_for_writing_goes_on),
-    UNIT(records_without_data_are_limited_in_a_row),
-    UNIT(reading_of_records_of_no_bytes_is_bounded),
-    UNIT(records_of_one_byte_are_read_some_at_a_time),
-    UNIT(unfinished_write_goes_on_from_another_buffer),
-    UNIT(no_goodbye_is_said_in_the_middle_of_a_record),
-    UNIT(goodbyes_and_their_absence),
-};
-
-UNIT_MAIN("net/tls", tests)
+UNIT_MAIN("net/tls")

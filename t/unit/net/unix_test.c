@@ -292,15 +292,4 @@ TEST(what_does_not_listen_is_not_adopted)
     close(pair[1]);
 }
 
-static const struct unit_test tests[] = {
-    UNIT(file_has_the_mode_whatever_the_umask),
-    UNIT(stale_file_is_replaced_and_a_live_one_is_in_use),
-
-    UNIT(paths_that_can_not_be_are_errors),
-    UNIT(file_that_has_become_anothers_is_not_unlinked),
-    UNIT(adopted_tcp_socket_gets_what_clients_rely_on),
-    UNIT(adopted_unix_socket_keeps_its_file),
-    UNIT(what_does_not_listen_is_not_adopted),
-};
-
-UNIT_MAIN("net/unix", tests)
+UNIT_MAIN("net/unix")

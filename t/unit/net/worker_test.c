@@ -261,13 +261,4 @@ TEST(close_of_a_connection_is_told_once_to_who_awaits_it)
     ck_assert_uint_eq(atomic_load(&freed), 2);
 }
 
-static const struct unit_test tests[] = {
-
-    UNIT(letters_that_come_while_a_worker_ends_arrive_or_are_drained),
-
-    UNIT(server_has_caught_up_when_all_that_had_arrived_is_answered_and_told_to_others),
-    UNIT(catching_up_waits_for_nobody_who_does_not_read_or_goes_on_talking),
-    UNIT(close_of_a_connection_is_told_once_to_who_awaits_it),
-};
-
-UNIT_MAIN("net/worker", tests)
+UNIT_MAIN("net/worker")
