@@ -81,7 +81,7 @@ sanitized_tests = $(filter-out $(plain_tests),$(all_tests))
 
 # Programs of one thread show nothing under TSan that they do not show under ASan.
 single_threaded = $(filter t/vectors/% fuzz/%,$(TESTS)) \
-	t/unit/engine/arena_test t/unit/engine/contention_test t/unit/engine/index_test \
+	t/unit/engine/contention_test t/unit/engine/index_test \
 	t/models/pools_test \
 	t/models/table_test t/unit/engine/sketch_test \
 	t/unit/jobs/store_test t/unit/jobs/commit_test t/unit/jobs/commit_model_test \
