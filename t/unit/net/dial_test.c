@@ -18,16 +18,15 @@
 
 /* ---- the reactor --------------------------------------------------------------------------- */
 
-struct bench {
+static struct bench {
     struct reactor reactor; /* must be the first member */
     struct timer patience, later;
-    void (*run_later)(struct bench *bench);
-    void *later_arg;
+    int later_fd;
     unsigned pending; /* dials under way; the loop stops at 0 */
     unsigned turns, stop_after;
     bool spinning; /* iterates without events too */
     int fds;       /* descriptors open before the test */
-};
+} bench;
 
 static int open_fds(void)
 {
@@ -42,12 +41,12 @@ static int open_fds(void)
 
 static int64_t on_end(void *arg)
 {
-    struct bench *b = arg;
-    if (++b->turns == b->stop_after)
-        loop_stop(b->reactor.loop);
-    if (b->spinning)
-        loop_soon(b->reactor.loop);
-    return reactor_end(&b->reactor);
+    (void)arg;
+    if (++bench.turns == bench.stop_after)
+        loop_stop(bench.reactor.loop);
+    if (bench.spinning)
+        loop_soon(bench.reactor.loop);
+    return reactor_end(&bench.reactor);
 }
 
 static int64_t lose_patience(struct timer *timer, struct moment now)
@@ -58,65 +57,67 @@ static int64_t lose_patience(struct timer *timer, struct moment now)
     return DEADLINE_NONE;
 }
 
+/* Takes one connection from a full backlog. */
 static int64_t on_later(struct timer *timer, struct moment now)
 {
-    struct bench *b = container_of(timer, struct bench, later);
+    (void)timer;
     (void)now;
-    b->run_later(b);
+    int fd = accept(bench.later_fd, NULL, NULL);
+    ck_assert(fd >= 0);
+    close(fd);
     return DEADLINE_NONE;
 }
 
-static void bench_make(struct bench *b)
+static void bench_make(void)
 {
     signal(SIGPIPE, SIG_IGN); /* like the daemon */
-    *b = (struct bench){.fds = open_fds()};
+    bench = (struct bench){.fds = open_fds()};
     struct loop_handlers handlers = reactor_default;
     handlers.end = on_end;
-    ck_assert(reactor_init(&b->reactor, &handlers));
-    b->patience.run = lose_patience;
-    b->later.run = on_later;
-    ck_assert(reactor_add_timer(&b->reactor, &b->patience, DEADLINE_NONE));
-    ck_assert(reactor_add_timer(&b->reactor, &b->later, DEADLINE_NONE));
+    ck_assert(reactor_init(&bench.reactor, &handlers));
+    bench.patience.run = lose_patience;
+    bench.later.run = on_later;
+    ck_assert(reactor_add_timer(&bench.reactor, &bench.patience, DEADLINE_NONE));
+    ck_assert(reactor_add_timer(&bench.reactor, &bench.later, DEADLINE_NONE));
 }
 
 /* Checks that dials have given back everything. */
-static void bench_free(struct bench *b)
+static void bench_free(void)
 {
-    reactor_remove_timer(&b->reactor, &b->patience);
-    reactor_remove_timer(&b->reactor, &b->later);
-    ck_assert_uint_eq(b->reactor.deadlines.count, 0);
-    ck_assert_uint_eq(b->reactor.deadlines.reserved, 0);
-    reactor_free(&b->reactor);
-    ck_assert_int_eq(open_fds(), b->fds);
+    reactor_remove_timer(&bench.reactor, &bench.patience);
+    reactor_remove_timer(&bench.reactor, &bench.later);
+    ck_assert_uint_eq(bench.reactor.deadlines.count, 0);
+    ck_assert_uint_eq(bench.reactor.deadlines.reserved, 0);
+    reactor_free(&bench.reactor);
+    ck_assert_int_eq(open_fds(), bench.fds);
     ck_assert_uint_eq(ERR_peek_error(), 0);
 }
 
 /* Runs until no dial is pending, or for `turns` iterations. */
-static void run(struct bench *b, unsigned turns)
+static void run(unsigned turns)
 {
-    if (!b->pending)
+    if (!bench.pending)
         return;
-    b->turns = 0;
-    b->stop_after = turns;
-    reactor_set_timer(&b->reactor, &b->patience, clock_mono_ns() + PATIENCE_NS);
-    loop_run(b->reactor.loop);
+    bench.turns = 0;
+    bench.stop_after = turns;
+    reactor_set_timer(&bench.reactor, &bench.patience, clock_mono_ns() + PATIENCE_NS);
+    loop_run(bench.reactor.loop);
 }
 
 /* Runs for `turns` iterations, whatever happens in them. */
-static void spin(struct bench *b, unsigned turns)
+static void spin(unsigned turns)
 {
-    b->pending++;
-    b->spinning = true;
-    loop_soon(b->reactor.loop);
-    run(b, turns);
-    b->spinning = false;
-    b->pending--;
+    bench.pending++;
+    bench.spinning = true;
+    loop_soon(bench.reactor.loop);
+    run(turns);
+    bench.spinning = false;
+    bench.pending--;
 }
 
 /* ---- dials --------------------------------------------------------------------------------- */
 
 struct call {
-    struct bench *bench;
     struct dial *dial; /* NULL: no dial under way */
     struct stream stream;
     unsigned done;
@@ -138,8 +139,8 @@ static void on_done(void *arg, struct stream *stream, const char *reason)
         c->stream = *stream;
     else
         snprintf(c->reason, sizeof(c->reason), "%s", reason);
-    if (--c->bench->pending == 0)
-        loop_stop(c->bench->reactor.loop);
+    if (--bench.pending == 0)
+        loop_stop(bench.reactor.loop);
     if (c->then)
         c->then(c);
 }
@@ -147,46 +148,42 @@ static void on_done(void *arg, struct stream *stream, const char *reason)
 #define LONG_NS (50 * NS_PER_S)
 
 /* Starts a dial; false if memory is short. */
-static bool start_call(struct bench *b, struct call *c, const struct dial_target *target,
-                       int64_t limit_ns)
+static bool start_call(struct call *c, const struct dial_target *target, int64_t limit_ns)
 {
-    *c = (struct call){.bench = b, .stream.fd = -1};
-    b->reactor.now = clock_now();
-    c->dial = dial_start(&b->reactor, target, limit_ns, on_done, c);
-    b->pending += c->dial != NULL;
+    *c = (struct call){.stream.fd = -1};
+    bench.reactor.now = clock_now();
+    c->dial = dial_start(&bench.reactor, target, limit_ns, on_done, c);
+    bench.pending += c->dial != NULL;
     return c->dial;
 }
 
-static void begin(struct bench *b, struct call *c, const struct dial_target *target,
-                  int64_t limit_ns)
+static void begin(struct call *c, const struct dial_target *target, int64_t limit_ns)
 {
-    ck_assert(start_call(b, c, target, limit_ns));
+    ck_assert(start_call(c, target, limit_ns));
 }
 
 static void cancel(struct call *c)
 {
     dial_cancel(&c->dial);
-    c->bench->pending--;
+    bench.pending--;
     ck_assert(c->dial == NULL);
 }
 
 /* Starts a dial and runs it to its end. */
-static void make_call(struct bench *b, struct call *c, const struct dial_target *target,
-                      int64_t limit_ns)
+static void make_call(struct call *c, const struct dial_target *target, int64_t limit_ns)
 {
-    begin(b, c, target, limit_ns);
-    run(b, 0);
+    begin(c, target, limit_ns);
+    run(0);
     ck_assert_uint_eq(c->done, 1);
 }
 
 /* The same for a dial that a part of its limit decides: with more time if the machine stood still.
  */
-static void make_call_soon(struct bench *b, struct call *c, const struct dial_target *target,
-                           int64_t limit_ns)
+static void make_call_soon(struct call *c, const struct dial_target *target, int64_t limit_ns)
 {
-    make_call(b, c, target, limit_ns);
+    make_call(c, target, limit_ns);
     if (c->stream.fd < 0 && strstr(c->reason, " within "))
-        make_call(b, c, target, LONG_NS);
+        make_call(c, target, LONG_NS);
 }
 
 static void expect_connected(const struct call *c)
@@ -213,7 +210,6 @@ static void expect_too_long(const struct call *c, const char *reason)
 /* A server's entry in the loop; its callbacks run without injected faults. */
 struct watched {
     struct loop_io io;
-    struct bench *bench;
     void (*fn)(struct watched *served, unsigned what);
 };
 
@@ -229,12 +225,11 @@ static void on_served(struct loop_io *io, unsigned what)
     fault_counting = counting;
 }
 
-static void serve(struct watched *served, struct bench *b, int fd, unsigned wanted,
+static void serve(struct watched *served, int fd, unsigned wanted,
                   void (*fn)(struct watched *served, unsigned what))
 {
-    served->bench = b;
     served->fn = fn;
-    ck_assert(loop_io_add(b->reactor.loop, &served->io, fd, wanted, on_served));
+    ck_assert(loop_io_add(bench.reactor.loop, &served->io, fd, wanted, on_served));
 }
 
 static void stop_serving(struct watched *served)
@@ -242,7 +237,7 @@ static void stop_serving(struct watched *served)
     if (!served->io.fn)
         return;
     int fd = served->io.fd;
-    loop_io_remove(served->bench->reactor.loop, &served->io);
+    loop_io_remove(bench.reactor.loop, &served->io);
     close(fd);
 }
 
@@ -314,15 +309,14 @@ static struct dial_target tcp_target(const char *host, uint16_t port)
 TEST(tcp_connects_to_numeric_addresses)
 {
     static const char *const hosts[] = {"127.0.0.1", "::1"};
-    struct bench b;
-    bench_make(&b);
+    bench_make();
     for (size_t i = 0; i < ARRAY_SIZE(hosts); i++) {
         uint16_t port;
         struct call c;
         int fd = listening(hosts[i], &port), yes = 0;
         socklen_t len = sizeof(yes);
         struct dial_target target = tcp_target(hosts[i], port);
-        make_call(&b, &c, &target, LONG_NS);
+        make_call(&c, &target, LONG_NS);
         expect_connected(&c);
         ck_assert_int_eq(c.stream.transport, TRANSPORT_TCP);
         ck_assert(getsockopt(c.stream.fd, IPPROTO_TCP, TCP_NODELAY, &yes, &len) == 0 && yes);
@@ -331,26 +325,25 @@ TEST(tcp_connects_to_numeric_addresses)
         talk(&c, fd);
         close(fd);
     }
-    bench_free(&b);
+    bench_free();
 }
 
 TEST(refusal_is_told_with_the_address)
 {
     static const char *const rows[][2] = {{"127.0.0.1", "127.0.0.1"}, {"::1", "[::1]"}};
-    struct bench b;
-    bench_make(&b);
+    bench_make();
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         struct call c;
         char reason[128];
         uint16_t port;
         int fd = bound(SOCK_STREAM, rows[i][0], 0, &port); /* nobody listens */
         struct dial_target target = tcp_target(rows[i][0], port);
-        make_call(&b, &c, &target, LONG_NS);
+        make_call(&c, &target, LONG_NS);
         snprintf(reason, sizeof(reason), "%s:%u: Connection refused", rows[i][1], port);
         expect_reason(&c, reason);
         close(fd);
     }
-    bench_free(&b);
+    bench_free();
 }
 
 /* Fills the listener's backlog, so that further clients get no answer. */
@@ -388,23 +381,22 @@ static void close_all(const int *fds, int count)
 
 TEST(server_that_does_not_answer_runs_into_the_limit)
 {
-    struct bench b;
     struct call c;
     int fds[FILLERS];
     char reason[128];
     uint16_t port;
-    bench_make(&b);
+    bench_make();
     int fd = bound(SOCK_STREAM, "127.0.0.1", 0, &port);
     int count = fill_tcp_backlog(fd, fds);
     struct dial_target target = tcp_target("127.0.0.1", port);
     int64_t began_ns = clock_mono_ns();
-    make_call(&b, &c, &target, 150 * NS_PER_MS);
+    make_call(&c, &target, 150 * NS_PER_MS);
     ck_assert_int_ge(clock_mono_ns() - began_ns, 150 * NS_PER_MS);
     snprintf(reason, sizeof(reason), "127.0.0.1:%u: no answer within ", port);
     expect_too_long(&c, reason);
     close_all(fds, count);
     close(fd);
-    bench_free(&b);
+    bench_free();
 }
 
 static void write_file(const char *path, const char *text)
@@ -427,13 +419,12 @@ TEST(socket_does_not_connect_to_itself)
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
     ck_assert(ioctl(fd, SIOCSIFFLAGS, &lo) == 0 && close(fd) == 0);
     write_file("/proc/sys/net/ipv4/ip_local_port_range", "40000 40000");
-    struct bench b;
     struct call c;
-    bench_make(&b);
+    bench_make();
     struct dial_target target = tcp_target("127.0.0.1", 40000);
-    make_call(&b, &c, &target, LONG_NS);
+    make_call(&c, &target, LONG_NS);
     expect_reason(&c, "127.0.0.1:40000: Connection refused");
-    bench_free(&b);
+    bench_free();
 }
 
 /* ---- unix sockets -------------------------------------------------------------------------- */
@@ -457,85 +448,74 @@ static int listening_unix(const struct sockaddr_un *un)
 
 TEST(unix_connects)
 {
-    struct bench b;
     struct call c;
-    bench_make(&b);
+    bench_make();
     struct sockaddr_un un = unix_address();
     int fd = listening_unix(&un);
     struct dial_target target = {.transport = TRANSPORT_UNIX, .path = un.sun_path};
-    make_call(&b, &c, &target, LONG_NS);
+    make_call(&c, &target, LONG_NS);
     ck_assert_int_eq(c.stream.transport, TRANSPORT_UNIX);
     talk(&c, fd);
     close(fd);
-    make_call(&b, &c, &target, LONG_NS); /* the file is still there */
+    make_call(&c, &target, LONG_NS); /* the file is still there */
     char reason[256];
     snprintf(reason, sizeof(reason), "%s: Connection refused", un.sun_path);
     expect_reason(&c, reason);
     ck_assert(unlink(un.sun_path) == 0);
-    make_call(&b, &c, &target, LONG_NS);
+    make_call(&c, &target, LONG_NS);
     snprintf(reason, sizeof(reason), "%s: No such file or directory", un.sun_path);
     expect_reason(&c, reason);
-    bench_free(&b);
-}
-
-static void accept_one(struct bench *b)
-{
-    int fd = accept(*(int *)b->later_arg, NULL, NULL);
-    ck_assert(fd >= 0);
-    close(fd);
+    bench_free();
 }
 
 /* The kernel reports that a unix socket's queue is full, but not when there is room again. */
 TEST(unix_socket_that_is_full_is_tried_again)
 {
-    struct bench b;
     struct call c;
     int fds[FILLERS];
     char reason[256];
-    bench_make(&b);
+    bench_make();
     struct sockaddr_un un = unix_address();
     int fd = listening_unix(&un);
     int count = fill_backlog(fd, (struct sockaddr *)&un, sizeof(un), fds, FILLERS);
     struct dial_target target = {.transport = TRANSPORT_UNIX, .path = un.sun_path};
-    make_call(&b, &c, &target, 50 * NS_PER_MS);
+    make_call(&c, &target, 50 * NS_PER_MS);
     snprintf(reason, sizeof(reason), "%s: the server accepts no connection within ", un.sun_path);
     expect_too_long(&c, reason);
-    b.run_later = accept_one;
-    b.later_arg = &fd;
-    reactor_set_timer(&b.reactor, &b.later, clock_mono_ns() + 50 * NS_PER_MS);
-    make_call(&b, &c, &target, LONG_NS);
+    bench.later_fd = fd;
+    reactor_set_timer(&bench.reactor, &bench.later, clock_mono_ns() + 50 * NS_PER_MS);
+    make_call(&c, &target, LONG_NS);
     expect_connected(&c);
     stream_close(&c.stream);
     close_all(fds, count);
     close(fd);
     ck_assert(unlink(un.sun_path) == 0);
-    bench_free(&b);
+    bench_free();
 }
 
 TEST(targets_that_can_be_none_are_told)
 {
-    struct bench b;
     struct call c;
     char name[600];
-    bench_make(&b);
+    bench_make();
     memset(name, 'n', sizeof(name));
     name[sizeof(name) - 1] = '\0';
     struct dial_target target = {.transport = TRANSPORT_UNIX, .path = name + 400};
-    make_call(&b, &c, &target, LONG_NS);
+    make_call(&c, &target, LONG_NS);
     ck_assert_msg(strstr(c.reason, "nnn: the path is too long") != NULL, "%s", c.reason);
     target = tcp_target(name + 300, 1);
-    make_call(&b, &c, &target, LONG_NS);
+    make_call(&c, &target, LONG_NS);
     ck_assert_msg(strstr(c.reason, "nnn:1: the host's name is too long") != NULL, "%s", c.reason);
     target = tcp_target(name, 1); /* even the message is truncated */
-    make_call(&b, &c, &target, LONG_NS);
+    make_call(&c, &target, LONG_NS);
     ck_assert_uint_eq(strlen(c.reason), DIAL_REASON_SIZE - 1);
     target = tcp_target("", 1);
-    make_call(&b, &c, &target, LONG_NS);
+    make_call(&c, &target, LONG_NS);
     expect_reason(&c, ":1: no host");
     target = (struct dial_target){.transport = TRANSPORT_UNIX, .path = ""};
-    make_call(&b, &c, &target, LONG_NS);
+    make_call(&c, &target, LONG_NS);
     expect_reason(&c, ": no path");
-    bench_free(&b);
+    bench_free();
 }
 
 /* ---- names --------------------------------------------------------------------------------- */
@@ -552,13 +532,13 @@ struct zone_row {
     bool truncated;     /* truncates over UDP, and answers over TCP */
 };
 
-struct dns {
+static struct dns {
     struct watched udp, tcp, stream;
     struct zone_row *zone;
     size_t zone_count;
     unsigned questions, over_tcp;
     char address[32];
-};
+} dns;
 
 static size_t put_name(uint8_t *to, const char *name)
 {
@@ -585,7 +565,7 @@ static size_t put_record(uint8_t *to, const char *owner, unsigned type, const vo
 }
 
 /* Writes the answer to a question. Returns its length, or 0 for no answer. */
-static size_t answer(struct dns *dns, const uint8_t *question, size_t len, uint8_t *to, bool tcp)
+static size_t answer(const uint8_t *question, size_t len, uint8_t *to, bool tcp)
 {
     char name[256] = "";
     size_t at = 12, n = 0;
@@ -596,12 +576,12 @@ static size_t answer(struct dns *dns, const uint8_t *question, size_t len, uint8
     }
     ck_assert_uint_le(at + 5, len);
     unsigned type = question[at + 2];
-    dns->questions++;
-    dns->over_tcp += tcp;
+    dns.questions++;
+    dns.over_tcp += tcp;
     struct zone_row *row = NULL;
-    for (size_t i = 0; i < dns->zone_count; i++) {
-        if (strcasecmp(dns->zone[i].name, name) == 0)
-            row = &dns->zone[i];
+    for (size_t i = 0; i < dns.zone_count; i++) {
+        if (strcasecmp(dns.zone[i].name, name) == 0)
+            row = &dns.zone[i];
     }
     if (row && (type == TYPE_A ? row->no_a : row->no_aaaa))
         return 0;
@@ -635,7 +615,6 @@ static size_t answer(struct dns *dns, const uint8_t *question, size_t len, uint8
 
 static void on_datagram(struct watched *served, unsigned what)
 {
-    struct dns *dns = container_of(served, struct dns, udp);
     uint8_t question[512], to[512];
     struct sockaddr_in from;
     socklen_t from_len = sizeof(from);
@@ -643,7 +622,7 @@ static void on_datagram(struct watched *served, unsigned what)
     ssize_t n =
         recvfrom(served->io.fd, question, sizeof(question), 0, (struct sockaddr *)&from, &from_len);
     ck_assert_int_gt(n, 12);
-    size_t len = answer(dns, question, (size_t)n, to, false);
+    size_t len = answer(question, (size_t)n, to, false);
     if (len > 0) /* the client's socket may be closed */
         (void)sendto(served->io.fd, to, len, 0, (struct sockaddr *)&from, from_len);
 }
@@ -651,7 +630,6 @@ static void on_datagram(struct watched *served, unsigned what)
 /* Questions arrive whole. */
 static void on_question(struct watched *served, unsigned what)
 {
-    struct dns *dns = container_of(served, struct dns, stream);
     uint8_t question[514], to[514];
     ssize_t n = recv(served->io.fd, question, sizeof(question), 0);
     (void)what;
@@ -661,7 +639,7 @@ static void on_question(struct watched *served, unsigned what)
     }
     for (size_t at = 0, size; at + 2 <= (size_t)n; at += 2 + size) {
         size = (size_t)question[at] << 8 | question[at + 1];
-        size_t len = answer(dns, question + at + 2, size, to + 2, true);
+        size_t len = answer(question + at + 2, size, to + 2, true);
         to[0] = (uint8_t)(len >> 8);
         to[1] = (uint8_t)len;
         (void)!send(served->io.fd, to, 2 + len, MSG_NOSIGNAL);
@@ -670,19 +648,18 @@ static void on_question(struct watched *served, unsigned what)
 
 static void on_asker(struct watched *served, unsigned what)
 {
-    struct dns *dns = container_of(served, struct dns, tcp);
     (void)what;
-    stop_serving(&dns->stream);
+    stop_serving(&dns.stream);
     int fd = accept4(served->io.fd, NULL, NULL, SOCK_NONBLOCK);
     ck_assert(fd >= 0);
-    serve(&dns->stream, served->bench, fd, LOOP_READ, on_question);
+    serve(&dns.stream, fd, LOOP_READ, on_question);
 }
 
-static void dns_start(struct bench *b, struct dns *dns, struct zone_row *zone, size_t count)
+static void dns_start(struct zone_row *zone, size_t count)
 {
     uint16_t port;
     int udp, tcp;
-    *dns = (struct dns){.zone = zone, .zone_count = count};
+    dns = (struct dns){.zone = zone, .zone_count = count};
     do {
         udp = bound(SOCK_DGRAM, "127.0.0.1", 0, &port);
         tcp = bound(SOCK_STREAM, "127.0.0.1", port, &port);
@@ -690,22 +667,22 @@ static void dns_start(struct bench *b, struct dns *dns, struct zone_row *zone, s
             close(udp);
     } while (tcp < 0);
     ck_assert(listen(tcp, 4) == 0);
-    serve(&dns->udp, b, udp, LOOP_READ, on_datagram);
-    serve(&dns->tcp, b, tcp, LOOP_READ, on_asker);
-    snprintf(dns->address, sizeof(dns->address), "127.0.0.1:%u", port);
+    serve(&dns.udp, udp, LOOP_READ, on_datagram);
+    serve(&dns.tcp, tcp, LOOP_READ, on_asker);
+    snprintf(dns.address, sizeof(dns.address), "127.0.0.1:%u", port);
 }
 
-static void dns_stop(struct dns *dns)
+static void dns_stop(void)
 {
-    stop_serving(&dns->udp);
-    stop_serving(&dns->tcp);
-    stop_serving(&dns->stream);
+    stop_serving(&dns.udp);
+    stop_serving(&dns.tcp);
+    stop_serving(&dns.stream);
 }
 
-static struct dial_target named(const struct dns *dns, const char *host, uint16_t port)
+static struct dial_target named(const char *host, uint16_t port)
 {
     return (struct dial_target){
-        .transport = TRANSPORT_TCP, .host = host, .port = port, .name_servers = dns->address};
+        .transport = TRANSPORT_TCP, .host = host, .port = port, .name_servers = dns.address};
 }
 
 TEST(names_are_resolved)
@@ -715,24 +692,22 @@ TEST(names_are_resolved)
         {.name = "alias.test", .cname = "real.test", .a = {"127.0.0.1"}},
         {.name = "long.test", .a = {"127.0.0.1"}, .truncated = true},
     };
-    struct bench b;
-    struct dns dns;
-    bench_make(&b);
-    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
+    bench_make();
+    dns_start(zone, ARRAY_SIZE(zone));
     uint16_t port;
     int fd = listening("127.0.0.1", &port);
     for (size_t i = 0; i < ARRAY_SIZE(zone); i++) {
         struct call c;
-        struct dial_target target = named(&dns, zone[i].name, port);
+        struct dial_target target = named(zone[i].name, port);
         dns.questions = 0;
-        make_call(&b, &c, &target, LONG_NS);
+        make_call(&c, &target, LONG_NS);
         talk(&c, fd);
         ck_assert_uint_ge(dns.questions, 2);
     }
     ck_assert_uint_ge(dns.over_tcp, 2);
     close(fd);
-    dns_stop(&dns);
-    bench_free(&b);
+    dns_stop();
+    bench_free();
 }
 
 TEST(what_is_wrong_with_a_name_is_told)
@@ -741,36 +716,34 @@ TEST(what_is_wrong_with_a_name_is_told)
         {.name = "empty.test"},
         {.name = "silent.test", .no_a = true, .no_aaaa = true},
     };
-    struct bench b;
-    struct dns dns;
     struct call c;
-    bench_make(&b);
-    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
-    struct dial_target target = named(&dns, "unknown.test", 6379);
-    make_call(&b, &c, &target, LONG_NS);
+    bench_make();
+    dns_start(zone, ARRAY_SIZE(zone));
+    struct dial_target target = named("unknown.test", 6379);
+    make_call(&c, &target, LONG_NS);
     expect_reason(&c, "unknown.test:6379: no such host name");
-    target = named(&dns, "empty.test", 6379);
-    make_call(&b, &c, &target, LONG_NS);
+    target = named("empty.test", 6379);
+    make_call(&c, &target, LONG_NS);
     expect_reason(&c, "empty.test:6379: the name has no address");
-    target = named(&dns, "silent.test", 6379);
-    make_call(&b, &c, &target, 160 * NS_PER_MS);
+    target = named("silent.test", 6379);
+    make_call(&c, &target, 160 * NS_PER_MS);
     if (!strstr(c.reason, "do not answer")) /* on a slow machine the limit comes first */
         expect_too_long(&c, "silent.test:6379: no answer from the name servers within ");
     char address[32];
     uint16_t port;
     int fd = bound(SOCK_STREAM, "127.0.0.1", 0, &port); /* no name server there */
     snprintf(address, sizeof(address), "127.0.0.1:%u", port);
-    target = named(&dns, "good.test", 6379);
+    target = named("good.test", 6379);
     target.name_servers = address;
-    make_call(&b, &c, &target, NS_PER_S / 4);
+    make_call(&c, &target, NS_PER_S / 4);
     ck_assert_ptr_eq(strstr(c.reason, "good.test:6379: "), c.reason);
     ck_assert_msg(strstr(c.reason, "name servers"), "%s", c.reason);
     close(fd);
     target.name_servers = "127.0.0.1:nowhere";
-    make_call(&b, &c, &target, NS_PER_S / 4);
+    make_call(&c, &target, NS_PER_S / 4);
     ck_assert_int_eq(c.stream.fd, -1);
-    dns_stop(&dns);
-    bench_free(&b);
+    dns_stop();
+    bench_free();
 }
 
 /* The answer for one address family is enough, even if the other never comes. */
@@ -780,21 +753,19 @@ TEST(one_answer_of_two_is_enough)
         {.name = "four.test", .a = {"127.0.0.1"}, .no_aaaa = true},
         {.name = "six.test", .aaaa = {"::1"}, .no_a = true},
     };
-    struct bench b;
-    struct dns dns;
-    bench_make(&b);
-    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
+    bench_make();
+    dns_start(zone, ARRAY_SIZE(zone));
     for (size_t i = 0; i < ARRAY_SIZE(zone); i++) {
         uint16_t port;
         struct call c;
         int fd = listening(i == 0 ? "127.0.0.1" : "::1", &port);
-        struct dial_target target = named(&dns, zone[i].name, port);
-        make_call_soon(&b, &c, &target, 2 * NS_PER_S);
+        struct dial_target target = named(zone[i].name, port);
+        make_call_soon(&c, &target, 2 * NS_PER_S);
         talk(&c, fd);
         close(fd);
     }
-    dns_stop(&dns);
-    bench_free(&b);
+    dns_stop();
+    bench_free();
 }
 
 TEST(addresses_are_tried_in_turn)
@@ -803,46 +774,44 @@ TEST(addresses_are_tried_in_turn)
         {.name = "two.test", .a = {"127.0.0.1", "127.0.0.2"}},
         {.name = "mixed.test", .a = {"127.0.0.1"}, .aaaa = {"::1"}},
     };
-    struct bench b;
-    struct dns dns;
     struct call c;
     uint16_t port;
     int fds[2], fillers[FILLERS];
     char reason[256];
-    bench_make(&b);
-    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
+    bench_make();
+    dns_start(zone, ARRAY_SIZE(zone));
     bind_both("127.0.0.1", "127.0.0.2", fds, &port);
-    struct dial_target target = named(&dns, "two.test", port);
-    make_call(&b, &c, &target, LONG_NS);
+    struct dial_target target = named("two.test", port);
+    make_call(&c, &target, LONG_NS);
     snprintf(reason, sizeof(reason),
              "two.test:%u: 127.0.0.1:%u: Connection refused; 127.0.0.2:%u: Connection refused",
              port, port, port);
     expect_reason(&c, reason);
     ck_assert(listen(fds[1], 16) == 0);
-    make_call(&b, &c, &target, LONG_NS); /* the first refuses */
+    make_call(&c, &target, LONG_NS); /* the first refuses */
     talk(&c, fds[1]);
     int count = fill_tcp_backlog(fds[0], fillers);
-    make_call_soon(&b, &c, &target, 4 * NS_PER_S); /* the first is silent for half of the limit */
+    make_call_soon(&c, &target, 4 * NS_PER_S); /* the first is silent for half of the limit */
     talk(&c, fds[1]);
     close_all(fillers, count);
     close_all(fds, 2);
 
     bind_both("127.0.0.1", "::1", fds, &port);
-    target = named(&dns, "mixed.test", port);
-    make_call(&b, &c, &target, LONG_NS);
+    target = named("mixed.test", port);
+    make_call(&c, &target, LONG_NS);
     snprintf(reason, sizeof(reason),
              "mixed.test:%u: [::1]:%u: Connection refused; 127.0.0.1:%u: Connection refused", port,
              port, port);
     expect_reason(&c, reason);
     ck_assert(listen(fds[0], 16) == 0);
-    make_call(&b, &c, &target, LONG_NS);
+    make_call(&c, &target, LONG_NS);
     talk(&c, fds[0]);
     ck_assert(listen(fds[1], 16) == 0);
-    make_call(&b, &c, &target, LONG_NS);
+    make_call(&c, &target, LONG_NS);
     talk(&c, fds[1]);
     close_all(fds, 2);
-    dns_stop(&dns);
-    bench_free(&b);
+    dns_stop();
+    bench_free();
 }
 
 /* ---- TLS ----------------------------------------------------------------------------------- */
@@ -904,7 +873,7 @@ static void on_peer(struct watched *served, unsigned what)
         ck_assert_int_eq(BIO_write(s->in, bytes, (int)n), (int)n);
         respond(s);
     }
-    ck_assert(loop_io_want(served->bench->reactor.loop, &served->io,
+    ck_assert(loop_io_want(bench.reactor.loop, &served->io,
                            LOOP_READ | (BIO_ctrl_pending(s->out) ? LOOP_WRITE : 0)));
 }
 
@@ -929,14 +898,14 @@ static void on_door(struct watched *served, unsigned what)
     BIO_set_mem_eof_return(s->out, -1);
     SSL_set_bio(s->ssl, s->in, s->out);
     SSL_set_accept_state(s->ssl);
-    serve(&s->peer, served->bench, fd, s->silent ? 0 : LOOP_READ, on_peer);
+    serve(&s->peer, fd, s->silent ? 0 : LOOP_READ, on_peer);
 }
 
-static void tls_start(struct bench *b, struct tls_server *s, const char *host, struct tls *tls)
+static void tls_start(struct tls_server *s, const char *host, struct tls *tls)
 {
     *s = (struct tls_server){.tls = tls, .step = 16384};
     int fd = listening(host, &s->port);
-    serve(&s->door, b, fd, LOOP_READ, on_door);
+    serve(&s->door, fd, LOOP_READ, on_door);
 }
 
 static void tls_stop(struct tls_server *s)
@@ -945,6 +914,8 @@ static void tls_stop(struct tls_server *s)
     stop_serving(&s->door);
     tls_free(&s->tls);
 }
+
+static struct pki pki;
 
 static struct tls *client_context(struct tls_client_config config)
 {
@@ -963,7 +934,6 @@ static struct dial_target tls_target(const char *host, uint16_t port, struct tls
 /* Reads a server's words in the loop, like the stream's owner. */
 struct listener_of_words {
     struct loop_io io;
-    struct bench *bench;
     struct stream *stream;
     char got[64];
     size_t len, wanted;
@@ -977,7 +947,7 @@ static void hear(struct listener_of_words *l)
         l->len += (size_t)n;
     l->over = n;
     if (l->len >= l->wanted || n != STREAM_AGAIN)
-        loop_stop(l->bench->reactor.loop);
+        loop_stop(bench.reactor.loop);
 }
 
 static void on_words(struct loop_io *io, unsigned what)
@@ -986,25 +956,25 @@ static void on_words(struct loop_io *io, unsigned what)
     hear(container_of(io, struct listener_of_words, io));
 }
 
-static void hear_words(struct bench *b, struct call *c, struct listener_of_words *l, size_t wanted)
+static void hear_words(struct call *c, struct listener_of_words *l, size_t wanted)
 {
-    *l = (struct listener_of_words){.bench = b, .stream = &c->stream, .wanted = wanted};
-    ck_assert(loop_io_add(b->reactor.loop, &l->io, c->stream.fd, LOOP_READ, on_words));
+    *l = (struct listener_of_words){.stream = &c->stream, .wanted = wanted};
+    ck_assert(loop_io_add(bench.reactor.loop, &l->io, c->stream.fd, LOOP_READ, on_words));
     hear(l); /* some may have arrived already */
-    b->pending++;
+    bench.pending++;
     if (l->len < wanted && l->over == STREAM_AGAIN)
-        run(b, 0);
-    b->pending--;
-    loop_io_remove(b->reactor.loop, &l->io);
+        run(0);
+    bench.pending--;
+    loop_io_remove(bench.reactor.loop, &l->io);
 }
 
-static void converse(struct bench *b, struct call *c)
+static void converse(struct call *c)
 {
     struct listener_of_words l;
     struct iovec word = {.iov_base = (char[]){"there"}, .iov_len = 5};
     expect_connected(c);
     ck_assert_int_eq(stream_write(&c->stream, &word, 1), 5);
-    hear_words(b, c, &l, 10);
+    hear_words(c, &l, 10);
     ck_assert_str_eq(l.got, "hellothere");
     stream_close(&c->stream);
 }
@@ -1023,32 +993,29 @@ TEST(tls_server_with_a_good_certificate_is_believed)
         {"secure.test.", "secure.test", TLS_VERSION_1_2, 16384},
         {"SECURE.test", "SECURE.test", TLS_VERSION_1_3, 1},
     };
-    struct pki pki;
-    struct bench b;
-    struct dns dns;
     pki_make(&pki);
-    bench_make(&b);
-    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
+    bench_make();
+    dns_start(zone, ARRAY_SIZE(zone));
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         struct tls_server s;
         struct call c;
-        tls_start(&b, &s, strchr(rows[i].host, ':') ? "::1" : "127.0.0.1",
+        tls_start(&s, strchr(rows[i].host, ':') ? "::1" : "127.0.0.1",
                   pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
         s.step = rows[i].step;
         struct tls *tls = client_context(
             (struct tls_client_config){.ca = pki_path(&pki, "ca.crt"), .min_version = rows[i].min});
         struct dial_target target = tls_target(rows[i].host, s.port, tls);
         target.name_servers = dns.address;
-        begin(&b, &c, &target, LONG_NS);
+        begin(&c, &target, LONG_NS);
         tls_free(&tls); /* the dial keeps a reference */
-        run(&b, 0);
+        run(0);
         ck_assert_int_eq(c.stream.transport, TRANSPORT_TLS);
-        converse(&b, &c);
+        converse(&c);
         ck_assert_str_eq(s.asked, rows[i].asked);
         tls_stop(&s);
     }
-    dns_stop(&dns);
-    bench_free(&b);
+    dns_stop();
+    bench_free();
     pki_remove(&pki);
 }
 
@@ -1064,22 +1031,19 @@ TEST(tls_server_that_can_not_be_believed_is_refused)
         {"nobody's-ca", "127.0.0.1", "self-signed certificate"},
         {"expired", "127.0.0.1", "certificate has expired"},
     };
-    struct pki pki;
-    struct bench b;
-    struct dns dns;
     pki_make(&pki);
-    bench_make(&b);
-    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
+    bench_make();
+    dns_start(zone, ARRAY_SIZE(zone));
     struct tls *tls = client_context((struct tls_client_config){.ca = pki_path(&pki, "ca.crt")});
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         struct tls_server s;
         struct call c;
         char reason[256], address[32] = "";
-        tls_start(&b, &s, i == 1 ? "127.0.0.2" : "127.0.0.1",
+        tls_start(&s, i == 1 ? "127.0.0.2" : "127.0.0.1",
                   pki_tls(&pki, rows[i].cert, TLS_VERIFY_OFF, TLS_VERSION_1_2));
         struct dial_target target = tls_target(rows[i].host, s.port, tls);
         target.name_servers = dns.address;
-        make_call(&b, &c, &target, LONG_NS);
+        make_call(&c, &target, LONG_NS);
         if (i == 0)
             snprintf(address, sizeof(address), "127.0.0.1:%u: ", s.port);
         snprintf(reason, sizeof(reason), "%s:%u: %sTLS handshake: %s", rows[i].host, s.port,
@@ -1089,21 +1053,19 @@ TEST(tls_server_that_can_not_be_believed_is_refused)
         tls_stop(&s);
     }
     tls_free(&tls);
-    dns_stop(&dns);
-    bench_free(&b);
+    dns_stop();
+    bench_free();
     pki_remove(&pki);
 }
 
 TEST(client_shows_its_certificate)
 {
-    struct pki pki;
-    struct bench b;
     struct tls_server s;
     struct call c;
     struct listener_of_words l;
     pki_make(&pki);
-    bench_make(&b);
-    tls_start(&b, &s, "127.0.0.1", pki_tls(&pki, "server", TLS_VERIFY_REQUIRE, TLS_VERSION_1_2));
+    bench_make();
+    tls_start(&s, "127.0.0.1", pki_tls(&pki, "server", TLS_VERIFY_REQUIRE, TLS_VERSION_1_2));
     struct tls *with = client_context((struct tls_client_config){
         .ca = pki_path(&pki, "ca.crt"),
         .cert = pki_path(&pki, "client.crt"),
@@ -1112,13 +1074,13 @@ TEST(client_shows_its_certificate)
     struct tls *without =
         client_context((struct tls_client_config){.ca = pki_path(&pki, "ca.crt")});
     struct dial_target target = tls_target("127.0.0.1", s.port, with);
-    make_call(&b, &c, &target, LONG_NS);
-    converse(&b, &c);
+    make_call(&c, &target, LONG_NS);
+    converse(&c);
     target.tls = without;
     /* In TLS 1.3 the server refuses after the client has finished. */
-    make_call(&b, &c, &target, LONG_NS);
+    make_call(&c, &target, LONG_NS);
     expect_connected(&c);
-    hear_words(&b, &c, &l, 1);
+    hear_words(&c, &l, 1);
     ck_assert_uint_eq(l.len, 0);
     ck_assert_int_eq(l.over, STREAM_ERROR);
     ck_assert_str_eq(stream_why(&c.stream), "the server wants a certificate of its client");
@@ -1126,35 +1088,33 @@ TEST(client_shows_its_certificate)
     tls_free(&with);
     tls_free(&without);
     tls_stop(&s);
-    bench_free(&b);
+    bench_free();
     pki_remove(&pki);
 }
 
 TEST(tls_server_that_says_nothing_or_hangs_up_is_told)
 {
-    struct pki pki;
-    struct bench b;
     struct tls_server s;
     struct call c;
     char reason[128];
     pki_make(&pki);
-    bench_make(&b);
-    tls_start(&b, &s, "127.0.0.1", pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    bench_make();
+    tls_start(&s, "127.0.0.1", pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
     struct tls *tls = client_context((struct tls_client_config){.ca = pki_path(&pki, "ca.crt")});
     struct dial_target target = tls_target("127.0.0.1", s.port, tls);
     s.silent = true;
-    make_call(&b, &c, &target, 100 * NS_PER_MS);
+    make_call(&c, &target, 100 * NS_PER_MS);
     snprintf(reason, sizeof(reason), "127.0.0.1:%u: TLS handshake: not done within ", s.port);
     expect_too_long(&c, reason);
     hang_up(&s);
     s.rude = true;
-    make_call(&b, &c, &target, LONG_NS);
+    make_call(&c, &target, LONG_NS);
     ck_assert_msg(strstr(c.reason, "the server closed the connection") ||
                       strstr(c.reason, "Connection reset"),
                   "%s", c.reason);
     tls_free(&tls);
     tls_stop(&s);
-    bench_free(&b);
+    bench_free();
     pki_remove(&pki);
 }
 
@@ -1165,31 +1125,30 @@ static void cancel_other(struct call *c)
     struct call *other = c->then_arg;
     if (other->dial) {
         cancel(other);
-        if (c->bench->pending == 0)
-            loop_stop(c->bench->reactor.loop);
+        if (bench.pending == 0)
+            loop_stop(bench.reactor.loop);
     }
 }
 
 /* Both connect in the same iteration, and the first callback cancels the other. */
 TEST(callback_may_cancel_another)
 {
-    struct bench b;
     struct call first, second;
     uint16_t port;
-    bench_make(&b);
+    bench_make();
     int fd = listening("127.0.0.1", &port);
     struct dial_target target = tcp_target("127.0.0.1", port);
-    begin(&b, &first, &target, LONG_NS);
-    begin(&b, &second, &target, LONG_NS);
+    begin(&first, &target, LONG_NS);
+    begin(&second, &target, LONG_NS);
     first.then = second.then = cancel_other;
     first.then_arg = &second;
     second.then_arg = &first;
-    run(&b, 0);
+    run(0);
     ck_assert_uint_eq(first.done + second.done, 1);
     stream_close(&first.stream);
     stream_close(&second.stream);
     close(fd);
-    bench_free(&b);
+    bench_free();
 }
 
 /* Covers every stage of a dial: both questions, the first address, and the handshake in pieces. */
@@ -1197,32 +1156,29 @@ TEST(cancelled_after_any_number_of_turns)
 {
     static struct zone_row zone[] = {
         {.name = "secure.test", .a = {"127.0.0.1"}, .aaaa = {"::1"}, .truncated = true}};
-    struct pki pki;
-    struct bench b;
-    struct dns dns;
     struct tls_server s;
     struct call c;
     unsigned turns = 0, cancelled = 0;
     pki_make(&pki);
-    bench_make(&b);
-    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
-    tls_start(&b, &s, "127.0.0.1", pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    bench_make();
+    dns_start(zone, ARRAY_SIZE(zone));
+    tls_start(&s, "127.0.0.1", pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
     s.step = 64;
     struct tls *tls = client_context((struct tls_client_config){.ca = pki_path(&pki, "ca.crt")});
     struct dial_target target = tls_target("secure.test", s.port, tls);
     target.name_servers = dns.address;
     int fds = open_fds();
     for (;; turns++) {
-        begin(&b, &c, &target, LONG_NS);
+        begin(&c, &target, LONG_NS);
         if (turns > 0)
-            run(&b, turns);
+            run(turns);
         if (c.done)
             break;
         cancel(&c);
         cancelled++;
         hang_up(&s);
         stop_serving(&dns.stream);
-        ck_assert_uint_eq(b.reactor.deadlines.count, 2);
+        ck_assert_uint_eq(bench.reactor.deadlines.count, 2);
         ck_assert_int_eq(open_fds(), fds);
     }
     ck_assert_uint_ge(cancelled, 20);
@@ -1230,8 +1186,8 @@ TEST(cancelled_after_any_number_of_turns)
     stream_close(&c.stream);
     tls_free(&tls);
     tls_stop(&s);
-    dns_stop(&dns);
-    bench_free(&b);
+    dns_stop();
+    bench_free();
     pki_remove(&pki);
 }
 
@@ -1241,17 +1197,15 @@ TEST(lack_of_memory_is_an_answer)
 {
     static struct zone_row zone[] = {
         {.name = "good.test", .a = {"127.0.0.1"}, .aaaa = {"::1"}, .truncated = true}};
-    struct bench b;
-    struct dns dns;
     uint16_t port;
     unsigned good = 0, refused = 0;
-    bench_make(&b);
-    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
+    bench_make();
+    dns_start(zone, ARRAY_SIZE(zone));
     int fd = listening("127.0.0.1", &port);
     ck_assert(listen(fd, 1000) == 0);
-    struct dial_target target = named(&dns, "good.test", port);
+    struct dial_target target = named("good.test", port);
     struct call c;
-    make_call(&b, &c, &target, LONG_NS);
+    make_call(&c, &target, LONG_NS);
     expect_connected(&c);
     stream_close(&c.stream);
     int fds = open_fds();
@@ -1260,8 +1214,8 @@ TEST(lack_of_memory_is_an_answer)
         unsigned long before = faults;
         fault_countdown = at;
         fault_counting = true;
-        if (start_call(&b, &c, &target, NS_PER_S))
-            run(&b, 0);
+        if (start_call(&c, &target, NS_PER_S))
+            run(0);
         fault_counting = false;
         all = faults == before;
         fault_countdown = 0;
@@ -1271,15 +1225,15 @@ TEST(lack_of_memory_is_an_answer)
         int64_t give_up_ns = clock_mono_ns() + PATIENCE_NS;
         while (open_fds() != fds) { /* until the server notices */
             ck_assert_int_lt(clock_mono_ns(), give_up_ns);
-            spin(&b, 3);
+            spin(3);
         }
     }
     ck_assert_uint_ge(refused, 20);
     ck_assert_uint_lt(good, refused);
     ck_assert_int_eq(fault_pieces, 0);
     close(fd);
-    dns_stop(&dns);
-    bench_free(&b);
+    dns_stop();
+    bench_free();
 }
 
 /* c-ares allocates through these, so that faults.h can fail its allocations. */
