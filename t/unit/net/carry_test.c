@@ -15,7 +15,6 @@ static void toy_save(struct conn *conn, struct record_writer *w)
 {
     const struct toy_session *session = conn_session(conn);
     CHECK(session->open);
-    record_put_u8(w, session->deadline_set);
     record_put_u32(w, session->dump_at);
     record_put_u32(w, session->dump_end);
 }
@@ -24,7 +23,6 @@ static bool toy_restore(struct conn *conn, struct record_reader *r)
 {
     struct toy_session *session = conn_session(conn);
     session->open = true;
-    session->deadline_set = record_get_bool(r);
     session->dump_at = record_get_u32(r);
     session->dump_end = record_get_u32(r);
     return record_ok(r);
@@ -179,7 +177,6 @@ static bool rehearse(const uint8_t *data, size_t len)
             struct conn *conn = worker_conn_at(s.server.workers[i], slot);
             if (!conn)
                 continue;
-            conn_clear_deadline(conn, 0);
             conn->reading = READING_DISCARD; /* its session may be incomplete */
             conn_close(conn, CLOSE_KILLED);
         }

@@ -248,9 +248,7 @@ struct finding {
 static void find(struct worker *worker, void *arg)
 {
     struct finding *finding = arg;
-    const struct conn *conn = conn_by_tag(worker, finding->tag);
-    CHECK(!conn || conn_tag(conn) == finding->tag);
-    finding->found = conn != NULL;
+    finding->found = conn_by_tag(worker, finding->tag) != NULL;
 }
 
 static bool tag_found(struct toy_server *s, unsigned number, uint64_t tag)
@@ -265,7 +263,7 @@ TEST(tag_finds_its_connection_and_no_later_one_in_its_slot)
     struct toy_server s;
     toy_start(&s, 2, toy_limits());
     uint64_t tags[20];
-    int namesake = connect_local(&s, 0); /* has the same slot in the other worker */
+    int namesake = connect_local(&s, 0); /* in the same slot of the other worker */
     int stays = connect_local(&s, 1);
     uint64_t stays_tag = ask_names(stays).tag;
     for (unsigned i = 0; i < ARRAY_SIZE(tags); i++) {
@@ -273,21 +271,16 @@ TEST(tag_finds_its_connection_and_no_later_one_in_its_slot)
         tags[i] = ask_names(client).tag;
         ck_assert_uint_eq(conn_tag_worker(tags[i]), 1);
         ck_assert(tag_found(&s, 1, tags[i]));
-        ck_assert(tag_found(&s, 1, stays_tag));
-        ck_assert(!tag_found(&s, 0, tags[i])); /* a tag of another worker */
         for (unsigned j = 0; j < i; j++)
             ck_assert(!tag_found(&s, 1, tags[j]));
-        if (i > 0) /* the slot is reused */
-            ck_assert_uint_eq(tags[i] >> 32, tags[0] >> 32);
+        ck_assert_uint_eq(tags[i] >> 32, tags[0] >> 32); /* the slot is used again */
         close(client);
         WAIT_UNTIL(atomic_load(&s.toy.ended) == i + 1);
         ck_assert(!tag_found(&s, 1, tags[i]));
     }
-    ck_assert(!tag_found(&s, 0, stays_tag));
-    ck_assert_uint_eq((uint32_t)ask_names(namesake).tag, (uint32_t)stays_tag);
-    ck_assert(!tag_found(&s, 1, 0));
-    ck_assert(!tag_found(&s, 1, UINT64_MAX));
+    ck_assert(!tag_found(&s, 1, 0) && !tag_found(&s, 1, UINT64_MAX));
     ck_assert(!tag_found(&s, 1, stays_tag + (UINT64_C(1) << 32 << 10))); /* no such slot */
+    ck_assert(tag_found(&s, 1, stays_tag) && !tag_found(&s, 0, stays_tag));
     close(stays);
     close(namesake);
     toy_stop(&s);

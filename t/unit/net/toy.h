@@ -8,8 +8,6 @@
  *     bN         N bytes of toy_pattern
  *     sN         the same, shared
  *     dN         the lines 0 to N-1 and "end", a few at a time, paused between them
- *     tMS        nothing now; "expired" MS ms later. Another t replaces it, c takes it back
- *     c          "cleared"
  *     i          "ID TAG", in hexadecimal
  *     f          "bye", and finishes
  *     anything   "?"
@@ -75,7 +73,7 @@ static inline void toy_drop_share(const void *bytes)
 
 /* The service of the protocol. */
 struct toy {
-    _Atomic unsigned opened, ended, requests;
+    _Atomic unsigned opened, ended;
     _Atomic uint64_t last_tag;   /* tag of the newest connection */
     _Atomic uint32_t queued_max; /* the most bytes queued for one connection */
     /* Called with each line before the service handles it; may be NULL. */
@@ -84,7 +82,7 @@ struct toy {
 
 struct toy_session {
     uint8_t zero[64];
-    bool open, deadline_set;
+    bool open;
     unsigned dump_at, dump_end;
 };
 
@@ -93,18 +91,14 @@ static inline struct toy *toy_of(struct conn *conn)
     return conn_protocol(conn)->service;
 }
 
-static inline void toy_note_max(_Atomic uint32_t *max, uint32_t value)
-{
-    uint32_t old = atomic_load(max);
-    while (old < value && !atomic_compare_exchange_weak(max, &old, value))
-        ;
-}
-
 static inline void toy_note(struct conn *conn)
 {
     size_t limit = conn_worker(conn)->rules->limits.output_buffer;
     CHECK(conn_space(conn) == (conn->out_bytes < limit ? limit - conn->out_bytes : 0));
-    toy_note_max(&toy_of(conn)->queued_max, conn->out_bytes);
+    _Atomic uint32_t *max = &toy_of(conn)->queued_max;
+    uint32_t old = atomic_load(max), now = conn->out_bytes;
+    while (old < now && !atomic_compare_exchange_weak(max, &old, now))
+        continue;
 }
 
 static inline void toy_open(struct conn *conn)
@@ -123,14 +117,6 @@ static inline void toy_close(struct conn *conn)
     CHECK(session->open); /* once, and after open */
     session->open = false;
     atomic_fetch_add(&toy_of(conn)->ended, 1);
-}
-
-static inline void toy_expire(struct conn *conn, unsigned which)
-{
-    struct toy_session *session = conn_session(conn);
-    CHECK(which == 0 && session->open && session->deadline_set);
-    session->deadline_set = false;
-    conn_reply(conn, "expired\n", 8);
 }
 
 static inline bool toy_resume(struct conn *conn)
@@ -184,15 +170,6 @@ static inline enum served toy_line(struct conn *conn, const char *line)
         session->dump_at = 0;
         session->dump_end = (unsigned)strtoul(line + 1, NULL, 10);
         return SERVED_PIECES;
-    case 't':
-        session->deadline_set = true;
-        conn_expire_in(conn, 0, (int64_t)strtoul(line + 1, NULL, 10) * NS_PER_MS);
-        return SERVED;
-    case 'c':
-        session->deadline_set = false;
-        conn_clear_deadline(conn, 0);
-        toy_reply_text(conn, "cleared");
-        return SERVED;
     case 'i':
         snprintf(text, sizeof(text), "%x %llx", conn_id(conn), (unsigned long long)conn_tag(conn));
         toy_reply_text(conn, text);
@@ -247,7 +224,6 @@ static inline enum served toy_serve(struct conn *conn, const void *parsed)
     if (toy->seen)
         toy->seen(conn, line);
     enum served served = toy_line(conn, line);
-    atomic_fetch_add(&toy->requests, 1);
     toy_note(conn);
     return served;
 }
@@ -255,12 +231,10 @@ static inline enum served toy_serve(struct conn *conn, const void *parsed)
 static const struct protocol_row toy_row = {
     .name = "toy",
     .request_size = sizeof(struct toy_request),
-    .deadlines = 1,
     .open = toy_open,
     .parse = toy_parse,
     .serve = toy_serve,
     .resume = toy_resume,
-    .expire = toy_expire,
     .close = toy_close,
 };
 
