@@ -704,7 +704,7 @@ TEST(names_are_resolved)
         struct call c;
         struct dial_target target = named(zone[i].name, port);
         dns.questions = 0;
-        make_call_soon(&c, &target, zone[i].ignored ? 4 * NS_PER_S : LONG_NS); /* an eighth each */
+        make_call_soon(&c, &target, zone[i].ignored ? NS_PER_S : LONG_NS); /* an eighth each */
         talk(&c, fd);
         ck_assert_uint_ge(dns.questions, 2);
     }
@@ -764,7 +764,7 @@ TEST(one_answer_of_two_is_enough)
         struct call c;
         int fd = listening(i == 0 ? "127.0.0.1" : "::1", &port);
         struct dial_target target = named(zone[i].name, port);
-        make_call_soon(&c, &target, 2 * NS_PER_S);
+        make_call_soon(&c, &target, NS_PER_S);
         talk(&c, fd);
         close(fd);
     }
@@ -795,7 +795,7 @@ TEST(addresses_are_tried_in_turn)
     make_call(&c, &target, LONG_NS); /* the first refuses */
     talk(&c, fds[1]);
     int count = fill_tcp_backlog(fds[0], fillers);
-    make_call_soon(&c, &target, 4 * NS_PER_S); /* the first is silent for half of the limit */
+    make_call_soon(&c, &target, NS_PER_S); /* the first is silent for half of the limit */
     talk(&c, fds[1]);
     close_all(fillers, count);
     close_all(fds, 2);
