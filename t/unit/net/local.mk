@@ -49,7 +49,7 @@ t_unit_net_http_memory_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_http_memory_test_LDFLAGS = $(fault_wraps)
 t_unit_net_http_memory_test_LDADD = libnet.a libengine.a libbase.a $(CHECK_LIBS)
 t_unit_net_http_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_net_http_test_LDFLAGS = -Wl,--wrap=malloc
+t_unit_net_http_test_LDFLAGS = -Wl,--wrap=malloc,--wrap=event_add
 t_unit_net_http_test_LDADD = libnet.a libbase.a $(LIBEVENT_HTTP_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_tls_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
 t_unit_net_tls_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
