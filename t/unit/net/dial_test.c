@@ -529,6 +529,7 @@ struct zone_row {
     const char *name, *cname;
     const char *a[3], *aaaa[3];
     unsigned ignored;   /* ignores this many questions first */
+    unsigned more;      /* gives each address so many more times */
     bool no_a, no_aaaa; /* does not answer these questions */
     bool truncated;     /* truncates over UDP, and answers over TCP */
 };
@@ -610,8 +611,8 @@ static size_t answer(const uint8_t *question, size_t len, uint8_t *to, bool tcp)
     for (size_t i = 0; i < 3 && texts[i]; i++) {
         uint8_t address[16];
         ck_assert(inet_pton(type == TYPE_A ? AF_INET : AF_INET6, texts[i], address) == 1);
-        end += put_record(to + end, owner, type, address, type == TYPE_A ? 4 : 16);
-        to[7]++;
+        for (unsigned n = 0; n <= row->more; n++, to[7]++)
+            end += put_record(to + end, owner, type, address, type == TYPE_A ? 4 : 16);
     }
     return end;
 }
@@ -633,7 +634,7 @@ static void on_datagram(struct watched *served, unsigned what)
 /* Questions arrive whole. */
 static void on_question(struct watched *served, unsigned what)
 {
-    uint8_t question[514], to[514];
+    uint8_t question[514], to[2048];
     ssize_t n = recv(served->io.fd, question, sizeof(question), 0);
     (void)what;
     if (n <= 0) {
@@ -694,6 +695,7 @@ TEST(names_are_resolved)
         {.name = "good.test", .a = {"127.0.0.1"}},
         {.name = "alias.test", .cname = "real.test", .a = {"127.0.0.1"}},
         {.name = "again.test", .a = {"127.0.0.1"}, .ignored = 3},
+        {.name = "many.test", .a = {"127.0.0.1"}, .more = 60, .truncated = true},
         {.name = "long.test", .a = {"127.0.0.1"}, .truncated = true},
     };
     bench_make();
