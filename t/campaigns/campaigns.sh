@@ -242,12 +242,9 @@ torture_cluster-nodes() {
     exec build/t/campaigns/cluster/simulate "${@:---seeds=2000}"
 }
 
-# Plays the stories of the scripts with each planted bug.
 torture_planted-scripts() {
-    need "${build_packages[@]}" liblua5.1-0-dev patch python3
-    build
-    make -s -C build -j"$jobs" t/campaigns/cluster/serve
-    TOP_BUILDDIR=$PWD/build exec /usr/bin/python3 -B t/campaigns/cluster/test_engine.py --planted "$@"
+    need liblua5.1-0-dev
+    torture_planted-pools --in cluster "$@"
 }
 
 # Runs the function torture_NAME.

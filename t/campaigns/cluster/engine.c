@@ -487,13 +487,6 @@ void fake_engine_info(struct fake_engine *engine, const char *field, const char 
     }
 }
 
-void fake_engine_forbid(struct fake_engine *engine, const char *command)
-{
-    begin(engine, "forbid");
-    push(command);
-    call(2, 0);
-}
-
 void fake_engine_sentinel(struct fake_engine *engine, const char *service, const char *host,
                           uint16_t port)
 {
@@ -502,19 +495,6 @@ void fake_engine_sentinel(struct fake_engine *engine, const char *service, const
     engine->service = text_copy(service);
     engine->host = text_copy(host);
     engine->port = port;
-}
-
-void fake_engine_version(struct fake_engine *engine, uint64_t version)
-{
-    char key[64], text[32];
-    snprintf(key, sizeof(key), "%smeta", engine->prefix);
-    snprintf(text, sizeof(text), "%" PRIu64, version);
-    begin(engine, "ask");
-    push("HSET");
-    push(key);
-    push("version");
-    push(text);
-    call(5, 0);
 }
 
 /* ---- Looking ---- */

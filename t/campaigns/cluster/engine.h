@@ -73,10 +73,6 @@ enum fake_trouble {
 void fake_engine_trouble(struct fake_engine *engine, enum fake_trouble trouble);
 /* What INFO and CONFIG GET say: redis_version, role, loading, cluster_enabled, maxmemory_policy. */
 void fake_engine_info(struct fake_engine *engine, const char *field, const char *value);
-/* `open` answers ACL with this command; NULL: all are allowed. */
-void fake_engine_forbid(struct fake_engine *engine, const char *command);
-/* The data are of this version; `open` answers VERSION unless it is 1. */
-void fake_engine_version(struct fake_engine *engine, uint64_t version);
 /*
  * The engine is a Sentinel, which answers SENTINEL GET-MASTER-ADDR-BY-NAME: for this service with
  * this address, or that it knows none if `host` is NULL. Of the rest it knows PING and INFO.

@@ -21,11 +21,9 @@ among ops is three of them, with 0, 1, 2 for `#`; `3 * 1` are three answers. Byt
 After each step the keys add up (sums.lua), and an error has changed nothing. At the end all sessions end, are reaped
 and leave, and nothing is left.
 
-    test_engine.py [-k TEXT]              as a test program
-    test_engine.py --planted [BUG]...     plays them on the engine in memory with each bug of planted/
+    test_engine.py [-k TEXT]              -k memory: only on the engine in memory
 """
 
-import contextlib
 import glob
 import itertools
 import os
@@ -58,9 +56,9 @@ ACL = (
 MODES = ("alone", "among", "queue", "line")
 
 
-def text_of(name, folder=SCRIPTS):
+def text_of(name):
     """The script `name` as the build embeds it."""
-    files = [os.path.join(folder, f) for f in ("assemble.awk", name + ".lua")]
+    files = [os.path.join(SCRIPTS, f) for f in ("assemble.awk", name + ".lua")]
     return subprocess.run(["awk", "-f", *files], capture_output=True, check=True).stdout
 
 
@@ -87,7 +85,7 @@ class Place:
     these has the recommended rights.
     """
 
-    def __init__(self, server, scripts=SCRIPTS):
+    def __init__(self, server):
         self.server = server
         self.in_memory = isinstance(server, Memory)
         self.admin = self.client = resp.Client(server.path)
@@ -96,7 +94,7 @@ class Place:
             self.client = resp.Client(server.path, "counterd", "secret")
         with open(os.path.join(HERE, "sums.lua"), encoding="ascii") as f:
             self.sums = self.ask("SCRIPT", "LOAD", f.read())
-        replies = self.client.pipeline(("SCRIPT", "LOAD", text_of(n, scripts)) for n in NAMES)
+        replies = self.client.pipeline(("SCRIPT", "LOAD", text_of(n)) for n in NAMES)
         assert not any(isinstance(r, resp.Error) for r in replies), replies
         self.shas = dict(zip(NAMES, replies))
 
@@ -495,56 +493,5 @@ def test_open_names_what_its_user_may_not():
     place.stop()
 
 
-# ---- Planted bugs -----------------------------------------------------------------------------
-
-
-def planted():
-    """The names of planted bugs."""
-    return sorted(os.path.basename(p)[:-6] for p in glob.glob(os.path.join(HERE, "planted", "*.patch")))
-
-
-@contextlib.contextmanager
-def scripts_with(name):
-    """The path of a copy of the scripts with a bug, applied exactly where it was."""
-    with tempfile.TemporaryDirectory(prefix="planted.", dir="/tmp") as folder:
-        copy = os.path.join(folder, "scripts")
-        shutil.copytree(SCRIPTS, copy)
-        subprocess.run(["chmod", "-R", "u+w", copy], check=True)
-        patch = os.path.join(HERE, "planted", name + ".patch")
-        subprocess.run(["patch", "-s", "-F0", "-p4", "-d", copy, "-i", patch], check=True)
-        yield copy
-
-
-def found(name):
-    """What a story finds wrong on the engine in memory, with a planted bug."""
-    with scripts_with(name) as folder:
-        place = Place(Memory(), folder)
-        try:
-            return next(filter(None, (play(place, story) for story in STORIES)), None)
-        finally:
-            place.stop()
-
-
-@pytest.mark.skipif(not shutil.which("patch"), reason="patch is not installed")
-@pytest.mark.parametrize("name", planted())
-def test_planted_bugs_still_apply(name):
-    with scripts_with(name) as folder:
-        assert os.path.exists(os.path.join(folder, "open.lua"))
-
-
-def main(names):
-    """Plays the stories with each bug. Returns 1 if none of them fails with one."""
-    missed = []
-    for name in names or planted():
-        wrong = found(name)
-        print("%s: %s" % (name, (wrong or "not found").split("\n", 1)[0]), flush=True)
-        missed += [] if wrong else [name]
-    if missed:
-        print("not found: " + " ".join(missed))
-    return len(missed) > 0
-
-
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--planted"]:
-        sys.exit(main(sys.argv[2:]))
     tap.main(__file__)

@@ -1,8 +1,10 @@
-"""./dev torture planted-pools, planted-jobs, planted-nodes: plants bugs, and runs the test that must find each.
+"""./dev torture planted-pools, planted-jobs, planted-nodes, planted-scripts: plants bugs, and runs the
+test that must find each.
 
-A bug is a patch in planted/, here, in ../jobs or in ../cluster/nodes. Its first line says what is wrong; its second one names the test, as
-t/README.md runs it. The tests run in a scratch copy of the tree: first without a bug, when they must
-pass, then with each, when they must fail. So nothing is built that was built with another bug.
+A bug is a patch in planted/, here, in ../jobs, ../cluster or ../cluster/nodes. Its first line says what
+is wrong; its second one names the test, as t/README.md runs it. The tests run in a scratch copy of the
+tree: first without a bug, when they must pass, then with each, when they must fail. So nothing is built
+that was built with another bug.
 """
 
 import argparse
@@ -22,7 +24,7 @@ sys.path.insert(0, os.path.join(TOP, "t", "campaigns", "history"))
 import campaign
 
 CAMPAIGNS = os.path.dirname(HERE)
-KINDS = ("pools", "jobs", "cluster/nodes")
+KINDS = ("pools", "jobs", "cluster", "cluster/nodes")
 TREE = os.path.join(campaign.BUILD, "planted-pools")
 CCACHE = "/usr/lib/ccache"
 FOUND_BY = "found by: "
@@ -30,6 +32,7 @@ TEST_TIMEOUT = 300  # seconds; a test that hangs has found its bug
 SHOWN = 240  # bytes of a report
 PROGRAMS = {  # what the tests in Python run
     "t/scenario/run.py": "t/scenario/fakenet",
+    "t/campaigns/cluster/test_engine.py": "t/campaigns/cluster/serve",
 }
 
 
