@@ -162,7 +162,34 @@ TEST(a_password_is_never_shown)
 }
 END_TEST
 
+TEST(random_texts)
+{
+    static const char *const parts[] = {
+        "redis://", "rediss://", "unix:", "sentinel://", "[", "]",   ":",       ":1", ":65535",
+        ",",        "/",         "/3",    "@",           "a", "::1", "1.2.3.4", "",   "\x80"};
+    struct rng rng = rng_start("addresses", random_seed());
+    unsigned accepted = 0;
+    for (int round = 0; round < 200000; round++) {
+        struct text text = {0};
+        struct url url;
+        char reason[URL_REASON_SIZE] = "";
+        text_addf(&text, "%s", parts[rng_below(&rng, 5)]);
+        for (uint32_t n = rng_below(&rng, 9); n > 0; n--)
+            text_addf(&text, "%s", parts[rng_below(&rng, ARRAY_SIZE(parts))]);
+        if (url_parse(text_str(&text), &url, reason)) {
+            rewrite(&url, text_str(&text));
+            accepted++;
+        } else {
+            ck_assert(*reason && strlen(reason) < URL_REASON_SIZE - 1);
+        }
+        text_free(&text);
+    }
+    ck_assert_uint_gt(accepted, 100);
+}
+END_TEST
+
 static const struct unit_test tests[] = {
+    UNIT(random_texts),
     UNIT(addresses),
     UNIT(only_so_many_sentinels),
     UNIT(a_password_is_never_shown),

@@ -47,6 +47,33 @@ TEST(an_iteration_has_one_write)
 }
 END_TEST
 
+static void keep_queue_full(struct bench *b)
+{
+    while (b->sent < 20 * QUEUE_MAX && wire_queued(b->wire) + 40000 <= QUEUE_MAX)
+        bench_send(b, 40000 - b->sent % 777);
+    (void)server_read(&b->server, 1 + (b->sent + b->server.got) % 65536);
+}
+
+static bool server_has_all(struct bench *b)
+{
+    return b->sent >= 20 * QUEUE_MAX && b->server.got == b->sent;
+}
+
+TEST(slow_server_gets_all)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(transports); i++) {
+        struct bench b;
+        bench_make(&b, transports[i]);
+        bench_connect(&b);
+        b.move = keep_queue_full;
+        run(&b, server_has_all);
+        ck_assert_uint_eq(wire_queued(b.wire), 0);
+        ck_assert_uint_eq(b.closed, 0);
+        bench_free(&b);
+    }
+}
+END_TEST
+
 static void pour(struct bench *b)
 {
     for (int i = 0; i < 100; i++)
@@ -413,6 +440,7 @@ END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(an_iteration_has_one_write),
+    UNIT(slow_server_gets_all),
     UNIT(reading_is_bounded),
     UNIT(bytes_come_with_the_handshake),
     UNIT(tls_keeps_the_last_bytes),
