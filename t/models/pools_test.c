@@ -203,6 +203,7 @@ static void look_on(int c)
             return;
     }
     AGREE(pool_client_look_on(sides[c].real));
+    model_timely = false; /* time goes on, and nobody does what is due */
     while (status == POOL_LOOKS) {
         model_now.mono_ns++;
         status = pool_take_on(sides[c].real, &hearer, 1, model_now, &effects);
