@@ -4,7 +4,7 @@ endif
 # The harnesses (fuzz.h). Each is a test that runs its corpus. ./dev fuzz builds them with clang and
 # libFuzzer, as fuzz/NAME.fuzz.
 fuzz_harnesses = fuzz/codecs fuzz/options fuzz/admin \
-	fuzz/text-service fuzz/binary-service fuzz/job-service fuzz/cluster $(client_harness)
+	fuzz/text-service fuzz/binary-service fuzz/job-service $(client_harness)
 check_PROGRAMS += $(fuzz_harnesses)
 TESTS += $(fuzz_harnesses)
 fuzzers = $(fuzz_harnesses:=.fuzz)
@@ -65,12 +65,6 @@ fuzz_admin_fuzz_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 fuzz_admin_fuzz_LDADD = $(fuzz_daemon_libs)
 fuzz_admin_fuzz_LDFLAGS = $(libfuzzer_flags)
 
-# The node, with the engine in memory.
-fuzz_cluster_SOURCES = fuzz/fuzz.h fuzz/cluster.c fuzz/replay.c
-fuzz_cluster_LDADD = $(fake_engine_libs) libcluster.a $(HIREDIS_LIBS) libbase.a
-fuzz_cluster_fuzz_SOURCES = fuzz/fuzz.h fuzz/cluster.c
-fuzz_cluster_fuzz_LDADD = $(fuzz_cluster_LDADD)
-fuzz_cluster_fuzz_LDFLAGS = $(libfuzzer_flags)
 
 # libcounter in its parts, so that time and memory can be put before it.
 fuzz_client_flags = -Wl,--wrap=clock_mono_ns,--wrap=malloc,--wrap=calloc,--wrap=realloc

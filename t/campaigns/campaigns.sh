@@ -75,7 +75,7 @@ torture_cluster() {
 }
 soak() { tortured soak "$@"; }
 
-fuzz_harnesses=(codecs options admin text-service binary-service job-service cluster client)
+fuzz_harnesses=(codecs options admin text-service binary-service job-service client)
 # The longest generated inputs; longer messages reach no further code.
 fuzz_max_len=600
 
