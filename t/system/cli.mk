@@ -13,6 +13,7 @@ transcripts = \
 	t/transcripts/admin.ctl \
 	t/transcripts/api.ctl \
 	t/transcripts/api-resources.ctl \
+	t/transcripts/bench.ctl \
 	t/transcripts/clean.ctl \
 	t/transcripts/cluster.ctl \
 	t/transcripts/command-line.ctl \

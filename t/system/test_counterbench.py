@@ -1,5 +1,6 @@
-"""
-Short runs of counterbench against the real daemon, and against servers that answer differently.
+"""Short runs of counterbench against the real daemon, and against servers that answer differently.
+
+What it prints and refuses is in t/transcripts/bench.ctl.
 """
 
 import json
@@ -87,11 +88,7 @@ pairs -t {text} -c 10 -d 8 -T 2 -n 4000 --pid {pid} | depth=8 operations=2000 re
 pairs -t {binary} -p binary -c 10 -T 2 -n 4000 | protocol=binary connections=10 operations=2000 acquired=2000
 pairs -t {binary} -p binary -c 10 -d 8 -T 2 -n 4000 --pid {pid} | operations=2000 requests=4000 acquired=2000
 pairs -t {text} -s 0.3 -c 3 | seconds=0.3 operations=0<
-pairs -t {text} -l 1 -k 16 -n 400 -d 4 | operations=200
-pairs -t {text} -l 300 -k 100 -n 400 -d 4 | operations=200
 pairs -t {text} -l 8000 -k 100 -n 400 -d 4 | operations=200
-pairs -t {binary} -p binary -l 1 -k 16 -n 400 -d 4 | operations=200
-pairs -t {binary} -p binary -l 300 -k 100 -n 400 -d 4 | operations=200
 pairs -t {binary} -p binary -l 8000 -k 100 -n 400 -d 4 | operations=200
 pairs -t {binary} -p binary -d 65536 -l 60000 -k 200 -c 1 -s 0.2 | errors=0
 names -t {binary} -p binary -d 65536 -l 60000 -k 200 | operations=200
@@ -119,24 +116,39 @@ herd -t {text} --waiters 200 -T 3 -n 600 | operations=600 rounds=3
 mixed -t {text} -t {binary} -c 30 -T 2 -n 4000 | protocol=both operations=2000
 mixed -t {text} -p text -k 2 --limit 1 -c 30 -n 4000 | operations=2000 refused=0<
 dump -t {binary} -k 3000 --beside 5 -T 2 -s 0.2 | operations=0< entries=1
+pairs -t {text} -c 20 -k 1 --limit 1 -T 2 -n 4000 | refused=0<
+pairs -t {text} -c 10 -T 2 -r 1000 -n 300 | operations=150
+pairs -t {text} -t {unix} --pid {pid} --pid {pid} -c 6 -n 3000 | operations=1500
+pairs -t unix:{unix} -n 100 | operations=50
+churn -t {unix} -n 100 -c 4 | operations=50
+pairs -t {text_tls} {tls} -n 400 | operations=200
+pairs -t {binary_tls} -p binary --tls -d 8 -n 800 -T 2 | operations=400
+churn -t {text_tls} {tls} -n 40 -c 4 | operations=20
+hot -t {text_tls} {tls} --waiters 9 -n 80 | operations=40
+names -t {binary_tls} {tls} -k 3000 | operations=3000
 idle -t {text} -c 300 -T 2 -s 0.1 --pid {pid} | operations=300 connections=300
 idle -t {binary} -p binary -c 300 -T 2 -s 0.1 --pid {pid} | operations=300 connections=300
 """
 
 
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """A certificate, its key, and the authority's certificate."""
+    authority = certificates.Authority(tmp_path_factory.mktemp("ca"))
+    return *authority.issue("server"), authority.cert
+
+
 @pytest.fixture
-def tubes(start):
-    """A daemon with job queues."""
-    return start("jobs.enable=true", "jobs.port=0", "jobs.listen=127.0.0.1")
-
-
-def jobs_address(daemon):
-    return "127.0.0.1", int(re.search(r"jobs: listening on 127\.0\.0\.1:(\d+)", daemon.log)[1])
+def tubes(start, pair, tmp_path):
+    """A daemon with job queues, TLS and a unix socket."""
+    sockets = [(name, servers.listening()) for name in ("poolcounter-tls", "counter-tls")]
+    files = "tls.cert=" + pair[0], "tls.key=" + pair[1], "poolcounter.socket=%s" % (tmp_path / "text")
+    return start("jobs.enable=true", "jobs.port=0", *files, inherit=sockets)
 
 
 def jobs_there(daemon):
     """How many jobs are ready; none is reserved."""
-    with socket.create_connection(jobs_address(daemon), wire.DEADLINE) as sock:
+    with socket.create_connection(daemon.jobs, wire.DEADLINE) as sock:
         sock.sendall(b"stats\r\nquit\r\n")
         said = b"".join(iter(lambda: sock.recv(65536), b"")).decode()
     assert "current-jobs-reserved: 0\n" in said
@@ -165,10 +177,13 @@ def check_value(found, name, value, daemon):
 
 
 @pytest.mark.parametrize("line", RUNS.strip().split("\n"))
-def test_workload(tubes, line):
+def test_workload(tubes, pair, line):
     arguments, _, expected = line.partition(" | ")
     words = arguments.format(
-        text=ctl.at(tubes.text), binary=ctl.at(tubes.binary), jobs=ctl.at(jobs_address(tubes)), pid=tubes.pid
+        **{name: ctl.at(getattr(tubes, name)) for name in ("text", "binary", "jobs", "text_tls", "binary_tls")},
+        unix=tubes.text_unix,
+        pid=tubes.pid,
+        tls="--tls --tls-ca " + pair[2],
     ).split()
     found = measure(*words, *([] if words[0] in ("idle", "names") else ["-w", 0]))
     assert found["workload"] == words[0]
@@ -189,35 +204,9 @@ def test_workload(tubes, line):
         assert 0 < found["dump"]["seconds"] <= found["dump"]["longest"] and found["before_us"]["max"] > 0
     if words[0] == "put-jobs":
         args = ("-p", found["protocol"], "-c", 5, "-d", 4, "-n", 600, "-w", 0)
-        taken = measure("take-jobs", "-t", ctl.at(jobs_address(tubes)), *args)
+        taken = measure("take-jobs", "-t", ctl.at(tubes.jobs), *args)
         assert (taken["requests"], taken["operations"]) == (600, 300)
         assert jobs_there(tubes) == operations - 300
-
-
-def test_pairs_that_are_refused(daemon):
-    found = measure("pairs", "-t", ctl.at(daemon.text), "-c", 20, "-k", 1, "--limit", 1, "-T", 2,
-                    "-n", 4000, "-w", 0)  # fmt: skip
-    # Each operation is answered, with one or with two requests.
-    assert found["operations"] + found["refused"] == 2000
-    assert found["requests"] == 2 * found["operations"] + found["refused"]
-
-
-def test_what_the_daemon_refuses_is_said(start):
-    daemon = start("pools.operators=192.0.2.1/32", "jobs.enable=true", "jobs.port=0", "jobs.listen=127.0.0.1",
-                   "jobs.max_job_size=99")  # fmt: skip
-    done = run("pools", "-t", ctl.at(daemon.text))
-    assert done.status == FAILED and "ERROR DENIED" in done.err
-    done = run("jobs", "-t", ctl.at(jobs_address(daemon)), "-b", 100, "-n", 300)
-    assert done.status == FAILED and "JOB_TOO_BIG" in done.err
-
-
-def test_herd_waits_for_its_own_waiters_only(daemon):
-    with daemon.text_client() as holder, daemon.text_client() as waiter:
-        holder.ask("ACQ4ME other 1 5 60")
-        waiter.send(b"ACQ4ANY other 1 5 60\n")
-        wire.poll(lambda: "waiting_workers: 1" in holder.ask("STATS waiting_workers"), "it waits")
-        found = measure("herd", "-t", ctl.at(daemon.text), "--waiters", 20, "-n", 40, "-w", 0)
-        assert found["operations"] == 40
 
 
 # --- open loop -----------------------------------------------------------------------------------
@@ -284,12 +273,6 @@ def test_an_open_loop_does_not_hide_a_stall():
         assert sum(count for upper, count in found["histogram"] if upper > 450000) >= 1
 
 
-def test_an_open_loop_keeps_its_rate(daemon):
-    found = measure("pairs", "-t", ctl.at(daemon.text), "-c", 10, "-T", 2, "-r", 1000, "-n", 300,
-                    "-w", 0)  # fmt: skip
-    assert found["operations"] == 150 and found["seconds"] >= 0.29
-
-
 def test_threads_without_operations_take_no_share(daemon):
     args = ("pairs", "-t", ctl.at(daemon.text), "-T", 4, "-c", 2, "-w", 0)
     assert measure(*args, "-n", 1000)["requests"] == 1000
@@ -318,8 +301,7 @@ def echo(_, sock):
 
 
 @pytest.mark.parametrize("protocol", ["echo-text", "echo-binary"])
-@pytest.mark.parametrize("depth", [1, 32])
-def test_echo(protocol, depth):
+def test_echo(protocol, depth=32):
     with Toy(echo) as toy:
         found = measure("pairs", "-t", toy.target, "-p", protocol, "-c", 3, "-d", depth, "-n",
                         1000, "-w", 0)  # fmt: skip
@@ -373,21 +355,6 @@ def test_a_semaphore_on_lists_of_redis():
         assert found["operations"] >= 500 and found["refused"] == 0
 
 
-def test_several_servers_and_processes(start):
-    daemons = [start() for _ in range(3)]
-    args = [word for one in daemons for word in ("-t", ctl.at(one.text), "--pid", one.pid)]
-    found = measure("pairs", *args, "-c", 6, "-n", 3000, "-w", 0)
-    assert [each["pid"] for each in found["servers"]] == [one.pid for one in daemons]
-    assert all(each["cpu_us"] > 0 for each in found["servers"])
-    total = sum(each["cpu_us"] for each in found["servers"])
-    assert abs(found["server"]["cpu_us"] - total) < 0.1
-    acquired = []
-    for one in daemons:  # two connections each; how often they have a turn is up to the kernel
-        with one.text_client() as client:
-            acquired.append(client.stat("total_acquired"))
-    assert min(acquired) > 0 and sum(acquired) >= 1500, acquired
-
-
 def redis_words(sock, words):
     """The words of Redis's requests that match, as they arrive: in however many pieces."""
     data = b""
@@ -432,37 +399,19 @@ def test_jobs_on_lists_of_redis(depth):
         assert found["operations"] == 80 and found["requests"] == 240
 
 
-def test_unix_sockets(start, tmp_path):
-    path = str(tmp_path / "text")
-    start("poolcounter.socket=" + path)
-    for target in path, "unix:" + path:
-        assert measure("pairs", "-t", target, "-n", 100, "-w", 0)["operations"] == 50
-        assert measure("churn", "-t", target, "-n", 100, "-w", 0, "-c", 4)["operations"] == 50
-
-
 # --- TLS -----------------------------------------------------------------------------------------
 
 
-def test_tls(start, tmp_path):
-    authority = certificates.Authority(tmp_path)
-    cert, key = authority.issue("server")
-    sockets = [(name, servers.listening()) for name in ("poolcounter-tls", "counter-tls")]
-    daemon = start("tls.cert=" + cert, "tls.key=" + key, inherit=sockets)
-    text, binary = ctl.at(daemon.text_tls), ctl.at(daemon.binary_tls)
-    ca = ("--tls", "--tls-ca", authority.cert)
-    assert measure("pairs", "-t", text, *ca, "-n", 400, "-w", 0)["operations"] == 200
-    assert measure("pairs", "-t", binary, "-p", "binary", "--tls", "-d", 8, "-n", 800, "-w", 0,
-                   "-T", 2)["operations"] == 400  # fmt: skip
-    assert measure("churn", "-t", text, "--tls", "-n", 40, "-w", 0, "-c", 4)["operations"] == 20
-    assert measure("hot", "-t", text, "--tls", "--waiters", 9, "-n", 80, "-w", 0)["operations"] == 40
-    assert measure("names", "-t", binary, "--tls", "-k", 3000)["operations"] == 3000
+def test_tls_that_does_not_fit(tubes, pair, tmp_path):
     other = certificates.Authority(tmp_path, "other")
-    done = run("pairs", "-t", text, "--tls", "--tls-ca", other.cert, "-n", 10, "-w", 0)
-    assert done.status == FAILED and "handshake failed" in done.err
-    done = run("pairs", "-t", ctl.at(daemon.text), "--tls", "-n", 10, "-w", 0)
-    assert done.status == FAILED and "handshake failed" in done.err
-    done = run("pairs", "-t", text, "--tls", "--tls-ca", str(tmp_path / "none"), "-n", 10)
-    assert done.status == FAILED and "none" in done.err
+    text, secure = ctl.at(tubes.text), ctl.at(tubes.text_tls)
+    for target, authority, why in (
+        (secure, other.cert, "handshake failed"),
+        (text, pair[2], "handshake failed"),
+        (secure, str(tmp_path / "none"), "none"),
+    ):
+        done = run("pairs", "-t", target, "--tls", "--tls-ca", authority, "-n", 10, "-w", 0)
+        assert done.status == FAILED and why in done.err
 
 
 # --- output and errors ---------------------------------------------------------------------------
@@ -475,72 +424,6 @@ def test_the_same_seed_asks_the_same():
             measure("pairs", "-t", toy.target, "-c", 1, "-n", 100, "-w", 0, "--seed", seed)
             received[name] = toy.received
     assert received["first"] == received["again"] != received["other"]
-
-
-def test_as_text_and_to_a_file(daemon, tmp_path):
-    path = tmp_path / "found.json"
-    args = ("pairs", "-t", ctl.at(daemon.text), "-n", 100, "-w", 0, "--pid", daemon.pid)
-    done = run(*args)
-    assert done.status == 0 and done.err == ""
-    assert re.match(r"pairs, text: 50 operations in \d", done.out)
-    assert "\nserver: " in done.out and "\nlatency: mean " in done.out
-    done = run(*args, "--json", path)
-    assert done.status == 0 and "50 operations" in done.out
-    assert json.loads(path.read_text())["operations"] == 50
-    done = run(*args, "--json", tmp_path / "no" / "such")
-    assert done.status == FAILED and "No such file" in done.err
-
-
-def test_help_version_and_usage():
-    assert re.fullmatch(r"counterbench \d+\.\d+\S*\n", run("--version").out)
-    done = run("--help")
-    assert done.status == 0 and "\n  pairs " in done.out and done.err == ""
-    for args in ([], ["xyzzy"], ["pairs", "--no-such"], ["pairs", "-c", "0"], ["idle", "-n", "1"]):
-        done = run(*args)
-        assert done.status == USAGE and done.out == "" and done.err.startswith("counterbench: ")
-
-
-def test_nobody_is_there():
-    done = run("pairs", "-t", "127.0.0.1:%d" % servers.free_port(), "-n", 10)
-    assert done.status == FAILED and "Connection refused" in done.err and done.out == ""
-    done = run("pairs", "-t", "no-such-host.invalid", "-n", 10)
-    assert done.status == FAILED and "no-such-host.invalid" in done.err
-
-
-def test_a_process_that_is_not_there(daemon):
-    done = run("pairs", "-t", ctl.at(daemon.text), "-n", 10, "--pid", 4194303)
-    assert done.status == FAILED and "4194303" in done.err
-
-
-def test_wrong_answers_are_counted():
-    def wrong(_, sock):
-        sock.recv(65536)
-        sock.sendall(b"NOT_LOCKED\n")  # the first answer may be anything
-        while sock.recv(65536):
-            sock.sendall(b"ERROR \x1b[31mBAD\n")
-
-    with Toy(wrong) as toy:
-        done = run("pairs", "-t", toy.target, "-c", 2, "-n", 20, "-w", 0, "--json")
-        assert done.status == FAILED and json.loads(done.out)["errors"] == 10
-        assert "10 errors" in done.err and "ERROR .[31mBAD" in done.err
-
-
-@pytest.mark.parametrize(
-    "last_words, errors",
-    [(b"", 3), (b"LOCKED\nLOCKED\n", 6), (b"x" * 9000, 3)],
-    ids=["silently", "wrong", "broken"],
-)
-def test_a_server_that_goes_away(last_words, errors):
-    def leave(_, sock):
-        sock.recv(65536)
-        sock.sendall(b"NOT_LOCKED\n")
-        sock.recv(65536)
-        sock.sendall(last_words)
-
-    with Toy(leave) as toy:
-        done = run("pairs", "-t", toy.target, "-c", 3, "-w", 0, "--json")
-        assert done.status == FAILED and "%d errors" % errors in done.err, done
-        assert json.loads(done.out)["errors"] == errors
 
 
 def test_what_is_under_way_on_a_lost_connection_is_not_awaited(daemon):
@@ -569,54 +452,6 @@ def test_a_signal_ends_it_with_what_it_has(daemon):
         done = finish(child)
         assert done.status == FAILED and "signal" in done.err, done
         assert json.loads(done.out)["operations"] > 0
-
-
-def test_a_signal_while_it_connects():
-    asked = threading.Event()
-
-    def silent(_, sock):
-        while sock.recv(65536):
-            asked.set()
-
-    with Toy(silent) as toy:
-        child = start_bench("pairs", "-t", toy.target)
-        assert asked.wait(wire.DEADLINE)
-        child.send_signal(signal.SIGTERM)
-        done = finish(child)
-        assert done.status == FAILED and "interrupted" in done.err
-
-
-def test_closed_standard_descriptors_do_no_harm():
-    asked = threading.Event()
-
-    def silent(_, sock):
-        while sock.recv(65536):
-            asked.set()
-
-    with Toy(silent) as toy:
-        child = start_bench("pairs", "-t", toy.target, preexec=lambda: os.closerange(0, 3))
-        assert asked.wait(wire.DEADLINE)
-        for fd in range(3):
-            assert os.readlink("/proc/%d/fd/%d" % (child.pid, fd)) == "/dev/null"
-        child.send_signal(signal.SIGTERM)
-        assert finish(child).status == FAILED
-
-
-def test_a_bar_on_a_terminal_only(daemon):
-    args = ("pairs", "-t", ctl.at(daemon.text), "-s", "0.5", "-w", 0)
-    with ctl.Terminal(*map(str, args), program=COUNTERBENCH) as terminal:
-        assert terminal.wait() == 0
-        assert b"measuring [" in terminal.output and b"operations in" in terminal.output
-        assert b"\r\x1b[K" in terminal.output
-    with ctl.Terminal(*map(str, args), "-q", program=COUNTERBENCH) as terminal:
-        assert terminal.wait() == 0 and b"measuring" not in terminal.output
-
-
-def test_processors(daemon):
-    allowed = sorted(os.sched_getaffinity(0))
-    found = measure("pairs", "-t", ctl.at(daemon.text), "-n", 100, "-w", 0, "-T", 3, "--cpu",
-                    ",".join(map(str, allowed[:2])))  # fmt: skip
-    assert found["operations"] >= 50
 
 
 if __name__ == "__main__":
