@@ -23,6 +23,7 @@ transcripts = \
 	t/transcripts/jobs.ctl \
 	t/transcripts/leases.ctl \
 	t/transcripts/member.ctl \
+	t/transcripts/names.ctl \
 	t/transcripts/pool.ctl \
 	t/transcripts/run-pool.ctl \
 	t/transcripts/run.ctl \

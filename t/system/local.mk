@@ -20,7 +20,6 @@ system_tests = \
 	t/system/test_admin.py \
 	t/system/test_units.py \
 	t/system/test_sandbox.py \
-	t/system/test_hostile_words.py \
 	t/system/test_vanished.py \
 	t/system/test_cluster.py \
 	t/system/test_readme.py

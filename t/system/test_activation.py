@@ -25,18 +25,6 @@ def pair(tmp_path):
     return "tls.cert=%s" % cert, "tls.key=%s" % key
 
 
-def fails(*options, inherit=(), stdin=subprocess.DEVNULL, env=None):
-    """Starts a daemon that must fail to start. Returns its log."""
-    daemon = servers.Counterd(*options, inherit=inherit, stdin=stdin, env=env, ready=False)
-    try:
-        assert daemon.wait() == 2, daemon.log
-        assert "info: ready" not in daemon.log
-        daemon.check_log()
-        return daemon.log
-    finally:
-        daemon.kill()
-
-
 def is_text(address, **kwargs):
     with wire.TextClient(address, **kwargs) as client:
         return client.ask("RELEASE") == "NOT_LOCKED"
@@ -73,14 +61,6 @@ def test_every_name_gets_its_protocol(start, pair):
     assert http_client.ask(at["admin"], "GET", "/readyz") == (200, "ready\n")
     assert listeners(daemon) in ({text_of(a) for a in at.values()}, set()), "and nothing besides"
     assert len(re.findall(r"listening .* \(inherited\)", daemon.log)) == 4
-
-
-def test_what_was_queued_before_the_start_is_served(start):
-    sock = servers.listening()
-    with wire.TextClient(sock.getsockname()) as early:
-        early.say("ACQ4ME k 1 2 0")
-        start(inherit=[("poolcounter", sock)])
-        assert early.line() == "LOCKED"
 
 
 def test_a_socket_outlives_the_daemon(start):
@@ -127,17 +107,10 @@ def test_another_name_goes_by_its_port(start, tmp_path):
 
 
 def test_a_listening_standard_input_is_served(start):
-    sock = servers.listening()
-    daemon = start(stdin=sock.fileno())
-    assert daemon.text == sock.getsockname()
-    assert is_text(sock.getsockname()) and is_binary(daemon.binary)
-    assert os.readlink("/proc/%d/fd/0" % daemon.pid) == "/dev/null"
-
-
-def test_it_and_other_sockets_go_together(start):
     sock, other = servers.listening(), servers.listening()
-    start(stdin=sock.fileno(), inherit=[("poolcounter", other)])
-    assert is_text(sock.getsockname()) and is_text(other.getsockname())
+    daemon = start(stdin=sock.fileno(), inherit=[("poolcounter", other)])
+    assert is_text(sock.getsockname()) and is_text(other.getsockname()) and is_binary(daemon.binary)
+    assert os.readlink("/proc/%d/fd/0" % daemon.pid) == "/dev/null"
 
 
 # --- the service manager -------------------------------------------------------------------------
@@ -214,15 +187,11 @@ def test_a_manager_that_watches_hears_of_life_amid_an_upgrade(start, manager, tm
 
 
 def test_a_start_that_fails_is_not_ready(manager):
-    fails("pid_file=/no/such/folder/pid", env={"NOTIFY_SOCKET": manager.path})
+    options = "pid_file=/no/such/folder/pid"
+    assert servers.Counterd(options, env={"NOTIFY_SOCKET": manager.path}, ready=False).wait() == 2
     manager.sock.setblocking(False)
     with pytest.raises(BlockingIOError):
         manager.sock.recv(1)
-
-
-def test_a_manager_that_has_gone_is_no_reason_to_end(start, tmp_path):
-    daemon = start(env={"NOTIFY_SOCKET": str(tmp_path / "nobody")})
-    assert is_text(daemon.text)
 
 
 if __name__ == "__main__":

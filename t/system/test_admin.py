@@ -96,17 +96,5 @@ def test_daemon_ends_at_once_whatever_its_admin_clients_do(watched):
     idle.close()
 
 
-def test_port_that_is_taken_is_named(start):
-    taken = socket.socket()
-    taken.bind(("127.0.0.1", 0))
-    taken.listen()
-    daemon = start("admin.port=%d" % taken.getsockname()[1], "admin.listen=127.0.0.1", ready=False)
-    assert daemon.wait() == 2
-    daemon.is_expected_to_be_gone = True
-    assert "127.0.0.1:%d" % taken.getsockname()[1] in daemon.log
-    assert "admin.port" in daemon.log
-    taken.close()
-
-
 if __name__ == "__main__":
     tap.main(__file__)

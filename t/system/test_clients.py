@@ -50,6 +50,18 @@ def test_a_client_that_takes_no_answer_and_sends_no_more_has_gone(daemon):
         wire.poll(lambda: holder.get(b"mine") == 0, "its units are free", 20)
 
 
+def test_two_starts_hash_differently(start):
+    """Otherwise a client could make names that collide. A dump is in the order of the hashes."""
+    orders = []
+    for _ in range(2):
+        with start("counter.threads=1").binary_client() as client:
+            for i in range(64):
+                client.acquire(1, 1, b"name %d" % i)
+            orders.append([row[0] for row in client.dump()])
+    assert sorted(orders[0]) == sorted(orders[1]) and len(orders[0]) == 64
+    assert orders[0] != orders[1]
+
+
 def test_without_descriptors_it_does_not_spin_and_serves_whom_it_has(start):
     daemon = start(preexec=servers.set_limit(resource.RLIMIT_NOFILE, 64))
     with daemon.text_client() as early:
