@@ -228,6 +228,68 @@ $ printf '{text}' >c; checks <<'END'
     -f c => {said}
     END
 
+== members of a pool
+each list | file | said
+    , , | \n\r\n \t \n# nothing\n# | good
+    a, b c | # | pool.p.members: "b c" {item}
+    a, b=hidden text | # | pool.p.members: "b" {item}
+    =hidden | # | pool.p.members: "" {item}
+    %0255d | # | good
+    %0256d | # | pool.p.members: "0*0..." {item}
+    a=%04097d | # | -o pool.p.members=*: longer than 4096 bytes
+    a,b,a,b | # | pool.p.members: "a" is there twice, also in the option members; remove one
+    a,b,c,d,e,f,g,h,i,j | # | pool.p.members: there are more members than pools.max_members, which is 9
+    a | a v word\n | {at}1: {line}
+    a | \nb - K=1\n | {at}2: {line}
+    a | b - k=1 k=2\n | {at}1: {line}
+    a | b - state=dirty\n | {at}1: {line}
+    a | b - value=secret\n | {at}1: {line}
+    a | c\rb\n | {at}1: {line}
+    a | c\0b\n | {at}1: {line}
+    a | \x20b\n | {at}1: the line begins with a blank; begin it with the member's name
+    a | b\tv\n | {at}1: the line has a tab; put spaces between the words
+    a | b\nc state=down\n | {at}2: the value is missing before state= or note=; - stands for none
+    a | b note=x\n | {at}1: the value is missing before state= or note=; - stands for none
+    a,b | c\nb v\n | {at}2: "b" is there twice, also in the option members; remove one
+    z | c\nb v\n\nb w\nc\n | {at}4: "b" is there twice, also in line 2; remove one
+    a | A\nab\n | good
+    a,b,c,d,e,f,g,h | i\nj\n | {at}2: there are more members than pools.max_members, which is 9
+let item = is not a member, NAME or NAME=VALUE, without blanks; a name has at most 255 bytes
+let at = pool.p.members_file: m:
+let line = not of the form NAME ?VALUE ?KEY=VALUE*, where - is no value, and keys are of a-z, 0-9 and _, each once, at most 16
+$ printf '{file}' >m; list=$(printf '{list}'); checks <<'END'
+    -o pools.max_members=9 -o "pool.p.members=$list" -o pool.p.members_file=m => {said}
+    END
+
+== members of a pool are as the list and the file say
+$ printf '\xef\xbb\xbf# databases\ndb_1\r\n\ndb_2 host:5433\ndb_3 - gpu=a100 rack=7 empty=\ndb,4=x  v  note=broken disk=9 state=down \nstate=down' >m
+daemon 'pool.p.members=a,b ,,  c=x=y,d=,e=-,' pool.p.members_file={dir}/m
+$ counterctl -s {text} pool show p | grep -E '^ *(free|down) ' | sed 's/.* -  *//'
+> a
+> b
+> c
+> d
+> db,4=x note=broken disk=9
+> db_1
+> db_2
+> db_3 gpu=a100 rack=7
+> e
+> state=down
+c@ {text}
+c<= b"".join(b"TAKE p member=%b\n" % m for m in (b"c", b"d", b"e", b"db_1", b"db_2", b"db_3", b"db,4=x"))
+c> TAKEN p c {=\d+} x=y
+c> TAKEN p d {=\d+} -
+c> TAKEN p e {=\d+} -
+c> TAKEN p db_1 {=\d+} -
+c> TAKEN p db_2 {=\d+} host:5433
+c> TAKEN p db_3 {=\d+} - gpu=a100 rack=7
+c> TIMEOUT
+$ mkfifo fifo; seq 100000 | awk '{ print "m" $1 * 7919 % 100003, "host:" $1, "k=" $1 }' >many; checks <<'END'
+    -o pools.max_members=100000 -o pool.p.members_file=many => good
+    -o pool.p.members_file=. => pool.p.members_file: .: can't be read: Is a directory
+    -o pool.p.members_file=fifo => pool.p.members_file: fifo: can't be read: Not a regular file
+    END
+
 == names of pools
 $ checks <<'END'
     -o 'pool.a b.max=3' => -o pool.a b.max: "a b" is not a name of 1 to 64 letters, digits, _ and -

@@ -2,8 +2,6 @@ service_unit_tests = \
 	t/unit/service/cluster_upgrade_test \
 	t/unit/service/job_backup_test \
 	t/unit/service/job_store_test \
-	t/unit/service/pool_members_test \
-	t/unit/service/pool_options_test \
 	t/unit/service/state_test
 check_PROGRAMS += $(service_unit_tests)
 TESTS += $(service_unit_tests)
@@ -14,10 +12,6 @@ t_unit_service_job_store_test_CFLAGS = $(UNIT_CFLAGS) -Djob_store_sqlite=__real_
 t_unit_service_job_store_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=job_store_sqlite
 t_unit_service_job_store_test_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
 	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)
-t_unit_service_pool_members_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_service_pool_members_test_LDADD = libservice.a libproto.a libbase.a $(CHECK_LIBS)
-t_unit_service_pool_options_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_service_pool_options_test_LDADD = libservice.a libbase.a $(CHECK_LIBS)
 t_unit_service_state_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_service_state_test_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
 	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)
