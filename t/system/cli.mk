@@ -22,6 +22,8 @@ transcripts = \
 	t/transcripts/hostile.ctl \
 	t/transcripts/jobs.ctl \
 	t/transcripts/leases.ctl \
+	t/transcripts/manual.ctl \
+	t/transcripts/manual.py \
 	t/transcripts/member.ctl \
 	t/transcripts/names.ctl \
 	t/transcripts/pool.ctl \

@@ -3,8 +3,10 @@
  * has steps with ";" between them: events, and behind "->" all that there is to do then.
  */
 #include "base/clock.h"
+#include "cli/command.h"
 #include "cli/supply.h"
 #include "t/unit/unit.h"
+#include "t/unit/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -247,6 +249,26 @@ TEST(it_does_what_the_rows_say)
 }
 END_TEST
 
-static const struct unit_test tests[] = {UNIT(it_does_what_the_rows_say)};
+/* Returns how long a command may take to end when nothing says it. */
+static int64_t grace_of(const char *const *words)
+{
+    struct command_line *line = command_line_of("counterctl", words);
+    struct invocation invocation;
+    ck_assert(command_line_parse(line->argc, line->argv, &invocation, stderr));
+    int64_t grace_ns = invocation.options.grace_ns;
+    invocation_free(&invocation);
+    return grace_ns;
+}
+
+TEST(a_supplier_has_a_default_of_its_own)
+{
+    ck_assert_int_eq(grace_of(WORDS("member", "p", "--", "x")), 10 * NS_PER_S);
+    ck_assert_int_eq(grace_of(WORDS("member", "p", "--grace", "0", "--", "x")), 0);
+    ck_assert_int_eq(grace_of(WORDS("run", "k", "--", "x")), 5 * NS_PER_S);
+}
+END_TEST
+
+static const struct unit_test tests[] = {UNIT(it_does_what_the_rows_say),
+                                         UNIT(a_supplier_has_a_default_of_its_own)};
 
 UNIT_MAIN("cli/supply", tests)

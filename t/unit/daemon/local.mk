@@ -1,6 +1,5 @@
 daemon_unit_tests = \
 	t/unit/daemon/listeners_test \
-	t/unit/daemon/manual_test \
 	t/unit/daemon/notify_test \
 	t/unit/daemon/options_test \
 	t/unit/daemon/sandbox_test \
@@ -14,8 +13,6 @@ daemon_unit_libs = libdaemon.a libadmin.a libservice.a libcluster.a $(HIREDIS_LI
 	$(SYSTEMD_LIBS) $(SECCOMP_LIBS) $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)
 t_unit_daemon_listeners_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_listeners_test_LDADD = $(daemon_unit_libs)
-t_unit_daemon_manual_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_daemon_manual_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_notify_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_notify_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_options_test_CFLAGS = $(UNIT_CFLAGS)
