@@ -487,20 +487,5 @@ def test_a_worker_tells_its_own_hook(start, tmp_path):
     assert script(tmp_path, code, url(daemon)) == [0, [1, True, False]]
 
 
-def test_another_process_ends_a_leased_job_by_its_token(start, tmp_path):
-    daemon = start(*JOBS)
-    code = """
-    $client = new Client($argv[1]);
-    $client->tube('t', claim: 'lease');
-    $client->put('t', 'x');
-    [$job] = $client->claim(['t']);
-    [$id, $token] = [$job->id, $job->token];
-    unset($job);
-    $client->ackByToken($id, $token, 't');
-    show(fails(fn() => $client->ackByToken($id, $token, 't')));
-    """
-    assert script(tmp_path, code, url(daemon)) == ["Lost"]
-
-
 if __name__ == "__main__":
     tap.main(__file__)

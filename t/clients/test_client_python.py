@@ -7,7 +7,6 @@ import asyncio
 import gc
 import functools
 import importlib.util
-import json
 import logging
 import os
 import re
@@ -26,7 +25,6 @@ sys.path[:0] = [os.path.join(TOP, "t", "system"), os.path.join(TOP, "t", "client
 import tap
 import pytest
 
-import certificates
 import programs
 import servers
 import wire
@@ -124,51 +122,6 @@ def test_readme_runs(start):
 # --- forks, threads, forgotten holds -------------------------------------------------------------
 
 
-def in_child(body):
-    """What `body` returns in a forked child."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            said = json.dumps(body())
-        except BaseException as error:
-            said = json.dumps(repr(error))
-        os.write(writer, said.encode())
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as pipe:
-        said = json.loads(pipe.read())
-    os.waitpid(child, 0)
-    return said
-
-
-def test_a_child_sends_nothing_over_its_parents_tls(start, tmp_path):
-    authority = certificates.Authority(tmp_path)
-    cert, key = authority.issue("server")
-    port = servers.free_port()
-    daemon = start("tls.cert=" + cert, "tls.key=" + key, "poolcounter.tls_port=%d" % port)
-    where, parameters = "counter://127.0.0.1:%d" % port, {"tls": True, "tls_ca": authority.cert}
-    with counterd.Client(where, **parameters) as client, wire.TextClient(daemon.text) as other:
-        lock = client.lock("k")
-        client.lock("idle").release()
-
-        def child():
-            was_lost = lock.lost
-            try:
-                lock.release()
-                told = "released"
-            except counterd.Lost:
-                told = "Lost"
-            with client.lock("mine", timeout=0) as mine:
-                return [was_lost, told, mine.lost]
-
-        assert in_child(child) == [True, "Lost", False]
-        assert not lock.lost and other.ask("ACQ4ME k 1 9 0") == "TIMEOUT"
-        client.lock("idle").release()
-        lock.release()
-        assert other.ask("ACQ4ME k 1 9 0") == "LOCKED"
-
-
 @pytest.mark.parametrize("kind", ["sync", "aio"])
 def test_a_child_that_lives_on_keeps_no_lock(start, kind):
     daemon = start()
@@ -256,30 +209,6 @@ def play(daemon, story, **parameters):
     return asyncio.run(whole())
 
 
-def test_a_loss_ends_what_the_body_waits_for(start):
-    daemon = start()
-    ended = []
-
-    async def child():
-        try:
-            await asyncio.sleep(60)
-        finally:
-            ended.append(True)
-
-    async def story(client):
-        with pytest.raises(counterd.Lost):
-            async with client.lock("k"), asyncio.timeout(40), asyncio.TaskGroup() as group:
-                group.create_task(child())
-                await asyncio.sleep(0)
-                daemon.end_with(signal.SIGKILL)
-        assert ended == [True] and asyncio.current_task().cancelling() == 0
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await asyncio.sleep(60)
-
-    play(daemon, story)
-
-
 def test_nested_holds_are_lost_together(start):
     daemon = start()
 
@@ -358,29 +287,6 @@ def test_who_is_not_watched_is_only_told(start, way):
     play(daemon, story)
 
 
-def test_a_release_is_not_cut_off(start):
-    daemon = start()
-    seen = []
-
-    async def story(client):
-        task = asyncio.current_task()
-        lock = await client.lock("k")
-        os.kill(daemon.pid, signal.SIGSTOP)
-        wire.poll(lambda: daemon.status_field("State").startswith("T"), "it stands still")
-        loop = asyncio.get_running_loop()
-        loop.call_later(0.1, task.cancel)
-        loop.call_later(0.3, os.kill, daemon.pid, signal.SIGCONT)
-        with pytest.raises(asyncio.CancelledError):
-            await lock.release()
-        task.uncancel()
-        assert seen == [("connect", None), ("wait", "locked"), ("held", "released")]
-
-    try:
-        play(daemon, story, on_event=lambda event: seen.append((event.kind, event.result)))
-    finally:
-        os.kill(daemon.pid, signal.SIGCONT)
-
-
 def test_a_look_during_a_release_loses_nothing(start):
     daemon = start()
 
@@ -438,26 +344,6 @@ def test_a_handler_that_is_no_coroutine_has_failed(start, caplog):
 
     play(daemon, story)
     assert "failed" in caplog.text
-
-
-def test_a_handler_that_blocks_the_loop_runs_again(start):
-    daemon = start(*JOBS)
-    seen = []
-
-    async def story(client):
-        async def handler(job):
-            if job.tries == 1:
-                time.sleep(2.5)  # blocks the loop for longer than the ttr
-            seen.append((job.tries, job.lost))
-            if job.tries > 1:
-                worker.stop()
-
-        worker = aio.Worker(client, ["t"], handler)
-        await client.put("t", b"x", ttr=1)
-        assert await worker.run() == 0
-
-    play(daemon, story)
-    assert [tries > 1 for tries, _ in seen] == [False, True]
 
 
 def test_signals_are_set_as_before(start):

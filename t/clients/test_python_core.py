@@ -153,13 +153,6 @@ def test_a_worker_with_a_hook_tells_that_one(start):
     assert "job" not in told
 
 
-def test_a_worker_that_cannot_claim_raises(start):
-    daemon = start()
-    with counterd.Client("counter://127.0.0.1:%d,localhost" % daemon.text[1]) as client:
-        with pytest.raises(counterd.Usage):  # jobs of several servers
-            counterd.Worker(client, ["t"], print, concurrency=3).run(signals=False)
-
-
 def test_backoff_doubles_up_to_an_hour():
     for tries, least in ((1, 0.8), (2, 1.6), (3, 3.2), (13, 2880), (1000, 2880)):
         assert all(least <= worker.backoff(tries) <= least * 1.5 for _ in range(100))
@@ -364,18 +357,6 @@ def test_an_empty_variable_is_none(monkeypatch):
 def test_wrong_options_are_usage(wrong):
     with pytest.raises(counterd.Usage):
         counterd.Client("counter://127.0.0.1:1", **wrong)
-
-
-def test_an_error_says_which_port_is_not_there():
-    with pytest.raises(counterd.Unreachable, match=r"no connection to 127\.0\.0\.1 port 1; .*t"):
-        counterd.Client("counter://127.0.0.1?jobs=1").put("t", "x")
-
-
-def test_wrong_texts_and_times_are_usage():
-    with pytest.raises(counterd.Usage):
-        counterd.servers_for("a", ["\ud800"])
-    with pytest.raises(counterd.Usage):
-        _wire.record(counterd.NewJob(b"x", at=10**400))
 
 
 def test_a_key_with_a_password_is_usage(tmp_path):

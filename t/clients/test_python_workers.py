@@ -261,20 +261,6 @@ def test_a_job_that_comes_when_run_has_returned_goes_back():
     assert not ran
 
 
-@WAYS
-def test_a_fault_is_that_of_one_run(way):
-    old = [True]
-
-    async def story(start, made):
-        with pytest.raises(counterd.Unsupported):
-            await start()
-        old.clear()
-        return await start()
-
-    with serving(lambda line: b"UNKNOWN_COMMAND\r\n" if old else None) as (port, _, _):
-        assert work(way, port, stop, story) == 0
-
-
 def test_a_run_that_is_cancelled_awaits_its_handlers():
     begun, ended = [], []
 
