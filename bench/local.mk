@@ -17,11 +17,9 @@ EXTRA_DIST += bench/README.md \
 	bench/suite/goals.py \
 	bench/suite/load.py \
 	bench/suite/machine.py \
-	bench/suite/plots.py \
 	bench/suite/report.py \
 	bench/suite/rounds.py \
 	bench/suite/rows.py \
 	bench/suite/servers.py \
 	bench/suite/store.py \
-	$(wildcard $(srcdir)/bench/RESULTS.md $(srcdir)/bench/FINDINGS.md \
-	$(srcdir)/bench/plots/*.svg)
+	$(wildcard $(srcdir)/bench/RESULTS.md $(srcdir)/bench/FINDINGS.md)

@@ -1,4 +1,4 @@
-"""The arithmetic of the suite: medians over rounds, ratios within a round, percentile curves.
+"""The arithmetic of the suite: medians over rounds, ratios within a round.
 
 A ratio is taken within each round, of two runs made one after the other; the median of these ratios
 counts. Most disturbances of the machine affect both runs of a round.
@@ -43,26 +43,3 @@ def lookup(result, path):
             return None
         result = result[key]
     return result
-
-
-def merged(histograms):
-    """Adds up histograms: pairs of upper bound and count, by rising bounds."""
-    counts = {}
-    for histogram in histograms:
-        for upper, count in histogram:
-            counts[upper] = counts.get(upper, 0) + count
-    return sorted(counts.items())
-
-
-def tail(histogram):
-    """Points of a percentile curve: 1 in x values is longer than y, up to the worst."""
-    total = sum(count for _, count in histogram)
-    seen, points = 0, []
-    for upper, count in histogram:
-        if count:
-            # The values of this class start at its lower bound.
-            points.append((total / (total - seen), upper))
-            seen += count
-    if points and points[-1][0] < total:
-        points.append((total, points[-1][1]))
-    return points

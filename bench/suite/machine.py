@@ -122,7 +122,7 @@ def version(source):
         return release
     # Results do not count as a change: the suite writes them.
     changed = _said_by(
-        *git, "status", "--porcelain", "-uno", "--", ".", ":!bench/RESULTS.md", ":!bench/plots"
+        *git, "status", "--porcelain", "-uno", "--", ".", ":!bench/RESULTS.md"
     )
     return "%s (commit %s%s)" % (release, commit, ", changed" if changed else "")
 

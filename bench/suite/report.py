@@ -5,7 +5,6 @@ import os
 import figures
 import goals
 import machine
-import plots
 import rows
 
 NONE = "–"
@@ -130,22 +129,6 @@ def line_for_each(row, store):
     yield from table(["", *(column.title for column in row.columns)], lines)
 
 
-def line_for_each_x(row, store):
-    """The table of a curve: a line for each x, a column for each series."""
-    found = {}
-    for subject in row.subjects:
-        figure = figures.summary(values(row, subject, row.columns[0], store))
-        if figure:
-            found[subject.x, subject.series] = figure
-    names = list(dict.fromkeys(s.series for s in row.subjects))
-    lines = [
-        [format(x, ","), *(cell(found.get((x, name)), row.columns[0]._replace(spread=False))
-                           for name in names)]
-        for x in dict.fromkeys(s.x for s in row.subjects)
-    ]  # fmt: skip
-    yield from table([row.x_title, *names], lines)
-
-
 def remarks(row, kept, store, tree):
     """Remarks on how a row was measured."""
     rounds = len(kept["rounds"])
@@ -172,7 +155,7 @@ def troubles(row, store):
             yield "- %s: %d requests went wrong in all rounds together" % (subject.name, total)
 
 
-def row_part(row, store, drawn, tree):
+def row_part(row, store, tree):
     kept = store.read(row.name)
     if kept is None:
         return
@@ -180,16 +163,12 @@ def row_part(row, store, drawn, tree):
     yield ""
     yield "%s (`%s`: %s.)" % (row.about, row.name, ", ".join(remarks(row, kept, store, tree)))
     yield ""
-    yield from line_for_each_x(row, store) if row.x_title else line_for_each(row, store)
+    yield from line_for_each(row, store)
     yield ""
     said = list(troubles(row, store))
     if said:
         yield from said
         yield ""
-    for plot in drawn:
-        if plot.row == row.name:
-            yield "![%s](plots/%s)" % (plot.title, plot.file)
-            yield ""
 
 
 # ---- the whole -----------------------------------------------------------------------------------
@@ -210,7 +189,7 @@ def prevailing(store, default):
     )
 
 
-def whole(build, store, tree, drawn, note, findings=False):
+def whole(build, store, tree, note, findings=False):
     """Lines of the file. `tree`: the current version; `findings`: FINDINGS.md exists."""
     tree, date = prevailing(store, tree)
     yield "# Results"
@@ -225,15 +204,15 @@ def whole(build, store, tree, drawn, note, findings=False):
     yield "## Measurements"
     yield ""
     for row in rows.ROWS:
-        yield from row_part(row, store, drawn, tree)
+        yield from row_part(row, store, tree)
     yield from machine_part(build)
 
 
 def write(build, store, tree, out, note=""):
-    """RESULTS.md and plots/ in the folder `out`; returns the path of the first."""
-    drawn = plots.draw(plots.PLOTS, store, os.path.join(out, "plots"))
+    """RESULTS.md in the folder `out`; returns its path."""
+    os.makedirs(out, exist_ok=True)
     path = os.path.join(out, "RESULTS.md")
     findings = os.path.exists(os.path.join(out, "FINDINGS.md"))
     with open(path, "w") as f:
-        f.write("\n".join(whole(build, store, tree, drawn, note, findings)) + "\n")
+        f.write("\n".join(whole(build, store, tree, note, findings)) + "\n")
     return path

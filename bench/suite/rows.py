@@ -1,7 +1,7 @@
 """What the suite measures: rows of subjects. A subject is a server under a load.
 
 Within a round the subjects of a row run one after the other. RESULTS.md has a part for each row.
-The goals (goals.py) and the plots (plots.py) refer to rows and subjects by name.
+The goals (goals.py) refer to rows and subjects by name.
 """
 
 from collections import namedtuple
@@ -12,15 +12,14 @@ from load import Load
 # name: the kind of server, as in tables; server, options: for servers.KINDS; load; layout: of
 # machine.LAYOUTS; before: loads to run first on the same server; a load of None: the server's next
 # start is measured; engine: instead of all that, the arguments for load.run_engine; ours: the
-# subject of the row to compare with; series, x: position in a curve; slow: --quick skips it; beside:
+# subject of the row to compare with; slow: --quick skips it; beside:
 # a load that runs meanwhile.
-Subject = namedtuple("Subject", "name server options load layout before engine ours series x slow beside",
+Subject = namedtuple("Subject", "name server options load layout before engine ours slow beside",
                      defaults=[None])  # fmt: skip
 
 # about: one or two sentences on the load, with notes on single subjects; columns: of its table;
-# rounds, seconds: factors for the requested values; x_title: for a curve. The table of a curve has
-# a line for each x and, for its first column, one column for each series.
-Row = namedtuple("Row", "name title about subjects columns rounds seconds x_title")
+# rounds, seconds: factors for the requested values.
+Row = namedtuple("Row", "name title about subjects columns rounds seconds")
 
 # The options of a counterd with job queues.
 JOBS = {"jobs.enable": "true", "jobs.port": 0, "jobs.listen": "127.0.0.1"}
@@ -65,11 +64,11 @@ PIPELINED = tuple(name for name in ALL if name != "poolcounterd")  # it drops al
 NAMES = 10000  # number of names to draw from, unless a row sets it
 
 
-def row(name, title, about, subjects, shown, rounds=1.0, seconds=1.0, x_title=None):
-    return Row(name, title, about, tuple(subjects), shown, rounds, seconds, x_title)
+def row(name, title, about, subjects, shown, rounds=1.0, seconds=1.0):
+    return Row(name, title, about, tuple(subjects), shown, rounds, seconds)
 
 
-def subject(contender, workload, suffix="", layout="pinned", before=(), ours="", x=None,
+def subject(contender, workload, suffix="", layout="pinned", before=(), ours="",
             server_options=None, slow=False, timed=True, **options):  # fmt: skip
     """
     One of CONTENDERS under a load; `options` are those of the load, or tls. `before`: workloads
@@ -83,8 +82,7 @@ def subject(contender, workload, suffix="", layout="pinned", before=(), ours="",
     first = tuple(Load(what, protocol, timed=False, **more) for what, more in before)
     ours = ours or (compared + suffix if compared else None)
     return Subject(
-        contender + suffix, kind, made_with, load, layout, first, None, ours, contender, x,
-        slow,
+        contender + suffix, kind, made_with, load, layout, first, None, ours, slow,
     )  # fmt: skip
 
 
@@ -96,9 +94,9 @@ def pairs(contenders, connections, depth, suffix="", layout="pinned", **options)
     ]
 
 
-def engine(name, series=None, x=None, ours=None, **arguments):
+def engine(name, ours=None, **arguments):
     """A figure of the engine alone."""
-    return Subject(name, None, {}, None, None, (), arguments, ours, series, x, False)
+    return Subject(name, None, {}, None, None, (), arguments, ours, False)
 
 
 def power(exponent):
@@ -180,13 +178,6 @@ def jobs():
             yield subject(name, "jobs", ", depth %d" % depth, c=10, d=depth)
 
 
-def jobs_waiting():
-    for waiters in 100, 10000:
-        for name in QUEUES:
-            yield subject(name, "jobs", at(waiters, "waiter", "waiters"), c=10, k=1,
-                          waiters=waiters)  # fmt: skip
-
-
 SYNCED = ("counterd, full", "beanstalkd -f0", "Redis AOF always")
 NEARLY_SYNCED = ("counterd, normal", "beanstalkd -f50", "Redis AOF everysec")
 KEEP_JOBS = SYNCED + NEARLY_SYNCED
@@ -204,15 +195,6 @@ def kept_puts():
             yield subject(name, "put-jobs", at(connections, "client", "clients"), c=connections)
 
 
-def kept_takes():
-    for connections in 1, 50:
-        for name in QUEUES + KEEP_JOBS:
-            jobs = 2000 if name == "beanstalkd -f0" else 40000  # it syncs for each
-            yield subject(name, "take-jobs", at(connections, "client", "clients"), c=connections,
-                          before=[fill(jobs)], seconds=1, warmup=0, n=jobs * 3 // 2,
-                          timed=False)  # fmt: skip
-
-
 def kept_jobs():
     for connections, depth in (1, 1), (50, 1), (50, 32):
         suffix = at(connections, "client", "clients") + (", depth 32" if depth > 1 else "")
@@ -227,14 +209,6 @@ def job_batches():
             single = name + at(1, "job", "jobs") + " at once"
             yield subject(name, "put-jobs", at(batch, "job", "jobs") + " at once", c=1, batch=batch,
                           ours=single if batch > 1 else "")  # fmt: skip
-
-
-def job_backlog():
-    for backlog in 0, 10**6:
-        before = [fill(backlog)] if backlog else []
-        for name in QUEUES + NEARLY_SYNCED:
-            yield subject(name, "jobs", ", %s before" % format(backlog, ","), c=10, k=1, before=before,
-                          slow=bool(backlog))  # fmt: skip
 
 
 def job_starts():
@@ -266,14 +240,6 @@ def full_memory():
     yield alone._replace(name=name + ", 30 producers beside", ours=alone.name, beside=producers)
 
 
-def kept_waits():
-    for name in QUEUES + KEEP_JOBS:
-        yield subject(name, "jobs", ", 10 waiters", c=10, k=1, waiters=10, rate=1000)
-
-
-SHARED_NODES = ("counterd, 1 node", "counterd, 2 nodes", "counterd, 3 nodes")
-
-
 def shared():
     """As many units as nobody is refused, and few enough for lists."""
     for clients, depth in (1, 1), (8, 1), (32, 1), (128, 1), (8, 32):
@@ -281,13 +247,6 @@ def shared():
         for name in "counterd, 1 node", "Redis Lua", "Redis lists":
             yield subject(name, "pairs", suffix, ours="" if "node" in name else "counterd, 1 node" + suffix,
                           c=clients, d=depth, k=100, limit=1000)  # fmt: skip
-
-
-def shared_by_nodes():
-    for depth in 1, 32:
-        suffix = ", depth %d" % depth
-        for name in SHARED_NODES:
-            yield subject(name, "pairs", suffix, c=96, d=depth, k=100, limit=5000)
 
 
 def handed_over():
@@ -306,37 +265,12 @@ def engine_figures():
     for exponent in range(3, 8):
         for depth in 1, 32:
             of = "%s names, depth %d" % (power(exponent), depth)
-            yield engine(of, "depth %d" % depth, 10**exponent, names=10**exponent, threads=1,
-                         depth=depth, kind="kept")  # fmt: skip
+            yield engine(of, names=10**exponent, threads=1, depth=depth, kind="kept")
     base = "10^4 names, depth 32"
     yield engine(base + ", two threads", ours=base, names=10**4, threads=2, depth=32, kind="kept")
     yield engine("one name", names=10**3, threads=1, depth=1, kind="hot")
     yield engine("one name, two threads", ours="one name", names=10**3, threads=2, depth=1,
                  kind="hot")  # fmt: skip
-
-
-def over_connections():
-    for connections in 1, 10, 50, 200, 1000, 5000:
-        suffix = at(connections, "connection", "connections")
-        yield from pairs(ALL, connections, 1, suffix, x=connections)
-
-
-def over_depth():
-    for depth in 1, 2, 4, 8, 16, 32, 64, 128:
-        suffix = ", depth %d" % depth
-        yield from pairs(PIPELINED, 50, depth, suffix, x=depth)
-
-
-def over_names():
-    for exponent in range(3, 8):
-        names = 10**exponent
-        for name in "counterd, binary", "yrmcds", "Redis INCR":
-            if name == "yrmcds" and exponent > 6:
-                continue  # takes minutes to fill
-            fill = [("names", {"k": names})]
-            slow = exponent > (5 if name == "yrmcds" else 6)
-            yield from pairs((name,), 50, 32, ", %s names" % power(exponent), k=names, before=fill,
-                             x=names, slow=slow)  # fmt: skip
 
 
 ROWS = [
@@ -387,18 +321,11 @@ ROWS = [
         "depth 32 it does so with 32 jobs at once. Redis's queue is a list: LPUSH, BLMOVE to a "
         "list of the client, LREM.",
         jobs(), CYCLE_COLUMNS),
-    row("jobs-waiting", "Jobs for workers that wait",
-        "10 connections put jobs into one tube, and many more wait there, reserve and delete. The "
-        "time is from a put until a worker has read the job.",
-        jobs_waiting(), CYCLE_COLUMNS),
     row("jobs-puts", "Puts, with and without a file",
         "Each connection puts jobs of 64 bytes into one tube. counterd's file is jobs.path, with "
         "jobs.sync full or normal; beanstalkd's log is synced for each job (-f0) or every 50 ms; "
         "Redis's AOF for each iteration (always) or every second.",
         kept_puts(), KEPT_COLUMNS, rounds=0.6, seconds=0.5),
-    row("jobs-takes", "Reserves and deletes, with and without a file",
-        "Each connection reserves and deletes jobs that were put before.",
-        kept_takes(), CYCLE_COLUMNS, rounds=0.6, seconds=0.5),
     row("jobs-kept", "Jobs in a file",
         "As `jobs`: each connection puts, reserves and deletes, in a tube of its own.",
         kept_jobs(), KEPT_COLUMNS, rounds=0.6, seconds=0.5),
@@ -409,10 +336,6 @@ ROWS = [
     row("jobs-batches", "Batches of jobs",
         "One client puts jobs with put-into, and 100 at once with put-batch.",
         job_batches(), BATCH_COLUMNS, rounds=0.6, seconds=0.5),
-    row("jobs-backlog", "Jobs behind a backlog",
-        "10 connections put, reserve and delete in one tube, which is empty or has a million jobs "
-        "before theirs.",
-        job_backlog(), CYCLE_COLUMNS, rounds=0.6, seconds=0.5),
     row("jobs-start", "Start with 10^6 jobs",
         "The server was killed after 10^6 jobs of 64 bytes had been put; the time until it answers "
         "again.",
@@ -424,10 +347,6 @@ ROWS = [
         "10 connections put a job into a tube at random, claim one of that tube and acknowledge "
         "it; 100,000 jobs are there before, spread over all tubes.",
         many_tubes(), CYCLE_COLUMNS, rounds=0.6, seconds=0.5),
-    row("jobs-waits", "From a put to a worker that waits",
-        "10 connections put 333 jobs a second into one tube, 10 others wait there, reserve and "
-        "delete. The time is from when a put is due until a worker has read the job.",
-        kept_waits(), CYCLE_COLUMNS, rounds=0.6, seconds=0.5),
     row("shared", "Shared limits, one node",
         "Each client acquires a unit of one of 100 names and releases it. counterd is a node that shares "
         "all names through Redis; beside it, clients of Redis itself: a semaphore in Lua, and one on "
@@ -435,10 +354,6 @@ ROWS = [
         "had that died.",
         shared(), (c.ENGINE_REQUEST, c.COMPARED_ENGINE, c.NODES_REQUEST, c.REQUESTS, c.P50, c.P999,
                    c.WORST), rounds=0.6),
-    row("shared-nodes", "Shared limits, one to three nodes",
-        "The same from 96 clients, spread over nodes that share one Redis and one core.",
-        shared_by_nodes(), (c.ENGINE_REQUEST, c.NODES_REQUEST, c.REQUESTS, c.P50, c.P999, c.WORST),
-        rounds=0.6),
     row("shared-hand-over", "Shared limits: all queue on one name",
         "One unit goes from client to client. With several nodes each hand-over goes from one node to "
         "another. Clients of Redis's lists wait with BLPOP. The time is from the release until "
@@ -484,16 +399,6 @@ ROWS = [
         "No sockets: nanoseconds for an acquire and its release in one thread; two threads in "
         "parallel halve the figure. The engine sees a batch of 32 before it carries out the first.",
         engine_figures(), (c.NS, c.COMPARED_NS)),
-    row("connections", "Against the number of connections",
-        "Pairs at depth 1; CPU microseconds per request.",
-        over_connections(), (c.CPU_REQUEST, c.REQUESTS), rounds=0.4, seconds=0.6, x_title="connections"),
-    row("depth", "Against the depth",
-        "Pairs of 50 connections; CPU microseconds per request.",
-        over_depth(), (c.CPU_REQUEST, c.REQUESTS), rounds=0.4, seconds=0.6, x_title="depth"),
-    row("among-names", "Against the number of names",
-        "Pairs of 50 connections at depth 32, over names that all exist; CPU microseconds per "
-        "request.",
-        over_names(), (c.CPU_REQUEST, c.REQUESTS), rounds=0.4, seconds=0.6, x_title="names"),
 ]  # fmt: skip
 
 

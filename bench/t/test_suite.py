@@ -18,7 +18,6 @@ import pytest  # noqa: E402
 
 import goals  # noqa: E402
 import load  # noqa: E402
-import plots  # noqa: E402
 import report  # noqa: E402
 import rounds  # noqa: E402
 import rows  # noqa: E402
@@ -62,9 +61,6 @@ def test_whatever_is_named_is_there():
             assert subject.ours is None or (row.name, subject.ours) in subjects, subject.name
     for title, row, _, behind in rows.OVERVIEW:
         assert any((row, name + behind) in subjects for name in rows.CONTENDERS), title
-    for plot in plots.PLOTS:
-        assert rows.named(plot.row), plot.file
-    assert len({plot.file for plot in plots.PLOTS}) == len(plots.PLOTS)
 
 
 def test_report(store):
@@ -72,7 +68,7 @@ def test_report(store):
     slower = {"server": {"cpu_us_per_request": 5.0}}
     keep(store, "pairs-50", {"echo, text": result, "counterd, text": slower,
                              "yrmcds": {"failed": "not installed"}})  # fmt: skip
-    text = "\n".join(report.whole("/nowhere", store, "1 (commit 2)", [], ""))
+    text = "\n".join(report.whole("/nowhere", store, "1 (commit 2)", ""))
     assert "0 of %d are met, %d have not been measured" % (
         len(goals.GOALS), len(goals.GOALS) - 1) in text  # fmt: skip
     assert "| ≤ 1.12 | 1.25 | – | **no** |" in text
