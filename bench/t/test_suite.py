@@ -17,38 +17,9 @@ import tap  # noqa: E402  (before pytest, which may not be installed)
 import pytest  # noqa: E402
 
 import goals  # noqa: E402
-import load  # noqa: E402
 import report  # noqa: E402
-import rounds  # noqa: E402
 import rows  # noqa: E402
 from store import Store  # noqa: E402
-
-
-@pytest.fixture
-def store(tmp_path):
-    return Store(str(tmp_path / "rows"))
-
-
-def keep(store, row, *results):
-    """Stores a row; each argument is a round: subject -> result."""
-    store.write(row, {"row": row, "tree": "1 (commit 2)", "date": "2000-01-01", "seconds": 1,
-                      "asked": len(results), "rounds": list(results)})  # fmt: skip
-
-
-def test_a_goal_is_met_up_to_its_limit(store):
-    keep(store, "r", *({"a": {"n": n}} for n in (3, 1, 2)))
-    value = goals.Value("r", "a", "n")
-    assert goals.judged(goals.at_most(2, "w", "m", value), store) == ((2, 1, 3, 3), True)
-    assert goals.judged(goals.at_most(1.9, "w", "m", value), store)[1] is False
-    assert goals.judged(goals.at_least(2, "w", "m", value), store)[1] is True
-    assert goals.judged(goals.at_least(2.1, "w", "m", value), store)[1] is False
-
-
-def test_a_ratio_goes_by_rounds(store):
-    keep(store, "r", {"a": {"n": 10}, "b": {"n": 5}}, {"a": {"n": 40}, "b": {"n": 20}},
-         {"a": {"n": 12}, "b": {"n": 4}})  # fmt: skip
-    goal = goals.at_most(2, "w", "m", goals.Ratio("r", "a", "b", "n"))
-    assert goals.judged(goal, store) == ((2, 2, 3, 3), True)
 
 
 def test_whatever_is_named_is_there():
@@ -63,11 +34,19 @@ def test_whatever_is_named_is_there():
         assert any((row, name + behind) in subjects for name in rows.CONTENDERS), title
 
 
-def test_report(store):
+def test_report(tmp_path):
     result = {"server": {"cpu_us_per_request": 4.0}, "errors": 2, "requests": 1000}
     slower = {"server": {"cpu_us_per_request": 5.0}}
-    keep(store, "pairs-50", {"echo, text": result, "counterd, text": slower,
-                             "yrmcds": {"failed": "not installed"}})  # fmt: skip
+    row = {"echo, text": result, "counterd, text": slower, "yrmcds": {"failed": "not installed"}}
+    kept = {
+        "row": "pairs-50",
+        "tree": "1 (commit 2)",
+        "date": "2000-01-01",
+        "seconds": 1,
+        "asked": 1,
+    }
+    store = Store(str(tmp_path / "rows"))
+    store.write("pairs-50", dict(kept, rounds=[row]))
     text = "\n".join(report.whole("/nowhere", store, "1 (commit 2)", ""))
     assert "0 of %d are met, %d have not been measured" % (
         len(goals.GOALS), len(goals.GOALS) - 1) in text  # fmt: skip
@@ -75,27 +54,6 @@ def test_report(store):
     assert "| echo, text | 4.00 | 0.80 |" in text
     assert "- yrmcds failed at least once: `not installed`" in text
     assert "- echo, text: 2 requests went wrong" in text
-
-
-# ---- servers that keep jobs ----------------------------------------------------------------------
-
-
-def test_a_server_that_keeps_jobs_is_started_again(tmp_path):
-    if not os.access(os.path.join(BUILD, "counterbench"), os.X_OK):
-        pytest.skip("counterbench is not built")
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("two cores are needed")
-    for name in "counterd", "counterbench":
-        (tmp_path / name).symlink_to(os.path.join(BUILD, name))
-    kept = [one for one in rows.named("jobs-start").subjects if one.name == "counterd, full"]
-    before = [load.Load("put-jobs", "beanstalk", timed=False, c=2, n=500, seconds=60, warmup=0)]
-    measuring = rounds.Measuring(str(tmp_path), None, "tree", 1, 0, 0)
-    result = measuring.run(rows.named("jobs-start"), kept[0]._replace(before=before))
-    assert 0 < result["start_seconds"] < 60, result
-    puts = [one for one in rows.named("jobs-puts").subjects if one.name.startswith("counterd, normal")]
-    result = measuring.run(rows.named("jobs-puts"), puts[0]._replace(load=before[0]))
-    assert result["log_bytes"] > 0, result
-    assert os.listdir(tmp_path / "bench" / "disk") == []
 
 
 # ---- the whole, with the programs that measure ---------------------------------------------------

@@ -33,7 +33,6 @@ EXTRA_DIST += $(library_tests) \
 EXTRA_DIST += \
 	t/clients/README.md \
 	t/clients/beaneater.rb \
-	t/clients/greenstalk_calls.py \
 	t/clients/jackd.mjs \
 	t/clients/package.json \
 	t/clients/pheanstalk.php \

@@ -4,7 +4,6 @@ where their packages have one, else every call of theirs. ../clients/README.md l
 its clients in t/clients/out below the build folder, in the versions of the lock file.
 """
 
-import importlib.util
 import os
 import re
 import shutil
@@ -143,15 +142,6 @@ def test_beaneater(serve):
     if not os.path.exists("/usr/lib/ruby/vendor_ruby/beaneater.rb"):
         pytest.skip("ruby-beaneater is not installed")
     run([ruby, "beaneater.rb", str(serve())], **serve.env)
-
-
-# --- elsewhere -----------------------------------------------------------------------------------
-
-
-def test_greenstalk(serve):
-    if importlib.util.find_spec("greenstalk") is None:
-        pytest.skip("greenstalk is not installed (PyPI has it, Debian has not)")
-    run([sys.executable, "-B", "greenstalk_calls.py", str(serve())], **serve.env)
 
 
 if __name__ == "__main__":
