@@ -169,27 +169,12 @@ class Cases extends Maintenance
                 same($params, array_intersect_key($job->getParams(), $params), 'parameters');
                 same('r1', $job->getRequestId(), 'request');
             },
-            'no job is popped twice' => function (): void {
-                $this->queue()->push(array_map(fn ($n) => $this->job(['n' => $n]), range(1, 20)));
-                $found = [];
-                while ($job = $this->queue()->pop()) {
-                    $found[] = $job;
-                }
-                same(range(1, 20), self::numbers($found), 'popped');
-                same([0, 20, 0, 0], $this->sizes(), 'sizes');
-                array_map(fn ($job) => $this->queue()->ack($job), $found);
-                same([0, 0, 0, 0], $this->sizes(), 'sizes at the end');
-            },
             'order fifo' => function (): void {
                 foreach (range(1, 9) as $n) {
                     $this->queue(['order' => 'fifo'])->push($this->job(['n' => $n]));
                 }
                 same(range(1, 9), $this->drain(['order' => 'fifo']), 'order');
                 same('fifo', $this->queue(['order' => 'fifo'])->getOrder(), 'told');
-            },
-            'duplicates of one push collapse' => function (): void {
-                $this->queue()->push(array_fill(0, 9, $this->job(['n' => 1, 'removeDuplicates' => true])));
-                same([1], $this->drain(), 'popped');
             },
             'duplicates of several pushes collapse' => function (): void {
                 foreach (range(1, 5) as $ignored) {
@@ -208,21 +193,6 @@ class Cases extends Maintenance
                 $this->queue()->push($this->job($params + ['requestId' => 'a']));
                 $this->queue()->push($this->job($params + ['requestId' => 'b']));
                 same(1, $this->queue()->getSize(), 'size');
-            },
-            'a popped job is no duplicate' => function (): void {
-                $job = $this->job(['n' => 1, 'removeDuplicates' => true]);
-                $this->queue()->push($job);
-                $first = $this->queue()->pop();
-                $this->queue()->push([$job, $job]);
-                same([1, 1, 0, 0], $this->sizes(), 'sizes');
-                $this->queue()->ack($first);
-                same([1], $this->drain(), 'popped');
-            },
-            'an acknowledged job is no duplicate' => function (): void {
-                foreach (range(1, 2) as $ignored) {
-                    $this->queue()->push($this->job(['n' => 1, 'removeDuplicates' => true]));
-                    same([1], $this->drain(), 'popped');
-                }
             },
             'specifications have a page' => function (): void {
                 $page = Title::makeTitle(NS_HELP, 'Some_page');
@@ -259,23 +229,10 @@ class Cases extends Maintenance
                 check($this->queue()->isEmpty(), 'empty');
                 same([0, 0, 0, 0], $this->sizes(), 'sizes');
             },
-            'delete makes duplicates possible' => function (): void {
-                $job = $this->job(['n' => 1, 'removeDuplicates' => true]);
-                $this->queue()->push($job);
-                $this->queue()->delete();
-                $this->queue()->push($job);
-                same([1], $this->drain(), 'popped');
-            },
             'all queued jobs are listed' => function (): void {
                 $this->queue()->push(array_map(fn ($n) => $this->job(['n' => $n]), range(1, 250)));
                 same(range(1, 250), self::numbers($this->queue()->getAllQueuedJobs()), 'listed');
                 same(250, $this->queue()->getSize(), 'size');
-            },
-            'all acquired jobs are listed' => function (): void {
-                $this->queue()->push(array_map(fn ($n) => $this->job(['n' => $n]), range(1, 4)));
-                $jobs = [$this->queue()->pop(), $this->queue()->pop()];
-                same(self::numbers($jobs), self::numbers($this->queue()->getAllAcquiredJobs()), 'listed');
-                array_map(fn ($job) => $this->queue()->ack($job), $jobs);
             },
             'a batch of 2,500' => function (): void {
                 $this->queue()->push(array_map(fn ($n) => $this->job(['n' => $n]), range(1, 2500)));
@@ -322,23 +279,8 @@ class Cases extends Maintenance
                 same([0, 0, 1, 0], $this->sizes(), 'sizes');
                 same([1], self::numbers($this->queue()->getAllDelayedJobs()), 'listed');
             },
-            'delayed jobs are never early' => function (): void {
-                $release = time() + 2;
-                $this->queue()->push($this->job(['n' => 1, 'jobReleaseTimestamp' => $release]));
-                self::until(fn () => $job = $this->queue()->pop(), 'the job comes');
-                check(microtime(true) >= $release, 'not early');
-            },
-            'a release time that is over' => function () use ($delayed): void {
-                $this->queue()->push($delayed(1, -5));
-                same([1], $this->drain(), 'popped');
-            },
             'a release time of the next century' => function () use ($delayed): void {
                 $this->queue()->push($delayed(1, 1 << 33));
-                same([0, 0, 1, 0], $this->sizes(), 'sizes');
-            },
-            'a duplicate of a delayed job' => function (): void {
-                $job = ['n' => 1, 'removeDuplicates' => true, 'jobReleaseTimestamp' => time() + 60];
-                $this->queue()->push([$this->job($job), $this->job(['jobReleaseTimestamp' => time() + 99] + $job)]);
                 same([0, 0, 1, 0], $this->sizes(), 'sizes');
             },
             'delete takes delayed, acquired and abandoned jobs' => function () use ($delayed): void {
