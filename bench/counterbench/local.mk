@@ -19,11 +19,7 @@ libcounterbench_a_SOURCES = \
 	bench/counterbench/protocol_jobs.c \
 	bench/counterbench/protocol_memcached.c \
 	bench/counterbench/protocol_redis.c \
-	bench/counterbench/protocol_redis_jobs.c \
-	bench/counterbench/protocol_redis_pool.c \
-	bench/counterbench/protocol_redis_tokens.c \
 	bench/counterbench/protocol_text.c \
-	bench/counterbench/redis_lists.h bench/counterbench/redis_lists.c \
 	bench/counterbench/report.h bench/counterbench/report.c \
 	bench/counterbench/resp.h bench/counterbench/resp.c \
 	bench/counterbench/run.h bench/counterbench/run.c \
