@@ -611,7 +611,7 @@ static size_t answer(const uint8_t *question, size_t len, uint8_t *to, bool tcp)
     for (size_t i = 0; i < 3 && texts[i]; i++) {
         uint8_t address[16];
         ck_assert(inet_pton(type == TYPE_A ? AF_INET : AF_INET6, texts[i], address) == 1);
-        for (unsigned n = 0; n <= row->more; n++, to[7]++)
+        for (unsigned k = 0; k <= row->more; k++, to[7]++)
             end += put_record(to + end, owner, type, address, type == TYPE_A ? 4 : 16);
     }
     return end;
