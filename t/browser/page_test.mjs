@@ -161,7 +161,7 @@ const openHash = (hash) =>
         location.hash = to;
     }, hash);
 
-/* No script of what was shown has run, and no element was made of it. */
+/* No script of the shown text has run, and no element was made of it. */
 async function isHarmless(elements) {
     same(await page.evaluate(() => typeof window.pwned), 'undefined', 'scripts ran');
     same(await page.locator(elements).count(), 0, 'elements');
