@@ -1461,12 +1461,12 @@ void world_start(const struct world_config *with)
     was_set_back = false;
     letter_count = 0;
     jobs_effects_init(&effects);
-    m_start(&config.defaults, config.store != NULL);
+    m_start(&config.defaults, config.store);
     set_time(NS_PER_S + below(1000000000));
     if (config.store) {
         disk = fake_disk_new();
         rig.config = jobs_config(1);
-        rig_start(config.store, fake_disk_path(disk));
+        rig_start(&fake_store, fake_disk_path(disk));
         jobs = rig.jobs;
         base_memory = rig.empty;
     } else {

@@ -5,20 +5,19 @@
 #ifndef MODELS_JOBS_WORLD_H
 #define MODELS_JOBS_WORLD_H
 
-#include "jobs/store.h"
 #include "t/models/jobs.h"
 #include "t/unit/rng.h"
 
 struct world_config {
-    uint32_t jobs;                      /* the most */
-    uint32_t batch;                     /* the most in one put */
-    uint64_t memory_limit;              /* bytes that clients may use; UINT64_MAX: no limit */
-    bool faulty;                        /* some allocations fail */
-    unsigned rarely;                    /* how rarely everything is compared */
-    uint32_t many_watches;              /* of struct jobs_config */
-    bool keyed;                         /* jobs have keys and roots */
-    const struct job_store_kind *store; /* in memory, and compared; NULL: none */
-    bool fails;                         /* some commits fail */
+    uint32_t jobs;         /* the most */
+    uint32_t batch;        /* the most in one put */
+    uint64_t memory_limit; /* bytes that clients may use; UINT64_MAX: no limit */
+    bool faulty;           /* some allocations fail */
+    unsigned rarely;       /* how rarely everything is compared */
+    uint32_t many_watches; /* of struct jobs_config */
+    bool keyed;            /* jobs have keys and roots */
+    bool store;            /* there is one, which is compared */
+    bool fails;            /* some commits fail */
     struct job_settings defaults;
 };
 

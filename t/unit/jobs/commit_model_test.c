@@ -1,6 +1,6 @@
 /*
- * commit_model_test.c - random clients, failures and ends of the process over the store in memory,
- * beside the model of commit_world.h.
+ * commit_model_test.c - random clients, failures and ends of the process over SQLite whose calls
+ * fail, beside the model of commit_world.h.
  *
  * T_SEED repeats a run; T_COMMIT_RUNS says how many there are; of T_COMMIT_STRIDE calls, one fails
  * in turn.

@@ -1,6 +1,6 @@
 /*
  * commit_test.c - changes of jobs that a store keeps (protocol page: job queues, section 8), rule
- * by rule. The test plays the store's thread, over a store in memory.
+ * by rule. The test plays the store's thread, over SQLite whose calls fail.
  */
 #include "base/record.h"
 #include "jobs/jobs_state.h"
@@ -559,30 +559,6 @@ TEST(a_holder_may_end_while_another_connection_ends_its_reservation)
         rig_write();
         rig_settle();
         ck_assert(nack->done && state_of(id) == (fails ? JOB_READY : JOB_DELAYED));
-        end();
-    }
-}
-
-TEST(a_holder_may_end_while_its_last_try_is_ended)
-{
-    for (unsigned fails = 0; fails < 2; fails++) {
-        begin();
-        set_tries("default", 1);
-        uint64_t id = put("default");
-        ck_assert(take(a, NULL) == id);
-        rig_pass(61);
-        struct jobs_effects effects;
-        jobs_effects_init(&effects);
-        jobs_run(rig.jobs, rig.now, &effects);
-        fake_disk_fail(disk, FAKE_COMMIT, 1, fails, JOB_STORE_IO);
-        ck_assert(rig_take());
-        rig_end(&a);
-        rig_write();
-        rig_settle();
-        ck_assert(state_of(id) == (fails ? JOB_RESERVED : JOB_ABANDONED));
-        rig_pass(2);
-        rig_run();
-        ck_assert(state_of(id) == JOB_ABANDONED && stored(id) == JOB_ABANDONED);
         end();
     }
 }
@@ -1338,31 +1314,6 @@ TEST(two_puts_look_for_one_key_at_the_same_time)
     end();
 }
 
-TEST(a_newer_root_drops_older_jobs_once_it_is_committed)
-{
-    begin();
-    struct ask *old = new_put("default"), *new = new_put("default");
-    ask_root(old, "r", 4000);
-    ask_root(new, "r", 5000);
-    uint64_t old_id = old->puts[0].id;
-    ck_assert(answer(old) == JOBS_OK);
-    ask_submit(new);
-    ck_assert(rig_take());
-    rig_write();
-    rig_run();
-    ck_assert(state_of(old_id) == JOB_READY);
-    rig_settle();
-    fake_disk_fail(disk, FAKE_REMOVE, 1, 2, JOB_STORE_IO);
-    for (unsigned n = 0; n < 4; n++) {
-        rig_run();
-        rig_commit();
-        rig_pass(1.1);
-    }
-    ck_assert(state_of(old_id) == JOB_STATES && stored(old_id) == JOB_STATES);
-    ck_assert(tube_of("default").dropped == 1);
-    end();
-}
-
 TEST(a_look_that_fails_refuses_the_put)
 {
     begin();
@@ -1655,7 +1606,6 @@ static const struct unit_test tests[] = {
     UNIT(a_reservation_under_change_does_not_run_out),
     UNIT(a_twin_of_a_put_that_fails_goes_to_who_began_to_wait_meanwhile),
     UNIT(a_holder_may_end_while_another_connection_ends_its_reservation),
-    UNIT(a_holder_may_end_while_its_last_try_is_ended),
     UNIT(a_connection_with_many_kicks_ends),
     UNIT(a_promise_to_a_connection_that_has_ended_is_taken_back),
     UNIT(nobody_uses_up_a_try_for_a_connection_that_has_ended),
@@ -1684,7 +1634,6 @@ static const struct unit_test tests[] = {
     UNIT(bodies_give_way_behind_many_jobs_that_have_none),
     UNIT(a_batch_looks_again_for_a_key_whose_job_is_done_meanwhile),
     UNIT(two_puts_look_for_one_key_at_the_same_time),
-    UNIT(a_newer_root_drops_older_jobs_once_it_is_committed),
     UNIT(a_look_that_fails_refuses_the_put),
     UNIT(an_execution_is_forgotten_though_a_put_has_looked_for_it),
     UNIT(steps_that_are_done_stay_done),

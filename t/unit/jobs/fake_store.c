@@ -277,31 +277,42 @@ static enum job_store_status fake_read_body(struct job_store *store, uint64_t id
                                            : status);
 }
 
-static enum job_store_status fake_can_open(struct job_store *store)
-{
-    return job_store_sqlite.can_open(((struct fake *)store)->real);
-}
-
 static enum job_store_status fake_tend(struct job_store *store, int64_t mono_ns)
 {
     return PASS_ON(FAKE_TEND, tend, mono_ns);
 }
 
+/* What SQLite's function says, under the lock. */
+#define LOCKED(function, ...)                                                                      \
+    ({                                                                                             \
+        struct fake *f_ = unconst(store);                                                          \
+        pthread_mutex_lock(&f_->disk->lock);                                                       \
+        __auto_type said_ = job_store_sqlite.function(f_->real, ##__VA_ARGS__);                    \
+        pthread_mutex_unlock(&f_->disk->lock);                                                     \
+        said_;                                                                                     \
+    })
+
+static enum job_store_status fake_can_open(struct job_store *store)
+{
+    return LOCKED(can_open);
+}
+
 static int64_t fake_tend_ns(const struct job_store *store)
 {
-    const struct fake *f = (const struct fake *)store;
-    return job_store_sqlite.tend_ns(f->real);
+    return LOCKED(tend_ns);
 }
 
 static bool fake_is_full(const struct job_store *store)
 {
-    const struct fake *f = (const struct fake *)store;
-    return job_store_sqlite.is_full(f->real);
+    return LOCKED(is_full);
 }
 
 static void fake_get_sizes(struct job_store *store, struct job_store_sizes *sizes_r)
 {
-    job_store_sqlite.get_sizes(((struct fake *)store)->real, sizes_r);
+    struct fake *f = unconst(store);
+    pthread_mutex_lock(&f->disk->lock);
+    job_store_sqlite.get_sizes(f->real, sizes_r);
+    pthread_mutex_unlock(&f->disk->lock);
 }
 
 const struct job_store_kind fake_store = {

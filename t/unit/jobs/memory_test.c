@@ -1,6 +1,6 @@
 /*
  * memory_test.c - the memory limit of the jobs: what each need may use, and that what ends a job is
- * never refused. All is counted in bytes, over a store in memory.
+ * never refused. All is counted in bytes, over SQLite.
  */
 #include "base/record.h"
 #include "jobs/jobs_state.h"

@@ -1,6 +1,6 @@
 /*
  * job_store_test.c - the upkeep of the store by its thread, which does not run: the test runs its
- * timers, over a store in memory, and has the clocks.
+ * timers, over SQLite, and has the clocks.
  */
 #include "base/json_text.h"
 #include "service/job_session.h"
