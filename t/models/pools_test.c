@@ -16,9 +16,9 @@ enum {
 #ifdef __SANITIZE_THREAD__
     MOST_STEPS = 100000, /* slow under TSan, and the test has only one thread */
 #elif defined(__SANITIZE_ADDRESS__)
-    MOST_STEPS = 300000,
+    MOST_STEPS = 200000,
 #else
-    MOST_STEPS = 500000,
+    MOST_STEPS = 250000,
 #endif
     WORLD_STEPS = 3000, /* at most, in one world */
     WORLDS = 6,         /* of which records are damaged, */
