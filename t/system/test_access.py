@@ -10,7 +10,6 @@ import stat
 import tap
 import pytest
 
-import http_client
 import servers
 import wire
 

@@ -1,7 +1,6 @@
 """The daemon as a process: its command line, exit statuses, signals, listeners and privileges."""
 
 import os
-import pwd
 import re
 import resource
 import signal
@@ -54,16 +53,6 @@ def test_output_that_cannot_be_written_is_an_error(flag):
 # --- listening -------------------------------------------------------------------------------
 
 
-def test_with_syslog_nothing_is_said_on_standard_error(start):
-    address = ("127.0.0.1", servers.free_port())
-    daemon = start("log.output=syslog", "poolcounter.port=%d" % address[1], ready=False)
-    servers.wait_listening(daemon, address)
-    with wire.TextClient(address) as client:
-        assert client.ask("RELEASE") == "NOT_LOCKED"
-    assert daemon.end_with(signal.SIGTERM) == 0
-    assert daemon.log == ""
-
-
 @pytest.fixture
 def syslog(tmp_path):
     """
@@ -104,52 +93,29 @@ def fill(path):
     raise AssertionError("syslog takes without end")
 
 
-@pytest.fixture
-def start_to_syslog(start, syslog):
-    """A function that starts a daemon that logs to the fixture above, and waits until it serves."""
-
-    def start_one(*more):
-        address = ("127.0.0.1", servers.free_port())
-        options = ("log.output=syslog", "poolcounter.port=%d" % address[1], *more)
-        daemon = start(*options, ready=False, prefix=syslog[1], admin=True)
-        servers.wait_listening(daemon, address)
-        with wire.TextClient(address) as client:
-            assert client.ask("RELEASE") == "NOT_LOCKED"
-        return daemon
-
-    return start_one
-
-
-def test_a_stuck_syslog_holds_nobody_up(syslog, start_to_syslog):
-    listen, _, path = syslog
-    with listen():
-        fill(path)
-        assert start_to_syslog().end_with(signal.SIGTERM) == 0
-
-
 def lost_lines(daemon):
     with urllib.request.urlopen("http://%s:%d/metrics" % daemon.admin, timeout=wire.DEADLINE) as page:
         found = re.search(r'^counterd_log_lines_dropped_total\{reason="lost"\} (\d+)$', page.read().decode(), re.M)
         return int(found.group(1))
 
 
-def test_syslog_hears_how_many_lines_it_did_not_take(syslog, start_to_syslog):
-    listen, _, path = syslog
+def test_syslog_hears_how_many_lines_it_did_not_take(syslog, start):
+    """While it is stuck it holds nobody up, and once it is started again it gets lines."""
+    listen, prefix, path = syslog
+    address = ("127.0.0.1", servers.free_port())
+    options = ("log.output=syslog", "poolcounter.port=%d" % address[1])
     with listen() as reader:
         fillers = fill(path)
-        daemon = start_to_syslog()
+        daemon = start(*options, ready=False, prefix=prefix, admin=True)
+        servers.wait_listening(daemon, address)
+        with wire.TextClient(address) as client:
+            assert client.ask("RELEASE") == "NOT_LOCKED"
         wire.poll(lambda: lost_lines(daemon) > 1, "lines are lost")
         assert [reader.recv(4096) for _ in range(fillers)] == [b"filler"] * fillers
         head = r"<%%d>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d counterd\[%d\]: " % daemon.pid
         notice = head % 28 + r"\d+ lines were lost because syslog did not take them"
         while not re.fullmatch(notice, reader.recv(4096).decode()):
             pass
-
-
-def test_a_syslog_that_was_started_again_gets_lines(syslog, start_to_syslog):
-    listen = syslog[0]
-    with listen():
-        daemon = start_to_syslog()
     with listen() as reader:
         reader.settimeout(0.1)
 
@@ -161,14 +127,6 @@ def test_a_syslog_that_was_started_again_gets_lines(syslog, start_to_syslog):
                 return False
 
         wire.poll(hears, "a line for the syslog that was started again")
-
-
-def test_l_sets_the_address_of_every_listener(start):
-    daemon = start(args=["-l", "127.0.0.9"])
-    assert daemon.text[0] == daemon.binary[0] == "127.0.0.9"
-    assert daemon.text6 is None and daemon.binary6 is None
-    with wire.TextClient(daemon.text) as a:
-        assert a.ask("RELEASE") == "NOT_LOCKED"
 
 
 def test_without_arguments_it_is_poolcounterd():
@@ -221,57 +179,17 @@ def test_connections_are_kept_alive(start):
 # --- the process -----------------------------------------------------------------------------
 
 
-def busy_clients(daemon):
-    """Clients that hold and wait in all ways, and one in the middle of a request."""
-    holder, waiter, partial = (daemon.text_client() for _ in range(3))
-    binary = daemon.binary_client()
-    assert holder.ask("ACQ4ME k 1 9 60") == "LOCKED"
-    waiter.say("ACQ4ME k 1 9 3600")
-    wire.poll(lambda: holder.stat("waiting_workers") == 1, "one waits")
-    partial.send(b"ACQ4ME k 1")
-    assert binary.acquire(3, 9, b"k") == wire.OK
-    return holder, waiter, partial, binary
-
-
 def test_a_hangup_does_not_disturb_the_end(start):
     # The caller of the tests may ignore SIGHUP, and children inherit that.
     daemon = start("counter.threads=2", preexec=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
-    clients = busy_clients(daemon)
-    daemon.is_expected_to_be_gone = True
-    daemon.child.send_signal(signal.SIGTERM)
-    while daemon.child.poll() is None:
-        daemon.child.send_signal(signal.SIGHUP)
-    assert daemon.wait() == 0
-    for client in clients:
+    with daemon.text_client() as client:
+        assert client.ask("ACQ4ME k 1 9 60") == "LOCKED"
+        daemon.is_expected_to_be_gone = True
+        daemon.child.send_signal(signal.SIGTERM)
+        while daemon.child.poll() is None:
+            daemon.child.send_signal(signal.SIGHUP)
+        assert daemon.wait() == 0
         client.wait_closed()
-        client.close()
-
-
-def test_a_second_signal_ends_it_at_once(start, tmp_path):
-    """The orderly end may take any time. The second signal may also arrive after it."""
-    path = tmp_path / "counterd.pid"
-    daemon = start("pid_file=%s" % path)
-    clients = busy_clients(daemon)
-    daemon.is_expected_to_be_gone = True
-    daemon.child.send_signal(signal.SIGSTOP)
-    daemon.child.send_signal(signal.SIGTERM)
-    daemon.child.send_signal(signal.SIGINT)
-    daemon.child.send_signal(signal.SIGCONT)
-    status = daemon.wait()
-    assert status in (0, 1, 128 + signal.SIGTERM, 128 + signal.SIGINT, -signal.SIGTERM,
-                      -signal.SIGINT), status  # fmt: skip
-    assert not path.exists()
-    for client in clients:
-        client.wait_closed()
-        client.close()
-
-
-def test_a_pid_file_is_there_while_it_runs(start, tmp_path):
-    path = tmp_path / "counterd.pid"
-    daemon = start("pid_file=%s" % path)
-    assert int(path.read_text()) == daemon.pid
-    assert daemon.end_with(signal.SIGTERM) == 0
-    assert not path.exists()
 
 
 def test_a_pid_file_is_not_written_through_a_link(tmp_path):
@@ -281,23 +199,6 @@ def test_a_pid_file_is_not_written_through_a_link(tmp_path):
     assert status == 2
     assert "%s: is a symbolic link" % path in err
     assert not target.exists()
-
-
-def test_as_root_it_becomes_the_user_it_is_told(start):
-    if os.geteuid() != 0:
-        pytest.skip("only root can become another user")
-    try:
-        nobody = pwd.getpwnam("nobody")
-    except KeyError:
-        pytest.skip("there is no user nobody")
-    daemon = start("user=nobody")
-    assert daemon.status_field("Uid").split() == [str(nobody.pw_uid)] * 4
-    assert daemon.status_field("Gid").split() == [str(nobody.pw_gid)] * 4
-    groups = set(daemon.status_field("Groups").split())
-    assert "0" not in groups
-    assert int(daemon.status_field("CapEff"), 16) == 0
-    with daemon.text_client() as client:
-        assert client.ask("ACQ4ME k 1 2 0") == "LOCKED"
 
 
 # Executes the daemon in a mount namespace whose users and groups are two more.
