@@ -1,9 +1,8 @@
 """A protocol in one file (echo.c) on a daemon whose registry has it: what the seams promise to such
-a protocol holds for thousands of connections, at a drain, over an upgrade and under sanitizers."""
+a protocol holds for hundreds of connections, at a drain, over an upgrade and under sanitizers."""
 
 import os
 import re
-import resource
 import signal
 import socket
 import ssl
@@ -25,8 +24,6 @@ PROGRAM = os.path.join(os.environ.get("TOP_BUILDDIR", "."), "t", "echo", "counte
 SOURCE = os.path.join(os.environ.get("TOP_SRCDIR", "."), "t", "echo", "echo.c")
 
 pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon")
-
-CONNECTIONS = wire.scaled(10000, 1000)
 
 
 @pytest.fixture
@@ -84,16 +81,6 @@ class Client:
 
 def written(tmp_path):
     return (tmp_path / "lines").read_bytes().splitlines()
-
-
-def crowd(daemon, count):
-    """So many clients; skips the test where so many descriptors are not allowed."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < count + 200:
-        pytest.skip("no more than %d descriptors are allowed" % hard)
-    if soft < count + 200:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (count + 200, hard))
-    return [Client(daemon) for _ in range(count)]
 
 
 def test_it_is_short():
@@ -198,23 +185,9 @@ def test_the_metric_and_the_route(echo):
     client.close()
 
 
-def test_thousands_of_connections(echo, tmp_path):
-    daemon = echo("counter.threads=2")
-    clients = crowd(daemon, CONNECTIONS)
-    for round_ in range(2):
-        for number, client in enumerate(clients):
-            client.say(*[b"%d.%d.%d" % (number, round_, i) for i in range(3)])
-        for number, client in enumerate(clients):
-            assert client.lines(3) == [b"%d.%d.%d" % (number, round_, i) for i in range(3)]
-    lines = written(tmp_path)
-    assert len(lines) == len(set(lines)) == 6 * len(clients)
-    for client in clients:
-        client.close()
-
-
 def test_a_drain_answers_all_that_is_pending(echo):
     daemon = echo("counter.threads=2", "shutdown.drain=600")
-    clients = crowd(daemon, wire.scaled(1000, 200))
+    clients = [Client(daemon) for _ in range(200)]
     sent = [b"line %d" % i for i in range(100)]  # more than may be pending
     for client in clients:
         client.say(*sent)
@@ -230,7 +203,7 @@ def test_an_upgrade_loses_and_doubles_nothing(echo, tmp_path, threads):
     config = tmp_path / "counter.conf"
     config.write_text("counter.threads = 2\n")
     daemon = echo(args=["-f", str(config)], admin=True)
-    clients = crowd(daemon, wire.scaled(1000, 200))
+    clients = [Client(daemon) for _ in range(200)]
     config.write_text("counter.threads = %d\n" % threads)
     rounds, sent = 3, 0  # lines of each client
     for _ in range(rounds):
