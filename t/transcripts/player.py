@@ -797,10 +797,13 @@ class Player:
 
     def do_until(self, text):
         def is_true():
-            return not subprocess.run(
-                ["bash", "-c", text], cwd=self.folder, env=self.env, check=False,
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            ).returncode  # fmt: skip
+            try:
+                return not subprocess.run(
+                    ["bash", "-c", text], cwd=self.folder, env=self.env, check=False, timeout=wire.DEADLINE,
+                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                ).returncode  # fmt: skip
+            except subprocess.TimeoutExpired:
+                return False  # whom it asks has not begun to answer
 
         wire.poll(is_true, text, wire.DEADLINE * 5)
 
