@@ -1,8 +1,7 @@
-"""Runs counterctl: to its end, or on a terminal."""
+"""Runs counterctl to its end."""
 
 import json
 import os
-import pty
 import subprocess
 from collections import namedtuple
 
@@ -39,7 +38,7 @@ def check_sane(err):
     assert "Sanitizer" not in err and "runtime error" not in err and "CHECK" not in err, err
 
 
-def run(*args, stdin=b"", env=None, preexec=None, cwd=None):
+def run(*args, stdin=b"", env=None, cwd=None):
     """Runs counterctl to its end."""
     done = subprocess.run(
         [COUNTERCTL, *args],
@@ -47,7 +46,6 @@ def run(*args, stdin=b"", env=None, preexec=None, cwd=None):
         capture_output=True,
         timeout=wire.DEADLINE * 2,
         env=environment(env),
-        preexec_fn=preexec,
         cwd=cwd,
         check=False,
     )
@@ -60,33 +58,3 @@ def run_json(*args, **kwargs):
     """Returns the JSON that a command prints, and its exit status."""
     done = run(*args, **kwargs)
     return json.loads(done.out), done.status
-
-
-class Terminal:
-    """Runs counterctl (or another program) on a terminal of its own, until its end."""
-
-    def __init__(self, *args, program=None):
-        self.output = b""
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            try:
-                program = program or COUNTERCTL
-                os.execve(program, [program, *args], environment({"TERM": "xterm"}))
-            finally:
-                os._exit(255)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        os.close(self.fd)
-
-    def wait(self):
-        """Reads what it writes until it ends. Returns the exit status."""
-        try:
-            while data := os.read(self.fd, 65536):
-                self.output += data
-        except OSError:
-            pass  # it has ended
-        check_sane(self.output.decode("utf-8", "replace"))
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])

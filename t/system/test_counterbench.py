@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(
 FAILED, USAGE = 1, 2
 
 
-def start_bench(*args, preexec=None):
+def start_bench(*args):
     if "-n" in args and "-s" not in args:
         args += ("-s", 0)  # as long as that takes, not 5 s
     return subprocess.Popen(
@@ -40,7 +40,6 @@ def start_bench(*args, preexec=None):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=preexec,
     )
 
 
