@@ -51,6 +51,17 @@ t selected odd
 t< \r
 t> {=^holds +3\.2 s +1 +2 +0\.12\.3 +poolcounter +192\.0\.2\.1:4711}
 asked GET /api/v1/names/odd%0A%5Cname
+# Of other keys it takes no notice; each of these three leads back.
+t< x
+t> {=^holds +3\.2 s}
+t< \x7f
+t> q quit ... enter who
+t< \r
+t> enter, escape back
+t< \x1b
+t> q quit ... enter who
+t< \r
+t> enter, escape back
 t< \r
 t> q quit ... enter who
 t< s

@@ -617,63 +617,31 @@ TEST(without_landlock_the_log_says_so_and_calls_are_limited_still)
 /* ---- the filter as text -----------------------------------------------------------------------
  */
 
-/* The filter's rules for a system call; NULL if it has none. Valid until this is called again. */
-static const char *rules_for(const char *filter, const char *call)
-{
-    static char rules[4096];
-    char head[64];
-    snprintf(head, sizeof head, "# filter for syscall \"%s\"", call);
-    const char *begin = strstr(filter, head), *end = begin ? strstr(begin + 1, "# ") : NULL;
-    if (!end)
-        return NULL;
-    snprintf(rules, sizeof rules, "%.*s", (int)(end - begin), begin);
-    return rules;
-}
-
-/* Writes the filter as text to text_r; false if this build has none. */
-static bool read_filter(const struct confinement *to, char *text_r, size_t size)
-{
-    FILE *file = tmpfile();
-    ck_assert_ptr_nonnull(file);
-    bool good = sandbox_export(to, fileno(file));
-    rewind(file);
-    size_t len = fread(text_r, 1, size - 1, file);
-    fclose(file);
-    text_r[len] = '\0';
-    return good;
-}
-
-static void assert_rules(const char *filter, const char *call, const char *has, const char *lacks)
-{
-    const char *rules = rules_for(filter, call);
-    ck_assert_msg(rules && strstr(rules, has) && !strstr(rules, lacks), "%s: %s", call,
-                  rules ? rules : "no rule");
-}
-
 TEST(what_requests_consist_of_has_no_conditions)
 {
     static const char *const calls[] = {"read",       "recvfrom",    "write",        "writev",
                                         "epoll_wait", "epoll_pwait", "epoll_pwait2", "epoll_ctl",
                                         "close",      "futex"};
-    static const char *const none[] = {"sendto", "sendmsg", "sendmmsg", "connect",
-                                       "open",   "openat",  "unlink",   "rename"};
-    static const char *const absent[] = {"recvmsg",  "recvmmsg",  "newfstatat", "statx",
-                                         "pwrite64", "ftruncate", "fsync"};
     static const struct confinement *const all[] = {&thread_serves, &store, &link_, &blind};
-    char filter[1 << 16];
+    static char filter[1 << 16];
     for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-        if (!read_filter(all[i], filter, sizeof filter))
+        FILE *file = tmpfile();
+        ck_assert_ptr_nonnull(file);
+        if (!sandbox_export(all[i], fileno(file)))
             return;
-        for (size_t j = 0; j < ARRAY_SIZE(calls); j++)
-            assert_rules(filter, calls[j], "action ALLOW", "$a");
+        rewind(file);
+        filter[fread(filter, 1, sizeof filter - 1, file)] = '\0';
+        fclose(file);
+        for (size_t j = 0; j < ARRAY_SIZE(calls); j++) {
+            char head[64];
+            snprintf(head, sizeof head, "# filter for syscall \"%s\"", calls[j]);
+            char *rules = strstr(filter, head), *end = rules ? strstr(rules + 1, "# ") : NULL;
+            ck_assert_msg(end, "no rule for %s", calls[j]);
+            *end = '\0';
+            ck_assert_msg(strstr(rules, "action ALLOW") && !strstr(rules, "$a"), "%s", rules);
+            *end = '#';
+        }
     }
-    if (!read_filter(&thread_serves, filter, sizeof filter))
-        return;
-    assert_rules(filter, "accept4", "action ALLOW", "$a");
-    for (size_t i = 0; i < ARRAY_SIZE(none); i++)
-        assert_rules(filter, none[i], "action KILL", "ALLOW");
-    for (size_t i = 0; i < ARRAY_SIZE(absent); i++)
-        ck_assert_msg(!rules_for(filter, absent[i]), "%s", rules_for(filter, absent[i]));
 }
 
 static const struct unit_test tests[] = {
