@@ -12,7 +12,6 @@ libcounterbench_a_SOURCES = \
 	bench/counterbench/options.h bench/counterbench/options.c \
 	bench/counterbench/progress.h bench/counterbench/progress.c \
 	bench/counterbench/protocol.h bench/counterbench/protocol.c \
-	bench/counterbench/protocol_beanstalk.c \
 	bench/counterbench/protocol_binary.c \
 	bench/counterbench/protocol_codecs.h \
 	bench/counterbench/protocol_echo.c \
