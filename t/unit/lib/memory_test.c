@@ -239,7 +239,23 @@ static void many_servers(void)
                               : is_refused(status));
 }
 
-static void (*const others[])(void) = {again, low, addresses, many_servers};
+/* One of them listens nowhere. */
+static void next_server(void)
+{
+    counter_client *usual = client;
+    unsigned port = 0;
+    char url[128];
+    MUST(sscanf(peer.url, "counter://127.0.0.1:%u", &port) == 1);
+    snprintf(url, sizeof(url), "counter://127.0.0.2:%u,127.0.0.1:%u?io_timeout=60", port, port);
+    client = counter_open(url, NULL);
+    MUST(client || faults > 0);
+    if (client)
+        run_through(usual_lock);
+    counter_close(client);
+    client = usual;
+}
+
+static void (*const others[])(void) = {again, low, addresses, many_servers, next_server};
 
 /* Plays a scenario in which allocation number n fails. Returns whether there was one. */
 static bool play(size_t scenario, unsigned long n)
