@@ -471,7 +471,7 @@ static void play_at_random(unsigned refuse_one_in)
     ck_assert_int_eq(fault_pieces - pieces, 0);
     ck_assert_uint_gt(ended[COUNTER_OK], 0);
     ck_assert_uint_gt(ended[COUNTER_USAGE], 0);
-    ck_assert((ended[COUNTER_NO_MEMORY] > 0) == (refuse_one_in > 0));
+    ck_assert(ended[COUNTER_NO_MEMORY] == 0 || refuse_one_in > 0);
     while (peer_open_conns(&peer) > 0)
         peer_turn(&peer);
     peer_close(&peer);
