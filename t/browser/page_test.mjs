@@ -1256,32 +1256,6 @@ test('a backlog that grows is told of when it has grown for a while', async () =
     closeClients();
 });
 
-test('members that are down or waited for are in the verdict', async () => {
-    const o = client();
-    await o.ask('POOL ADD db', 'OK');
-    for (const m of ['m1', 'm2', 'm3']) await o.ask('MEMBER ADD db ' + m, 'OK');
-    await o.ask('MEMBER SET db m1 state=down', 'OK');
-    await verdictIs('note', 'Members are down', 'db');
-    await reads('#verdict-text', /^1 of 3 members is down\./, 'how many');
-    const holder = await take('TAKE db member=m2');
-    client().say('TAKE db 1000 member=m2');
-    await verdictIs('note', 'Members are waited for', 'db');
-    await lists('#verdict-more strong', 'Members are down', 'the other finding');
-    holder.close();
-    await o.ask('MEMBER SET db m2 state=down now', 'OK');
-    await o.ask('MEMBER SET db m3 state=down now', 'OK');
-    client().say('TAKE db 1000');
-    await verdictIs('bad', 'A pool cannot serve', 'db');
-    await lists('#verdict-more strong', 'Members are down', 'the other finding');
-    await looksRight('the verdict members', 'verdict-members');
-    await page.locator('#verdict-more a').click();
-    await reads('#pool-head', 'db', 'its link leads to the pool');
-    await leave();
-    await o.ask('POOL DROP db now', 'OK');
-    await reads('#verdict-level', 'All clear', 'the end of it');
-    closeClients();
-});
-
 /* Altered answers of the daemon, and the verdict: the worst finding, and the titles of the others. */
 const ALTERED = [
     {
