@@ -178,16 +178,4 @@ TEST(cut_records_are_refused)
     }
 }
 
-static const struct unit_test tests[] = {
-    UNIT(the_jobs_and_their_model_agree),
-    UNIT(they_agree_when_memory_is_refused),
-    UNIT(they_agree_when_their_memory_is_full),
-    UNIT(they_agree_after_upgrades),
-    UNIT(they_agree_with_what_the_store_holds),
-    UNIT(they_agree_after_restarts),
-    UNIT(they_agree_when_commits_fail),
-    UNIT(damaged_records_do_no_harm),
-    UNIT(cut_records_are_refused),
-};
-
-UNIT_MAIN("models/jobs", tests)
+UNIT_MAIN("models/jobs")

@@ -433,11 +433,4 @@ TEST(damaged_records_are_refused_or_harmless_and_cut_ones_are_refused)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(the_pools_and_their_model_agree),
-    UNIT(the_pools_and_their_model_agree_when_memory_is_refused),
-    UNIT(upgraded_pools_go_on_as_before),
-    UNIT(damaged_records_are_refused_or_harmless_and_cut_ones_are_refused),
-};
-
-UNIT_MAIN("models/pools", tests)
+UNIT_MAIN("models/pools")

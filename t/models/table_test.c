@@ -629,12 +629,4 @@ TEST(they_agree_when_the_table_is_full)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(the_table_and_its_model_agree),
-    UNIT(they_agree_from_anywhere_with_threads_that_are_late),
-    UNIT(they_agree_when_the_clock_is_set_back),
-    UNIT(they_agree_when_memory_is_refused),
-    UNIT(they_agree_when_the_table_is_full),
-};
-
-UNIT_MAIN("models/table", tests)
+UNIT_MAIN("models/table")

@@ -310,12 +310,4 @@ TEST(without_memory_an_answer_says_so)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(who_does_not_hold_is_never_shown_as_a_holder),
-    UNIT(two_holders_of_a_connection_are_one),
-    UNIT(of_many_holders_the_oldest_are_shown),
-    UNIT(names_of_connections_are_counted_some_at_a_time),
-    UNIT(without_memory_an_answer_says_so),
-};
-
-UNIT_MAIN("api", tests)
+UNIT_MAIN("api")

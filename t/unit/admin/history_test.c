@@ -263,16 +263,4 @@ TEST(count_that_seems_to_shrink_is_no_negative_rate)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(nothing_is_known_at_first),
-    UNIT(seconds_have_what_was_added_in_them),
-    UNIT(a_late_second_is_measured_by_its_length_and_missed_ones_are_unknown),
-    UNIT(after_a_long_pause_the_old_is_forgotten),
-    UNIT(ring_keeps_ten_minutes_in_order),
-    UNIT(percentiles_are_those_of_the_second_and_of_the_last_minute),
-    UNIT(the_longest_wait_is_not_lost_with_totals_that_are_ignored),
-    UNIT(recent_rates_are_those_of_the_last_minute),
-    UNIT(count_that_seems_to_shrink_is_no_negative_rate),
-};
-
-UNIT_MAIN("history", tests)
+UNIT_MAIN("history")

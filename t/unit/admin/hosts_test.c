@@ -102,11 +102,4 @@ TEST(a_list_has_names_and_nothing_else)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(addresses_and_names_of_this_machine_are_let_in),
-    UNIT(other_names_are_not),
-    UNIT(names_of_the_list_are_let_in),
-    UNIT(a_list_has_names_and_nothing_else),
-};
-
-UNIT_MAIN("hosts", tests)
+UNIT_MAIN("hosts")

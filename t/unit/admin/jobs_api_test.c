@@ -316,13 +316,4 @@ TEST(an_upgrade_answers_changes_under_way)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(a_body_is_read_from_the_store),
-    UNIT(a_change_that_cannot_be_written_is_not_made),
-    UNIT(steps_that_are_done_stay_done),
-    UNIT(others_are_served_while_a_commit_takes_long),
-    UNIT(a_change_goes_through_without_its_client),
-    UNIT(an_upgrade_answers_changes_under_way),
-};
-
-UNIT_MAIN("jobs_api", tests)
+UNIT_MAIN("jobs_api")

@@ -211,11 +211,4 @@ TEST(others_are_served_while_all_names_are_looked_at)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(everything_is_asked_for_while_the_workers_work),
-    UNIT(admin_ends_while_it_is_asked),
-    UNIT(slow_clients_cost_the_workers_nothing),
-    UNIT(others_are_served_while_all_names_are_looked_at),
-};
-
-UNIT_MAIN("load", tests)
+UNIT_MAIN("load")

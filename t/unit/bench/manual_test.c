@@ -138,11 +138,4 @@ TEST(every_exit_status_is_there)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(every_workload_is_there_with_its_options_and_no_other),
-    UNIT(every_protocol_is_there_with_its_port_and_no_other),
-    UNIT(every_option_is_there_with_its_default_and_no_other),
-    UNIT(every_exit_status_is_there),
-};
-
-UNIT_MAIN("bench/manual", tests)
+UNIT_MAIN("bench/manual")

@@ -153,12 +153,4 @@ TEST(letters_and_names_are_different)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(options_have_values_and_defaults),
-    UNIT(json_may_name_a_file),
-    UNIT(processors),
-    UNIT(what_is_wrong_is_said),
-    UNIT(letters_and_names_are_different),
-};
-
-UNIT_MAIN("bench/options", tests)
+UNIT_MAIN("bench/options")

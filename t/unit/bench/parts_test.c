@@ -182,12 +182,4 @@ TEST(sources_are_addresses_of_ours)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(quantiles_are_those_of_a_sorted_list),
-    UNIT(names_of_a_length_differ_and_end_with_their_number),
-    UNIT(threads_share_a_rate_that_does_not_drift),
-    UNIT(addresses_of_servers),
-    UNIT(sources_are_addresses_of_ours),
-};
-
-UNIT_MAIN("bench/parts", tests)
+UNIT_MAIN("bench/parts")

@@ -272,9 +272,4 @@ TEST(what_is_no_answer_of_redis)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(requests_are_the_codecs_with_another_name), UNIT(answers_are_judged),         UNIT(binary),
-    UNIT(an_echo_is_as_long_as_the_request),         UNIT(what_is_no_answer_of_redis),
-};
-
-UNIT_MAIN("bench/protocol", tests)
+UNIT_MAIN("bench/protocol")

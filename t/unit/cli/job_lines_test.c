@@ -107,11 +107,4 @@ TEST(a_dictionary_becomes_an_object)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(a_body_of_any_bytes_comes_back),
-    UNIT(a_line_has_numbers_and_a_state),
-    UNIT(what_is_no_job_is_refused),
-    UNIT(a_dictionary_becomes_an_object),
-};
-
-UNIT_MAIN("cli/job_lines", tests)
+UNIT_MAIN("cli/job_lines")

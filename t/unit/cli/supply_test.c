@@ -268,7 +268,4 @@ TEST(a_supplier_has_a_default_of_its_own)
 }
 END_TEST
 
-static const struct unit_test tests[] = {UNIT(it_does_what_the_rows_say),
-                                         UNIT(a_supplier_has_a_default_of_its_own)};
-
-UNIT_MAIN("cli/supply", tests)
+UNIT_MAIN("cli/supply")

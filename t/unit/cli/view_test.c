@@ -158,12 +158,4 @@ TEST(the_selection_stays_with_its_name)
 }
 END_TEST
 
-int main(void)
-{
-    const struct unit_test tests[] = {
-        UNIT(texts_are_cut_at_the_edges),   UNIT(wide_characters_take_two_cells),
-        UNIT(without_unicode_all_is_ascii), UNIT(bars_show_the_newest_values),
-        UNIT(every_size_can_be_drawn),      UNIT(the_selection_stays_with_its_name),
-    };
-    return unit_run("cli/view", tests, ARRAY_SIZE(tests));
-}
+UNIT_MAIN("cli/view")

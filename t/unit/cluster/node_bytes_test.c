@@ -298,13 +298,4 @@ TEST(sessions_in_the_way_are_bounded)
     rig_end();
 }
 
-static const struct unit_test tests[] = {
-    UNIT(calls_are_bounded_in_ops_and_bytes),
-    UNIT(gives_go_ahead_of_their_answers_up_to_a_mebibyte),
-    UNIT(replies_that_never_end),
-    UNIT(units_that_nobody_waits_for_are_bounded),
-    UNIT(beats_that_list_ever_more_are_bounded),
-    UNIT(sessions_in_the_way_are_bounded),
-};
-
-UNIT_MAIN("node bytes", tests)
+UNIT_MAIN("node bytes")

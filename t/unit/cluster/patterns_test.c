@@ -265,15 +265,4 @@ TEST(time_is_linear)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(lists_have_commas_and_spaces),
-    UNIT(names_of_pools_need_a_pattern_that_begins_so),
-    UNIT(names_are_bytes),
-    UNIT(mistakes),
-    UNIT(digests),
-    UNIT(random_patterns),
-    UNIT(random_long_patterns),
-    UNIT(time_is_linear),
-};
-
-UNIT_MAIN("patterns", tests)
+UNIT_MAIN("patterns")

@@ -188,11 +188,4 @@ TEST(random_texts)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(random_texts),
-    UNIT(addresses),
-    UNIT(only_so_many_sentinels),
-    UNIT(a_password_is_never_shown),
-};
-
-UNIT_MAIN("url", tests)
+UNIT_MAIN("url")

@@ -328,14 +328,4 @@ TEST(what_is_elsewhere_or_hidden_proves_nothing)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(the_text),
-    UNIT(a_process_lives_and_goes),
-    UNIT(any_program_name),
-    UNIT(a_pid_is_used_again),
-    UNIT(other_machines_and_namespaces_prove_nothing),
-    UNIT(wrong_texts),
-    UNIT(what_is_elsewhere_or_hidden_proves_nothing),
-};
-
-UNIT_MAIN("where", tests)
+UNIT_MAIN("where")

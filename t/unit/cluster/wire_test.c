@@ -438,19 +438,4 @@ TEST(random_deeds)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(an_iteration_has_one_write),
-    UNIT(slow_server_gets_all),
-    UNIT(reading_is_bounded),
-    UNIT(bytes_come_with_the_handshake),
-    UNIT(tls_keeps_the_last_bytes),
-    UNIT(server_closes),
-    UNIT(server_resets),
-    UNIT(last_words),
-    UNIT(server_stalls),
-    UNIT(deeds_in_calls),
-    UNIT(memory_is_short),
-    UNIT(random_deeds),
-};
-
-UNIT_MAIN("wire", tests)
+UNIT_MAIN("wire")

@@ -92,12 +92,4 @@ TEST(listeners_of_a_stopped_service_stay_open_aside)
 }
 END_TEST
 
-int main(void)
-{
-    const struct unit_test tests[] = {
-        UNIT(the_reach_of_an_address_is_known),
-        UNIT(the_reach_of_a_socket_is_that_of_its_address),
-        UNIT(listeners_of_a_stopped_service_stay_open_aside),
-    };
-    return unit_run("daemon/listeners", tests, ARRAY_SIZE(tests));
-}
+UNIT_MAIN("daemon/listeners")

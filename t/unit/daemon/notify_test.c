@@ -48,11 +48,4 @@ END_TEST
 
 /* NOLINTEND(concurrency-mt-unsafe) */
 
-static const struct unit_test tests[] = {
-    UNIT(without_a_manager_nothing_happens),
-#ifdef HAVE_SYSTEMD
-    UNIT(life_is_shown_three_times_as_often_as_needed),
-#endif
-};
-
-UNIT_MAIN("daemon/notify", tests)
+UNIT_MAIN("daemon/notify")

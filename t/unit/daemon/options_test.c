@@ -375,17 +375,4 @@ TEST(help_shows_every_flag_and_option)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(every_row_is_complete_and_its_key_its_own),
-    UNIT(every_default_is_printed_as_it_is_written),
-    UNIT(every_number_is_bounded_on_both_sides),
-    UNIT(values_are_printed_in_one_way_which_reads_back),
-    UNIT(strings_are_copied_and_may_be_empty),
-    UNIT(options_are_compared_and_copied_one_by_one),
-    UNIT(of_a_token_only_a_digest_is_kept),
-    UNIT(printing_stops_at_the_end_of_the_buffer),
-    UNIT(one_changed_letter_of_a_key_is_forgiven),
-    UNIT(help_shows_every_flag_and_option),
-};
-
-UNIT_MAIN("daemon/options", tests)
+UNIT_MAIN("daemon/options")

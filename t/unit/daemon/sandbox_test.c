@@ -644,16 +644,4 @@ TEST(what_requests_consist_of_has_no_conditions)
     }
 }
 
-static const struct unit_test tests[] = {
-    UNIT(the_main_thread_keeps_what_it_needs),
-    UNIT(each_kind_of_thread_may_do_its_own_and_nothing_else),
-    UNIT(who_connects_need_not_read),
-    UNIT(who_connects_can_judge_processes),
-    UNIT(who_connects_can_look_names_up),
-    UNIT(a_file_that_is_replaced_can_still_be_read),
-    UNIT(without_landlock_the_log_says_so_and_calls_are_limited_still),
-    UNIT(without_its_folder_a_thread_that_writes_does_not_start),
-    UNIT(what_requests_consist_of_has_no_conditions),
-};
-
-UNIT_MAIN("daemon/sandbox", tests)
+UNIT_MAIN("daemon/sandbox")

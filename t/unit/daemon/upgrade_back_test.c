@@ -114,10 +114,4 @@ TEST(only_sockets_from_before_are_kept)
     close(other);
 }
 
-static const struct unit_test tests[] = {
-    UNIT(settings_come_back),
-    UNIT(without_a_program_there_is_no_way_back),
-    UNIT(only_sockets_from_before_are_kept),
-};
-
-UNIT_MAIN("daemon/upgrade_back", tests)
+UNIT_MAIN("daemon/upgrade_back")

@@ -124,12 +124,4 @@ TEST(what_this_process_uses)
     free(memory);
 }
 
-static const struct unit_test tests[] = {
-    UNIT(what_is_not_told_is_not_known),
-    UNIT(a_limit_binds_the_groups_below),
-    UNIT(groups_of_version_1_have_a_tree_for_memory),
-    UNIT(a_container_sees_only_its_own_group),
-    UNIT(what_this_process_uses),
-};
-
-UNIT_MAIN("daemon/upgrade_room", tests)
+UNIT_MAIN("daemon/upgrade_room")

@@ -397,10 +397,4 @@ TEST(an_upgrade_is_counted_before_the_log_says_that_it_is_over)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(an_upgrade_is_counted_before_the_log_says_that_it_is_over),
-    UNIT(clients_of_a_state_of_version_1_go_on),
-    UNIT(damage_is_refused_or_harmless),
-};
-
-UNIT_MAIN("daemon/upgrade", tests)
+UNIT_MAIN("daemon/upgrade")

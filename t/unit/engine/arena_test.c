@@ -327,18 +327,4 @@ TEST(random_slots_keep_what_they_hold)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(the_largest_region),
-    UNIT(a_wider_region_has_what_was_there_and_takes_no_notice_of_the_limit),
-    UNIT(pages_that_were_expected_are_like_others),
-    UNIT(pages_up_to_the_limit_and_no_more),
-    UNIT(pages_are_clean_even_if_the_kernel_keeps_them),
-    UNIT(a_kernel_without_memory_is_a_limit_for_a_while),
-    UNIT(charges_and_pages_share_the_limit),
-    UNIT(a_full_arena_refuses_and_goes_on),
-    UNIT(without_a_page_a_larger_slot_does),
-    UNIT(one_that_comes_and_goes_takes_no_page_along),
-    UNIT(random_slots_keep_what_they_hold),
-};
-
-UNIT_MAIN("engine/arena", tests)
+UNIT_MAIN("engine/arena")

@@ -573,15 +573,4 @@ TEST(long_names_of_equal_short_hashes_are_told_apart)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(bounds_hold),
-    UNIT(lines_that_change_bring_the_others_up_to_date),
-    UNIT(a_hot_name_is_found_under_a_flood_of_names_refused_once),
-    UNIT(peaks_are_exact),
-    UNIT(a_late_thread_does_not_spoil_the_peaks),
-    UNIT(decay_goes_on_for_ever),
-    UNIT(a_thread_that_is_late_changes_nothing_much),
-    UNIT(long_names_of_equal_short_hashes_are_told_apart),
-};
-
-UNIT_MAIN("engine/contention", tests)
+UNIT_MAIN("engine/contention")

@@ -335,12 +335,4 @@ TEST(walks_see_what_stays_once_whatever_comes_and_goes)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(first_size_is_what_was_asked_for),
-    UNIT(entries_come_and_go),
-    UNIT(no_memory_at_the_start_leaves_nothing),
-    UNIT(a_split_needs_no_memory_whoever_takes_what_it_gives_back),
-    UNIT(walks_see_what_stays_once_whatever_comes_and_goes),
-};
-
-UNIT_MAIN("engine/index", tests)
+UNIT_MAIN("engine/index")

@@ -494,16 +494,4 @@ TEST(request_in_steps_ends_beside_a_flood)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(request_for_what_nobody_has_looks_in_steps),
-    UNIT(request_in_steps_stands_in_line_from_the_beginning),
-    UNIT(quick_thread_keeps_a_slow_one_from_no_step),
-    UNIT(choosy_waits_cost_one_comparison_each),
-    UNIT(end_of_a_large_supplier_goes_in_steps),
-    UNIT(lifetimes_stops_and_events_of_many_members_go_in_steps),
-    UNIT(pool_with_many_suppliers_shares_seldom),
-    UNIT(wait_behind_many_closed_members_is_served),
-    UNIT(request_in_steps_ends_beside_a_flood),
-};
-
-UNIT_MAIN("engine/pool_steps", tests)
+UNIT_MAIN("engine/pool_steps")

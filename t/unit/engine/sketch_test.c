@@ -180,11 +180,4 @@ TEST(a_name_is_its_hash_its_length_and_its_first_bytes)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(bounds_hold_while_weights_decay),
-    UNIT(what_decays_to_nothing_is_forgotten),
-    UNIT(the_highest_are_exact),
-    UNIT(a_name_is_its_hash_its_length_and_its_first_bytes),
-};
-
-UNIT_MAIN("engine/sketch", tests)
+UNIT_MAIN("engine/sketch")

@@ -566,21 +566,4 @@ TEST(a_start_without_memory_leaves_nothing)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(names_of_every_length),
-    UNIT(names_of_equal_hashes_are_different_names),
-    UNIT(reservations_are_counted_with_the_waits),
-    UNIT(many_names_leave_no_memory_behind),
-    UNIT(holders_that_stay_are_shown_exactly_once),
-    UNIT(names_at_0_are_counted_by_each_thread_for_its_own_interval),
-    UNIT(a_name_that_vanishes_ends_the_walk),
-    UNIT(walks_see_every_name_once_while_names_come_and_go),
-    UNIT(intervals_that_come_round_are_other_intervals),
-    UNIT(a_request_without_memory_looks_at_64_names_and_goes_on_where_it_was),
-    UNIT(pages_kept_empty_are_given_back_when_memory_is_tight),
-    UNIT(odd_sizes),
-    UNIT(too_little_memory_is_no_table),
-    UNIT(a_start_without_memory_leaves_nothing),
-};
-
-UNIT_MAIN("engine/table", tests)
+UNIT_MAIN("engine/table")

@@ -676,11 +676,4 @@ TEST(a_table_is_restored_by_several_threads)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(a_table_is_restored_by_several_threads),
-    UNIT(no_limit_is_ever_passed),
-    UNIT(in_the_pauses_of_a_release_nobody_gets_what_waiters_will_get),
-    UNIT(pages_go_from_shard_to_shard),
-};
-
-UNIT_MAIN("engine/threads", tests)
+UNIT_MAIN("engine/threads")

@@ -152,10 +152,4 @@ TEST(a_scan_of_very_many_lanes_ends_early_and_is_right_until_then)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(the_oldest_that_fits_is_found),
-    UNIT(sorted_thresholds_make_no_deep_tree),
-    UNIT(a_scan_of_very_many_lanes_ends_early_and_is_right_until_then),
-};
-
-UNIT_MAIN("engine/waitq", tests)
+UNIT_MAIN("engine/waitq")

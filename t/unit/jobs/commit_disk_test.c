@@ -148,9 +148,4 @@ TEST(promises_hold_whichever_write_fails)
     ck_assert(rmdir(folder) == 0);
 }
 
-static const struct unit_test tests[] = {
-    UNIT(promises_hold_when_power_is_lost),
-    UNIT(promises_hold_when_the_disk_fails),
-    UNIT(promises_hold_whichever_write_fails),
-};
-UNIT_MAIN("jobs on disk, at random", tests)
+UNIT_MAIN("jobs on disk, at random")

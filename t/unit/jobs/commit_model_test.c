@@ -134,12 +134,4 @@ TEST(promises_hold_whichever_call_fails)
     }
 }
 
-static const struct unit_test tests[] = {
-    UNIT(promises_hold),
-    UNIT(promises_hold_when_the_store_fails),
-    UNIT(promises_hold_when_the_process_ends),
-    UNIT(promises_hold_when_all_of_that_happens),
-    UNIT(promises_hold_with_little_memory),
-    UNIT(promises_hold_whichever_call_fails),
-};
-UNIT_MAIN("jobs over a store, at random", tests)
+UNIT_MAIN("jobs over a store, at random")

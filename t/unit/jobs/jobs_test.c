@@ -543,21 +543,4 @@ TEST(who_looks_too_late_for_what_is_ready_waits_on)
     end();
 }
 
-static const struct unit_test tests[] = {
-    UNIT(a_clear_leaves_what_comes_meanwhile),
-    UNIT(a_clear_of_all_has_jobs_that_only_change_their_state),
-    UNIT(a_clear_of_reserved_jobs_leaves_new_reservations),
-    UNIT(clears_are_counted_anew),
-    UNIT(a_restored_wait_names_each_tube_once),
-    UNIT(an_upgrade_goes_on_with_a_clear),
-    UNIT(a_tube_serves_its_line_in_steps),
-    UNIT(a_list_searches_once_for_each_job_and_lets_others_in_between),
-    UNIT(a_tree_of_many_jobs_is_not_deep),
-    UNIT(the_table_of_tubes_grows_in_steps),
-    UNIT(an_upgrade_keeps_the_first_tube_when_nobody_is_connected),
-    UNIT(a_body_that_was_read_for_an_answer_counts_until_the_output_has_it),
-    UNIT(an_answer_of_several_jobs_ends_before_the_one_that_would_pass_it),
-    UNIT(who_looks_too_late_for_what_is_ready_waits_on),
-};
-
-UNIT_MAIN("jobs/jobs", tests)
+UNIT_MAIN("jobs/jobs")

@@ -371,8 +371,4 @@ TEST(no_job_is_lost_and_none_is_done_twice)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(no_job_is_lost_and_none_is_done_twice),
-};
-
-UNIT_MAIN("jobs/jobs_threads", tests)
+UNIT_MAIN("jobs/jobs_threads")

@@ -373,16 +373,4 @@ TEST(an_upgrade_carries_more_than_the_limit)
     end();
 }
 
-static const struct unit_test tests[] = {
-    UNIT(each_need_has_its_part_of_the_limit),
-    UNIT(tubes_can_be_watched_when_puts_are_refused),
-    UNIT(a_claim_that_does_not_wait_makes_no_tubes),
-    UNIT(a_refused_put_takes_nothing_from_others_meanwhile),
-    UNIT(every_verb_that_ends_a_job_works_when_all_is_full),
-    UNIT(a_step_of_many_jobs_is_as_large_as_there_is_room),
-    UNIT(a_start_loads_more_than_the_limit),
-    UNIT(a_reload_leaves_what_is_there),
-    UNIT(an_upgrade_carries_more_than_the_limit),
-};
-
-UNIT_MAIN("memory of jobs", tests)
+UNIT_MAIN("memory of jobs")

@@ -1044,31 +1044,4 @@ TEST(a_body_that_cannot_be_read_fails_alone)
     folder_remove();
 }
 
-static const struct unit_test tests[] = {
-    UNIT(ids_are_never_taken_twice_and_are_above_all_jobs),
-    UNIT(what_is_not_there_is_none_and_fails_no_transaction),
-    UNIT(a_transaction_sees_its_own_executions_and_old_ones_go_in_steps),
-    UNIT(of_two_times_the_later_is_kept),
-    UNIT(an_execution_is_kept_by_the_id_of_its_job),
-    UNIT(a_reservation_may_end_with_its_process),
-    UNIT(people_see_states_by_the_clock),
-    UNIT(people_find_bodies_of_any_length),
-    UNIT(a_large_body_goes_with_its_job_also_in_the_next_process),
-    UNIT(a_second_process_is_refused_and_a_reader_is_not),
-    UNIT(a_file_that_is_moved_or_removed_takes_no_commits),
-    UNIT(other_files_are_refused_and_left_alone),
-    UNIT(a_visitor_can_stop),
-    UNIT(the_log_stays_short_and_a_reader_only_delays_that),
-    UNIT(a_normal_commit_is_synced_after_a_second),
-    UNIT(a_normal_commit_is_synced_though_a_reader_holds_up_the_log),
-    UNIT(a_copy_ends_though_each_of_its_pieces_follows_a_transaction),
-    UNIT(a_copy_that_is_given_up_leaves_nothing),
-    UNIT(a_copy_takes_no_name_that_means_something),
-    UNIT(a_copy_replaces_no_file_and_takes_no_other_for_its_own),
-    UNIT(a_copy_without_room_leaves_nothing_and_harms_no_transaction),
-    UNIT(a_transaction_larger_than_the_cache_is_whole_or_not_at_all),
-    UNIT(a_full_disk_can_be_emptied),
-    UNIT(a_body_that_cannot_be_read_fails_alone),
-};
-
-UNIT_MAIN("store", tests)
+UNIT_MAIN("store")

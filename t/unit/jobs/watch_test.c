@@ -489,18 +489,4 @@ TEST(puts_of_a_batch_look_at_few_others)
     end();
 }
 
-static const struct unit_test tests[] = {
-    UNIT(watches_of_others_cost_a_put_nothing),
-    UNIT(a_reserve_looks_at_tubes_with_jobs),
-    UNIT(a_reserve_looks_at_few_of_many_tubes_with_jobs),
-    UNIT(the_longest_wait_is_found_among_many),
-    UNIT(waits_for_other_beginnings_cost_a_put_nothing),
-    UNIT(a_put_looks_at_no_more_beginnings_than_its_name_is_long),
-    UNIT(a_put_tells_some_waiting_clients_and_the_rest_follow),
-    UNIT(a_client_ends_in_steps),
-    UNIT(an_upgrade_finishes_ends),
-    UNIT(ends_under_way_are_freed),
-    UNIT(puts_of_a_batch_look_at_few_others),
-};
-
-UNIT_MAIN("jobs/watch", tests)
+UNIT_MAIN("jobs/watch")

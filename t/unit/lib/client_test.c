@@ -343,17 +343,4 @@ TEST(requests_of_the_jobs_of_a_claim_go_in_the_order_of_the_calls)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(the_last_64_events_are_kept),
-    UNIT(errors_of_other_sizes_are_filled_as_far_as_they_go),
-    UNIT(arguments_of_other_sizes_mean_what_they_have),
-    UNIT(messages_of_other_sizes_are_filled_as_far_as_they_go),
-    UNIT(addresses_can_be_given),
-    UNIT(the_serial_number_changes_with_the_socket),
-    UNIT(steps_do_no_harm),
-    UNIT(the_end_of_a_hold_makes_its_descriptor_readable),
-    UNIT(writes_raise_no_signal),
-    UNIT(signals_end_no_wait),
-    UNIT(requests_of_the_jobs_of_a_claim_go_in_the_order_of_the_calls),
-};
-UNIT_MAIN("libcounter", tests)
+UNIT_MAIN("libcounter")

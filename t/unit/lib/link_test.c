@@ -372,14 +372,4 @@ TEST(what_is_there_when_we_are_late_to_look_counts)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(messages_are_told_apart),
-    UNIT(a_server_that_floods_is_read_within_bounds),
-    UNIT(a_machine_that_cannot_ask_for_addresses_is_no_fault_of_the_server),
-    UNIT(a_full_queue_of_a_unix_socket_is_waited_for),
-    UNIT(each_address_of_a_host_has_its_share_of_the_time),
-    UNIT(a_link_that_is_finished_ends_with_the_server),
-    UNIT(what_is_there_when_we_are_late_to_look_counts),
-};
-
-UNIT_MAIN("lib_link", tests)
+UNIT_MAIN("lib_link")

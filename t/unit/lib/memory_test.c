@@ -484,9 +484,4 @@ TEST(objects_are_freed_in_any_order)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(each_piece_of_memory_can_be_refused),
-    UNIT(objects_are_freed_in_any_order),
-};
-
-UNIT_MAIN("libcounter's memory", tests)
+UNIT_MAIN("libcounter's memory")

@@ -206,16 +206,4 @@ TEST(texts_are_quoted_escaped_and_cut)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(urls_that_are_wrong_are_usage),
-    UNIT(long_parts_of_urls_are_usage),
-    UNIT(options_have_defaults_and_values),
-    UNIT(an_empty_variable_is_none),
-    UNIT(servers_that_a_url_does_not_place_are_usage),
-    UNIT(servers_are_ordered_by_name),
-    UNIT(servers_are_ordered_where_policy_forbids_md5),
-    UNIT(servers_are_ordered_where_the_program_has_loaded_no_md5),
-    UNIT(texts_are_quoted_escaped_and_cut),
-};
-
-UNIT_MAIN("lib_settings", tests)
+UNIT_MAIN("lib_settings")

@@ -224,9 +224,4 @@ TEST(writes_over_tls_raise_no_signal)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(the_error_queue_is_as_it_was),
-    UNIT(a_wrong_name_is_unreachable_and_leaves_no_error),
-    UNIT(writes_over_tls_raise_no_signal),
-};
-UNIT_MAIN("libcounter over TLS", tests)
+UNIT_MAIN("libcounter over TLS")

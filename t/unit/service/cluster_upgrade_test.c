@@ -222,11 +222,4 @@ TEST(another_lease_or_name_is_refused)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(pause_begins_when_the_lease_was_renewed),
-    UNIT(strict_units_alone_limit_the_pause),
-    UNIT(holders_are_closed_first_when_the_lease_ended_in_the_pause),
-    UNIT(another_lease_or_name_is_refused),
-};
-
-UNIT_MAIN("service/cluster_upgrade", tests)
+UNIT_MAIN("service/cluster_upgrade")

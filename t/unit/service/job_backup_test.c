@@ -67,11 +67,4 @@ TEST(neither_side_saves_up_time)
 }
 END_TEST
 
-int main(void)
-{
-    const struct unit_test tests[] = {
-        UNIT(a_copy_gets_as_much_time_as_transactions_and_each_waits_for_a_bounded_time),
-        UNIT(neither_side_saves_up_time),
-    };
-    return unit_run("service/job_backup", tests, ARRAY_SIZE(tests));
-}
+UNIT_MAIN("service/job_backup")

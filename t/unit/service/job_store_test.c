@@ -232,9 +232,4 @@ TEST(forgetting_rests_after_upkeep_of_the_store_beside_clients_for_a_minute)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(old_keys_are_forgotten_in_pieces),
-    UNIT(forgetting_rests_after_upkeep_of_the_store_beside_clients_for_a_minute),
-};
-
-UNIT_MAIN("service/job_store", tests)
+UNIT_MAIN("service/job_store")

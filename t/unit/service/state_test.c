@@ -467,14 +467,4 @@ TEST(many_names_of_a_closed_connection_are_given_back_in_steps)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(counters_and_sums_of_centuries_go_on_with_other_workers),
-    UNIT(damage_is_refused_or_harmless),
-    UNIT(classes_of_histograms_that_the_buckets_do_not_have_are_refused),
-    UNIT(sums_of_64_bits_are_read),
-    UNIT(what_version_1_wrote_of_all_services_is_read),
-    UNIT(what_services_share_comes_before_connections),
-    UNIT(many_names_of_a_closed_connection_are_given_back_in_steps),
-};
-
-UNIT_MAIN("service/state", tests)
+UNIT_MAIN("service/state")

@@ -60,10 +60,4 @@ TEST(wrong_settings_are_refused)
 }
 END_TEST
 
-static const struct unit_test tests[] = {
-    UNIT(settings_are_those_of_the_verb),
-    UNIT(what_is_left_out_is_the_default),
-    UNIT(wrong_settings_are_refused),
-};
-
-UNIT_MAIN("service/tubes", tests)
+UNIT_MAIN("service/tubes")
