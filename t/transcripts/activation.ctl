@@ -54,7 +54,7 @@ each sockets | options | said
     poolcounter-tls:{net}:0 | -l ::1 | 3 ("poolcounter-tls") is for TLS, and there is no certificate; set tls.cert
     poolcounter-tls:{dir}/s | -o tls.cert=server.pem -o tls.key=server.key | 3 ("poolcounter-tls") is a unix socket, where TLS is not served; name it poolcounter
     poolcounter:{net}:0 | -o poolcounter.plain=false -o poolcounter.socket=x | 3 ("poolcounter") is not for TLS, and poolcounter.plain is false; name it poolcounter-tls, or leave the socket out
-$ certificates; handed '{sockets}' counterd -o counter.enable=true -o admin.port=0 {options} 2>&1
+$ certificates; handed '{sockets}' counterd -o security.sandbox=false -o counter.enable=true -o admin.port=0 {options} 2>&1
 > ...error: descriptor {said}
 ? 2
 

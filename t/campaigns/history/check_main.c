@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COLUMNS 12
 
@@ -108,7 +109,7 @@ int main(int argc, char **argv)
         ssize_t count = from ? read_file(from, &operations, &line) : -1;
         if (count < 0) {
             fprintf(stderr, "%s: can't be read (line %u)\n", argv[i], line);
-            return 2;
+            _exit(2); /* with what it has read */
         }
         fclose(from);
         check_history(operations, (size_t)count, &result);
