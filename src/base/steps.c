@@ -13,19 +13,19 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-_Thread_local uint64_t steps_counted, steps_at_begin[STEPS_KINDS];
+_Thread_local struct steps steps_done, steps_at_begin[STEPS_KINDS];
 
 static const struct budget {
     const char *what;
-    uint64_t steps;
+    struct steps most;
 } budgets[STEPS_KINDS] = {
-    [LOCK_RANK_JOBS] = {"under the lock of jobs", 4000000},
-    [LOCK_RANK_POOLS] = {"under the lock of pools", 1000000},
-    [LOCK_RANK_SHARD] = {"under the lock of a shard", 1000000},
-    [LOCK_RANK_ARENA] = {"under the lock of the arena", 1000000},
-    [LOCK_RANK_SOURCES] = {"under the lock of sources", 1000000},
-    [LOCK_RANK_RIGHTS] = {"under the lock of rights", 1000000},
-    [STEPS_LOOP] = {"in an iteration of a loop", 5000000},
+    [LOCK_RANK_JOBS] = {"under the lock of jobs", {4000000, 8 << 20}},
+    [LOCK_RANK_POOLS] = {"under the lock of pools", {2000000, 4 << 20}},
+    [LOCK_RANK_SHARD] = {"under the lock of a shard", {1000000, 1 << 20}},
+    [LOCK_RANK_ARENA] = {"under the lock of the arena", {1000000, 1 << 20}},
+    [LOCK_RANK_SOURCES] = {"under the lock of sources", {1000000, 1 << 20}},
+    [LOCK_RANK_RIGHTS] = {"under the lock of rights", {1000000, 1 << 20}},
+    [STEPS_LOOP] = {"in an iteration of a loop", {5000000, 64 << 20}},
 };
 
 _Static_assert((unsigned)STEPS_LOOP == (unsigned)LOCK_RANK_COUNT, "the ranks of locks come first");
@@ -35,20 +35,50 @@ void __sanitizer_cov_trace_pc(void);
 
 __attribute__((no_sanitize_coverage)) void __sanitizer_cov_trace_pc(void)
 {
-    steps_counted++;
+    steps_done.steps++;
+}
+
+#ifdef __SANITIZE_ADDRESS__
+int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t),
+                                              void (*on_free)(const volatile void *));
+
+static void on_malloc(const volatile void *at, size_t size)
+{
+    (void)at;
+    steps_done.bytes += size;
+}
+
+static void on_free(const volatile void *at)
+{
+    (void)at;
+}
+
+__attribute__((constructor)) static void count_bytes(void)
+{
+    CHECK(__sanitizer_install_malloc_and_free_hooks(on_malloc, on_free) > 0);
+}
+#endif
+
+static void compare(const char *what, const char *unit, uint64_t done, uint64_t most)
+{
+    char text[200];
+    if (done <= most)
+        return;
+    int len = snprintf(text, sizeof(text),
+                       "%" PRIu64 " %s %s; their budget is %" PRIu64 " (src/base/steps.c)\n", done,
+                       unit, what, most);
+    (void)!write(STDERR_FILENO, text, (size_t)len);
+    abort();
 }
 
 void steps_end(unsigned kind)
 {
-    uint64_t begin = steps_at_begin[kind], steps = steps_counted - begin;
-    if (begin == UINT64_MAX || steps <= budgets[kind].steps)
+    const struct steps *begin = &steps_at_begin[kind];
+    const struct budget *budget = &budgets[kind];
+    if (begin->steps == UINT64_MAX)
         return;
-    char text[200];
-    int len = snprintf(text, sizeof(text),
-                       "%" PRIu64 " steps %s; their budget is %" PRIu64 " (src/base/steps.c)\n",
-                       steps, budgets[kind].what, budgets[kind].steps);
-    (void)!write(STDERR_FILENO, text, (size_t)len);
-    abort();
+    compare(budget->what, "steps", steps_done.steps - begin->steps, budget->most.steps);
+    compare(budget->what, "bytes", steps_done.bytes - begin->bytes, budget->most.bytes);
 }
 
 #endif

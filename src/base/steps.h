@@ -1,8 +1,10 @@
 /*
  * steps.h - a budget of work for each time that a thread holds a lock, and for each iteration of
- * an event loop. A step is a basic block of our code. Builds with sanitizers count them (the
- * compiler calls __sanitizer_cov_trace_pc in each), and abort when there are more than the budget,
- * which they do in every test. In other builds this is nothing.
+ * an event loop (those of the workers, of the store's thread and of the admin interface). Work is
+ * steps, each a basic block of our code, and bytes of memory that are allocated. Builds with
+ * sanitizers count steps (the compiler calls __sanitizer_cov_trace_pc in each), those with
+ * AddressSanitizer bytes too, and abort when there are more than the budget, which they do in every
+ * test. In other builds this is nothing.
  */
 #ifndef BASE_STEPS_H
 #define BASE_STEPS_H
@@ -13,9 +15,12 @@
 enum { STEPS_LOOP = 6, STEPS_KINDS };
 
 #ifdef COUNT_STEPS
-/* The steps of this thread, and how many they were when each kind of work began. */
-extern _Thread_local uint64_t steps_counted, steps_at_begin[STEPS_KINDS];
-/* Aborts, and says on standard error which budget of how many steps was exceeded. */
+/* What this thread has done, and had done when each kind of work began. */
+struct steps {
+    uint64_t steps, bytes;
+};
+extern _Thread_local struct steps steps_done, steps_at_begin[STEPS_KINDS];
+/* Aborts, and says on standard error which budget of how much was exceeded. */
 void steps_end(unsigned kind);
 #endif
 
@@ -23,7 +28,7 @@ void steps_end(unsigned kind);
 static inline void steps_begin(unsigned kind)
 {
 #ifdef COUNT_STEPS
-    steps_at_begin[kind] = steps_counted;
+    steps_at_begin[kind] = steps_done;
 #else
     (void)kind;
 #endif
@@ -33,7 +38,7 @@ static inline void steps_begin(unsigned kind)
 static inline void steps_unbounded(unsigned kind)
 {
 #ifdef COUNT_STEPS
-    steps_at_begin[kind] = UINT64_MAX;
+    steps_at_begin[kind].steps = UINT64_MAX;
 #else
     (void)kind;
 #endif
