@@ -372,4 +372,33 @@ TEST(what_is_there_when_we_are_late_to_look_counts)
 }
 END_TEST
 
+TEST(a_server_that_takes_no_more_is_late)
+{
+    start(COUNTER_TEXT, "&io_timeout=0.1");
+    ck_assert_int_eq(counter_link_say(at, huge, HUGE_SIZE), COUNTER_OK);
+    int64_t from = clock_mono_ns();
+    ck_assert_int_eq(await_end(), COUNTER_UNANSWERED);
+    ck_assert(link_is_late(at) && clock_mono_ns() - from >= 100 * NS_PER_MS);
+    ck_assert_ptr_nonnull(strstr(counter_link_error(at)->reason, "takes no more bytes"));
+    finish();
+}
+END_TEST
+
+TEST(a_refusal_is_heard_although_the_rest_cannot_be_sent)
+{
+    struct counter_message message = COUNTER_MESSAGE;
+    start(COUNTER_JOBS, "");
+    ck_assert_int_eq(counter_link_say(at, huge, HUGE_SIZE), COUNTER_OK);
+    ck_assert_int_eq(counter_link_step(at), COUNTER_AGAIN);
+    say_text("READ_ONLY x\r\n");
+    close(server);
+    server = -1;
+    ck_assert_int_eq(await_end(), COUNTER_UNANSWERED); /* and no signal */
+    ck_assert_int_eq(counter_link_next(at, &message), COUNTER_OK);
+    check_text(message.line, "READ_ONLY x", 11);
+    ck_assert(counter_link_error(at)->sent);
+    finish();
+}
+END_TEST
+
 UNIT_MAIN("lib_link")
