@@ -339,7 +339,7 @@ TEST(damage_is_refused_or_harmless)
     unsigned good = 0, tries = 200;
     for (unsigned i = 0; i < tries; i++) {
         size_t at = 1 + rng_next(&rng) % UINT16_MAX;
-        uint8_t bit = i % 2 ? (uint8_t)(1u << rng_below(&rng, 8)) : 0;
+        uint8_t bit = (uint8_t)(i % 2 ? 1u << rng_below(&rng, 8) : 0);
         int status;
         pid_t child = fork();
         ck_assert_int_ge(child, 0);
