@@ -590,7 +590,7 @@ class Player:
                 self.all_daemons.give(self.daemons.pop())
         except (Wrong, OSError, wire.Timeout, KeyError, ValueError, AssertionError) as e:
             text = "%s\n%s: %s" % (self.place, type(e).__name__, e)
-            raise Wrong(text + self.what_else()) from (None if isinstance(e, Wrong) else e)
+            raise Wrong(text + self.what_else() + self.log()) from (None if isinstance(e, Wrong) else e)
         finally:
             self.end()
 
@@ -601,6 +601,14 @@ class Player:
             while isinstance(actor, Process) and not actor.err.lines.empty():
                 said.append("%s! %s" % (name, actor.err.lines.get()))
         return "".join("\n" + line for line in said)
+
+    def log(self):
+        """The end of the file `log`, where most daemons of transcripts write."""
+        path = os.path.join(self.folder, "log")
+        if not os.path.exists(path):
+            return ""
+        with open(path, encoding="utf-8", errors="replace") as f:
+            return "".join("\nlog: " + line.rstrip() for line in f.readlines()[-8:])
 
     def end_actors(self):
         while self.actors:
