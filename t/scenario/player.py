@@ -481,7 +481,9 @@ class Player:
             value = decode(substitute(value, self.known)).decode("latin-1")
             good = found[key] == value
             if sign != "=":
-                good = int(found[key]) < int(value) if sign == "<" else int(found[key]) > int(value)
+                # On a real clock the machine may have stood still.
+                slack = 30 if key.endswith("time-left") and self.backend.server != "fake" else 0
+                good = int(found[key]) < int(value) if sign == "<" else int(found[key]) > int(value) - slack
             if not good:
                 raise Failed("got %s=%s for %s" % (key, found[key], word))
 
