@@ -575,6 +575,15 @@ class Player:
                 return step.what[0] != "$"
         return False
 
+    def goes_on(self, number):
+        """True if a later step concerns the command without a name that runs now."""
+        for step in self.case.steps[number + 1 :]:
+            if not step.name and step.what in ("$", "$$"):
+                return False
+            if not step.name and (step.what in OPERATORS or step.what in DEEDS):
+                return True
+        return False
+
     def run(self):
         try:
             for number, step in enumerate(self.case.steps):
@@ -636,7 +645,7 @@ class Player:
     def step(self, number, step):
         rest, name, what = self.fill(step.rest), step.name, step.what
         if what in ("$", "$$"):
-            if not name:
+            if not name or not self.goes_on(number):
                 self.done()
             if what == "$":
                 self.actors[name] = Process(rest, self, bool(name) or self.has_input(number))
