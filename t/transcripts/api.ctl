@@ -401,10 +401,10 @@ daemon admin.port=0 pools.max=1003
 a@ {text}
 a<= b"".join(b"POOL ADD p%d\n" % i for i in range(1003))
 until ask {admin} <<<'/api/v1/stats resources.pools.pools => 200 1003'
-$ ask {admin} <<<'/metrics' | grep -E '^# counterd_pool_(waiting|hold).* left'
+$ ask {admin} <<<'/metrics' >metrics; grep -E '^# counterd_pool_(waiting|hold).* left' metrics
 > # counterd_pool_waiting: 3 samples are left out
 > # counterd_pool_hold_duration_seconds: 3 samples are left out
-$ ask {admin} <<<'/metrics' | grep -c '^counterd_pool_waiting'
+$ grep -c '^counterd_pool_waiting' metrics
 > 1000
 a> OK
 ...
@@ -494,15 +494,15 @@ h eof
 h$ python3 -c '
     import socket, struct, sys
     sock = socket.create_connection(sys.argv[1].split(":"))
-    for i in range(1, 101):
+    for i in range(1, 13):
         name = struct.pack(">I", i) + 60000 * b"\xff"
         sock.sendall(struct.pack(">BBHIIIIH", 0x90, 2, 0, len(name) + 10, i, i, 1000, len(name)) + name)
         assert sock.recv(99)[2] == 0
     sys.stdin.read()' {binary}
-until ask {admin} <<<'/api/v1/stats names => 200 100'
+until ask {admin} <<<'/api/v1/stats names => 200 12'
 $ ask {admin} <<'END'
-    walk /api/v1/names?limit=1000 names => 100 items, 100 different, in no order
-    /api/v1/names?sort=in_use&limit=1000 names.0.in_use => 200 100
+    walk /api/v1/names?limit=1000 names => 12 items, 12 different, in no order
+    /api/v1/names?sort=in_use&limit=1000 names.0.in_use => 200 12
     END
 $ for query in limit=1000 'sort=in_use&limit=1000'; do
         ask {admin} <<<"/api/v1/names?$query @Content-Length names.#" | awk '{ print ($2 < 4194304), ($3 >= 1 && $3 <= 8) }'
