@@ -37,7 +37,8 @@ static size_t write_body(const struct request *request, uint8_t *to, size_t room
     if (room < len + 2)
         return 0;
     protocol_write_body(request->stamp_ns, to, len);
-    memcpy(to + len, "\r\n", 2);
+    to[len] = '\r';
+    to[len + 1] = '\n';
     return len + 2;
 }
 
@@ -70,7 +71,8 @@ static size_t compose_batch(const struct request *request, uint8_t *to, size_t r
         len += each;
         len += write_body(request, to + len, room - len);
     }
-    memcpy(to + len, "\r\n", 2);
+    to[len] = '\r';
+    to[len + 1] = '\n';
     return len + 2;
 }
 

@@ -283,11 +283,11 @@ static enum heard hear(const struct command *command, const uint8_t *data, size_
 
 static size_t hope(const char *answer, uint8_t *to, size_t room)
 {
-    size_t len = strlen(answer);
-    if (len > room)
+    struct bytes said = bytes_of(answer);
+    if (said.len > room)
         return 0;
-    memcpy(to, answer, len);
-    return len;
+    memcpy(to, said.data, said.len);
+    return said.len;
 }
 
 static size_t lua_hope(enum ask ask, uint32_t units, uint8_t *to, size_t room)
