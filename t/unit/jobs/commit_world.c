@@ -301,7 +301,7 @@ static void answered_change(struct ask *ask)
 static void answered(struct ask *ask)
 {
     REQUIRE(ask->status != JOBS_COMMITS);
-    if (ask->status == JOBS_NO_MEMORY && rig.last_failed)
+    if ((ask->status == JOBS_NO_MEMORY || ask->status == JOBS_IO) && rig.last_failed)
         may_change(ask);
     switch (ask->op.kind) {
     case JOB_OP_PUT:
