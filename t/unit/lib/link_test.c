@@ -317,7 +317,7 @@ TEST(each_address_of_a_host_has_its_share_of_the_time)
     listener = listen_at(INADDR_LOOPBACK + 1, &port);
     for (uint32_t i = 0; i < 2; i++)
         ((struct sockaddr_in *)&both[i])->sin_addr.s_addr = htonl(INADDR_LOOPBACK + i);
-    snprintf(url, sizeof(url), "counter://localhost:%u?connect_timeout=0.4&tls=1", ntohs(port));
+    snprintf(url, sizeof(url), "counter://localhost:%u?connect_timeout=5&tls=1", ntohs(port));
     settings = settings_read(url, &error);
     ck_assert_ptr_nonnull(settings);
     ck_assert_int_eq(settings_set_addresses(settings, 0, both, 2), COUNTER_OK);
@@ -326,7 +326,7 @@ TEST(each_address_of_a_host_has_its_share_of_the_time)
     ck_assert_int_eq(counter_link_step(at), COUNTER_AGAIN);
     uint64_t serial = counter_link_fd_serial(at);
     ck_assert_int_eq(await_end(), COUNTER_UNREACHABLE);
-    ck_assert(link_is_late(at) && clock_mono_ns() - from >= 399 * NS_PER_MS);
+    ck_assert(link_is_late(at) && clock_mono_ns() - from >= 4999 * NS_PER_MS);
     ck_assert_uint_ne(counter_link_fd_serial(at), serial);
     ck_assert_ptr_nonnull(strstr(counter_link_error(at)->reason, "TLS handshake"));
     struct pollfd fd = {.fd = listener, .events = POLLIN};
