@@ -348,6 +348,8 @@ static void send_body(struct http_request *client, int status, const char *type,
     if (body && (evhttp_request_get_command(req) == EVHTTP_REQ_HEAD || status == 304))
         evbuffer_drain(body, evbuffer_get_length(body));
     evhttp_request_set_on_complete_cb(req, on_sent, client);
+    /* evhttp's time limit counts from the cached time: the handler may have taken longer. */
+    (void)event_base_update_cache_time(client->http->base);
     evhttp_send_reply(req, status, NULL, body);
     if (body)
         evbuffer_free(body);
