@@ -36,17 +36,10 @@ torture_memory() {
 }
 
 check_history() {
-    local dir=build
-    need "${build_packages[@]}" python3 patch iproute2
-    configured build CFLAGS='-O2 -g'
-    make -s -C build -j"$jobs" t/campaigns/history/check
-    if [[ " $* " == *" --tsan "* ]]; then
-        dir=build/tsan
-        configured build/tsan --enable-sanitize=thread CFLAGS='-Og -g1'
-    fi
-    make -s -C $dir -j"$jobs" counterd
-    TSAN_OPTIONS='halt_on_error=1:second_deadlock_stack=1' COUNTERD=$PWD/$dir/counterd \
-        TOP_BUILDDIR=$PWD/build exec python3 -B t/campaigns/history/campaign.py "$@"
+    ! asks_for_help 'check-history [N]: N histories (200); T_SEED has the seed of the first' "$@" || return 0
+    made_plain counterd t/campaigns/history/check
+    COUNTERD=$PWD/build/counterd TOP_BUILDDIR=$PWD/build T_HISTORIES=${1:-200} \
+        exec /usr/bin/python3 -B t/campaigns/history/test_history.py -k explains
 }
 
 mutants() {
@@ -228,6 +221,10 @@ torture_planted-pools() {
 
 torture_planted-jobs() {
     torture_planted-pools --in jobs "$@"
+}
+
+torture_planted-history() {
+    torture_planted-pools --in history "$@"
 }
 
 torture_planted-nodes() {

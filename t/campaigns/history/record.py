@@ -1,14 +1,11 @@
 """
-Records a history (history.h): the operations of clients of both protocols on a few names, and the answers.
+Records a history (check.c): the requests of clients of both protocols on a few names, and the answers.
 
 Each process makes one connection after another, of the text or of the binary protocol. It acquires, waits, gives up
-waiting, releases, asks, and ends with or without a release: by close, by RST, or by shutting down its sending side,
-while it waits or not. Requests have different limits. The names depend on the seed, so a server may serve one history
-after another.
+waiting, releases, asks, and shuts down its sending side, with or without a release, while it waits or not. Requests
+have different limits. The names depend on the seed, so a server may serve one history after another.
 
-Before a client closes its connection to stop waiting, it must know that it was in the queue: the server has answered
-a later request of it (a marker). Otherwise it waits until the server closes. Without this it would stay unknown if
-the server handled the request, and the checker would have to consider both until the end.
+Half of those who wait know that they are in the queue: the server has answered a later request of them (a marker).
 
 At the end nobody holds anything. The seed determines the plan; the processes race.
 """
@@ -28,14 +25,13 @@ class Abandoned(Exception):
     """The connection has to end, because its wait is given up."""
 
 
-class Operation:
-    """An operation that begins now."""
+class Request:
+    """A request that begins now."""
 
     def __init__(self, verb, name, units=0, limit=0, queue=0, timeout=0):
         self.verb, self.name, self.units = verb, name, units
-        self.asked = "%d %d %d" % (limit, queue, timeout)
-        self.timeout, self.limit = timeout, limit
-        self.seen = self.left = self.ret = "-"
+        self.limit, self.queue, self.timeout = limit, queue, timeout
+        self.seen = self.left = 0
         self.call = time.monotonic_ns()
 
 
@@ -43,7 +39,7 @@ class Recorder:
     """One client, in all its lives."""
 
     def __init__(self, text, binary, number, seed, made):
-        self.addresses, self.seed, self.number, self.conn, self.made = (text, binary), seed, number, number, made
+        self.addresses, self.seed, self.number, self.made = (text, binary), seed, number, made
         self.rng = random.Random("%d %d" % (seed, number))
         self.lines = []
 
@@ -57,14 +53,10 @@ class Recorder:
         """Mostly the name's limit; sometimes less, or one more."""
         return self.below(4) and 1 << name or 1 + self.below((1 << name) + 1)
 
-    def put(self, o, result):
-        words = self.conn, o.name, o.verb, result, o.units, o.asked, o.call, o.seen, o.left, o.ret
-        self.lines.append(" ".join(map(str, words)))
-        self.made[self.number] += 1
-
     def ends(self, o, result):
-        o.ret = time.monotonic_ns()
-        self.put(o, result)
+        words = self.number, o.name, o.verb, result, o.units, o.limit, o.queue, int(o.timeout > 0)
+        self.lines.append(" ".join(map(str, (*words, o.call, o.seen, o.left, time.monotonic_ns()))))
+        self.made[self.number] += 1
 
     # --- text ---
 
@@ -76,60 +68,57 @@ class Recorder:
                 return False
         return True
 
-    def answer_to(self, o):
-        """The next line that does not answer the marker; the time of that is noted."""
-        while self.marked and (line := self.peer.line()) == MARK:
-            self.marked, o.seen = False, time.monotonic_ns()
-        return line if self.marked else self.peer.line()
-
-    def note_answer(self, o, line):
+    @staticmethod
+    def note_timeout(o, line):
+        """The result that a line tells."""
         if line == "TIMEOUT" and o.timeout:
             o.left = o.call + o.timeout
-        self.ends(o, RESULTS[line])
-        self.held[o.name] += line == "LOCKED"
+        return RESULTS[line]
 
     def lock(self):
         name, wait_us = self.below(NAMES), self.below(4) and 200 + self.below(6000)
         queue = self.below(4) and 100 or 1 + self.below(6)
         patient = not wait_us or self.below(3) > 0
         self.marked = wait_us > 0 and self.below(2) > 0
-        o = Operation(self.rng.choice(("acq4me", "acq4any")), name, 1, self.choose_limit(name), queue, wait_us * 1000)
+        o = Request(self.rng.choice(("acq4me", "acq4any")), name, 1, self.choose_limit(name), queue, wait_us * 1000)
         words = o.verb.upper(), self.key(name), o.limit, queue, wait_us, "MARK\n" if self.marked else ""
         self.peer.send(("%s %s %d %d 0.%06d\n%s" % words).encode())
         until = time.monotonic() + self.below(3000) / 1e6
         while patient or self.has_line(until - time.monotonic()):
             line = self.peer.line()
             if line != MARK:
-                self.note_answer(o, line)
+                self.ends(o, self.note_timeout(o, line))
+                self.held[name] += line == "LOCKED"
                 assert not self.marked or self.peer.line() == MARK, "no answer to a marker"
                 return
             self.marked, o.seen = False, time.monotonic_ns()
         if self.held[name] == 0 and self.below(2):
             self.cancel(o)
             return
-        self.put(o, "unknown")
-        self.waits.add(name)
-        self.unseen = o.seen == "-"
+        self.given_up = o
         raise Abandoned
 
     def cancel(self, o):
         """Sends RELEASE, because no answer has arrived: it ends the wait, or gives back."""
-        release = Operation("release", o.name)
+        left = time.monotonic_ns()
         self.peer.say("RELEASE " + self.key(o.name))
-        line = self.answer_to(o)
-        if line == "RELEASED":
-            o.left = release.call
-            self.ends(o, "cancelled")
-            return
-        self.note_answer(o, line)
-        locked = line == "LOCKED"
-        line = self.answer_to(Operation("release", o.name))
-        assert line == ("RELEASED" if locked else "NOT_LOCKED"), "releasing after a wait: " + line
-        self.ends(release, "ok" if locked else "not_locked")
-        self.held[o.name] -= locked
+        answers = []
+        while answers[-1:] != ["RELEASED"] and len(answers) < 2:
+            line = self.peer.line()
+            if line != MARK:
+                answers.append(line)
+            elif not answers:
+                o.seen = time.monotonic_ns()
+        if "RELEASED" in answers:
+            o.left, result = left, "timeout" if len(answers) == 1 else "released"
+            assert len(answers) == 1 or answers[0] == "LOCKED", answers
+        else:
+            result = self.note_timeout(o, answers[0])
+            assert answers[1] == "NOT_LOCKED", answers
+        self.ends(o, result)
 
     def unlock(self, name):
-        o = Operation("release", name)
+        o = Request("release", name, 1)
         line = self.peer.ask("RELEASE " + self.key(name))
         assert line == "RELEASED", "releasing was answered with " + line
         self.ends(o, "ok")
@@ -140,7 +129,7 @@ class Recorder:
     def acquire(self):
         name = self.below(NAMES)
         limit = self.choose_limit(name)
-        o = Operation("acquire", name, 1 + self.below(min(limit, 3)), limit)
+        o = Request("acquire", name, 1 + self.below(min(limit, 3)), limit)
         status = self.peer.acquire(o.units, limit, self.key(name).encode())
         self.ends(o, {wire.OK: "ok", wire.NOT_AVAILABLE: "unavailable"}[status])
         self.held[name] += o.units * (status == wire.OK)
@@ -148,13 +137,13 @@ class Recorder:
     def give(self, name):
         """Gives back some of the units held of a name; sometimes more, which must be refused."""
         held = self.held[name]
-        o = Operation("give", name, 1 + self.below(held) if held and self.below(16) else held + 1)
+        o = Request("give", name, 1 + self.below(held) if held and self.below(16) else held + 1)
         status = self.peer.release(o.units, self.key(name).encode())
         self.ends(o, {wire.OK: "ok", wire.NOT_FOUND: "not_found", wire.NOT_ACQUIRED: "not_acquired"}[status])
         self.held[name] -= o.units * (status == wire.OK)
 
     def get(self, name):
-        o = Operation("get", name)
+        o = Request("get", name)
         number = self.peer.get(self.key(name).encode())
         o.units = number or 0
         self.ends(o, "not_found" if number is None else "ok")
@@ -176,21 +165,21 @@ class Recorder:
             self.give(name) if releases or not self.below(32) else self.acquire()
 
     def end(self):
-        """Ends the connection, and records a close for each of its names."""
-        o = Operation("close", 0)
-        if self.unseen or self.below(2):
-            self.peer.eof()
-            self.peer.wait_closed()
-            o.ret = time.monotonic_ns()
-        elif self.below(2):
-            self.peer.reset()
-        for o.name in range(NAMES):
-            if self.held[o.name] or o.name in self.waits:
-                self.put(o, "ok")
+        """Ends the connection: records the end of a wait that was given up, and a close for each name that is held."""
+        closes = [Request("close", name) for name in range(NAMES) if self.held[name]]
+        given_up, now = self.given_up, time.monotonic_ns()
+        self.peer.eof()
+        self.peer.wait_closed()
+        if given_up:
+            given_up.left = now
+            self.ends(given_up, "gone")
+        for o in closes:
+            if not given_up or o.name != given_up.name:
+                self.ends(o, "ok")
 
     def live(self):
         self.text = self.below(3) > 0
-        self.held, self.waits, self.unseen, self.marked = [0] * NAMES, set(), False, False
+        self.held, self.given_up, self.marked = [0] * NAMES, None, False
         with (wire.TextClient if self.text else wire.BinaryClient)(self.addresses[not self.text]) as self.peer:
             try:
                 for _ in range(1 + self.below(40)):
@@ -198,7 +187,6 @@ class Recorder:
             except Abandoned:
                 pass
             self.end()
-        self.conn += CLIENTS
 
     def run(self, pipe, wanted):
         """Sends the lines, and what went wrong."""
@@ -207,7 +195,7 @@ class Recorder:
             while sum(self.made) < wanted:
                 self.live()
         except (AssertionError, KeyError, OSError) as e:
-            wrong = "violation: connection %d: %r" % (self.conn, e)
+            wrong = "violation: client %d: %r" % (self.number, e)
             self.made[self.number] += wanted  # all others end
         pipe.send((self.lines, wrong))
 
@@ -225,8 +213,8 @@ def record(text, binary, operations, seed):
         more, bad = pipe.recv()
         process.join()
         lines, wrong = lines + more, wrong or bad
-    last = Recorder(text, binary, 0, seed, made)
-    last.conn = CLIENTS << 24
+    made = [0] * (CLIENTS + 1)
+    last = Recorder(text, binary, CLIENTS, seed, made)
     with wire.BinaryClient(binary) as last.peer:
         for name in range(NAMES):
             wire.poll(lambda name=name: not last.get(name), "nobody holds units")

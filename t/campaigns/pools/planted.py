@@ -1,16 +1,18 @@
-"""./dev torture planted-pools, planted-jobs, planted-nodes, planted-scripts: plants bugs, and runs the
-test that must find each.
+"""./dev torture planted-pools, planted-jobs, planted-history, planted-nodes, planted-scripts: plants bugs, and
+runs the test that must find each.
 
-A bug is a patch in planted/, here, in ../jobs, ../cluster or ../cluster/nodes. Its first line says what
+A bug is a patch in planted/, here, in ../jobs, ../history, ../cluster or ../cluster/nodes. Its first line says what
 is wrong; its second one names the test, as t/README.md runs it. The tests run in a scratch copy of the
 tree: first without a bug, when they must pass, then with each, when they must fail. So nothing is built
 that was built with another bug.
 """
 
 import argparse
+import filecmp
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,14 +20,10 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(TOP, "t", "campaigns", "history"))
-
-import campaign
-
+BUILD = os.environ.get("TOP_BUILDDIR", os.path.join(TOP, "build"))
 CAMPAIGNS = os.path.dirname(HERE)
-KINDS = ("pools", "jobs", "cluster", "cluster/nodes")
-TREE = os.path.join(campaign.BUILD, "planted-pools")
+KINDS = ("pools", "jobs", "history", "cluster", "cluster/nodes")
+TREE = os.path.join(BUILD, "planted")
 CCACHE = "/usr/lib/ccache"
 FOUND_BY = "found by: "
 TEST_TIMEOUT = 300  # seconds; a test that hangs has found its bug
@@ -33,7 +31,24 @@ SHOWN = 240  # bytes of a report
 PROGRAMS = {  # what the tests in Python run
     "t/scenario/run.py": "t/scenario/fakenet",
     "t/campaigns/cluster/test_engine.py": "t/campaigns/cluster/serve",
+    "t/campaigns/history/test_history.py": "t/campaigns/history/check counterd",
 }
+
+
+def call(*argv):
+    """Runs a command. Returns its exit status and its output."""
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    return done.returncode, done.stdout.decode("utf-8", "replace")
+
+
+def copy_tree(to):
+    """Copies the tree, to build bugs in the copy. What has not changed is left as it is, with what was built of it."""
+    listed = subprocess.check_output(["git", "-C", TOP, "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+    for name in listed.decode().split("\0")[:-1]:
+        source, copy = os.path.join(TOP, name), os.path.join(to, name)
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        if os.path.isfile(source) and not (os.path.exists(copy) and filecmp.cmp(source, copy, shallow=False)):
+            shutil.copy(source, copy)
 
 
 def path_of(kind, name):
@@ -57,14 +72,15 @@ def test_of(path):
 
 
 def patch(tree, path, *options):
-    """Applies a planted bug, only exactly where it was. Returns as campaign.patch does."""
-    return campaign.patch(tree, path, "-F0", *options)
+    """Applies a planted bug, only exactly where it was. Returns True on success, and the output of `patch`."""
+    status, said = call("patch", "-p1", "--force", "-F0", "-d", tree, "-i", path, "-r", "-", *options)
+    return status == 0, said
 
 
 def build(*programs):
     """Builds these programs in the scratch copy."""
     jobs = "-j%s" % os.environ.get("JOBS", os.cpu_count())
-    status, said = campaign.call("make", "-s", jobs, "-C", os.path.join(TREE, "build"), *programs)
+    status, said = call("make", "-s", jobs, "-C", os.path.join(TREE, "build"), *programs)
     if status != 0:
         raise RuntimeError("can't be built:\n" + said)
 
@@ -72,7 +88,7 @@ def build(*programs):
 def run(test):
     """Builds and runs a test in the scratch copy. Returns "", or what is wrong."""
     program = test[0]
-    build(PROGRAMS.get(program, program))
+    build(*PROGRAMS.get(program, program).split())
     if program in PROGRAMS:
         argv = ["/usr/bin/python3", "-B", os.path.join(TREE, program)]
     else:
@@ -101,12 +117,14 @@ def run(test):
 
 def prepare(paths):
     """Makes the scratch copy and builds it. All tests must pass there."""
-    campaign.copy_tree(TREE)
+    copy_tree(TREE)
     for path in paths:  # what an earlier run built of it may have a bug
         with open(path, encoding="ascii") as f:
             for name in re.findall(r"^--- a/(\S+)", f.read(), re.M):
                 os.utime(os.path.join(TREE, name))
-    campaign.build(TREE)
+    status, said = call(os.path.join(TREE, "dev"), "build")
+    if status != 0:
+        raise RuntimeError("can't be built:\n" + said)
     os.environ.update(
         TOP_SRCDIR=TREE,
         TOP_BUILDDIR=os.path.join(TREE, "build"),
@@ -145,6 +163,7 @@ def main():
     args = parser.parse_args()
     paths = [path_of(args.kind, name) for name in args.bugs] or patches(args.kind)
     os.environ["T_SEED"] = str(args.seed)
+    os.environ["T_HISTORIES"] = "30"
     if os.path.isdir(CCACHE):
         os.environ["PATH"] = CCACHE + os.pathsep + os.environ["PATH"]
     print("seed %d" % args.seed, flush=True)
