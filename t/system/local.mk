@@ -52,9 +52,3 @@ CLEANFILES += t/system/clock_shift.so
 EXTRA_DIST += t/system/clock_shift.c
 t/system/clock_shift.so: t/system/clock_shift.c
 	$(AM_V_CCLD)$(MKDIR_P) t/system && $(CC) $(WARN_CFLAGS) -std=gnu17 -O2 -fPIC -shared -o $@ $(srcdir)/t/system/clock_shift.c
-
-# The daemon under the control of an attacker, for test_sandbox.py.
-check_PROGRAMS += t/system/misbehaving
-t_system_misbehaving_SOURCES = t/system/misbehaving.c src/daemon/main.c
-t_system_misbehaving_LDADD = $(counterd_LDADD)
-t_system_misbehaving_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pc_parse_request -Wl,--wrap=http_path

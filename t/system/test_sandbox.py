@@ -1,8 +1,6 @@
-"""What the daemon gives up, seen from outside.
-
-The program "misbehaving" is the daemon, but a request makes the thread that serves it open a file,
-execute a shell or connect to another address. When confined, the kernel kills it for that; when not
-confined, it survives, which shows that these tests can fail.
+"""
+What the daemon gives up, seen from outside, and machines where it can't. What each kind of thread may still do:
+t/unit/daemon/sandbox_test.c.
 """
 
 import errno
@@ -10,7 +8,6 @@ import os
 import re
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -22,71 +19,7 @@ import pytest
 import servers
 import wire
 
-# In the build folder of the daemon under test.
-MISBEHAVING = os.path.join(os.path.dirname(servers.COUNTERD), "t", "system", "misbehaving")
-
-# When confined, each of these ends the process.
-KILLED_FOR = [
-    "open",
-    "write",
-    "system",
-    "exec",
-    "fork",
-    "thread",
-    "connect",
-    "listen",
-    "shut-listener",
-    "fastopen",
-    "give-descriptor",
-    "make-code",
-    "map-code",
-    "trace",
-    "kill",
-    "tgkill",
-    "ask-upgrade",
-]
-# Libraries do these without an attack, or might. They may be refused, but must not kill.
-HARMLESS = ["name", "unknown", "datagrams", "stat", "memory"]
-# The last message before the process ends by SIGABRT.
-LAST_WORDS = {"check": r"check failed: getpid\(\) == 0", "free-twice": r"double free|free\(\)"}
-
 pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon")
-
-
-@pytest.fixture
-def misbehave(start, monkeypatch):
-    """
-    Starts the misbehaving daemon, confined or not, and makes it do one thing. A client is connected
-    to its unix socket.
-    """
-    monkeypatch.setattr(servers, "COUNTERD", MISBEHAVING)
-    accomplices = []
-
-    def act(what, *options, thread="worker"):
-        path = "@misbehaving-%d-%d" % (os.getpid(), len(accomplices))
-        daemon = start("counter.threads=1", "poolcounter.socket=" + path, *options, admin=True)
-        daemon.is_expected_to_be_gone = True
-        accomplice = socket.socket(socket.AF_UNIX)
-        accomplices.append(accomplice)
-        accomplice.connect("\0" + path[1:])
-        accomplice.sendall(b"RELEASE\n")
-        assert accomplice.recv(100) == b"NOT_LOCKED\n"
-        if thread == "worker":
-            client = daemon.text_client()
-            client.say("MISBEHAVE " + what)
-        else:
-            client = socket.create_connection(daemon.admin, timeout=wire.DEADLINE)
-            client.sendall(b"GET /misbehave/%s HTTP/1.0\r\n\r\n" % what.encode())
-        daemon.wait_log("^misbehaving: %s$" % what)
-        return daemon
-
-    yield act
-    for accomplice in accomplices:
-        accomplice.close()
-
-
-def is_confined(daemon):
-    return "not confined" not in daemon.log
 
 
 @pytest.fixture
@@ -96,7 +29,7 @@ def confined(start):
     check that the daemon logs it.
     """
     daemon = start("counter.threads=1")
-    if not is_confined(daemon):
+    if "not confined" in daemon.log:
         assert re.search(r"info: security.sandbox: threads are not confined: ", daemon.log)
         pytest.skip("threads can't be confined here")
 
@@ -113,11 +46,12 @@ CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 # --- given up ------------------------------------------------------------------------------------
 
 
-def test_every_thread_has_given_up_its_rights(start, confined):
-    daemon = start("counter.threads=2", admin=True)
+def test_every_thread_has_given_up_its_rights(start, confined, tmp_path):
+    jobs = "jobs.enable=true", "jobs.port=0", "jobs.path=%s/jobs.db" % tmp_path
+    daemon = start("counter.threads=2", *jobs, admin=True)
     tasks = [fields(daemon, task) for task in os.listdir("/proc/%d/task" % daemon.pid)]
     outside = int(fields_of_self().get("Seccomp_filters", 0))
-    assert sorted(task["Name"] for task in tasks) == ["admin", "counterd", "worker 0", "worker 1"]
+    assert sorted(task["Name"] for task in tasks) == ["admin", "counterd", "job store", "worker 0", "worker 1"]
     for task in tasks:
         assert [int(task[name], 16) for name in CAPABILITIES] == [0, 0, 0, 0], task
         assert task["NoNewPrivs"] == "1" and task["Seccomp"] == "2", task
@@ -197,50 +131,29 @@ def occurrences(daemon, text):
     return count
 
 
-def test_a_token_from_a_file_is_not_kept(start, tmp_path):
-    first, second = secrets.token_hex(20), secrets.token_hex(20)
-    path = tmp_path / "token"
-    path.write_text(first + "\n")
-    daemon = start("admin.token_file=%s" % path, admin=True)
+@pytest.mark.parametrize("option", ["admin.token", "admin.token_file"])
+def test_a_token_is_not_kept(start, tmp_path, option):
+    tokens = secrets.token_hex(20), secrets.token_hex(20)
+    config, file = tmp_path / "counter.conf", tmp_path / "token"
+
+    def give(token):
+        file.write_text(token + "\n")
+        value = token if option == "admin.token" else file
+        config.write_text("#" + 3000 * "-" + "\n%s = %s\n" % (option, value))
+
+    give(tokens[0])
+    daemon = start(args=("-f", str(config)), admin=True)
     try:
-        assert occurrences(daemon, str(path)) > 0
+        assert occurrences(daemon, str(config)) > 0
     except PermissionError:
         pytest.skip("others' memory can't be read here")
-    assert occurrences(daemon, first) == 0
-    path.write_text(second + "\n")
-    assert "the token has changed" in daemon.reload()
-    assert occurrences(daemon, first) == occurrences(daemon, second) == 0
-
-
-def test_a_token_from_the_configuration_is_not_kept(start, tmp_path):
-    first, second = secrets.token_hex(20), secrets.token_hex(20)
-    path = tmp_path / "counter.conf"
-    path.write_text("#" + 3000 * "-" + "\nadmin.token = %s\n" % first)
-    daemon = start(args=("-f", str(path)), admin=True)
-    try:
-        assert occurrences(daemon, str(path)) > 0
-    except PermissionError:
-        pytest.skip("others' memory can't be read here")
-    assert occurrences(daemon, first) == 0
-    path.write_text("admin.token = %s\n" % second)
-    assert "admin.token has changed" in daemon.reload()
-    assert occurrences(daemon, first) == occurrences(daemon, second) == 0
+    assert occurrences(daemon, tokens[0]) == 0
+    give(tokens[1])
+    assert "token has changed" in daemon.reload()
+    assert occurrences(daemon, tokens[0]) == occurrences(daemon, tokens[1]) == 0
 
 
 # --- machines without a sandbox ------------------------------------------------------------------
-
-
-def run(*args):
-    argv = [servers.COUNTERD, "-o", "poolcounter.port=0", "-o", "admin.port=0", *args]
-    done = subprocess.run(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=wire.DEADLINE,
-        check=False,
-    )
-    return done.returncode, done.stdout.decode()
 
 
 # Executes argv[4:]; its system call argv[2] fails with the error argv[3].
@@ -273,15 +186,16 @@ def without(confined):
     return without_call("seccomp", errno.ENOSYS)
 
 
-def test_asked_for_by_name_it_is_had_or_an_error(without):
-    argv = [*without, servers.COUNTERD, "-o", "poolcounter.port=0", "-o", "admin.port=0"]
-    for more in (["-o", "security.sandbox=true"], ["-o", "security.sandbox=true", "-t"]):
+def test_asked_for_by_name_it_is_had_or_an_error(confined, without):
+    argv = [servers.COUNTERD, "-o", "poolcounter.port=0", "-o", "admin.port=0", "-o", "security.sandbox=true"]
+    for more in ([], ["-t"]):
         done = subprocess.run(
-            argv + more, stdin=subprocess.DEVNULL, capture_output=True, timeout=wire.DEADLINE, check=False
+            [*without, *argv, *more], stdin=subprocess.DEVNULL, capture_output=True, timeout=wire.DEADLINE, check=False
         )
         said = done.stderr.decode()
         assert done.returncode == 2, said
         assert re.search("security.sandbox: .*can't filter system calls: .*; .*false", said), said
+    assert subprocess.run([*argv, "-t"], capture_output=True, timeout=wire.DEADLINE, check=False).returncode == 0
 
 
 def test_by_default_it_does_without(start, without):
@@ -300,60 +214,6 @@ def test_who_has_no_capabilities_needs_no_right_to_give_them_up(start, confined)
     daemon = start(prefix=prefix)
     assert [int(fields(daemon)[name], 16) for name in CAPABILITIES] == [0, 0, 0, 0]
     assert fields(daemon)["Seccomp"] == "2"
-
-
-def test_the_check_of_a_configuration_knows_it(confined):
-    assert run("-o", "security.sandbox=true", "-t")[0] == 0
-
-
-# --- misbehaviour --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "thread, what",
-    [("worker", what) for what in KILLED_FOR] + [("admin", what) for what in ("open", "exec", "connect", "fastopen", "give-descriptor")],
-)
-def test_misbehaving_is_the_end(misbehave, confined, thread, what):
-    daemon = misbehave(what, thread=thread)
-    assert daemon.wait() == -signal.SIGSYS, daemon.log
-    assert "misbehaving: %s: " % what not in daemon.log
-
-
-def all_done(daemon, acts):
-    """Checks that the daemon keeps running after each of them."""
-    with daemon.text_client() as client:
-        for what in acts:
-            assert client.ask("MISBEHAVE " + what) == "ERROR BAD_COMMAND"
-            daemon.wait_log("^misbehaving: %s: done$" % what)
-    daemon.stop()
-
-
-@pytest.mark.parametrize("thread", ["worker", "admin"])
-def test_not_confined_the_same_goes_through(misbehave, thread):
-    daemon = misbehave("open", "security.sandbox=false", thread=thread)
-    all_done(daemon, [what for what in KILLED_FOR if what != "exec"])
-
-
-def test_not_confined_it_becomes_another_program(misbehave):
-    assert misbehave("exec", "security.sandbox=false").wait() == 42
-
-
-@pytest.mark.parametrize("thread", ["worker", "admin"])
-def test_what_libraries_do_is_no_end(misbehave, confined, thread):
-    all_done(misbehave(HARMLESS[0], thread=thread), HARMLESS)
-
-
-def test_memory_is_given_back_whatever_is_set_for_that(misbehave, confined, monkeypatch):
-    """After the first large free, the C library reads the kernel's overcommit setting."""
-    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", str(8 << 20))
-    all_done(misbehave("memory"), ["memory"])
-
-
-@pytest.mark.parametrize("what", sorted(LAST_WORDS))
-def test_last_words_are_heard(misbehave, confined, what):
-    daemon = misbehave(what)
-    assert daemon.wait() == -signal.SIGABRT, daemon.log
-    assert re.search(LAST_WORDS[what], daemon.log), daemon.log
 
 
 # --- normal work ---------------------------------------------------------------------------------
