@@ -2,7 +2,6 @@
 Plays the stories over sockets: against the daemon, in a mode each (daemon.py); and those with the matching tags against
 Debian's poolcounterd, yrmcdsd and beanstalkd. Each story has a server of its own.
 
-A story that fails after a second or more is played again, up to three times: the machine may have stood still.
 Of the daemon's that run.py plays, too, T_SEED draws a quarter each time, unless arguments choose some.
 `./dev torture stories --daemon` plays them all in all modes.
 """
@@ -13,7 +12,6 @@ import random
 import shlex
 import sys
 import threading
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "system"))
@@ -31,7 +29,6 @@ STORIES = read_folder(HERE)
 SEED = int(os.environ.get("T_SEED") or random.randrange(2**32))
 os.environ["T_SEED"] = str(SEED)  # pytest imports this file again
 CHANCE = random.Random(SEED)
-AGAIN = []  # stories that failed, and took a second or more
 ONE_AT_A_TIME = threading.Lock()  # these make certificates, and choose addresses
 
 
@@ -68,20 +65,6 @@ def play(place, story):
         return True
     if not servers.have_counterd():
         return False
-    for tries in range(4):
-        began = time.monotonic()
-        try:
-            play_once(place, story)
-            break
-        except AssertionError:
-            # The machine may have stood still: a second that a story counts on was over.
-            if tries == 3 or time.monotonic() - began < 1:
-                raise
-            AGAIN.append(place + "-" + story.name)
-    return True
-
-
-def play_once(place, story):
     with ONE_AT_A_TIME:
         backend = daemon.Daemon(story, place, SEED)
     try:
@@ -92,6 +75,7 @@ def play_once(place, story):
         raise AssertionError("%s\nagain: %s\n%s" % (e, again, log)) from None
     finally:
         backend.kill()
+    return True
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +84,6 @@ def played(request):
     chosen = [(item.callspec.params["place"], item.callspec.params["story"]) for item in request.session.items]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         yield {case: pool.submit(play, *case) for case in chosen}
-    sys.stderr.write("".join("# real: played again: %s\n" % name for name in AGAIN))
 
 
 @pytest.mark.parametrize("place,story", CASES, ids=lambda x: getattr(x, "name", x))
