@@ -4,14 +4,19 @@ configuration file, send signals, and look at its log and its HTTP interface (RE
 
 A mode of it (MODES) says over what clients connect, or what happens between steps. `calls` is another program: the
 daemon whose system calls are interrupted, not ready, or move one byte (calls.c). With `clock` its monotonic clock passes
-a power of two meanwhile, in a time namespace, which needs root.
+a power of two meanwhile, in a time namespace, which needs root. With `service` the kernel kills it for a system call
+that the systemd unit does not allow.
 """
 
 import os
+import pwd
 import random
 import re
+import resource
 import shutil
 import signal
+import ssl
+import stat
 import subprocess
 import sys
 import tempfile
@@ -19,6 +24,7 @@ import time
 
 import backends
 import certificates
+import confined
 import http_client
 import servers
 import wire
@@ -26,9 +32,10 @@ from story import BadScript, Failed, decode, substitute
 
 STEPS = (
     *("file", "write", "remove", "start", "ends", "reload", "upgrade", "signal", "exits", "said", "unsaid", "http"),
-    "program",
+    *("program", "chmod", "mode"),
 )
-MODES = ("tcp", "unix", "tls", "store", "reload", "upgrade", "calls", "clock")
+MODES = ("tcp", "unix", "tls", "store", "reload", "upgrade", "calls", "clock", "service")
+SERVICE = os.path.join(os.path.dirname(__file__), "..", "..", "conf", "systemd", "counterd.service")
 CALLS = os.path.join(os.environ.get("TOP_BUILDDIR", "."), "t", "scenario", "calls")
 
 # In ns: milliseconds in 31 and 32 bits, a double, stored ages of connections and holdings, and seconds in 31 bits.
@@ -52,7 +59,8 @@ os.execv(sys.argv[2], sys.argv[2:])
 def ahead(ns):
     """The words before a command that make its monotonic clocks begin at `ns`."""
     offsets = (
-        "%s %d %d\n" % (name, *divmod(int(ns) - time.clock_gettime_ns(clock), 10**9)) for name, clock in CLOCKS.items()
+        "%s %d %d\n" % (name, *divmod(int(ns) - time.clock_gettime_ns(clock), 10**9))
+        for name, clock in CLOCKS.items()
     )
     return [sys.executable, "-I", "-c", AHEAD, "".join(offsets)]
 
@@ -83,7 +91,14 @@ def bears(story, mode):
     """True if a story can be played in a mode."""
     if {mode, "real-" + mode} & story.cannot or "ours" not in story.servers:
         return False
-    if any(step.line.split()[0] in STEPS or " over " in step.line for step in story.steps):
+    if os.geteuid() and (story.user or any(option.startswith("user=") for option in story.options)):
+        return False
+    verbs = {step.line.split()[0] for step in story.steps}
+    is_own = not verbs.isdisjoint(STEPS) or any(" over " in step.line for step in story.steps)
+    if mode == "service":
+        changes = story.user or story.limits or any(option.startswith("user=") for option in story.options)
+        return is_own and not changes and "program" not in verbs and not wire.SLOW and confined.works()
+    if is_own:
         return mode == "tcp"
     if mode == "clock":
         return CAN_UNSHARE
@@ -107,8 +122,9 @@ class Daemon(backends.SocketBackend):
         self.transport = mode if mode in ("unix", "tls") else ""
         if mode == "calls" and bears(story, "tls"):
             self.transport = self.random.choice(("", "tls"))
-        self.clients = {}
+        self.clients, self.contexts = {}, {"": None}
         self.folder = tempfile.mkdtemp(prefix="st-")
+        os.chmod(self.folder, 0o755)
         self.config = os.path.join(self.folder, "counter.conf")
         self.text = self.seen = ""  # the file's text; the log before the last step that acts
         self.running = None
@@ -123,7 +139,18 @@ class Daemon(backends.SocketBackend):
             Daemon.pairs = Daemon.authority.issue("one"), Daemon.authority.issue("two")
         (cert, key), (cert2, key2) = Daemon.pairs
         self.values.update(cert=cert, key=key, cert2=cert2, key2=key2, ca=Daemon.authority.cert)
-        self.tls = certificates.context(Daemon.authority)
+        self.contexts = {
+            "": certificates.context(Daemon.authority),
+            "shown": certificates.context(Daemon.authority, shown=Daemon.pairs[1]),
+            "old": certificates.context(Daemon.authority, version=ssl.TLSVersion.TLSv1_2),
+            "none": None,
+        }
+
+    def open(self, conn, source):
+        """`over tls-shown` shows a certificate, `tls-old` speaks TLS 1.2, `tls-none` bytes that are no TLS."""
+        conn.over, _, how = conn.over.partition("-")
+        self.tls = self.contexts[how]
+        super().open(conn, source)
 
     def before(self, _, number):
         """Does what the mode does before a step; called as a mode of modes.py is."""
@@ -143,7 +170,7 @@ class Daemon(backends.SocketBackend):
         found = ["counter.threads=2", "counter.buckets=1000"]
         if self.story.file.startswith("jobs-"):
             found += ["jobs.enable=true", "jobs.port=0"]
-        if self.mode == "store":
+        if self.mode in ("store", "service"):
             found.append("jobs.path=" + os.path.join(self.folder, "jobs.db"))
         if self.mode == "unix":
             found += ["%s.socket=%s/%s" % (name, self.folder, name) for name in ("poolcounter", "counter", "jobs")]
@@ -168,14 +195,31 @@ class Daemon(backends.SocketBackend):
                 args=["-f", self.config] if os.path.exists(self.config) else [],
                 program=CALLS if self.mode == "calls" else program if os.path.exists(program) else None,
                 env=environment,
-                prefix=ahead(self.random.choice(EDGES) - self.random.random() * 2e9) if self.mode == "clock" else (),
+                prefix=self._prefix(),
                 inherit=inherit,
+                preexec=self._restrict if self.story.limits or self.story.user else None,
                 admin=any(step.line.startswith("http ") for step in self.story.steps) and not self._has_port(),
                 **kwargs,
             )
         finally:
             for _, sock in inherit:
                 sock.close()
+
+    def _prefix(self):
+        """The words before its command."""
+        if self.mode == "service":
+            return confined.words(SERVICE)
+        return ahead(self.random.choice(EDGES) - self.random.random() * 2e9) if self.mode == "clock" else ()
+
+    def _restrict(self):
+        """In the new process: sets the story's limits and user."""
+        for name, value in self.story.limits.items():
+            soft, _, hard = value.partition(":")
+            resource.setrlimit(getattr(resource, "RLIMIT_" + name.upper()), (int(soft), int(hard or soft)))
+        if self.story.user:
+            os.setgroups([])
+            os.setgid(self.story.user)
+            os.setuid(self.story.user)
 
     def _has_port(self):
         """True if the story gives the admin interface a port of its own, $port."""
@@ -197,6 +241,19 @@ class Daemon(backends.SocketBackend):
     def do_write(self, rest, _):
         name, _, text = rest.partition(" ")
         self._replace(name, decode(text))
+
+    def do_chmod(self, rest, _):
+        mode, name = rest.split()
+        os.chmod(os.path.join(self.folder, name), int(mode, 8))
+
+    def do_mode(self, rest, _):
+        """`mode 660 nobody t`: a file's mode and owner."""
+        mode, owner, name = rest.split()
+        self.process  # pylint: disable=pointless-statement  # it has started
+        status = os.stat(os.path.join(self.folder, name))
+        found = "%o %s" % (stat.S_IMODE(status.st_mode), pwd.getpwuid(status.st_uid).pw_name)
+        if found != "%s %s" % (mode, owner):
+            raise Failed("it is " + found)
 
     def do_remove(self, rest, _):
         os.unlink(os.path.join(self.folder, rest))
@@ -285,7 +342,8 @@ class Daemon(backends.SocketBackend):
 
         def is_so():
             address = self.process.admin or ("127.0.0.1", int(self.values["port"]))
-            got[:] = http_client.ask(address, method, path, *token)
+            host, _, rest = path[2:].partition("/") if path.startswith("//") else (None, "", path[1:])
+            got[:] = http_client.ask(address, method, "/" + rest, *token, host=host)
             return got[0] == int(status) and re.search(pattern, got[1])
 
         try:

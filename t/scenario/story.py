@@ -69,6 +69,8 @@ class Story:
         self.servers = DEFAULT_SERVERS
         self.settings = {}
         self.options = []  # of the real daemon
+        self.limits = {}  # of its process
+        self.user = None  # that starts it
         self.cannot = set()  # modes that it cannot bear
         self.broken = None  # why it fails as yet
         for key, value in headers:
@@ -86,6 +88,10 @@ class Story:
             self.cannot |= set(value.partition(" because ")[0].split())
         elif key == "options":
             self.options = value.split()
+        elif key == "limits":
+            self.limits = dict(pair.split("=", 1) for pair in value.split())
+        elif key == "as":
+            self.user = int(value)
         else:
             self.settings = dict(pair.split("=", 1) for pair in value.split())
 
@@ -104,7 +110,7 @@ def read_stories(path):
     with open(path, encoding="ascii") as f:
         for number, raw in enumerate(f, 1):
             line = raw.strip()
-            found = re.match(r"#\s*(servers|settings|options|cannot|broken):\s*(.*)$", line)
+            found = re.match(r"#\s*(servers|settings|options|limits|as|cannot|broken):\s*(.*)$", line)
             if found:
                 if stories:
                     stories[-1].header(*found.groups())

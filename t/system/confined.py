@@ -7,8 +7,10 @@ program can't raise its limit of descriptors, as under a service manager that se
 """
 
 import ctypes
+import functools
 import os
 import resource
+import shutil
 import struct
 import subprocess
 import sys
@@ -18,6 +20,54 @@ PR_SET_SECCOMP = 22
 SECCOMP_MODE_FILTER = 2
 LOAD_NUMBER, IF_EQUAL, RETURN = 0x20, 0x15, 0x06  # of a BPF program
 ALLOW, KILL_PROCESS = 0x7FFF0000, 0x80000000
+
+
+def settings(path):
+    """The settings of a unit: lists of values, by key."""
+    found = {}
+    with open(path, encoding="utf-8") as f:
+        for line in f:
+            key, equals, value = line.strip().partition("=")
+            if equals and not key.startswith("#"):
+                found.setdefault(key, []).append(value)
+    return found
+
+
+@functools.cache
+def members(name):
+    """The system calls of a set, including those of its subsets; for a call, its own name."""
+    if not name.startswith("@"):
+        return {name}
+    text = subprocess.check_output(["systemd-analyze", "syscall-filter", "--no-pager", name], text=True)
+    words = {line.strip() for line in text.splitlines()}
+    return set().union(*(members(word) for word in words if word and word != name and not word.startswith("#")))
+
+
+@functools.cache
+def allowed_calls(unit):
+    """The system calls that SystemCallFilter= of a service allows. The lines apply in order."""
+    allowed = members("@default")
+    for value in settings(unit)["SystemCallFilter"]:
+        for name in value.lstrip("~").split():
+            allowed = allowed - members(name) if value.startswith("~") else allowed | members(name)
+    return allowed
+
+
+def words(unit):
+    """The words before a command that confine it to the system calls of a service."""
+    calls = set(allowed_calls(unit))
+    if os.geteuid() == 0:
+        calls.add("fchown")  # SQLite gives root's new files to the owner of the database
+    return [sys.executable, "-B", os.path.abspath(__file__), ",".join(sorted(calls))]
+
+
+@functools.cache
+def works():
+    """True if calls can be filtered here, and we know those of sets."""
+    if not shutil.which("gcc") or not shutil.which("systemd-analyze"):
+        return False
+    known = [sys.executable, "-B", os.path.abspath(__file__), ",".join(members("@known") | members("@default")), "true"]
+    return subprocess.run(known, check=False).returncode == 0
 
 
 def call_numbers():

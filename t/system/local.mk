@@ -6,11 +6,8 @@ system_tests = \
 	t/system/test_cluster_audit.py \
 	t/system/test_cluster_basics.py \
 	t/system/test_cluster_tls.py \
-	t/system/test_reload.py \
 	t/system/test_upgrade.py \
 	t/system/test_activation.py \
-	t/system/test_access.py \
-	t/system/test_tls.py \
 	t/system/test_clients.py \
 	t/system/test_pools.py \
 	t/system/test_jobs.py \

@@ -113,6 +113,23 @@ def test_a_listening_standard_input_is_served(start):
     assert os.readlink("/proc/%d/fd/0" % daemon.pid) == "/dev/null"
 
 
+def test_who_comes_over_ipv6_by_ipv4_counts_as_ipv4(start):
+    """Uses a socket of both families, as a service manager may pass one."""
+    sock = socket.socket(socket.AF_INET6)
+    try:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        sock.bind(("::", 0))
+    except OSError:
+        pytest.skip("no IPv6 here")
+    sock.listen()
+    port = sock.getsockname()[1]
+    start("access.allow=127.0.0.2", inherit=[("poolcounter", sock)])
+    sock.close()
+    assert is_text(("127.0.0.1", port), source="127.0.0.2")
+    with pytest.raises((wire.Closed, ConnectionError)):
+        is_text(("127.0.0.1", port), source="127.0.0.3")
+
+
 # --- the service manager -------------------------------------------------------------------------
 
 

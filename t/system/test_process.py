@@ -1,8 +1,8 @@
 """The daemon as a process: its command line, exit statuses, signals, listeners and privileges."""
 
+import contextlib
 import os
 import re
-import resource
 import signal
 import socket
 import stat
@@ -12,8 +12,12 @@ import urllib.request
 import tap
 import pytest
 
+import certificates
+import http_client
 import servers
 import wire
+
+TOP = os.environ.get("TOP_SRCDIR", ".")
 
 pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon")
 
@@ -157,25 +161,6 @@ def test_without_arguments_it_is_poolcounterd():
         daemon.kill()
 
 
-def test_connections_are_kept_alive(start):
-    """Keepalive is on for accepted connections: the server's side has a timer."""
-    daemon = start()
-    with daemon.text_client() as client, daemon.binary_client() as binary:
-        client.ask("RELEASE")
-        binary.noop()
-        for one in (client, binary):
-            port = one.sock.getpeername()[1]
-            out = subprocess.run(
-                ["ss", "-Htno", "sport = :%d" % port],
-                capture_output=True,
-                timeout=wire.DEADLINE,
-                check=False,
-            ).stdout.decode()
-            if not out:
-                pytest.skip("ss shows nothing")
-            assert "timer:(keepalive" in out, out
-
-
 # --- the process -----------------------------------------------------------------------------
 
 
@@ -227,31 +212,6 @@ def test_the_user_keeps_its_other_groups(start, monkeypatch, tmp_path):
     assert daemon.status_field("Groups").split() == ["54321", "54322"]
 
 
-def test_another_user_than_one_may_become_is_named():
-    def become_nobody():
-        os.setgid(65534)
-        os.setuid(65534)
-
-    preexec = become_nobody if os.geteuid() == 0 else None
-    try:
-        status, _, err = run("-o", "poolcounter.port=0", "-o", "user=root", preexec=preexec)
-    except PermissionError:
-        pytest.skip("not everybody may run %s" % servers.COUNTERD)
-    assert status == 2
-    assert 'user "root"' in err and "start as root, or as that user" in err
-
-
-def test_the_descriptor_limit_is_raised_to_what_is_allowed(start):
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    if hard != resource.RLIM_INFINITY and hard < 512:
-        pytest.skip("the hard limit is low already")
-    daemon = start(preexec=servers.set_limit(resource.RLIMIT_NOFILE, 256, hard))
-    with open("/proc/%d/limits" % daemon.pid) as f:
-        line = next(row for row in f if row.startswith("Max open files"))
-    soft_now, hard_now = line.split()[3:5]
-    assert soft_now == hard_now
-
-
 def test_a_closed_stdin_and_stdout_do_no_harm(start):
     def close_both():
         os.close(0)
@@ -263,6 +223,54 @@ def test_a_closed_stdin_and_stdout_do_no_harm(start):
     with daemon.text_client() as client, daemon.binary_client() as binary:
         assert client.ask("ACQ4ME k 1 2 0") == "LOCKED"
         assert binary.get(b"k") == 1
+
+
+def test_the_variable_of_upgrades_is_not_for_people(start):
+    daemon = start(env={"COUNTERD_UPGRADE": "take 99"}, ready=False)
+    daemon.is_expected_to_be_gone = True
+    assert daemon.wait() == 2
+    assert "do not set COUNTERD_UPGRADE by hand" in daemon.log
+
+
+def test_every_reloadable_option_is_in_a_story_of_reloads(start):
+    options = http_client.get(start(admin=True).admin, "/api/v1/config")["options"]
+    reloadable = {o["key"] for o in options if o["reloadable"]}
+    with open(os.path.join(TOP, "t", "scenario", "daemon-reload.scn"), encoding="ascii") as f:
+        shown = set(re.findall(r"^file ([\w.]+) = ", f.read(), re.M))
+    assert reloadable <= shown, reloadable - shown
+
+
+@pytest.mark.parametrize("page", ["doc/operate.md", "debian/README.Debian"])
+def test_examples_of_pages_do_not_lock_their_reader_out(start, page):
+    with open(os.path.join(TOP, page), encoding="utf-8") as f:
+        examples = re.findall(r"^\s+(access\.allow) = (.*)$", f.read(), re.M)
+    assert examples
+    for example in examples:
+        daemon = start("%s=%s" % example)
+        for address in filter(None, (daemon.text, daemon.text6)):
+            with wire.TextClient(address) as client:
+                assert client.ask("RELEASE") == "NOT_LOCKED"
+
+
+def test_openssl_without_memory_costs_a_connection_at_most(start, tmp_path):
+    """One allocation in some hundred is refused: the client that needs it is closed, no other notices."""
+    program = os.path.join(os.environ.get("TOP_BUILDDIR", "."), "t", "scenario", "calls")
+    authority, served = certificates.Authority(tmp_path), 0
+    options, trusting = "tls.cert=%s tls.key=%s" % authority.issue("server"), certificates.context(authority)
+    for one_in in wire.scaled((31, 97, 311, 1009), (97, 1009)):
+        environment = {"CALLS_REFUSE": str(one_in), "CALLS_SEED": str(os.getpid())}
+        environment["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # OpenSSL leaks then
+        sockets = [("poolcounter-tls", servers.listening())]
+        daemon = start(*options.split(), inherit=sockets, program=program, env=environment)
+        sockets[0][1].close()
+        for _ in range(60):
+            with contextlib.suppress(wire.Closed, OSError):
+                with wire.TextClient(daemon.text_tls, tls=trusting) as client:
+                    served += client.ask("RELEASE") == "NOT_LOCKED"
+        with daemon.binary_client() as plain:
+            assert plain.acquire(1, 1, b"k") == wire.OK
+            wire.poll(lambda: int(dict(plain.stats())["curr_connections"]) == 1, "all others are gone")
+    assert 10 < served < wire.scaled(4, 2) * 60, "none was refused, or nearly all"
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import resource
 import shutil
 import signal
 import sys
-import tempfile
 
 import pytest
 import tap
@@ -138,50 +137,6 @@ def test_a_program_that_was_replaced_while_it_started_finds_the_new_one(start, t
     crowd.finish()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_user_that_it_can_not_become_any_more_changes_nothing(start, tmp_path):
-    running = Running(start, tmp_path)
-    crowd = Crowd(running.daemon)
-    may = int(running.daemon.status_field("CapEff"), 16) != 0  # true without a sandbox
-    running.write("user = nobody\n")
-    said, good = running.upgrade()
-    assert good == may, said
-    assert may or 'can\'t become user "nobody"' in said
-    crowd.finish()
-
-
-def test_a_state_that_may_not_be_written_changes_nothing(start, tmp_path):
-    limit = servers.set_limit(resource.RLIMIT_FSIZE, 16384)
-    running = Running(start, tmp_path, "counter.threads=2", preexec=limit)
-    crowd = Crowd(running.daemon)
-    maker = running.daemon.binary_client()
-    for i in range(100):
-        assert maker.acquire(1, 1, b"%03d" % i + b"n" * 250) == wire.OK
-    assert "the state can't be written to memory: File too large" in running.fail()
-    maker.close()
-    wire.poll(lambda: crowd.other.get(b"000" + b"n" * 250) == 0, "it gave back what it had")
-    crowd.finish()
-
-
-def test_too_few_descriptors_for_new_settings_change_nothing(start, tmp_path):
-    limit = servers.set_limit(resource.RLIMIT_NOFILE, 90)
-    running = Running(start, tmp_path, settings="counter.threads = 1\n", preexec=limit)
-    daemon = running.daemon
-    crowd = Crowd(daemon)
-    others = []
-    while daemon.descriptors() < 80:
-        others.append(daemon.text_client())
-        assert others[-1].stat("processing_workers") == 1
-    running.write("counter.threads = 8\n")
-    assert "descriptors, but only 90 are allowed" in running.fail()
-    crowd.look()
-    running.write("counter.threads = 1\n")
-    running.succeed()
-    crowd.finish()
-    for client in others:
-        client.close()
-
-
 @pytest.fixture
 def group():
     """A control group for memory, of version 1 or 2: its folder, and the files of its limit and of what is used."""
@@ -241,41 +196,6 @@ def test_a_limit_of_memory_refuses_what_it_would_end(group, start, tmp_path):
     maker.close()
     daemon.stop()
     daemon.is_expected_to_be_gone = True
-
-
-# A user without other threads, so that a limit of threads is the test's alone.
-LONELY_USER = 61537
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user without threads")
-def test_too_few_threads_for_new_settings_change_nothing(start):
-    def become_limited():
-        resource.setrlimit(resource.RLIMIT_NPROC, (24, 24))
-        os.setgroups([])
-        os.setgid(LONELY_USER)
-        os.setuid(LONELY_USER)
-
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o755)
-        settings = "counter.threads = 2\n"
-        running = Running(start, pathlib.Path(folder), settings=settings, preexec=become_limited)
-        os.chmod(running.settings, 0o644)
-        crowd = Crowd(running.daemon)
-        running.write("counter.threads = 64\n")
-        assert "can't start thread" in running.fail()
-        crowd.look()
-        running.write(settings)
-        running.succeed()
-        crowd.finish()
-        running.daemon.stop()
-        running.daemon.is_expected_to_be_gone = True
-
-
-def test_the_variable_is_not_for_people(start):
-    daemon = start(env={"COUNTERD_UPGRADE": "take 99"}, ready=False)
-    daemon.is_expected_to_be_gone = True
-    assert daemon.wait() == 2
-    assert "do not set COUNTERD_UPGRADE by hand" in daemon.log
 
 
 if __name__ == "__main__":
