@@ -3,6 +3,7 @@
 What it prints and refuses is in t/transcripts/bench.ctl.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.skipif(
     reason="COUNTERD and COUNTERBENCH name no programs",
 )
 
-FAILED, USAGE = 1, 2
+FAILED = 1
 
 
 def start_bench(*args):
@@ -75,6 +76,38 @@ def check_latency(found, at_least=1):
     uppers = [upper for upper, _ in found["histogram"]]
     assert uppers == sorted(set(uppers))
     assert sum(count for _, count in found["histogram"]) >= at_least
+
+
+class Toy:
+    """A server of the text protocol in a thread. It calls `respond` for each connection."""
+
+    def __init__(self, respond):
+        self.respond = respond
+        self.listener = servers.listening()
+        self.target = ctl.at(self.listener.getsockname())
+        self.received = b""
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            try:
+                sock = self.listener.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self._one, args=(sock,), daemon=True).start()
+
+    def _one(self, sock):
+        with sock:
+            try:
+                self.respond(self, sock)
+            except OSError:
+                pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
 
 
 # --- each workload -------------------------------------------------------------------------------
@@ -125,7 +158,20 @@ pairs -t {binary_tls} -p binary --tls -d 8 -n 800 -T 2 | operations=400
 churn -t {text_tls} {tls} -n 40 -c 4 | operations=20
 hot -t {text_tls} {tls} --waiters 9 -n 80 | operations=40
 names -t {binary_tls} {tls} -k 3000 | operations=3000
+pairs -t {redis} -p redis-incr -c 2 -n 100 | operations=50
+pairs -t {redis} -p redis-lua -c 2 -k 5 -n 100 | operations=50
+pairs -t {redis} -p redis-lua -c 9 -k 1 --limit 1 -n 2000 | refused=0<
+pairs -t {redis} -p redis-tokens -c 3 -k 5 --limit 20 -n 2000 | refused=0 operations=1000 tokens=20
+pairs -t {redis} -p redis-tokens -c 3 -d 8 -k 5 --limit 20 -n 2000 | refused=0 operations=999< tokens=20
+pairs -t {redis} -p redis-tokens -c 9 -k 1 --limit 1 -n 2000 | refused=0<
+hot -t {redis} -p redis-tokens --waiters 10 -n 1000 | refused=0 operations=499<
+pools -t {redis} -p redis-pool -c 2 -m 3 -n 100 | operations=50 requests=100
+jobs -t {redis} -p redis-jobs -c 2 -n 240 | operations=80 requests=240
+jobs -t {redis} -p redis-jobs -c 2 -d 8 -n 240 | operations=80 requests=240
+pairs -t {echo} -p echo-text -c 3 -d 32 -n 1000 | requests=1000
+pairs -t {echo} -p echo-binary -c 3 -d 32 -n 1000 | requests=1000
 idle -t {text} -c 300 -T 2 -s 0.1 --pid {pid} | operations=300 connections=300
+idle -t {memcached} -p memcached -c 5 -s 0.1 | operations=5
 idle -t {binary} -p binary -c 300 -T 2 -s 0.1 --pid {pid} | operations=300 connections=300
 """
 
@@ -143,6 +189,24 @@ def tubes(start, pair, tmp_path):
     sockets = [(name, servers.listening()) for name in ("poolcounter-tls", "counter-tls")]
     files = "tls.cert=" + pair[0], "tls.key=" + pair[1], "poolcounter.socket=%s" % (tmp_path / "text")
     return start("jobs.enable=true", "jobs.port=0", *files, inherit=sockets)
+
+
+@pytest.fixture(scope="module")
+def others():
+    """Addresses of other servers, and a Redis, if there is one."""
+
+    def echo(_, sock):
+        while data := sock.recv(65536):
+            sock.sendall(data)
+
+    def memcached(_, sock):
+        while sock.recv(65536):
+            sock.sendall(b"VERSION 1.6\r\n")
+
+    with Toy(echo) as one, Toy(memcached) as two, contextlib.ExitStack() as stack:
+        found = redis_servers.have_redis() and stack.enter_context(redis_servers.RedisServer(tcp=True))
+        at = "127.0.0.1:%d" % found.port if found else ""
+        yield {"echo": one.target, "memcached": two.target, "redis": at}, found
 
 
 def jobs_there(daemon):
@@ -176,10 +240,14 @@ def check_value(found, name, value, daemon):
 
 
 @pytest.mark.parametrize("line", RUNS.strip().split("\n"))
-def test_workload(tubes, pair, line):
+def test_workload(tubes, pair, others, line):
     arguments, _, expected = line.partition(" | ")
+    addresses, redis = others
+    if "{redis}" in arguments and not redis:
+        pytest.skip("redis-server is not installed")
     words = arguments.format(
         **{name: ctl.at(getattr(tubes, name)) for name in ("text", "binary", "jobs", "text_tls", "binary_tls")},
+        **addresses,
         unix=tubes.text_unix,
         pid=tubes.pid,
         tls="--tls --tls-ca " + pair[2],
@@ -187,7 +255,12 @@ def test_workload(tubes, pair, line):
     found = measure(*words, *([] if words[0] in ("idle", "names") else ["-w", 0]))
     assert found["workload"] == words[0]
     for name, value in (pair.split("=") for pair in expected.split()):
-        check_value(found, name, value, tubes)
+        if name == "tokens":
+            assert {redis.ask("LLEN", key) for key in redis.ask("KEYS", "*")} == {int(value)}
+        else:
+            check_value(found, name, value, tubes)
+    if redis:
+        redis.ask("FLUSHALL")
     server, operations = found.get("server"), found["operations"]
     if server:
         assert server["rss_before"] > 0 and server["rss_after"] > 0
@@ -209,38 +282,6 @@ def test_workload(tubes, pair, line):
 
 
 # --- open loop -----------------------------------------------------------------------------------
-
-
-class Toy:
-    """A server of the text protocol in a thread. It calls `respond` for each connection."""
-
-    def __init__(self, respond):
-        self.respond = respond
-        self.listener = servers.listening()
-        self.target = ctl.at(self.listener.getsockname())
-        self.received = b""
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self):
-        while True:
-            try:
-                sock = self.listener.accept()[0]
-            except OSError:
-                return
-            threading.Thread(target=self._one, args=(sock,), daemon=True).start()
-
-    def _one(self, sock):
-        with sock:
-            try:
-                self.respond(self, sock)
-            except OSError:
-                pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.listener.close()
 
 
 def answer(toy, sock, stall=None, pause=0):
@@ -289,113 +330,6 @@ def test_what_could_not_begin_is_counted():
         found = measure("pairs", "-t", toy.target, "-c", 1, "-r", 2000, "-s", "0.5", "-w", 0)
         assert found["missed"] > 100
         assert sum(count for _, count in found["histogram"]) >= found["missed"]
-
-
-# --- other servers -------------------------------------------------------------------------------
-
-
-def echo(_, sock):
-    while data := sock.recv(65536):
-        sock.sendall(data)
-
-
-@pytest.mark.parametrize("protocol", ["echo-text", "echo-binary"])
-def test_echo(protocol, depth=32):
-    with Toy(echo) as toy:
-        found = measure("pairs", "-t", toy.target, "-p", protocol, "-c", 3, "-d", depth, "-n",
-                        1000, "-w", 0)  # fmt: skip
-        # Whole rounds of each connection are begun at once.
-        assert found["requests"] == 1000
-
-
-def words(count):
-    """A server that answers with one number, whatever the Redis command."""
-
-    def respond(_, sock):
-        while data := sock.recv(65536):
-            if b"SCRIPT" in data:
-                sock.sendall(b"$3\r\nabc\r\n")
-            elif b"PING" in data:
-                sock.sendall(b"+PONG\r\n")
-            elif data == b"version\r\n":
-                sock.sendall(b"VERSION 1.6\r\n")
-            else:
-                sock.sendall(b":%d\r\n" % count)
-
-    return respond
-
-
-def test_redis_and_memcached():
-    with Toy(words(1)) as toy:
-        for protocol in "redis-incr", "redis-lua":
-            found = measure("pairs", "-t", toy.target, "-p", protocol, "-c", 2, "-n", 100, "-w", 0)
-            assert found["operations"] == 50
-        found = measure("idle", "-t", toy.target, "-p", "memcached", "-c", 5, "-s", "0.1")
-        assert found["operations"] == 5
-    with Toy(words(0)) as toy:
-        found = measure("pairs", "-t", toy.target, "-p", "redis-lua", "-c", 2, "-n", 100, "-w", 0)
-        assert found["operations"] == 0 and found["refused"] == 50
-
-
-@pytest.mark.skipif(not redis_servers.have_redis(), reason="redis-server is not installed")
-def test_a_semaphore_on_lists_of_redis():
-    with redis_servers.RedisServer(tcp=True) as redis:
-        at = "127.0.0.1:%d" % redis.port
-        for depth in 1, 8:
-            found = measure("pairs", "-t", at, "-p", "redis-tokens", "-c", 3, "-d", depth, "-k", 5,
-                            "--limit", 20, "-n", 2000, "-w", 0)  # fmt: skip
-            assert found["refused"] == 0 and found["operations"] >= 1000
-            assert redis.ask("DBSIZE") == 5
-            assert all(redis.ask("LLEN", key) == 20 for key in redis.ask("KEYS", "*"))
-        found = measure("pairs", "-t", at, "-p", "redis-tokens", "-c", 9, "-k", 1, "--limit", 1, "-n",
-                        2000, "-w", 0)  # fmt: skip
-        assert found["refused"] > 0
-        found = measure("hot", "-t", at, "-p", "redis-tokens", "--waiters", 10, "-n", 1000, "-w", 0)
-        assert found["operations"] >= 500 and found["refused"] == 0
-
-
-def redis_words(sock, words):
-    """The words of Redis's requests that match, as they arrive: in however many pieces."""
-    data = b""
-    while more := sock.recv(65536):
-        data += more
-        last = 0
-        for found in re.finditer(rb"\r\n(%s)\r\n" % words, data):
-            yield found[1]
-            last = found.end()
-        data = data[last:]
-
-
-def redis_lists(_, sock):
-    """A Redis whose lists are always full."""
-    words = {b"PING": b"+PONG", b"DEL": b":0", b"BLMOVE": b"$3\r\nabc"}
-    for word in redis_words(sock, rb"[A-Z]{3,}"):
-        if word not in (b"LEFT", b"RIGHT"):
-            sock.sendall(words.get(word, b":1") + b"\r\n")
-
-
-def test_a_pool_on_lists_of_redis():
-    with Toy(redis_lists) as toy:
-        found = measure("pools", "-t", toy.target, "-p", "redis-pool", "-c", 2, "-m", 3,
-                        "-n", 100, "-w", 0)  # fmt: skip
-        assert found["operations"] == 50 and found["requests"] == 100
-    done = run("pools", "-p", "redis-pool", "-d", 2)
-    assert done.status == USAGE and "must know what it has taken" in done.err
-
-
-def redis_queue(_, sock):
-    """A Redis whose queue always has a job."""
-    words = {b"PING": b"+PONG", b"BLMOVE": b"$20\r\n" + 20 * b"0"}
-    for word in redis_words(sock, rb"PING|LPUSH|BLMOVE|LREM"):
-        sock.sendall(words.get(word, b":1") + b"\r\n")
-
-
-@pytest.mark.parametrize("depth", [1, 8])
-def test_jobs_on_lists_of_redis(depth):
-    with Toy(redis_queue) as toy:
-        found = measure("jobs", "-t", toy.target, "-p", "redis-jobs", "-c", 2, "-d", depth,
-                        "-n", 240, "-w", 0)  # fmt: skip
-        assert found["operations"] == 80 and found["requests"] == 240
 
 
 # --- TLS -----------------------------------------------------------------------------------------
