@@ -136,9 +136,7 @@ def starters(supplier):
 def test_browsers(daemon, tmp_path):
     with Example(daemon, "browsers") as example, Pages() as pages:
         example.run("pool", "add", "browsers", "kind=joined")
-        supplier = example.start(
-            "member", "browsers", "--init", "1", "--max", "2", "--ready", "--", "./start-browser"
-        )
+        supplier = example.start("member", "browsers", "--init", "1", "--max", "2", "--ready", "--", "./start-browser")
 
         def browsers():
             found = starters(supplier)
@@ -182,16 +180,13 @@ def test_browsers(daemon, tmp_path):
 
 def test_databases(start, tmp_path):
     members = ", ".join("db_%d=%s/%d.sqlite" % (i, tmp_path, i) for i in (1, 2, 3))
-    daemon = start(
-        "pool.dbs.members=" + members, "pool.dbs.on_start=dirty", "pool.dbs.on_return=dirty"
-    )
+    daemon = start("pool.dbs.members=" + members, "pool.dbs.on_start=dirty", "pool.dbs.on_return=dirty")
     with Example(daemon, "databases") as example:
         example.start("clean", "dbs", "--", "./reset")
         users = [example.start("run", "--pool", "dbs", "--", "./work") for _ in range(10)]
         for _ in range(3):
             # One whose database is in use: it has a child.
-            wire.poll(lambda: any(map(has_child, users)), "one of them works")
-            victim = next(user for user in users if has_child(user))
+            victim = wire.poll(lambda: next(filter(has_child, users), None), "one of them works")
             victim.kill()
             victim.wait()
         wire.poll(lambda: all(user.poll() is not None for user in users), "all have ended")
