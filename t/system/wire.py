@@ -291,6 +291,19 @@ class Client:
         self.fill(0)
         return not self.buffer and not self.at_end
 
+    def take_line(self, ending):
+        """Returns the next line, without its end."""
+        until = time.monotonic() + self.deadline
+        while ending not in self.buffer:
+            if self.at_end:
+                raise Closed("closed after %r" % bytes(self.buffer[:200]))
+            if not self.fill(max(until - time.monotonic(), 0)):
+                raise Timeout("a line awaited, got %r" % bytes(self.buffer[:200]))
+        end = self.buffer.index(ending)
+        line = bytes(self.buffer[:end]).decode("latin-1")
+        del self.buffer[: end + len(ending)]
+        return line
+
     def wait_closed(self):
         """
         Waits until the server closes the connection. Returns the bytes that arrived before that.
@@ -321,16 +334,7 @@ class TextClient(Client):
 
     def line(self):
         """Returns the next answer line, without its line end."""
-        until = time.monotonic() + self.deadline
-        while b"\n" not in self.buffer:
-            if self.at_end:
-                raise Closed("closed after %r" % bytes(self.buffer[:200]))
-            if not self.fill(max(until - time.monotonic(), 0)):
-                raise Timeout("a line awaited, got %r" % bytes(self.buffer[:200]))
-        end = self.buffer.index(b"\n")
-        line = bytes(self.buffer[:end]).decode("latin-1")
-        del self.buffer[: end + 1]
-        return line
+        return self.take_line(b"\n")
 
     def say(self, line):
         self.send(line.encode("latin-1") + b"\n")
@@ -363,16 +367,7 @@ class JobClient(Client):
 
     def line(self):
         """Returns the next answer line, without its line end."""
-        until = time.monotonic() + self.deadline
-        while b"\r\n" not in self.buffer:
-            if self.at_end:
-                raise Closed("closed after %r" % bytes(self.buffer[:200]))
-            if not self.fill(max(until - time.monotonic(), 0)):
-                raise Timeout("a line awaited, got %r" % bytes(self.buffer[:200]))
-        end = self.buffer.index(b"\r\n")
-        line = bytes(self.buffer[:end]).decode("latin-1")
-        del self.buffer[: end + 2]
-        return line
+        return self.take_line(b"\r\n")
 
     def body(self, length):
         data = self.take(length + 2)
