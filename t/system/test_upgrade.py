@@ -59,8 +59,14 @@ class Running:
         program = os.path.abspath(servers.COUNTERD)
         self.install(MISBEHAVING % {"part": part, "deed": deed, "program": program})
 
-    def upgrade(self):
-        """Returns the log lines of an upgrade, and True if it succeeded."""
+    def succeed(self):
+        return self._upgrade(True)
+
+    def fail(self):
+        return self._upgrade(False)
+
+    def _upgrade(self, good):
+        """Upgrades, which must succeed or not. Returns what it says of that."""
         with self.daemon.changed:
             seen = len(self.daemon.lines)
         self.daemon.child.send_signal(signal.SIGUSR1)
@@ -74,48 +80,8 @@ class Running:
 
         wire.poll(is_over, "the upgrade is over", 60)
         said = "\n".join(said)
-        return said, "goes on as before" not in said
-
-    def succeed(self):
-        said, good = self.upgrade()
-        assert good, said
-        assert "has taken over" in said
+        assert ("has taken over" in said) == good and ("goes on as before" in said) != good, said
         return said
-
-    def fail(self):
-        said, good = self.upgrade()
-        assert not good, said
-        return said
-
-
-class Crowd:
-    """Clients that hold and wait, and one amid a request."""
-
-    def __init__(self, daemon):
-        self.holder, self.waiter, self.half = (daemon.text_client() for _ in range(3))
-        self.other = daemon.binary_client()
-        assert self.holder.ask("ACQ4ME k 1 9 600") == "LOCKED"
-        self.waiter.say("ACQ4ME k 1 9 600")
-        wire.poll(lambda: self.holder.stat("waiting_workers") == 1, "one waits")
-        assert self.other.acquire(5, 5, b"n") == wire.OK
-        self.half.send(b"ACQ4ME ha")
-
-    def look(self):
-        """Checks that nothing has changed."""
-        assert self.waiter.is_silent() and self.half.is_silent()
-        assert self.holder.stat("waiting_workers") == 1
-        assert self.other.get(b"n") == 5
-
-    def finish(self):
-        """Each client continues its action."""
-        self.look()
-        self.half.send(b"lf 1 9 600\n")
-        assert self.half.line() == "LOCKED"
-        assert self.other.release(5, b"n") == wire.OK
-        assert self.holder.ask("RELEASE k") == "RELEASED"
-        assert self.waiter.line() == "LOCKED"
-        for client in vars(self).values():
-            client.close()
 
 
 # Starts a program, and replaces its file before the program can find its own path.
@@ -131,10 +97,11 @@ os.execv("/proc/self/fd/%d" % fd, sys.argv[1:])
 def test_a_program_that_was_replaced_while_it_started_finds_the_new_one(start, tmp_path):
     running = Running(start, tmp_path, prefix=[sys.executable, "-I", "-c", REPLACED])
     assert os.readlink("/proc/%d/exe" % running.pid).endswith(" (deleted)")
-    crowd = Crowd(running.daemon)
-    running.succeed()
-    assert os.readlink("/proc/%d/exe" % running.pid) == running.program
-    crowd.finish()
+    with running.daemon.text_client() as client:
+        assert client.ask("ACQ4ME k 1 9 600") == "LOCKED"
+        running.succeed()
+        assert os.readlink("/proc/%d/exe" % running.pid) == running.program
+        assert client.ask("RELEASE k") == "RELEASED"
 
 
 @pytest.fixture
@@ -168,7 +135,7 @@ def test_a_limit_of_memory_refuses_what_it_would_end(group, start, tmp_path):
         start, tmp_path, settings=settings, preexec=lambda: (folder / "cgroup.procs").write_text(str(os.getpid()))
     )
     daemon = running.daemon
-    crowd, maker = Crowd(daemon), daemon.binary_client()
+    maker = daemon.binary_client()
     for i in range(0, 200000, 1000):
         bodies = [wire.acquire_body(1, 1, b"name-%08d" % n) for n in range(i, i + 1000)]
         maker.send_reading(b"".join(wire.binary_request(wire.ACQUIRE, body) for body in bodies))
@@ -176,7 +143,7 @@ def test_a_limit_of_memory_refuses_what_it_would_end(group, start, tmp_path):
     limit.write_text(str(int(used.read_text()) * 3 // 2))
     said = running.fail()
     assert re.search(r"needs up to \d+ MiB of memory.*%s" % folder, said), said
-    crowd.look()
+    assert maker.get(b"name-%08d" % 199999) == 1
     # Enough for the upgrade, but not for a copy of the process too.
     with open("/proc/%d/statm" % daemon.pid) as f:
         resident, shared = [int(n) * resource.getpagesize() for n in f.read().split()[1:3]]
@@ -184,7 +151,7 @@ def test_a_limit_of_memory_refuses_what_it_would_end(group, start, tmp_path):
     running.install()
     said = running.succeed()
     assert "all threads stood still" not in said, said
-    crowd.look()
+    assert maker.get(b"name-%08d" % 199999) == 1
     limit.write_text(str(1 << 30))
     # The child becomes the first to go, even if it is small.
     offered = "until grep -q 1000 /proc/$$/oom_score_adj; do sleep 0.1; done"
@@ -192,7 +159,6 @@ def test_a_limit_of_memory_refuses_what_it_would_end(group, start, tmp_path):
     assert "upgrade: offered" in running.fail()
     running.install()
     assert "all threads stood still" in running.succeed()
-    crowd.finish()
     maker.close()
     daemon.stop()
     daemon.is_expected_to_be_gone = True
