@@ -128,6 +128,9 @@ def read_stories(path):
     titles = [story.title for story in stories]
     if len(set(titles)) != len(titles):
         raise BadScript("%s: two stories of one title" % path)
+    for story in stories:
+        if not story.steps:
+            raise BadScript("%s has no steps" % story.name)
     return stories
 
 
