@@ -1,11 +1,11 @@
 /*
- * engine_bench.c - measures the table without sockets: engine_bench NAMES THREADS DEPTH kept|hot
- * prints the nanoseconds of an acquire and release as JSON.
+ * engine_bench.c - measures the table without sockets: engine_bench NAMES THREADS prints the
+ * nanoseconds of an acquire and release as JSON.
  *
- * A pair is an acquire and a release of one name, drawn at random, or of the one hot name. Requests
- * come in batches, as over the network: of one, or of 32 (16 pairs: acquire, release, acquire,
- * ...); the table sees the whole batch before it carries out the first request. Names are written
- * before the clock starts, because a socket would deliver them. They exist at 0 before and after.
+ * A pair is an acquire and a release of one name, drawn at random. Requests come in batches of 32,
+ * as over the network (16 pairs: acquire, release, acquire, ...); the table sees the whole batch
+ * before it carries out the first request. Names are written before the clock starts, because a
+ * socket would deliver them. They exist at 0 before and after.
  *
  * The figure is the elapsed time divided by the pairs of all threads, so two threads that work in
  * parallel halve it.
@@ -22,7 +22,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-enum { NAME_LEN = 24, THREADS_MAX = 2, BATCH_MAX = 32, BLOCK = 1024 };
+enum { NAME_LEN = 24, THREADS_MAX = 2, BATCH_PAIRS = 16, BLOCK = 1024 };
 
 /* Size of the table: the default of counter.buckets. */
 enum { BUCKETS = 16384 };
@@ -30,17 +30,6 @@ enum { BUCKETS = 16384 };
 #define RUN_NS (400 * NS_PER_MS)
 
 static struct table *t;
-
-static struct moment moment_now(void)
-{
-    return (struct moment){.mono_ns = clock_mono_ns(), .unix_s = 1000000};
-}
-
-static void fail(const char *what)
-{
-    perror(what);
-    exit(EXIT_FAILURE); /* NOLINT(concurrency-mt-unsafe): whatever the threads do */
-}
 
 /* ---- names ------------------------------------------------------------------------------- */
 
@@ -74,12 +63,11 @@ static void write_name(uint64_t number, unsigned char *to)
 
 /* What to measure. */
 struct run {
-    unsigned threads, depth;
+    unsigned threads;
     uint64_t names;
-    bool is_hot;
 };
 
-_Static_assert(BATCH_MAX <= TABLE_PREFETCH_MAX, "a batch is looked at in one go");
+_Static_assert(2 * BATCH_PAIRS <= TABLE_PREFETCH_MAX, "a batch is looked at in one go");
 
 struct runner {
     const struct run *run;
@@ -91,7 +79,7 @@ struct runner {
     int64_t busy_ns; /* within the table */
     struct histogram holds;
     unsigned char names[BLOCK][NAME_LEN];
-    uint64_t hashes[BLOCK]; /* 0: not prefetched */
+    uint64_t hashes[BLOCK]; /* 0: not known yet */
 } __attribute__((aligned(64)));
 
 static struct runner runners[THREADS_MAX];
@@ -114,8 +102,7 @@ static void draw_names(struct runner *r)
     for (unsigned i = 0; i < BLOCK; i++) {
         r->random += UINT64_C(0x9e3779b97f4a7c15);
         uint64_t number = (uint64_t)((mix(r->random) >> 32) * run->names >> 32);
-        number = run->is_hot ? 0 : number / run->threads * run->threads + r->number;
-        write_name(number, r->names[i]);
+        write_name(number / run->threads * run->threads + r->number, r->names[i]);
     }
 }
 
@@ -153,12 +140,10 @@ static void prefetch(struct runner *r, unsigned from, unsigned to)
 /* Executes the pairs of one block, in batches. */
 static void do_block(struct runner *r)
 {
-    unsigned pairs = r->run->depth > 1 ? r->run->depth / 2 : 1;
-    for (unsigned from = 0; from < BLOCK; from += pairs) {
+    for (unsigned from = 0; from < BLOCK; from += BATCH_PAIRS) {
         struct moment now = {.mono_ns = (int64_t)from, .unix_s = 1000000};
-        if (pairs > 1)
-            prefetch(r, from, from + pairs);
-        for (unsigned i = from; i < from + pairs; i++) {
+        prefetch(r, from, from + BATCH_PAIRS);
+        for (unsigned i = from; i < from + BATCH_PAIRS; i++) {
             acquire(r, i, now);
             release(r, i, now);
         }
@@ -196,14 +181,12 @@ static double measure_pairs(const struct run *run)
 {
     double pairs_per_ns = 0;
     over = false;
-    if (pthread_barrier_init(&start_line, NULL, run->threads) != 0)
-        fail("pthread_barrier_init");
+    CHECK(pthread_barrier_init(&start_line, NULL, run->threads) == 0);
     for (unsigned i = 0; i < run->threads; i++) {
         struct runner *r = &runners[i];
         *r = (struct runner){.run = run, .number = i, .random = i + 1};
         holder_init(&r->holder, i + 1, i);
-        if (pthread_create(&r->thread, NULL, run_pairs, r) != 0)
-            fail("pthread_create");
+        CHECK(pthread_create(&r->thread, NULL, run_pairs, r) == 0);
     }
     for (unsigned i = 0; i < run->threads; i++) {
         CHECK(pthread_join(runners[i].thread, NULL) == 0);
@@ -224,42 +207,32 @@ static void new_table(void)
         .stats_interval_s = 86400,
         .hash_key = {.k0 = 0x0706050403020100, .k1 = 0x0f0e0d0c0b0a0908},
     });
-    if (!t)
-        fail("table_new");
+    CHECK(t);
 }
 
-static void make_names(struct holder *holder, uint64_t count)
+static void make_names(uint64_t count)
 {
-    struct moment now = moment_now();
-    verdicts out;
-    mail_list_init(&out);
+    const struct moment now = {.unix_s = 1000000};
+    struct runner *maker = &runners[0];
+    holder_init(&maker->holder, 100, 0);
     for (uint64_t n = 0; n < count; n++) {
-        unsigned char name[NAME_LEN];
-        write_name(n, name);
-        struct acquire a = {.name = {name, NAME_LEN}, .units = 1, .limit = 1000, .keep = true};
-        CHECK(table_acquire(t, holder, &a, now, NULL, NULL) == TABLE_OK);
-        struct release r = {.name = a.name, .units = 1};
-        CHECK(table_release(t, holder, &r, now, NULL, &out) == TABLE_OK);
+        write_name(n, maker->names[0]);
+        acquire(maker, 0, now);
+        release(maker, 0, now);
     }
 }
 
 int main(int argc, char **argv)
 {
-    struct holder maker;
-    if (argc != 5)
+    if (argc != 3)
         return 2;
     struct run run = {.names = strtoull(argv[1], NULL, 10),
-                      .threads = (unsigned)strtoul(argv[2], NULL, 10),
-                      .depth = (unsigned)strtoul(argv[3], NULL, 10),
-                      .is_hot = strcmp(argv[4], "hot") == 0};
+                      .threads = (unsigned)strtoul(argv[2], NULL, 10)};
     CHECK(run.names > 0 && run.threads > 0 && run.threads <= THREADS_MAX);
-    CHECK(run.depth == 1 || run.depth == BATCH_MAX);
     new_table();
-    holder_init(&maker, 100, 0);
-    make_names(&maker, run.names);
-    printf("{\"what\":\"pair\",\"names\":%" PRIu64 ",\"threads\":%u,\"depth\":%u,\"hot\":%s,"
-           "\"ns_per_operation\":%.2f}\n",
-           run.names, run.threads, run.depth, run.is_hot ? "true" : "false", measure_pairs(&run));
+    make_names(run.names);
+    printf("{\"names\":%" PRIu64 ",\"threads\":%u,\"ns_per_operation\":%.2f}\n", run.names,
+           run.threads, measure_pairs(&run));
     table_free(&t);
     return EXIT_SUCCESS;
 }

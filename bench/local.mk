@@ -15,6 +15,7 @@ EXTRA_DIST += bench/README.md \
 	bench/suite/columns.py \
 	bench/suite/figures.py \
 	bench/suite/goals.py \
+	bench/suite/goals.txt \
 	bench/suite/load.py \
 	bench/suite/machine.py \
 	bench/suite/report.py \

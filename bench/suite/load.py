@@ -146,9 +146,9 @@ def by_part(result, parts):
     return result
 
 
-def run_engine(build, names, threads, depth, kind):
+def run_engine(build, names, threads):
     """Runs engine_bench for one figure. Returns the result."""
-    argv = [os.path.join(build, "bench", "engine_bench"), str(names), str(threads), str(depth), kind]
+    argv = [os.path.join(build, "bench", "engine_bench"), str(names), str(threads)]
     with machine.Others(machine.two_cpus(), cpu_of_ended) as others:
         result = _result(argv, 0)
     return dict(result, others=others.share)

@@ -78,8 +78,7 @@ class Others:
 
 
 # The compared servers, by the names of their Debian packages.
-PACKAGES = ("poolcounter", "yrmcds", "redis-server", "memcached", "beanstalkd", "libevent-2.1-7",
-            "libssl3", "gcc")  # fmt: skip
+PACKAGES = ("poolcounter", "yrmcds", "redis-server", "beanstalkd", "libevent-2.1-7", "libssl3", "gcc")
 
 
 def raise_limits():

@@ -49,13 +49,11 @@ def table(head, lines, left=1):
 
 
 def goal_line(goal, store):
-    bound = goal.at_least if goal.at_most is None else goal.at_most
-    limit = "%s %g" % ("≥" if goal.at_most is None else "≤", bound)
     figure, is_met = goals.judged(goal, store)
     said = {True: "yes", False: "**no**", None: "not measured"}[is_met]
-    seen = with_unit(beside(figure.value, bound), goal.unit) if figure else NONE
+    seen = with_unit(beside(figure.value, goal.limit), goal.unit) if figure else NONE
     between = (spread(figure) if figure else "") or NONE
-    return [goal.workload, goal.measure, with_unit(limit, goal.unit), seen, between, said]
+    return [goal.workload, goal.measure, goal.bound, seen, between, said]
 
 
 def goals_part(store):
@@ -73,29 +71,6 @@ def goals_part(store):
     lines = [goal_line(goal, store) for goal in goals.GOALS]
     yield from table(["workload", "measure", "goal", "seen", "spread", "met"], lines, 2)
     yield ""
-
-
-# ---- at a glance ---------------------------------------------------------------------------------
-
-
-def overview(store):
-    """A line for each server, with the processor time or the memory in each row."""
-    lines = []
-    for name in rows.CONTENDERS:
-        figures_of = [
-            goals.Value(row, name + behind, column.path).figure(store)
-            for _, row, column, behind in rows.OVERVIEW
-        ]
-        if any(figures_of):
-            lines.append([name, *(number(one.value) if one else NONE for one in figures_of)])
-    if lines:
-        yield "## At a glance"
-        yield ""
-        yield "The cost of each server: microseconds of processor time, bytes of memory. The " \
-            "echo and the fixed words are the floor: the kernel's work alone."  # fmt: skip
-        yield ""
-        yield from table(["", *(title for title, *_ in rows.OVERVIEW)], lines)
-        yield ""
 
 
 # ---- rows ----------------------------------------------------------------------------------------
@@ -200,7 +175,6 @@ def whole(build, store, tree, note, findings=False):
             " Where the time goes: [FINDINGS.md](FINDINGS.md)." if findings else "")  # fmt: skip
     yield ""
     yield from goals_part(store)
-    yield from overview(store)
     yield "## Measurements"
     yield ""
     for row in rows.ROWS:

@@ -4,12 +4,16 @@ Each run starts its own server, so the layout of its memory varies between runs,
 disturbs the measurement. Every second round runs the subjects in reverse order.
 """
 
+import os
 import sys
 import time
 
 import load
 import machine
 import servers
+
+sys.path.append(os.path.join(os.path.dirname(__file__), "..", "..", "t", "system"))
+import certificates  # pylint: disable=wrong-import-position
 
 
 def say(text):
@@ -33,11 +37,6 @@ class Measuring:
         self.hurries = hurries
         self.clock = clock
 
-    def _options(self, subject):
-        if subject.options.get("tls"):
-            return dict(subject.options, tls=servers.certificate(self.store.folder))
-        return subject.options
-
     def run(self, row, subject):
         """Runs one subject. Returns the result."""
         seconds = self.seconds * row.seconds
@@ -45,8 +44,11 @@ class Measuring:
             return load.run_engine(self.build, **subject.engine)
         layout = machine.LAYOUTS[subject.layout]()
         kind = servers.KINDS[subject.server]
+        options = dict(subject.options)
+        if options.get("tls"):
+            options["tls"] = certificates.Authority(self.store.folder).issue("server")
         try:
-            with kind(self.build, layout, **self._options(subject)) as server:
+            with kind(self.build, layout, **options) as server:
                 for before in subject.before:
                     made = load.run(self.build, before, server, seconds, self.warmup)
                     if "failed" in made:

@@ -39,7 +39,6 @@ CONTENDERS = {
     "Redis INCR": ("redis", {}, "redis-incr", "counterd, text"),
     "Redis Lua": ("redis", {}, "redis-lua", "counterd, text"),
     "Redis pool": ("redis", {}, "redis-pool", "counterd, pool"),
-    "memcached": ("memcached", {}, "memcached", "counterd, text"),
     "counterd, jobs": ("counterd", {"set": JOBS}, "beanstalk", None),
     "beanstalkd": ("beanstalkd", {}, "beanstalk", "counterd, jobs"),
     "Redis jobs": ("redis", {}, "redis-jobs", "counterd, jobs"),
@@ -54,7 +53,6 @@ CONTENDERS = {
     "counterd, normal, own verbs": ("counterd", {"set": JOBS, "keeps": "normal"}, "jobs", None),
     "counterd, 1 node": ("cluster", {"nodes": 1}, "text", None),
     "counterd, 2 nodes": ("cluster", {"nodes": 2}, "text", "counterd, 1 node"),
-    "counterd, 3 nodes": ("cluster", {"nodes": 3}, "text", "counterd, 1 node"),
     "Redis lists": ("redis", {}, "redis-tokens", "counterd, 1 node"),
 }
 ALL = ("counterd, text", "counterd, binary", "echo, text", "echo, binary", "poolcounterd", "yrmcds",
@@ -99,10 +97,6 @@ def engine(name, ours=None, **arguments):
     return Subject(name, None, {}, None, None, (), arguments, ours, False)
 
 
-def power(exponent):
-    return "10^%d" % exponent
-
-
 def at(x, one, several):
     """The suffix of a name on a curve."""
     return ", %s %s" % (format(x, ","), one if x == 1 else several)
@@ -116,19 +110,8 @@ BATCH_COLUMNS = (c.CPU_OPERATION, c.COMPARED_OPERATION, c.OPERATIONS, c.COMPARED
 CYCLE_COLUMNS = (c.CPU_OPERATION, c.COMPARED_OPERATION, c.OPERATIONS, c.P50, c.P999, c.WORST)
 
 
-def two_workers():
-    for depth in 1, 32:
-        suffix = ", depth %d" % depth
-        names = ("counterd, text", "counterd, binary", "echo, text", "echo, binary",
-                 "yrmcds, 10 workers")  # fmt: skip
-        yield from pairs(names, 50, depth, suffix, "free")
-        if depth == 1:
-            yield from pairs(("poolcounterd",), 50, depth, suffix, "free")
-
-
 def idle():
-    for name in ("counterd, text", "counterd, binary", "poolcounterd", "yrmcds", "Redis INCR",
-                 "memcached"):  # fmt: skip
+    for name in "counterd, text", "counterd, binary", "poolcounterd", "yrmcds", "Redis INCR":
         yield subject(name, "idle", c=10000, timed=False)
     yield subject("counterd, text", "idle", ", TLS", ours="counterd, text", c=5000, timed=False,
                   tls=True)  # fmt: skip
@@ -151,16 +134,13 @@ def of_a_pool(suffix, locks, options, **pools):
     """Locks, members of a pool, and those of a pool on Redis, under loads that are alike."""
     yield subject("counterd, text", locks, suffix, **options)
     yield subject("counterd, pool", "pools", suffix, **pools)
-    if pools.get("d", 1) == 1:
-        yield subject("Redis pool", "pools", suffix, **pools)
+    yield subject("Redis pool", "pools", suffix, **pools)
 
 
 def pools():
     for members in 10, 1000, 100000:
         yield from of_a_pool(at(members, "member", "members"), "pairs", {"c": 10, "k": members},
                              c=10, members=members)  # fmt: skip
-    yield from of_a_pool(", depth 32", "pairs", {"c": 10, "d": 32, "k": 1000},
-                         c=10, d=32, members=1000)  # fmt: skip
 
 
 def pool_waits():
@@ -189,26 +169,17 @@ def fill(jobs, **more):
     return ("put-jobs", dict(options, **more))
 
 
-def kept_puts():
-    for connections in 1, 50:
-        for name in QUEUES + KEEP_JOBS:
-            yield subject(name, "put-jobs", at(connections, "client", "clients"), c=connections)
-
-
 def kept_jobs():
-    for connections, depth in (1, 1), (50, 1), (50, 32):
-        suffix = at(connections, "client", "clients") + (", depth 32" if depth > 1 else "")
+    for connections in 1, 50:
         for name in KEEP_JOBS:
-            if depth == 1 or name != "beanstalkd -f0":  # it takes longer than anybody waits
-                yield subject(name, "jobs", suffix, c=connections, d=depth)
+            yield subject(name, "jobs", at(connections, "client", "clients"), c=connections)
 
 
 def job_batches():
-    for name in "counterd, own verbs", "counterd, full, own verbs", "counterd, normal, own verbs":
-        for batch in 1, 100:
-            single = name + at(1, "job", "jobs") + " at once"
-            yield subject(name, "put-jobs", at(batch, "job", "jobs") + " at once", c=1, batch=batch,
-                          ours=single if batch > 1 else "")  # fmt: skip
+    single = subject("counterd, full, own verbs", "put-jobs", ", 1 job at once", c=1)
+    yield single
+    yield subject("counterd, full, own verbs", "put-jobs", ", 100 jobs at once", c=1, batch=100,
+                  ours=single.name)  # fmt: skip
 
 
 def job_starts():
@@ -242,35 +213,16 @@ def full_memory():
 
 def shared():
     """As many units as nobody is refused, and few enough for lists."""
-    for clients, depth in (1, 1), (8, 1), (32, 1), (128, 1), (8, 32):
-        suffix = at(clients, "client", "clients") + (", depth 32" if depth > 1 else "")
+    for clients in 1, 8, 32, 128:
+        suffix = at(clients, "client", "clients")
         for name in "counterd, 1 node", "Redis Lua", "Redis lists":
             yield subject(name, "pairs", suffix, ours="" if "node" in name else "counterd, 1 node" + suffix,
-                          c=clients, d=depth, k=100, limit=1000)  # fmt: skip
-
-
-def handed_over():
-    for waiters in 2, 100:
-        suffix = at(waiters, "waiter", "waiters")
-        for name in "counterd, 1 node", "counterd, 2 nodes", "counterd, 3 nodes", "Redis lists":
-            yield subject(name, "hot", suffix, waiters=waiters)
+                          c=clients, k=100, limit=1000)  # fmt: skip
 
 
 def told_again():
     made = subject("counterd, 1 node", "names", ", 10^5 names", server_options={"held": 10**5})
     yield made._replace(load=None)
-
-
-def engine_figures():
-    for exponent in range(3, 8):
-        for depth in 1, 32:
-            of = "%s names, depth %d" % (power(exponent), depth)
-            yield engine(of, names=10**exponent, threads=1, depth=depth, kind="kept")
-    base = "10^4 names, depth 32"
-    yield engine(base + ", two threads", ours=base, names=10**4, threads=2, depth=32, kind="kept")
-    yield engine("one name", names=10**3, threads=1, depth=1, kind="hot")
-    yield engine("one name, two threads", ours="one name", names=10**3, threads=2, depth=1,
-                 kind="hot")  # fmt: skip
 
 
 ROWS = [
@@ -285,13 +237,10 @@ ROWS = [
         "one request at a time and drops those behind it.",
         pairs(PIPELINED, 50, 32), PAIR_COLUMNS),
     row("two-workers", "Pairs, 50 connections, two workers and the load on both cores",
-        "Server and load share two cores. yrmcds has its ten workers, poolcounterd its one thread.",
-        two_workers(), PAIR_COLUMNS),
-    row("open-loop", "Pairs at a fixed rate",
-        "30,000 requests a second in total, over 50 connections, whatever the answers are. The "
-        "time of an answer counts from the scheduled time of its request, so a stall shows.",
-        [subject(name, "pairs", c=50, d=1, k=NAMES, rate=30000) for name in ALL],
-        (c.P50, c.P99, c.P999, c.WORST, c.CPU_REQUEST)),
+        "Server and load share two cores. yrmcds has its ten workers.",
+        [one for depth in (1, 32)
+         for one in pairs(("counterd, binary", "yrmcds, 10 workers"), 50, depth, ", depth %d" % depth, "free")],
+        PAIR_COLUMNS),
     row("churn-16", "Churn, 16 connections at once",
         "Connect, lock, release, close, as PHP does for each page.",
         [subject(name, "churn", c=16, k=NAMES)
@@ -310,8 +259,7 @@ ROWS = [
     row("pools", "Members of a pool, 10 connections",
         "Each connection takes a member and returns it by its fence; beside it ACQ4ME and RELEASE "
         "of as many names, which the column of ratios compares it with, and a pool on Redis's "
-        "lists: BLMOVE to a list of the client, LREM and LPUSH back. At depth 32 members are "
-        "returned without their fence, which Redis cannot do.",
+        "lists: BLMOVE to a list of the client, LREM and LPUSH back.",
         pools(), CYCLE_COLUMNS),
     row("pool-waits", "All wait for the one member of a pool",
         "Each return hands it to the oldest waiter; beside it the same with a lock (`hot`).",
@@ -321,11 +269,11 @@ ROWS = [
         "depth 32 it does so with 32 jobs at once. Redis's queue is a list: LPUSH, BLMOVE to a "
         "list of the client, LREM.",
         jobs(), CYCLE_COLUMNS),
-    row("jobs-puts", "Puts, with and without a file",
+    row("jobs-puts", "Puts into a file",
         "Each connection puts jobs of 64 bytes into one tube. counterd's file is jobs.path, with "
         "jobs.sync full or normal; beanstalkd's log is synced for each job (-f0) or every 50 ms; "
         "Redis's AOF for each iteration (always) or every second.",
-        kept_puts(), KEPT_COLUMNS, rounds=0.6, seconds=0.5),
+        [subject(name, "put-jobs", ", 50 clients", c=50) for name in KEEP_JOBS], KEPT_COLUMNS, rounds=0.6, seconds=0.5),
     row("jobs-kept", "Jobs in a file",
         "As `jobs`: each connection puts, reserves and deletes, in a tube of its own.",
         kept_jobs(), KEPT_COLUMNS, rounds=0.6, seconds=0.5),
@@ -355,10 +303,12 @@ ROWS = [
         shared(), (c.ENGINE_REQUEST, c.COMPARED_ENGINE, c.NODES_REQUEST, c.REQUESTS, c.P50, c.P999,
                    c.WORST), rounds=0.6),
     row("shared-hand-over", "Shared limits: all queue on one name",
-        "One unit goes from client to client. With several nodes each hand-over goes from one node to "
-        "another. Clients of Redis's lists wait with BLPOP. The time is from the release until "
+        "One unit goes from client to client. With two nodes each hand-over goes from one node to "
+        "the other. Clients of Redis's lists wait with BLPOP. The time is from the release until "
         "the next client reads that it has the unit.",
-        handed_over(), (c.P50, c.P999, c.WORST, c.OPERATIONS, c.ENGINE_OPERATION, c.NODES_OPERATION),
+        [subject(name, "hot", ", 2 waiters", waiters=2)
+         for name in ("counterd, 1 node", "counterd, 2 nodes", "Redis lists")],
+        (c.P50, c.P999, c.WORST, c.OPERATIONS, c.ENGINE_OPERATION, c.NODES_OPERATION),
         rounds=0.6),
     row("shared-recovery", "Shared limits: the engine loses 10^5 held units",
         "One client holds 10^5 names when Redis loses its data and all connections; the time until "
@@ -398,23 +348,13 @@ ROWS = [
     row("engine", "The engine alone",
         "No sockets: nanoseconds for an acquire and its release in one thread; two threads in "
         "parallel halve the figure. The engine sees a batch of 32 before it carries out the first.",
-        engine_figures(), (c.NS, c.COMPARED_NS)),
+        [engine("10^4 names, depth 32", names=10**4, threads=1),
+         engine("10^7 names, depth 32", names=10**7, threads=1),
+         engine("10^4 names, depth 32, two threads", "10^4 names, depth 32", names=10**4, threads=2)],
+        (c.NS, c.COMPARED_NS)),
 ]  # fmt: skip
 
 
 def named(name):
     """The row of that name; None if there is none."""
     return next((one for one in ROWS if one.name == name), None)
-
-
-# The overview of all CONTENDERS: title, row, column, suffix of the subject's name.
-OVERVIEW = [
-    ("request, 50 connections, µs", "pairs-50", c.CPU_REQUEST, ""),
-    ("2,000 connections, µs", "pairs-2000", c.CPU_REQUEST, ""),
-    ("32 in flight, µs", "pairs-50-d32", c.CPU_REQUEST, ""),
-    ("cycle of churn, µs", "churn-16", c.CPU_OPERATION, ""),
-    ("hand-over, µs", "hot", c.CPU_OPERATION, ", 100 waiters"),
-    ("one of a herd, µs", "herd", c.CPU_OPERATION, ""),
-    ("idle connection, bytes", "idle", c.BYTES, ""),
-    ("live name, bytes", "names", c.BYTES, ", 10^6 names"),
-]

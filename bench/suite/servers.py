@@ -351,20 +351,6 @@ class Redis(Peer):
         ]  # fmt: skip
 
 
-class Memcached(Peer):
-    """With as many threads as the layout has workers."""
-
-    program = "/usr/bin/memcached"
-
-    def argv(self):
-        self.at(HOST, _free_port())
-        argv = [
-            self.program, "-l", HOST, "-p", str(self.address[1]), "-U", "0", "-c", "15000",
-            "-t", str(self.layout.workers),
-        ]  # fmt: skip
-        return argv + (["-u", "root"] if os.geteuid() == 0 else [])
-
-
 class Beanstalkd(Peer):
     """Without a log of its jobs, unless `keeps` (an option) is the milliseconds between syncs."""
 
@@ -478,20 +464,5 @@ KINDS = {
     "poolcounterd": Poolcounterd,
     "yrmcds": Yrmcds,
     "redis": Redis,
-    "memcached": Memcached,
     "beanstalkd": Beanstalkd,
 }
-
-
-def certificate(folder):
-    """Paths of a certificate for localhost and its key, made with openssl if missing."""
-    cert, key = os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem")
-    if not os.path.exists(cert):
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-             "-nodes", "-days", "3650", "-subj", "/CN=localhost",
-             "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
-             "-keyout", key, "-out", cert],
-            check=True, stdin=subprocess.DEVNULL, capture_output=True,
-        )  # fmt: skip
-    return cert, key
