@@ -13,8 +13,7 @@ library_tests = \
 	t/clients/test_client_node.py \
 	t/clients/test_client_go.py \
 	t/clients/test_mediawiki.py \
-	t/clients/test_python_core.py \
-	t/clients/test_python_workers.py
+	t/clients/test_python_core.py
 TESTS += $(library_tests)
 EXTRA_DIST += $(library_tests) \
 	t/clients/npm_modules.py \

@@ -6,21 +6,16 @@ exports; its manual, README and examples. Units are in t/unit/lib.
 import os
 import re
 import shutil
-import sys
 
-TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(__file__), "..", "..")
-TOP = os.path.abspath(TOP)
-BUILD = os.environ.get("TOP_BUILDDIR") or os.path.join(TOP, "build")
-LIB = os.path.join(TOP, "lib")
-sys.path[:0] = [os.path.join(TOP, "t", "system"), os.path.join(TOP, "t", "clients")]
-
+import programs
+from programs import JOBS, POOL, TOP, read, run, url
 import tap
 import pytest
 
-import servers  # noqa: F401: for conftest
 from conftest import start  # noqa: F401: a fixture
-from programs import JOBS, POOL, run, url
 
+BUILD = os.environ.get("TOP_BUILDDIR") or os.path.join(TOP, "build")
+LIB = os.path.join(TOP, "lib")
 DAEMON = JOBS + POOL
 STRICT = ("-O1", "-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror", "-D_GNU_SOURCE")
 PARAMETERS = {
@@ -37,11 +32,6 @@ EXAMPLES = {
     "epoll": "OK\nOK\nOK\nOK\n",
     "libevent": "locked: OK\nreleased: OK\n",
 }
-
-
-def read(*path):
-    with open(os.path.join(TOP, *path), encoding="utf-8") as f:
-        return f.read()
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +59,21 @@ def compiled(installed, source, to, *more, static=False, packages=("libcounter",
     options = ("--static", "--cflags", "--libs") if static else ("--cflags", "--libs")
     run(cc, *STRICT, *more, source, "-o", to, *flags(installed, *options, packages=packages))
     return to
+
+
+@pytest.fixture
+def shown(start, installed, tmp_path):
+    """A function that compiles a source, or the text of one, and returns what the program prints beside a daemon."""
+
+    def compile_and_run(source, *more, **how):
+        if "\n" in source:
+            (tmp_path / "text.c").write_text(source)
+            source = str(tmp_path / "text.c")
+        program = compiled(installed, source, str(tmp_path / "program"), *more, **how)
+        folder = os.path.join(installed, "usr/local/lib")
+        return run(program, COUNTER_URL=url(start(*DAEMON)), LD_LIBRARY_PATH=folder)
+
+    return compile_and_run
 
 
 def declared():
@@ -113,8 +118,7 @@ def test_archive_is_one_object_without_variables(installed):
 
 
 def test_version_is_that_of_the_server(installed):
-    version = re.search(r"AC_INIT\(\[counterd\], \[([\d.]+)\]", read("configure.ac")).group(1)
-    assert flags(installed, "--modversion") == [version]
+    assert flags(installed, "--modversion") == [programs.version()]
 
 
 def test_uninstall_removes_all(installed, tmp_path):
@@ -157,28 +161,18 @@ def test_header_is_complete_in_c_and_cpp(installed, tmp_path):
 # --- examples ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_examples(start, installed, tmp_path, name):
-    packages = ("libcounter", "libevent_core") if name == "libevent" else ("libcounter",)
-    source = os.path.join(LIB, "examples", name + ".c")
-    program = compiled(installed, source, str(tmp_path / name), "-std=c11", packages=packages)
-    env = {"COUNTER_URL": url(start(*DAEMON)), "LD_LIBRARY_PATH": os.path.join(installed, "usr/local/lib")}
-    assert run(program, **env) == EXAMPLES[name]
+@pytest.mark.parametrize("name", sorted(os.listdir(os.path.join(LIB, "examples"))))
+def test_examples(shown, name):
+    if name.endswith(".c"):
+        packages = ("libcounter", "libevent_core") if name == "libevent.c" else ("libcounter",)
+        assert shown(os.path.join(LIB, "examples", name), "-std=c11", packages=packages) == EXAMPLES[name[:-2]]
 
 
-def test_static(start, installed, tmp_path):
+def test_static(shown, tmp_path):
     """Without any shared library."""
-    program = compiled(
-        installed, os.path.join(LIB, "examples", "lock.c"), str(tmp_path / "lock"), "-static",
-        "-Wl,--no-warnings", static=True,
-    )  # fmt: skip
-    assert "NEEDED" not in run("readelf", "-d", program)
-    assert run(program, COUNTER_URL=url(start(*DAEMON))) == EXAMPLES["lock"]
-
-
-def test_all_examples_are_run():
-    files = {name[:-2] for name in os.listdir(os.path.join(LIB, "examples")) if name.endswith(".c")}
-    assert files == set(EXAMPLES)
+    source = os.path.join(LIB, "examples", "lock.c")
+    assert shown(source, "-static", "-Wl,--no-warnings", static=True) == EXAMPLES["lock"]
+    assert "NEEDED" not in run("readelf", "-d", str(tmp_path / "program"))
 
 
 # --- manual and README ---------------------------------------------------------------------------
@@ -217,27 +211,20 @@ def test_manual_names_all():
     assert set(re.findall(r"^    ROW\((\w+)\)", read("lib", "settings.c"), re.M)) == PARAMETERS
 
 
-def test_manual_example_runs(start, installed, tmp_path):
+def test_manual_example_runs(shown):
     text = re.search(r"\.Bd -literal -offset indent\n(.*?)\.Ed", manual(), re.S).group(1).replace("\\e", "\\")
-    source = tmp_path / "manual.c"
-    source.write_text(text)
-    program = compiled(installed, str(source), str(tmp_path / "manual"))
-    env = {"COUNTER_URL": url(start(*DAEMON)), "LD_LIBRARY_PATH": os.path.join(installed, "usr/local/lib")}
-    assert run(program, **env) == "rendering\n"
+    assert shown(text) == "rendering\n"
 
 
-def test_readme_runs(start, installed, tmp_path):
+def test_readme_runs(shown):
     text = read("lib", "README.md")
-    lines = "".join("    " + line + "\n" for line in re.search(r"```c\n(.*?)```", text, re.S).group(1).splitlines())
-    source = tmp_path / "readme.c"
-    source.write_text(
+    said = shown(
         "#include <counter.h>\n#include <stdio.h>\nint main(void)\n{\n%s"
         '    printf("%%d %%d\\n", status, counter_run(end));\n'
-        "    counter_op_free(end);\n    counter_op_free(op);\n    counter_close(client);\n    return 0;\n}\n" % lines
+        "    counter_op_free(end);\n    counter_op_free(op);\n    counter_close(client);\n    return 0;\n}\n"
+        % re.search(r"```c\n(.*?)```", text, re.S).group(1)
     )
-    program = compiled(installed, str(source), str(tmp_path / "readme"))
-    env = {"COUNTER_URL": url(start(*DAEMON)), "LD_LIBRARY_PATH": os.path.join(installed, "usr/local/lib")}
-    assert run(program, **env) == "0 0\n"
+    assert said == "0 0\n"
     for name in set(re.findall(r"\b(counter_\w+)\(", text)):
         assert name in declared() | {"counter_str", "counter_is_refused", "counter_is_failed"}
 

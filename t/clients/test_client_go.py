@@ -8,20 +8,14 @@ import glob
 import os
 import re
 import shutil
-import sys
 
-TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-TOP = os.path.abspath(TOP)
-sys.path[:0] = [os.path.join(TOP, *path) for path in (("t", "system"), ("t", "clients"), ("clients",))]
-
+import programs
+from programs import EXAMPLES, JOBS, POOL, TOP, url
 import tap
 import pytest
 
-import programs
 import stories
-import wire
 from conftest import start  # noqa: F401: a fixture
-from programs import EXAMPLES, JOBS, POOL, url
 
 FOLDER = os.path.join(TOP, "clients", "go")
 pytestmark = pytest.mark.skipif(not shutil.which("go"), reason="go is not installed")
@@ -59,11 +53,6 @@ func main() {
 """
 
 
-def readme():
-    with open(os.path.join(FOLDER, "README.md"), encoding="utf-8") as f:
-        return f.read()
-
-
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory):
     """The folder of the examples' programs."""
@@ -79,8 +68,7 @@ def test_own_tests_have_no_races(start):
 
 
 def test_needs_the_standard_library_alone():
-    with open(os.path.join(FOLDER, "go.mod"), encoding="utf-8") as f:
-        assert f.read() == "module %s\n\ngo 1.19\n" % MODULE
+    assert programs.read("clients", "go", "go.mod") == "module %s\n\ngo 1.19\n" % MODULE
     assert not os.path.exists(os.path.join(FOLDER, "go.sum"))
     needed = run("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").split()
     assert needed == [MODULE]
@@ -98,23 +86,19 @@ def test_compiles_for_other_systems(tmp_path):
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_print_what_the_readme_says(start, examples, name):
     daemon = start(*JOBS, *POOL)
-    link = re.escape("[`examples/%s`](examples/%s/main.go) prints\n\n" % (name, name))
-    wanted = re.search(link + r"((?:    .*\n)+)", readme())
-    said = run(str(examples / name), COUNTER_URL=url(daemon))
-    assert said == re.sub(r"^    ", "", wanted.group(1), flags=re.M)
+    wanted = programs.printed("go", "examples/" + name, "examples/%s/main.go" % name)
+    assert run(str(examples / name), COUNTER_URL=url(daemon)) == wanted
 
 
 def test_readme_runs_in_a_module_that_replaces_ours(start, tmp_path):
     daemon = start(*JOBS)
-    with wire.TextClient(daemon.text) as operator:
-        assert operator.ask("POOL ADD gpu") == "OK"
-        assert operator.ask("MEMBER ADD gpu gpu0 /dev/nvidia0 type=a100") == "OK"
-    first, *blocks, last = re.findall(r"```go\n(.*?)```", readme(), re.S)
+    programs.add_gpu(daemon)
+    first, *blocks, last = programs.blocks("go", "go")
     address = re.search(r'Open\("(counter://.*?)"', first).group(1)
     first = first.replace('"%s"' % address, '""')
     worker, _, wait = last.partition("if err := worker.Run")
     (tmp_path / "main.go").write_text(PROGRAM % ("".join([first, *blocks, worker]), "if err := worker.Run" + wait))
-    lines = re.search(r"((?:    (?:require|replace) .*\n\n?)+)", readme()).group(1).replace("    ", "")
+    lines = re.search(r"((?:    (?:require|replace) .*\n\n?)+)", programs.read("clients", "go", "README.md")).group(1).replace("    ", "")
     lines = re.sub(r"=> .*", "=> " + FOLDER, lines)
     (tmp_path / "go.mod").write_text("module example.org/program\n\ngo 1.19\n\n" + lines)
     run("go", "vet", ".", folder=str(tmp_path), HOME="/nonexistent")

@@ -9,20 +9,14 @@ import json
 import os
 import re
 import shutil
-import sys
 
-TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-TOP = os.path.abspath(TOP)
-sys.path[:0] = [os.path.join(TOP, "t", "system"), os.path.join(TOP, "t", "clients")]
-
+import programs
+from programs import EXAMPLES, JOBS, POOL, TOP, url
 import tap
 import pytest
 
 import npm_modules
-import programs
-import wire
 from conftest import start  # noqa: F401: a fixture
-from programs import EXAMPLES, JOBS, POOL, url
 
 FOLDER = os.path.join(TOP, "clients", "node")
 run = functools.partial(programs.run, folder=FOLDER)
@@ -40,17 +34,6 @@ stop();
 pytestmark = pytest.mark.skipif(
     not shutil.which("node") or not shutil.which("npm"), reason="node or npm is not installed"
 )
-
-
-def readme():
-    with open(os.path.join(FOLDER, "README.md"), encoding="utf-8") as f:
-        return f.read()
-
-
-def add_gpu(daemon):
-    with wire.TextClient(daemon.text) as operator:
-        assert operator.ask("POOL ADD gpu") == "OK"
-        assert operator.ask("MEMBER ADD gpu gpu0 /dev/nvidia0 type=a100") == "OK"
 
 
 @pytest.fixture(scope="module")
@@ -81,11 +64,8 @@ def test_package_has_the_library_and_needs_nothing(installed):
 
 
 def test_version_is_that_of_the_server():
-    with open(os.path.join(TOP, "configure.ac"), encoding="utf-8") as f:
-        version = re.search(r"AC_INIT\(\[counterd\], \[([\d.]+)\]", f.read()).group(1)
-    with open(os.path.join(FOLDER, "package.json"), encoding="utf-8") as f:
-        assert json.load(f)["version"] == version
-    assert "counterd-%s.tgz" % version in readme()
+    assert json.loads(programs.read("clients", "node", "package.json"))["version"] == programs.version()
+    assert "counterd-%s.tgz" % programs.version() in programs.read("clients", "node", "README.md")
 
 
 def test_types_declare_what_there_is():
@@ -96,8 +76,7 @@ def test_types_declare_what_there_is():
         "console.log(JSON.stringify(calls.sort()));"
     )
     exported, calls = map(json.loads, run("node", "--input-type=module", "-e", code).splitlines())
-    with open(os.path.join(FOLDER, "index.d.ts"), encoding="utf-8") as f:
-        types = f.read()
+    types = programs.read("clients", "node", "index.d.ts")
     assert exported == sorted(re.findall(r"^export (?:abstract )?(?:class|function|const) (\w+)", types, re.M))
     body = re.search(r"^export class Client \{\n(.*?)^\}", types, re.M | re.S).group(1)
     assert calls == sorted(set(re.findall(r"^  (\w+)[<(]", body, re.M)))
@@ -115,7 +94,7 @@ def test_a_program_in_typescript(start, installed):
     tsc = os.path.join(modules, ".bin", "tsc")
     run(tsc, *TSC_OPTIONS, "typed.mts", folder=program)
     daemon = start(*JOBS)
-    add_gpu(daemon)
+    programs.add_gpu(daemon)
     assert run("node", "typed.mjs", folder=program, COUNTER_URL=url(daemon)).splitlines() == [
         "2",
         "Busy,Busy,a server,true",
@@ -131,16 +110,14 @@ def test_a_program_in_typescript(start, installed):
 def test_examples_print_what_the_readme_says(start, name):
     daemon = start(*JOBS, *POOL)
     path = "examples/%s.mjs" % name
-    wanted = re.search(re.escape("[`%s`](%s) prints\n\n" % (path, path)) + r"((?:    .*\n)+)", readme())
-    said = run("node", path, COUNTER_URL=url(daemon))
-    assert said == re.sub(r"^    ", "", wanted.group(1), flags=re.M)
+    assert run("node", path, COUNTER_URL=url(daemon)) == programs.printed("node", path)
 
 
 def test_readme_runs_where_the_package_is_installed(start, installed):
     program, _ = installed
     daemon = start(*JOBS)
-    add_gpu(daemon)
-    code = "\n".join(re.findall(r"```js\n(.*?)```", readme(), re.S))
+    programs.add_gpu(daemon)
+    code = "\n".join(programs.blocks("node", "js"))
     address = re.search(r"new Client\('(counter://[^']*)'", code).group(1)
     run("node", "--input-type=module", "-e", "import { Client } from 'counterd'; new Client('%s')" % address)
     code = code.replace("'%s'" % address, "null")

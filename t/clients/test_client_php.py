@@ -12,23 +12,23 @@ import shutil
 import socket
 import ssl
 import subprocess
-import sys
 import threading
 import time
 
-TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-sys.path.insert(0, os.path.join(TOP, "t", "system"))
+import programs
+from programs import EXAMPLES, JOBS, TOP, run, url
+import tap
+import pytest
 
-import tap  # noqa: E402  (skips everything where pytest is missing)
-import pytest  # noqa: E402
-
-import certificates  # noqa: E402
-import servers  # noqa: E402
+import certificates
+import servers
+from conftest import start  # noqa: F401: a fixture
 
 FOLDER = os.environ.get("COUNTERD_PHP") or os.path.join(TOP, "clients", "php")
 PHP = shutil.which("php")
 pytestmark = pytest.mark.skipif(PHP is None, reason="php is not installed")
-JOBS = ("counter.threads=1", "jobs.enable=true", "jobs.port=0", "counter.enable=true", "counter.port=0")
+APCU = ("-d", "apc.enable_cli=1")
+needs_apcu = pytest.mark.skipif("apcu" not in run(PHP or "true", "-m").split(), reason="apcu is not installed")
 # A handler of errors that many programs have: a warning, even a silenced one, would be thrown.
 BEGIN = """<?php
 declare(strict_types=1);
@@ -40,110 +40,52 @@ function fails(callable $call): string { try { $call(); return ''; } catch (Coun
 """ % FOLDER
 
 
-@pytest.fixture
-def start():
-    """A function that starts a daemon."""
-    started = []
-
-    def start_one(*options, **kwargs):
-        if not servers.have_counterd():
-            pytest.skip("COUNTERD is not set")
-        started.append(servers.Counterd(*options, **kwargs))
-        return started[-1]
-
-    yield start_one
-    for daemon in started:
-        if daemon.is_running():
-            daemon.kill()
-
-
-def url(daemon, *more):
-    parts = ["binary=%d" % daemon.binary[1], "jobs=%d" % daemon.jobs[1], "connect_timeout=20", "io_timeout=20", *more]
-    return "counter://%s:%d?%s" % (*daemon.text, "&".join(parts))
-
-
-def run(args, seconds=120, **kwargs):
-    done = subprocess.run(
-        args, capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL, **kwargs
-    )  # fmt: skip
-    assert done.returncode == 0, "%s ended with %d: %s%s" % (args, done.returncode, done.stdout, done.stderr)
-    assert done.stderr == "", done.stderr
-    return done.stdout
-
-
 def script(tmp_path, code, *args, options=(), before=()):
     """What a program of these lines shows: its JSON lines."""
     path = tmp_path / "program.php"
     path.write_text(BEGIN + code)
-    out = run([*before, PHP, "-d", "display_errors=stderr", *options, str(path), *args])
+    out = run(*before, PHP, "-d", "display_errors=stderr", *options, str(path), *args)
     return [json.loads(line) for line in out.splitlines()]
 
 
 def test_every_class_is_found_by_its_name():
     names = [os.path.basename(path)[:-4] for path in glob.glob(os.path.join(FOLDER, "src", "*.php"))]
-    with open(os.path.join(FOLDER, "errors.php"), encoding="utf-8") as f:
-        names += re.findall(r"^(?:abstract )?class (\w+)", f.read(), re.M)
+    names += re.findall(r"^(?:abstract )?class (\w+)", programs.read(FOLDER, "errors.php"), re.M)
     assert "Busy" in names and "Client" in names
     for name in names:
-        code = "require '%s/autoload.php'; exit(class_exists('Counterd\\%s') ? 0 : 1);" % (FOLDER, name)
-        run([PHP, "-r", code])
-
-
-def test_style():
-    if not shutil.which("phpcs"):
-        pytest.skip("phpcs is not installed")
-    exclude = "--exclude=PSR1.Files.SideEffects,PSR1.Classes.ClassDeclaration"
-    run(["phpcs", "-q", "--standard=PSR12", exclude, "--extensions=php", FOLDER])
+        run(PHP, "-r", "require '%s/autoload.php'; exit(class_exists('Counterd\\%s') ? 0 : 1);" % (FOLDER, name))
 
 
 def test_composer_installs_it_without_a_network(tmp_path):
     if not shutil.which("composer"):
         pytest.skip("composer is not installed")
-    wanted = {
-        "repositories": [
-            {"type": "path", "url": FOLDER, "options": {"symlink": False}},
-            {"packagist.org": False},
-        ],
-        "require": {"counterd/counterd": "*"},
-    }
+    ours = {"type": "path", "url": FOLDER, "options": {"symlink": False}}
+    wanted = {"repositories": [ours, {"packagist.org": False}], "require": {"counterd/counterd": "*"}}
     (tmp_path / "composer.json").write_text(json.dumps(wanted))
-    env = dict(
-        os.environ, COMPOSER_DISABLE_NETWORK="1", COMPOSER_ALLOW_SUPERUSER="1", COMPOSER_HOME=str(tmp_path / "home")
-    )  # fmt: skip
-    done = subprocess.run(
-        ["composer", "install", "--no-interaction", "--no-progress"],
-        cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("composer", "install", "--no-interaction", "--no-progress", folder=tmp_path, COMPOSER_DISABLE_NETWORK="1",
+        COMPOSER_ALLOW_SUPERUSER="1", COMPOSER_HOME=str(tmp_path / "home"))  # fmt: skip
     code = (
         "require 'vendor/autoload.php';"
         "try { (new Counterd\\Client('counter://127.0.0.1:1'))->lock('k'); }"
         "catch (Counterd\\Unreachable $e) { echo get_class($e), (new Counterd\\Busy('b'))->getMessage(); }"
     )
-    assert run([PHP, "-r", code], cwd=tmp_path) == "Counterd\\Unreachableb"
+    assert run(PHP, "-r", code, folder=tmp_path) == "Counterd\\Unreachableb"
 
 
 def test_examples_print_what_the_readme_says(start):
     daemon = start(*JOBS)
-    with daemon.text_client() as client:
-        assert client.ask("POOL ADD gpu") == "OK"
-        assert client.ask("MEMBER ADD gpu g0 /dev/0 type=a100") == "OK"
-    with open(os.path.join(FOLDER, "README.md"), encoding="utf-8") as f:
-        text = f.read()
-    rows = re.findall(r"^\| `php examples/(\w+)\.php`[^|]*\| (.*) \|$", text, re.M)
-    assert [name for name, _ in rows] == ["lock", "units", "member", "put", "worker"]
+    programs.add_gpu(daemon, "g0 /dev/0")
+    rows = re.findall(r"^\| `php examples/(\w+)\.php`[^|]*\| (.*) \|$", programs.read(FOLDER, "README.md"), re.M)
+    assert tuple(name for name, _ in rows) == EXAMPLES
     for name, says in rows:
-        out = run([PHP, os.path.join(FOLDER, "examples", name + ".php")], env=dict(os.environ, COUNTER_URL=url(daemon)))
+        out = run(PHP, os.path.join(FOLDER, "examples", name + ".php"), COUNTER_URL=url(daemon))
         assert out.splitlines() == re.findall(r"`([^`]*)`", says.partition(", when")[0]), name
 
 
 def test_code_of_the_readme_is_php(tmp_path):
-    with open(os.path.join(FOLDER, "README.md"), encoding="utf-8") as f:
-        blocks = re.findall(r"^```php\n(.*?)^```", f.read(), re.M | re.S)
-    assert blocks
-    for block in blocks:
+    for block in programs.blocks("php", "php"):
         (tmp_path / "block.php").write_text("<?php\n" + block)
-        run([PHP, "-l", str(tmp_path / "block.php")])
+        run(PHP, "-l", str(tmp_path / "block.php"))
 
 
 def test_options_have_the_names_of_the_url_or_those_of_php(tmp_path):
@@ -278,10 +220,10 @@ def test_a_child_that_lives_on_and_uses_the_client_keeps_no_lock(start, tmp_path
     assert script(tmp_path, code, url(daemon), str(tmp_path / "used")) == ["free"]
 
 
+@needs_apcu
 def test_processes_share_in_apcu_which_servers_are_down(start, tmp_path):
     daemon = start(*JOBS)
     code = """
-    if (!function_exists('apcu_enabled') || !apcu_enabled()) { show('none'); exit(0); }
     $told = [];
     $tell = function ($event) use (&$told) { $told[] = $event->kind; };
     $servers = [$argv[1], $argv[2]];
@@ -302,19 +244,16 @@ def test_processes_share_in_apcu_which_servers_are_down(start, tmp_path):
     show($told);
     """
     down = "127.0.0.1:%d" % servers.free_port()
-    found = script(tmp_path, code, "%s:%d" % daemon.text, down, options=("-d", "apc.enable_cli=1"))
-    if found == ["none"]:
-        pytest.skip("apcu is not installed")
-    first, second, third = found
+    first, second, third = script(tmp_path, code, "%s:%d" % daemon.text, down, options=APCU)
     assert first[0] == "down" and "connect" in first
     assert "down" not in second and "connect" in second
     assert third.count("connect") == 2, "one call tries the server, the other one passes it over"
 
 
+@needs_apcu
 def test_sites_of_one_apcu_share_nothing_of_other_ports_and_certificates(start, tmp_path):
     daemon = start(*JOBS)
     code = """
-    if (!function_exists('apcu_enabled') || !apcu_enabled()) { show('none'); exit(0); }
     [$_, $host, $right, $wrong] = $argv;
     $servers = ["$host", "localhost"];
     for ($i = 0; Client::serversFor($name = "k$i", $servers)[0] !== $host; $i++) {}
@@ -326,9 +265,7 @@ def test_sites_of_one_apcu_share_nothing_of_other_ports_and_certificates(start, 
         $client->units($name, 1, 1)->server, $told]);
     """
     args = (daemon.binary[0], str(daemon.binary[1]), str(servers.free_port()))
-    found = script(tmp_path, code, *args, options=("-d", "apc.enable_cli=1"))
-    if found == ["none"]:
-        pytest.skip("apcu is not installed")
+    found = script(tmp_path, code, *args, options=APCU)
     assert found == [["Unreachable", "Unreachable", daemon.binary[0], ["connect", "wait"]]]
 
 
@@ -395,27 +332,18 @@ try { $client->lock('j'); } catch (Unreachable $e) { show([$e->reason, $e->sent,
 """
 
 
-@pytest.mark.parametrize("scheme", ["tcp", "unix"])
-def test_with_more_files_than_php_can_wait_for_the_reason_is_said_at_once(start, tmp_path, scheme):
-    path = str(tmp_path / "text.sock")
-    daemon = start(*JOBS, "poolcounter.socket=" + path)
-    address = url(daemon) if scheme == "tcp" else "counter://?text=unix:" + path
-    [[reason, *rest]] = script(tmp_path, FILES_OPEN, address)
-    assert "FD_SETSIZE" in reason
-    assert rest == [False, False], "not sent, and the server is not down"
-
-
+@pytest.mark.parametrize("limit", ["", "ulimit -n 64; "])  # PHP can't wait for a descriptor over FD_SETSIZE
 @pytest.mark.parametrize("scheme", ["tcp", "unix", "name"])
-def test_a_program_with_too_many_open_files_takes_no_server_for_down(start, tmp_path, scheme):
+def test_too_many_open_files_are_no_fault_of_the_server(start, tmp_path, scheme, limit):
     path = str(tmp_path / "text.sock")
     daemon = start(*JOBS, "poolcounter.socket=" + path)
     address = url(daemon) if scheme != "unix" else "counter://?text=unix:" + path
     if scheme == "name":
         address = address.replace("127.0.0.1", "localhost", 1)
-    before = ("sh", "-c", 'ulimit -n 64 && exec "$@"', "sh")
+    before = ("sh", "-c", limit + 'exec "$@"', "sh")
     [[reason, *rest]] = script(tmp_path, FILES_OPEN, address, before=before)
-    assert "open files" in reason
-    assert rest == [False, False]
+    assert ("open files" if limit else "FD_SETSIZE") in reason
+    assert rest == [False, False], "not sent, and the server is not down"
 
 
 def test_values_for_the_server_are_text_or_integers(start, tmp_path):

@@ -17,24 +17,19 @@ import threading
 import time
 import warnings
 
-TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(__file__), "..", "..")
-TOP = os.path.abspath(TOP)
-SOURCES = os.path.join(TOP, "clients", "python")
-sys.path[:0] = [os.path.join(TOP, "t", "system"), os.path.join(TOP, "t", "clients"), SOURCES]
-
+import programs
+from programs import EXAMPLES, JOBS, POOL, TOP, url
 import tap
 import pytest
 
-import programs
-import servers
 import wire
 from conftest import start  # noqa: F401: a fixture
-from programs import EXAMPLES, JOBS, POOL, url
 
 import counterd
 from counterd import aio
 from counterd._options import Options
 
+SOURCES = os.path.join(TOP, "clients", "python")
 PYTHON = "/usr/bin/python3"
 run = functools.partial(programs.run, PYTHONDONTWRITEBYTECODE="1")
 
@@ -45,23 +40,13 @@ def have(module):
         pytest.skip("python3-%s is not installed" % module)
 
 
-def readme():
-    with open(os.path.join(SOURCES, "README.md"), encoding="utf-8") as f:
-        return f.read()
-
-
-def blocks():
-    """The Python of README.md, as one program."""
-    return "\n".join(re.findall(r"```python\n(.*?)```", readme(), re.S))
-
-
 # --- the package ---------------------------------------------------------------------------------
 
 
 def test_types_are_strict(tmp_path):
     have("mypy")
     program = tmp_path / "readme.py"
-    program.write_text(blocks())
+    program.write_text("\n".join(programs.blocks("python", "python")))
     for name in EXAMPLES:  # each is a program, so each is a __main__
         shutil.copy(os.path.join(SOURCES, "examples", name + ".py"), tmp_path / (name + "_example.py"))
     run(
@@ -95,22 +80,20 @@ def test_wheel_builds_and_imports_without_a_network(tmp_path):
 def test_examples_print_what_the_readme_says(start, name):
     daemon = start(*JOBS, *POOL)
     path = "examples/%s.py" % name
-    wanted = re.search(re.escape("[`%s`](%s) prints\n\n" % (path, path)) + r"((?:    .*\n)+)", readme())
     said = run(PYTHON, os.path.join(SOURCES, path), PYTHONPATH=SOURCES, COUNTER_URL=url(daemon))
-    assert said == re.sub(r"^    ", "", wanted.group(1), flags=re.M)
+    assert said == programs.printed("python", path)
 
 
 def test_readme_runs(start):
     daemon = start(*JOBS)
-    with wire.TextClient(daemon.text) as operator:
-        assert operator.ask("POOL ADD gpu") == "OK"
-        assert operator.ask("MEMBER ADD gpu gpu0 /dev/nvidia0 type=a100") == "OK"
-    address = re.search(r'Client\("(counter://.*?)"\)', blocks()).group(1)
+    programs.add_gpu(daemon)
+    program = "\n".join(programs.blocks("python", "python"))
+    address = re.search(r'Client\("(counter://.*?)"\)', program).group(1)
     for proto in ("text", "binary", "jobs"):  # the calls below it can be made
         assert Options(address, {}).addresses(proto)
-    for other in re.findall(r"`(counter://[^`]*)`", readme()):
+    for other in re.findall(r"`(counter://[^`]*)`", programs.read("clients", "python", "README.md")):
         assert Options(other, {}).addresses("text")
-    program = blocks().replace('"%s"' % address, "")
+    program = program.replace('"%s"' % address, "")
     program = program.replace('print("cut off:', 'threading.Timer(1, worker.stop).start()\nprint("cut off:')
     program = "import threading\n" + program
     said = run(PYTHON, "-W", "error", "-c", program, PYTHONPATH=SOURCES, COUNTER_URL=url(daemon))
@@ -300,37 +283,6 @@ def test_a_look_during_a_release_loses_nothing(start):
             await release
 
     play(daemon, story)
-
-
-def test_a_worker_that_is_cancelled_gives_its_jobs_back(start):
-    daemon = start(*JOBS)
-
-    async def story(client):
-        begun = asyncio.Event()
-        ended = []
-
-        async def handler(job):
-            begun.set()
-            try:
-                await asyncio.sleep(60)
-            finally:
-                ended.append(job.id)
-
-        put = await client.put("t", b"x")
-        task = asyncio.create_task(aio.Worker(client, ["t"], handler).run(signals=False))
-        await begun.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        (job,) = await client.claim(["t"], timeout=20)
-        assert ended == [put.id] == [job.id] and job.tries == 2
-        await job.ack()
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ResourceWarning)
-        play(daemon, story)
-        gc.collect()
-    assert not [w for w in caught if "not given back" in str(w.message)]
 
 
 def test_a_handler_that_is_no_coroutine_has_failed(start, caplog):
