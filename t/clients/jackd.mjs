@@ -2,8 +2,7 @@
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 
-const require = createRequire(import.meta.url);
-const JackdClient = require(process.env.JACKD);
+const JackdClient = createRequire(import.meta.url)(process.env.JACKD);
 const port = Number(process.argv[2]);
 
 async function connected(options) {
@@ -31,14 +30,13 @@ assert.deepEqual(names(await worker.listTubesWatched()), ["jackd"]);
 assert.deepEqual(names(await worker.listTubes()), ["default", "jackd"]);
 
 // Bodies: text, line ends, objects. jackd itself refuses empty ones.
-const bodies = ["plain", "a\r\nb\r\n", "\u{1f331} bean", { job: [1, "two"] }];
-for (const body of bodies) {
+for (const body of ["plain", "a\r\nb\r\n", "\u{1f331} bean", { job: [1, "two"] }]) {
     const id = await producer.put(body);
-    const job = await worker.reserve();
-    assert.equal(job.id, id);
-    assert.equal(job.payload.toString(), typeof body === "string" ? body : JSON.stringify(body));
+    const payload = Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
+    assert.deepEqual(await worker.reserve(), { id, payload });
     await worker.delete(id);
 }
+await refused(producer.put("x".repeat(65536)), "JOB_TOO_BIG");
 
 // Many commands without waiting for answers.
 const ids = await Promise.all(Array.from({ length: 200 }, (_, i) => producer.put(`job ${i}`, { priority: 7 })));
@@ -47,7 +45,7 @@ for (const [i, id] of ids.entries()) { // jackd mixes up bodies that arrive toge
 }
 await Promise.all(ids.map((id) => worker.delete(id)));
 
-// Priorities, and moves of one job.
+// Moves of one job.
 const late = await producer.put("late", { priority: 9, ttr: 60 });
 const first = await producer.put("first", { priority: 1, ttr: 60 });
 assert.equal((await producer.peekReady()).id, first);
@@ -56,37 +54,29 @@ assert.equal((await worker.reserveJob(late)).payload.toString(), "late");
 await refused(producer.reserveJob(late), "NOT_FOUND");
 await refused(worker.reserveWithTimeout(0), "TIMED_OUT");
 await worker.touch(first);
-await refused(producer.touch(first), "NOT_FOUND");
 await worker.release(first, { priority: 5, delay: 100 });
 assert.equal((await producer.peekDelayed()).id, first);
-assert.equal(entries(await producer.statsJob(first)).state, "delayed");
-assert.equal(entries(await producer.statsJob(first)).pri, "5");
+const job = entries(await producer.statsJob(first));
+assert.deepEqual([job.state, job.pri], ["delayed", "5"]);
 await producer.kickJob(first);
 assert.equal((await worker.reserve()).id, first);
 await worker.bury(first, 3);
 assert.equal((await producer.peekBuried()).id, first);
 assert.equal(await producer.kick(10), 1);
-assert.equal(await producer.kick(10), 0);
-await refused(producer.kickJob(first), "NOT_FOUND");
+await refused(producer.peekBuried(), "NOT_FOUND");
 assert.equal((await producer.peek(late)).payload.toString(), "late");
 await worker.release(late);
-await refused(producer.peekBuried(), "NOT_FOUND");
 
 // Statistics. pauseTube is left out: jackd forgets the end of its line.
 await refused(producer.statsTube("nowhere"), "NOT_FOUND");
 const tube = entries(await producer.statsTube("jackd"));
-assert.equal(tube["current-jobs-ready"], "2");
-assert.equal(tube["current-using"], "1");
-assert.equal(tube["current-watching"], "1");
-assert.equal(tube["total-jobs"], String(bodies.length + 200 + 2));
+assert.deepEqual([tube["current-jobs-ready"], tube["current-using"], tube["current-watching"]], ["2", "1", "1"]);
 
-// Ends: a ttr of a second, a job of a connection that ends, a body that is too large.
-for (const id of [first, late]) {
-    await producer.delete(id);
-    await refused(producer.delete(id), "NOT_FOUND");
-    await refused(producer.peek(id), "NOT_FOUND");
-    await refused(producer.statsJob(id), "NOT_FOUND");
-}
+// Ends.
+for (const id of [first, late]) await producer.delete(id);
+for (const call of ["delete", "peek", "statsJob", "kickJob", "touch"]) await refused(producer[call](first), "NOT_FOUND");
+await refused(producer.release(first), "NOT_FOUND");
+await refused(producer.bury(first, 0), "NOT_FOUND");
 const short = await producer.put("short", { ttr: 3 });
 assert.equal((await worker.reserve()).id, short);
 await refused(worker.reserve(), "DEADLINE_SOON");
@@ -101,17 +91,8 @@ const other = await connected({ useLegacyStringPayloads: true });
 await other.watch("jackd");
 assert.deepEqual(await other.reserve(), { id: short, payload: "short" });
 assert.equal(entries(await producer.statsJob(short)).timeouts, String(expires));
-await refused(worker.release(short), "NOT_FOUND");
-await refused(worker.bury(short, 0), "NOT_FOUND");
 await other.quit();
-assert.equal((await worker.reserve()).id, short);
-await worker.delete(short);
-await refused(producer.put("x".repeat(65536)), "JOB_TOO_BIG");
-assert.equal(typeof (await producer.put("x".repeat(65535))), "string");
-
 const stats = entries(await producer.stats());
-assert.equal(stats["max-job-size"], "65535");
-assert.equal(stats["job-timeouts"], String(expires));
-assert.equal(stats["current-connections"], "2");
+assert.deepEqual([stats["max-job-size"], stats["job-timeouts"]], ["65535", String(expires)]);
 await worker.disconnect();
 await producer.close();
