@@ -1,8 +1,7 @@
 """The extension for MediaWiki, in Debian's MediaWiki on SQLite, beside the daemon.
 
 `mediawiki/unpack build/mediawiki` must have put MediaWiki below the build folder; nothing is installed.
-Each group of tests has a daemon of its own and runs beside the others; the tests look at what they
-found. The figures come with the last test, as diagnostics.
+Each group of checks has a daemon of its own and runs beside the others; a test waits for one.
 """
 
 import concurrent.futures
@@ -12,14 +11,11 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
-sys.path.insert(
-    0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "system")
-)
-# pylint: disable=wrong-import-position
+import programs
+from programs import TOP
 import tap
 import pytest
 
@@ -29,7 +25,7 @@ import wire
 wire.DEADLINE = max(wire.DEADLINE, 60)  # of scripts that start MediaWiki
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mediawiki")
-EXTENSION = os.path.join(os.environ.get("TOP_SRCDIR", ""), "clients", "mediawiki")
+EXTENSION = os.path.join(TOP, "clients", "mediawiki")
 ROOT = os.path.join(os.environ.get("TOP_BUILDDIR", "build"), "mediawiki", "root")
 SHARE = os.path.join(os.path.abspath(ROOT), "usr", "share", "mediawiki")
 MODULES = {"sqlite3", "intl", "mbstring", "xml", "pcntl", "posix", "zlib"}
@@ -99,22 +95,14 @@ class Site:
 
     @property
     def url(self):
-        return "counter://%s:%d?jobs=%d&connect_timeout=20" % (
-            *self.daemon.text,
-            self.daemon.jobs[1],
-        )
+        return programs.url(self.daemon)
 
     def start(self, script, *arguments, **more):
         """Starts a script: of MediaWiki by name, else by path."""
         path = script if os.path.isabs(script) else self.wiki.script(script)
         more = {"T_MW_URL": self.url, "T_MW_RUNS": self.runs, **more}
-        return subprocess.Popen(
-            ["php", path, *arguments],
-            env=self.wiki.environment(**more),
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        return subprocess.Popen(["php", path, *arguments], env=self.wiki.environment(**more), text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
 
     def run(self, script, *arguments, status=0, **more):
         """Runs a script to its end. Returns what it wrote."""
@@ -157,9 +145,9 @@ def run_cases(site):
     """The cases of cases.php. Returns what it says of each."""
     mortal = servers.Counterd("jobs.port=0", "jobs.enable=true")
     mortal.is_expected_to_be_gone = True
-    url = "counter://%s:%d?jobs=%d&connect_timeout=20&io_timeout=5" % (*mortal.text, mortal.jobs[1])
     try:
-        said = site.run(os.path.join(HERE, "cases.php"), T_MW_MORTAL="%d %s" % (mortal.pid, url))
+        where = "%d %s" % (mortal.pid, programs.url(mortal, io_timeout=5))
+        said = site.run(os.path.join(HERE, "cases.php"), T_MW_MORTAL=where)
     finally:
         mortal.kill()
     found = {}
@@ -170,7 +158,10 @@ def run_cases(site):
 
 
 def render(site, is_killed):
-    """Renders a page in many processes at once. Returns the figures."""
+    """
+    Renders a page in many processes at once: one parse is enough for all of them. A server that is killed meanwhile
+    costs no page.
+    """
     page = "Slow " + ("killed" if is_killed else "whole")
     script = os.path.join(HERE, "renders.php")
     child = site.start(script, "--count", str(RENDERS), page, T_MW_WAITERS=str(RENDERS - 1))
@@ -179,12 +170,11 @@ def render(site, is_killed):
             wire.poll(lambda: client.stat("waiting_workers") == RENDERS - 1, "all but one wait", 60)
         site.daemon.is_expected_to_be_gone = True
         site.daemon.kill()
-    rows = [line.split(" ", 1) for line in site.end(child).splitlines()]
-    figures = {"pages": sum(said == "ok" for _, said in rows), "parses": len(site.notes("parse"))}
-    for note in site.notes("pool"):
-        figures[note[1]] = figures.get(note[1], 0) + 1
-    figures["wrong"] = [said for _, said in rows if said != "ok"][:3]
-    return figures
+    rows = [line.split(" ", 1)[1] for line in site.end(child).splitlines()]
+    assert rows == ["ok"] * RENDERS, rows
+    assert len(site.notes("parse")) == (RENDERS if is_killed else 1)
+    others = "pool-servererror" if is_killed else "DONE"
+    assert [len(site.notes("pool", came)) for came in ("LOCKED", others)] == [1, RENDERS - 1]
 
 
 def run_side_by_side(site):
@@ -204,36 +194,43 @@ def run_side_by_side(site):
     site.push(*jobs)
     for child in [site.start("runJobs") for _ in range(4)]:
         site.end(child)
-    runners = {row[-2] for row in site.notes("run")}
+    assert len({row[-2] for row in site.notes("run")}) == 4
     # The delayed one, which no runner had: the one for a farm waits for it.
     farm = site.start(os.path.join(EXTENSION, "maintenance", "runCounterdJobs.php"))
     site.await_notes(1, "run", "later")
     wire.poll(lambda: site.tube("later") == {}, "the job is acknowledged")
     farm.kill()
     farm.communicate()
-    return {"runners": len(runners), "release": release}
+    for kind in ("one", "two", "three"):
+        assert sorted(int(row[2]) for row in site.notes("run", kind)) == list(range(100))
+    assert [row[2] for row in site.notes("run", "moved")] == ["double"]
+    assert [row[2] for row in site.notes("run", "root")] == ["new"]
+    (row,) = site.notes("run", "later")
+    assert float(row[-1]) >= release, row
 
 
 def run_farm(site):
     """runCounterdJobs.php, once; and for a second."""
-    site.push(
-        *[
-            (kind, {"n": n, "fail": kind == "three"})
-            for n in range(5)
-            for kind in ("one", "two", "three")
-        ]
-    )
+    site.push(*[(kind, {"n": n, "fail": kind == "three"}) for n in range(5) for kind in ("one", "two", "three")])
     with site.daemon.job_client() as client:  # of nobody, of another program, of a wiki that is not there
         for tube in ("wiki/unknown", "mail", "nowhere/one"):
             client.put(b"x", into=tube)
     script = os.path.join(EXTENSION, "maintenance", "runCounterdJobs.php")
     said = site.run(script, "--once", "--maxjobs", "3")
     site.run(script, "--maxtime", "1")
-    return said
+    for kind in ("one", "two"):
+        assert len(site.notes("run", kind)) == 5
+        assert re.findall(r"wiki %s: (\d) run, 0 failed" % kind, said) == ["3", "2"], said
+    assert len(site.notes("run", "three")) == 5, said
+    assert site.tube("three")["delayed"] == "5", said
+    assert said.count("wiki unknown: 0 run, 0 failed") == 1, said
+    assert "mail" not in said and "nowhere" not in said, said
+    turns = re.findall(r"^wiki (one|two|three): ", said, re.M)
+    assert turns[:3] == ["one", "three", "two"], said
 
 
 def run_failing(site):
-    """Jobs that fail, for a runner for a farm whose server is started again. Returns what it said then."""
+    """Jobs that fail, for a runner for a farm whose server is started again."""
     path = os.path.join(site.wiki.folder, "failing.jobs")
     options = ("jobs.port=0", "jobs.enable=true", "jobs.socket=" + path)
     url = "counter://127.0.0.1?jobs=unix:%s" % path
@@ -250,51 +247,64 @@ def run_failing(site):
         said = ""
         while "asked again" not in said and (line := runner.stdout.readline()):
             said += line
-        again = site.run(script, "--once", status=1, T_MW_URL=url)
+        assert "Counterd is asked again in 1 s: " in said, said
+        once = site.run(script, "--once", status=1, T_MW_URL=url)
+        assert "Counterd does not say which queues have jobs: " in once, once
         site.daemon = servers.Counterd(*options)
         site.push(*[("failing", {"n": n, "fail": True}) for n in range(3)], T_MW_URL=url)
         wire.poll(lambda: site.tube("failing").get("abandoned") == "3", "they are abandoned", 60)
-        return {"said": said, "once": again}
     finally:
         if runner:
             runner.kill()
             runner.communicate()
+    # Each waits for 1 s, then for 2 s; and their queue as long as a turn had failures.
+    times = [(row[2], float(row[-1])) for row in site.notes("run", "failing")]
+    assert len(times) == 9, times
+    for n in "012":
+        first, second, third = (time for number, time in times if number == n)
+        assert second - first >= 1 and third - second >= 2, times
+    assert times[2][1] - times[1][1] >= 2, times
 
 
 def run_killed(site):
-    """A runner that is killed, and a job that kills its runners."""
+    """A runner that is killed, and a job that kills its runners: three times."""
     site.push(("long", {"n": "long", "hang": True}), ("fatal", {"n": "fatal", "kill": True}))
     long = site.start("runJobs", "--type", "long")
     site.await_notes(1, "run", "long")
-    fatal = 0
-    while site.tube("fatal").get("ready") == "1" and fatal < 5:
+    for _ in range(3):
+        assert site.tube("fatal")["ready"] == "1"
         site.run("runJobs", "--type", "fatal", status=-signal.SIGKILL)
-        fatal += 1
         wire.poll(lambda: site.tube("fatal")["reserved"] == "0", "the job is back")
+    assert len(site.notes("run", "fatal")) == 3
     long.kill()
     long.communicate()
     wire.poll(lambda: site.tube("long")["ready"] == "1", "the job is back")
     site.run("runJobs", "--type", "long")
-    return {"fatal": fatal, "group": site.run("showJobs", "--group")}
+    assert len(site.notes("run", "long")) == 2
+    assert site.tube("long") == {}
+    group = site.run("showJobs", "--group")
+    assert "fatal: 0 queued; 1 claimed (0 active, 1 abandoned); 0 delayed\n" in group, group
 
 
 def run_moves(site):
-    """Jobs go to the database and back; and a job is acknowledged by another process."""
+    """Jobs go to the database and back; and a job of a lease is acknowledged by another process."""
     site.push(*[("moved", {"n": n}) for n in range(7)])
-    out = site.run("copyJobQueue", "--src", "counterd", "--dst", "db", "--type", "moved")
-    sizes = [site.tube("moved")]
-    site.run("manageJobs", "--type", "moved", "--action", "delete")
-    sizes.append(site.tube("moved"))
-    back = site.run("copyJobQueue", "--src", "db", "--dst", "counterd", "--type", "moved")
-    sizes.append(site.tube("moved"))
+    for source, target, ready in (("counterd", "db", "7"), ("db", "counterd", None)):
+        assert site.tube("moved").get("ready") == ready
+        text = site.run("copyJobQueue", "--src", source, "--dst", target, "--type", "moved")
+        assert "Copied 7/7 queued moved jobs." in text, text
+        assert site.tube("moved")["ready"] == "7"
+        if source == "counterd":
+            site.run("manageJobs", "--type", "moved", "--action", "delete")
     with site.daemon.job_client() as client:
         client.fetch("tube wiki/leased claim=lease")
     site.push(("leased", {"n": 1}))
     script = os.path.join(HERE, "push.php")
     popped = site.run(script, "pop", "leased").split()
-    reserved = site.tube("leased")
+    assert site.tube("leased")["reserved"] == "1"
     site.run(script, "ack", "leased", *popped)
-    return {"out": out, "back": back, "sizes": sizes, "leases": [reserved, site.tube("leased")]}
+    after = site.tube("leased")
+    assert (after["reserved"], after["ready"]) == ("0", "0"), after
 
 
 GROUPS = {
@@ -311,7 +321,7 @@ GROUPS = {
 
 @pytest.fixture(scope="session", name="groups")
 def all_groups():
-    """Runs all groups, at most four at a time. Returns what each gives, and its site."""
+    """Runs all groups, at most four at a time. Returns the future of each."""
     with tempfile.TemporaryDirectory(prefix="mediawiki-") as folder:
         wiki = Wiki(folder)
         sites = {name: Site(wiki, name) for name in GROUPS}
@@ -322,18 +332,13 @@ def all_groups():
         try:
             with concurrent.futures.ThreadPoolExecutor(4) as pool:
                 ends = {name: pool.submit(run, sites[name]) for name, run in GROUPS.items()}
-            yield {name: (end, sites[name]) for name, end in ends.items()}
+            yield ends
             for site in sites.values():
                 if not site.daemon.is_expected_to_be_gone:
                     site.daemon.stop()
         finally:
             for site in sites.values():
                 site.daemon.kill()
-
-
-def outcome(groups, name):
-    end, site = groups[name]
-    return end.result(), site
 
 
 # --- tests ---------------------------------------------------------------------------------------
@@ -344,91 +349,14 @@ with open(os.path.join(HERE, "cases.php"), encoding="utf-8") as source:
 
 @pytest.mark.parametrize("case", CASES)
 def test_case(groups, case):
-    found, _ = outcome(groups, "cases")
+    found = groups["cases"].result()
     assert case in found, "not run; PHP says: %s" % found.get("PHP")
     assert found[case] is None, found[case]
 
 
-def test_renders_at_once_are_one_parse(groups):
-    figures, _ = outcome(groups, "whole")
-    assert figures["pages"] == RENDERS, figures
-    assert figures["parses"] == 1, figures
-    assert figures["LOCKED"] == 1 and figures["DONE"] == RENDERS - 1, figures
-
-
-def test_pages_come_without_the_daemon(groups):
-    figures, _ = outcome(groups, "killed")
-    assert figures["pages"] == RENDERS, figures
-    assert figures["LOCKED"] == 1 and figures["pool-servererror"] == RENDERS - 1, figures
-    assert figures["parses"] == RENDERS, figures
-
-
-def test_four_runners_run_each_job_once(groups):
-    told, site = outcome(groups, "beside")
-    for kind in ("one", "two", "three"):
-        assert sorted(int(row[2]) for row in site.notes("run", kind)) == list(range(100))
-    assert told["runners"] == 4, told
-
-
-def test_duplicates_collapse(groups):
-    _, site = outcome(groups, "beside")
-    assert [row[2] for row in site.notes("run", "moved")] == ["double"]
-
-
-def test_superseded_jobs_never_run(groups):
-    _, site = outcome(groups, "beside")
-    assert [row[2] for row in site.notes("run", "root")] == ["new"]
-
-
-def test_delayed_job_is_not_early(groups):
-    told, site = outcome(groups, "beside")
-    (row,) = site.notes("run", "later")
-    assert float(row[-1]) >= told["release"], row
-
-
-def test_job_of_a_killed_runner_runs_again_at_once(groups):
-    _, site = outcome(groups, "runners")
-    assert len(site.notes("run", "long")) == 2
-    assert site.tube("long") == {}
-
-
-def test_job_that_kills_its_runner_runs_three_times(groups):
-    told, site = outcome(groups, "runners")
-    assert told["fatal"] == 3 and len(site.notes("run", "fatal")) == 3, told
-    assert "fatal: 0 queued; 1 claimed (0 active, 1 abandoned); 0 delayed\n" in told["group"], told
-
-
-def test_runner_for_a_farm(groups):
-    said, site = outcome(groups, "farm")
-    for kind in ("one", "two"):
-        assert len(site.notes("run", kind)) == 5
-        assert [int(n) for n in re.findall(r"wiki %s: (\d) run, 0 failed" % kind, said)] == [
-            3,
-            2,
-        ], said
-    assert len(site.notes("run", "three")) == 5, said
-    assert site.tube("three")["delayed"] == "5", said
-    assert said.count("wiki unknown: 0 run, 0 failed") == 1, said
-    assert "mail" not in said and "nowhere" not in said, said
-    turns = re.findall(r"^wiki (one|two|three): ", said, re.M)
-    assert turns[:3] == ["one", "three", "two"], said
-
-
-def test_failed_jobs_wait(groups):
-    """Each for 1 s, then for 2 s; and their queue as long as a turn had failures."""
-    _, site = outcome(groups, "failing")
-    times = [(row[2], float(row[-1])) for row in site.notes("run", "failing")]
-    assert len(times) == 9, times
-    for n in "012":
-        first, second, third = (time for number, time in times if number == n)
-        assert second - first >= 1 and third - second >= 2, times
-    assert times[2][1] - times[1][1] >= 2, times
-
-
-def test_runner_for_a_farm_outlives_its_server(groups):
-    told, _ = outcome(groups, "failing")
-    assert "Counterd is asked again in 1 s: " in told["said"], told
-    assert "Counterd does not say which queues have jobs: " in told["once"], told
+@pytest.mark.parametrize("name", [name for name in GROUPS if name != "cases"])
+def test_group(groups, name):
+    groups[name].result()
 
 
 def test_runner_for_a_farm_finds_mediawiki(tmp_path):
@@ -464,20 +392,6 @@ def test_library_that_is_not_there(tmp_path):
         check=False,
     )
     assert (said.stdout, said.returncode) == ("bool(false)\n", 0), said
-
-
-def test_jobs_move_to_the_database_and_back(groups):
-    told, _ = outcome(groups, "moves")
-    for text in (told["out"], told["back"]):
-        assert "Copied 7/7 queued moved jobs." in text, text
-    before, between, after = told["sizes"]
-    assert (before["ready"], between, after["ready"]) == ("7", {}, "7"), told
-
-
-def test_job_of_a_lease_is_acknowledged_by_another_process(groups):
-    told, _ = outcome(groups, "moves")
-    before, after = told["leases"]
-    assert (before["reserved"], after["reserved"], after["ready"]) == ("1", "0", "0"), told
 
 
 def test_classes_of_later_versions():

@@ -423,7 +423,7 @@ class Cases extends Maintenance
     /** Asks the server under test on a bare socket. Returns the answer so far. */
     private function raw(string $protocol, string $request, int $enough = 1)
     {
-        preg_match('#//([\d.]+):(\d+)\?jobs=(\d+)#', getenv('T_MW_URL'), $found);
+        preg_match('#//([\d.]+):(\d+)\?.*jobs=(\d+)#', getenv('T_MW_URL'), $found);
         $socket = stream_socket_client("tcp://$found[1]:" . ($protocol === 'jobs' ? $found[3] : $found[2]));
         fwrite($socket, $request . ($protocol === 'jobs' ? "list-tube-used\r\n" : ''));
         $answer = '';
