@@ -24,7 +24,7 @@ asks_for_help() {
 }
 
 simulate() {
-    ! asks_for_help 'simulate [--seeds N] [--seed N] [--jobs N]
+    ! asks_for_help 'simulate [--seeds N] [--seed N]
 N runs (1,000) with consecutive seeds; --seed alone: one run with this seed' "$@" || return 0
     made_plain t/campaigns/simulate/simulate
     exec build/t/campaigns/simulate/simulate "$@"

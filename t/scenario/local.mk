@@ -63,8 +63,8 @@ t_scenario_calls_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=recv,--wrap=write,--wrap=wri
 	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2,--wrap=pthread_setname_np
 
 check_PROGRAMS += t/scenario/fakenet
-t_scenario_fakenet_SOURCES = t/scenario/fakenet.c t/scenario/fakenet.h t/scenario/fakenet_server.c \
-	t/campaigns/simulate/fake.c t/campaigns/simulate/fake.h
+fakenet_server_sources = t/scenario/fakenet.h t/scenario/fakenet_server.c $(fake_sources)
+t_scenario_fakenet_SOURCES = t/scenario/fakenet.c $(fakenet_server_sources)
 t_scenario_fakenet_LDFLAGS = $(fault_wraps) -Wl,--wrap=getpeername,--wrap=fcntl
 t_scenario_fakenet_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
 	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(SQLITE_LIBS)

@@ -3,26 +3,9 @@ TESTS += t/campaigns/simulate/test_simulate.py t/campaigns/simulate/test_admin_m
 EXTRA_DIST += t/campaigns/simulate/test_simulate.py t/campaigns/simulate/test_admin_memory.py
 
 check_PROGRAMS += t/campaigns/simulate/simulate
-t_campaigns_simulate_simulate_SOURCES = \
-	t/campaigns/simulate/answers.c \
-	t/campaigns/simulate/clients.c \
-	t/campaigns/simulate/ends.c \
-	t/campaigns/simulate/fake.c \
-	t/campaigns/simulate/fake.h \
-	t/campaigns/simulate/inside.h \
-	t/campaigns/simulate/look.c \
-	t/campaigns/simulate/protocols.c \
-	t/campaigns/simulate/replies.c \
-	t/campaigns/simulate/simulate.c \
-	t/campaigns/simulate/turns.c \
-	t/campaigns/simulate/world.c \
-	t/campaigns/simulate/world.h \
-	$(table_model_sources) $(locks_model_sources)
-t_campaigns_simulate_simulate_CFLAGS = $(AM_CFLAGS)
-t_campaigns_simulate_simulate_LDFLAGS = $(fault_wraps) \
-	-Wl,--wrap=conn_reply_room,--wrap=conn_replied,--wrap=conn_reply,--wrap=conn_interject
-t_campaigns_simulate_simulate_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
-	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) -lm $(SQLITE_LIBS)
+t_campaigns_simulate_simulate_SOURCES = t/campaigns/simulate/simulate.c $(fakenet_server_sources) $(table_model_sources) $(locks_model_sources)
+t_campaigns_simulate_simulate_LDFLAGS = $(t_scenario_fakenet_LDFLAGS)
+t_campaigns_simulate_simulate_LDADD = $(t_scenario_fakenet_LDADD)
 
 # The admin interface without memory.
 check_PROGRAMS += t/campaigns/simulate/admin

@@ -36,7 +36,7 @@ def run(program, *arguments, seeded=True):
 
 
 def test_simulation():
-    run("simulate", "--seeds", "40" if SLOW else "250")
+    run("simulate", "--seeds", "30" if SLOW else "150")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ t_unit_net_conn_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) 
 fake_sources = t/campaigns/simulate/fake.c t/campaigns/simulate/fake.h
 t_unit_net_script_test_SOURCES = t/unit/net/script_test.c $(fake_sources)
 t_unit_net_script_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
-t_unit_net_script_test_LDFLAGS = -Wl,--wrap=calloc,--wrap=getpeername,--wrap=fcntl
+t_unit_net_script_test_LDFLAGS = -Wl,--wrap=calloc,--wrap=malloc,--wrap=getpeername,--wrap=fcntl
 t_unit_net_script_test_LDADD = libnet.a libbase.a $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_reactor_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
 t_unit_net_reactor_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)

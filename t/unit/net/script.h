@@ -94,6 +94,13 @@ void *__wrap_calloc(size_t count, size_t size)
     return no_memory ? NULL : __real_calloc(count, size);
 }
 
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+    return no_memory ? NULL : __real_malloc(size);
+}
+
 static struct client *client_of(const struct conn *conn)
 {
     return &clients[conn->stream.fd];
