@@ -21,9 +21,7 @@ fuzz_codecs_fuzz_LDADD = $(fuzz_codecs_LDADD)
 fuzz_codecs_fuzz_LDFLAGS = $(libfuzzer_flags)
 
 # The services on a simulated network.
-fuzz_world = fuzz/fuzz.h fuzz/service.h fuzz/service.c fuzz/world.h fuzz/world.c \
-	fuzz/job-answers.h fuzz/job-answers.c \
-	t/campaigns/simulate/fake.h t/campaigns/simulate/fake.c
+fuzz_world = fuzz/fuzz.h fuzz/service.h fuzz/service.c $(fake_sources)
 fuzz_service_libs = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(SQLITE_LIBS)
 fuzz_service_flags = -Wl,--wrap=getpeername
 
