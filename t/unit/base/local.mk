@@ -1,18 +1,14 @@
 base_unit_tests = \
 	t/unit/base/buckets_test \
-	t/unit/base/clock_test \
-	t/unit/base/deadlines_test \
 	t/unit/base/duration_test \
 	t/unit/base/hash_test \
 	t/unit/base/heap_test \
 	t/unit/base/histogram_test \
 	t/unit/base/json_text_test \
 	t/unit/base/lock_test \
-	t/unit/base/log_linear_test \
 	t/unit/base/log_test \
 	t/unit/base/mail_test \
 	t/unit/base/record_test \
-	t/unit/base/ring_test \
 	t/unit/base/text_test \
 	t/unit/base/together_test \
 	t/unit/base/tree_test
@@ -20,10 +16,6 @@ check_PROGRAMS += $(base_unit_tests)
 TESTS += $(base_unit_tests)
 t_unit_base_buckets_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_buckets_test_LDADD = libbase.a $(CHECK_LIBS)
-t_unit_base_clock_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_base_clock_test_LDADD = libbase.a $(CHECK_LIBS)
-t_unit_base_deadlines_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_base_deadlines_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_duration_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_duration_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_hash_test_CFLAGS = $(UNIT_CFLAGS)
@@ -36,16 +28,12 @@ t_unit_base_json_text_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_json_text_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_lock_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_lock_test_LDADD = libbase.a $(CHECK_LIBS)
-t_unit_base_log_linear_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_base_log_linear_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_log_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_log_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_mail_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_mail_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_record_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_record_test_LDADD = libbase.a $(CHECK_LIBS)
-t_unit_base_ring_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_base_ring_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_text_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_text_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_together_test_CFLAGS = $(UNIT_CFLAGS)
