@@ -343,11 +343,6 @@ TEST(lines_are_counted_by_level)
     ck_assert_uint_eq(counts.lost, 1);
 }
 
-/* --- Threads --------------------------------------------------------------------------------- */
-
-#define THREADS          8L
-#define LINES_PER_THREAD 500L
-
 /* --- Readers that do not read ---------------------------------------------------------------- */
 
 /* Fills the pipe behind standard error; returns how many bytes it took. */
@@ -455,40 +450,6 @@ static uint64_t lines_lost(void)
     return counts.lost;
 }
 
-TEST(a_syslog_that_is_stuck_misses_lines_and_holds_nobody_up)
-{
-    int priority, taken = 0;
-    char expected[100];
-    start_reader();
-    capture();
-    log_open(LOG_OUTPUT_SYSLOG, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
-    long long start = monotonic_ns();
-    while (lines_lost() == 0) {
-        log_info("taken %d", taken);
-        ck_assert_int_lt(taken++, 1 << 20);
-    }
-    for (int i = 0; i < 999; i++)
-        log_info("lost");
-    log_renew(); /* tries to report the loss */
-    /* If each line had waited, this would have taken 100 s. */
-    ck_assert_int_lt(monotonic_ns() - start, 50 * SECOND);
-    ck_assert_uint_eq(lines_lost(), 1000);
-    for (int i = 0; i < taken - 1; i++) {
-        snprintf(expected, sizeof expected, "taken %d", i);
-        expect_sent(LOG_INFO, expected);
-    }
-    ck_assert_ptr_null(sent_text(&priority));
-    log_info("found");
-    expect_sent(LOG_WARNING, "1000 lines were lost because syslog did not take them");
-    expect_sent(LOG_INFO, "found");
-    ck_assert_uint_eq(lines_lost(), 1000);
-    log_info("again");
-    expect_sent(LOG_INFO, "again"); /* the loss is reported once */
-    log_close();
-    ck_assert_str_eq(captured(), "");
-    remove_reader();
-}
-
 static void *say_one(void *arg)
 {
     log_info("%s", (const char *)arg);
@@ -577,6 +538,8 @@ TEST(the_next_window_tells_what_was_left_out)
     ck_assert(log_limit_pass(&limit, 901 * WINDOW, &left_out));
     ck_assert_uint_eq(left_out, 0);
 }
+
+#define THREADS 8L
 
 /* A limit shared by threads that all use it in the same window. */
 struct race {

@@ -79,22 +79,6 @@ static void expect_refused(struct guest *guest, enum close_reason reason, uint64
     close(guest->client);
 }
 
-TEST(everybody_comes_in_where_nothing_is_said)
-{
-    struct worker *worker = begin(&(struct rules_config){.limits = toy_limits()});
-    struct guest guests[50];
-    ck_assert(!admission_asks_address(worker));
-    for (unsigned i = 0; i < ARRAY_SIZE(guests); i++) {
-        ck_assert(enter(worker, &guests[i], i % 2 ? "192.0.2.1" : NULL));
-        ck_assert_uint_eq(guests[i].source, 0);
-        ck_assert_int_ge(guests[i].stream.fd, 0);
-        ck_assert_uint_eq(atomic_load(&protocol.connections), i + 1);
-    }
-    for (unsigned i = 0; i < ARRAY_SIZE(guests); i++)
-        leave(&guests[i]);
-    end();
-}
-
 TEST(address_that_is_not_allowed_is_denied_first)
 {
     struct access_network allow = network("192.0.2.0/24");
@@ -135,28 +119,6 @@ TEST(connections_of_one_address_are_limited_before_those_of_all)
     ck_assert(enter(worker, &guests[2], "192.0.2.1"));
     leave(&guests[1]);
     leave(&guests[2]);
-    end();
-}
-
-TEST(limit_of_a_protocol_may_change_at_any_time)
-{
-    struct worker *worker = begin(&(struct rules_config){.limits = toy_limits()});
-    struct guest guests[10], other;
-    for (unsigned i = 0; i < ARRAY_SIZE(guests); i++) {
-        atomic_store(&protocol.max_connections, i + 1);
-        ck_assert(enter(worker, &guests[i], NULL));
-        ck_assert(!enter(worker, &other, NULL));
-        expect_refused(&other, CLOSE_REFUSED, i + 1);
-        atomic_store(&protocol.max_connections, 1); /* less than there are */
-    }
-    ck_assert(!enter(worker, &other, NULL));
-    expect_refused(&other, CLOSE_REFUSED, ARRAY_SIZE(guests) + 1);
-    atomic_store(&protocol.max_connections, 0);
-    ck_assert(enter(worker, &other, NULL));
-    leave(&other);
-    for (unsigned i = 0; i < ARRAY_SIZE(guests); i++)
-        leave(&guests[i]);
-    ck_assert_uint_eq(atomic_load(&protocol.connections_made), 0); /* none began */
     end();
 }
 

@@ -122,8 +122,6 @@ struct call {
     struct stream stream;
     unsigned done;
     char reason[DIAL_REASON_SIZE];
-    void (*then)(struct call *call);
-    void *then_arg;
 };
 
 static void on_done(void *arg, struct stream *stream, const char *reason)
@@ -141,8 +139,6 @@ static void on_done(void *arg, struct stream *stream, const char *reason)
         snprintf(c->reason, sizeof(c->reason), "%s", reason);
     if (--bench.pending == 0)
         loop_stop(bench.reactor.loop);
-    if (c->then)
-        c->then(c);
 }
 
 #define LONG_NS (50 * NS_PER_S)
@@ -1125,37 +1121,6 @@ TEST(tls_server_that_says_nothing_or_hangs_up_is_told)
 }
 
 /* ---- several, and their end ---------------------------------------------------------------- */
-
-static void cancel_other(struct call *c)
-{
-    struct call *other = c->then_arg;
-    if (other->dial) {
-        cancel(other);
-        if (bench.pending == 0)
-            loop_stop(bench.reactor.loop);
-    }
-}
-
-/* Both connect in the same iteration, and the first callback cancels the other. */
-TEST(callback_may_cancel_another)
-{
-    struct call first, second;
-    uint16_t port;
-    bench_make();
-    int fd = listening("127.0.0.1", &port);
-    struct dial_target target = tcp_target("127.0.0.1", port);
-    begin(&first, &target, LONG_NS);
-    begin(&second, &target, LONG_NS);
-    first.then = second.then = cancel_other;
-    first.then_arg = &second;
-    second.then_arg = &first;
-    run(0);
-    ck_assert_uint_eq(first.done + second.done, 1);
-    stream_close(&first.stream);
-    stream_close(&second.stream);
-    close(fd);
-    bench_free();
-}
 
 /* Covers every stage of a dial: both questions, the first address, and the handshake in pieces. */
 TEST(cancelled_after_any_number_of_turns)

@@ -334,6 +334,7 @@ TEST(requests_get_their_answers)
     reply_free(&r);
     close(held);
     http_free(&http);
+    ck_assert_uint_eq(atomic_load(&ended), 7); /* with those of /later */
     ck_assert(http == NULL);
     http_free(&http);
 }
@@ -350,35 +351,6 @@ TEST(head_tells_the_length_and_no_more)
     ck_assert_str_eq(r.body, "ok\n");
     reply_free(&r);
     close(fd);
-    http_free(&http);
-}
-
-/* ---- steps ----------------------------------------------------------------------------------- */
-
-TEST(others_are_served_between_the_steps_of_an_answer)
-{
-    const char *where = serve();
-    int held = http_connect(where);
-    http_send(held, "GET /held HTTP/1.1\r\n\r\n");
-    COME_TRUE(atomic_load(&steps) > 0);
-    for (int i = 0; i < 10; i++) {
-        unsigned before = atomic_load(&steps);
-        expect_get(where, "/ok", "ok\n");
-        COME_TRUE(atomic_load(&steps) > before);
-    }
-    ck_assert_uint_eq(atomic_load(&ended), 0);
-    /* The server keeps a request that arrives behind, and answers it next. */
-    http_send(held, "GET /ok HTTP/1.1\r\n\r\n");
-    rest_ms(20);
-    atomic_store(&let_go, true);
-    struct http_reply r = read_reply(held, false);
-    ck_assert_str_eq(r.body, "later\n");
-    reply_free(&r);
-    r = read_reply(held, false);
-    ck_assert_str_eq(r.body, "ok\n");
-    reply_free(&r);
-    ck_assert_uint_eq(atomic_load(&ended), 1);
-    close(held);
     http_free(&http);
 }
 
@@ -496,37 +468,6 @@ static void expect_reply(int fd, int status, const char *body)
     reply_free(&r);
 }
 
-static void *post_late(void *arg)
-{
-    rest_ms(20);
-    CHECK(post(arg));
-    return NULL;
-}
-
-TEST(another_thread_answers)
-{
-    const char *where = serve();
-    int fd = ask_pending(where);
-    for (int i = 0; i < 20; i++) { /* the connection is kept, and a pipelined request waits */
-        pthread_t thread;
-        expect_get(where, "/ok", "ok\n");
-        if (i % 2)
-            http_send(fd, "GET /ok HTTP/1.1\r\n\r\n");
-        ck_assert(pthread_create(&thread, NULL, post_late, (void *)(uintptr_t) "by letter\n") == 0);
-        expect_reply(fd, 200, "by letter\n");
-        ck_assert(pthread_join(thread, NULL) == 0);
-        if (i % 2)
-            expect_reply(fd, 200, "ok\n");
-        http_send(fd, "GET /pend HTTP/1.1\r\n\r\n");
-        COME_TRUE(on_desk() == 1);
-    }
-    ck_assert(post("last\n"));
-    expect_reply(fd, 200, "last\n");
-    ck_assert_uint_eq(atomic_load(&undone), 0);
-    close(fd);
-    http_free(&http);
-}
-
 TEST(time_limit_is_answered_and_the_letter_undone)
 {
     const char *where = serve();
@@ -538,33 +479,18 @@ TEST(time_limit_is_answered_and_the_letter_undone)
     ck_assert(recv(fd, &byte, 1, MSG_DONTWAIT) < 0); /* not before its time */
     atomic_fetch_add(&moved_ns, 5 * NS_PER_S);
     expect_reply(fd, 504, "no answer came in time");
-    ck_assert(post("late\n"));
-    COME_TRUE(atomic_load(&undone) == 1);
     http_send(fd, "GET /ok HTTP/1.1\r\n\r\n"); /* the connection goes on */
     expect_reply(fd, 200, "ok\n");
-    /* A letter that is late does not answer the next request of the same place. */
-    http_send(fd, "GET /pend HTTP/1.1\r\n\r\n");
-    COME_TRUE(on_desk() == 1);
-    ck_assert(post("in time\n"));
-    expect_reply(fd, 200, "in time\n");
-    close(fd);
-    http_free(&http);
-}
-
-TEST(late_letter_does_not_answer_another_request)
-{
-    const char *where = serve();
-    int fd = ask_pending(where);
-    atomic_fetch_add(&moved_ns, LIMIT_NS);
-    expect_reply(fd, 504, "no answer came in time");
-    http_send(fd, "GET /pend HTTP/1.1\r\n\r\n");
+    /* A letter that is late does not answer the next request; another one waits behind it. */
+    http_send(fd, "GET /pend HTTP/1.1\r\n\r\nGET /ok HTTP/1.1\r\n\r\n");
     COME_TRUE(on_desk() == 2);
     struct http_pending *newer = take_from_desk();
     ck_assert(post("late\n"));
     COME_TRUE(atomic_load(&undone) == 1);
     desk[waiting++] = newer; /* the handler is idle: nobody else is at the desk */
-    ck_assert(post("right\n"));
-    expect_reply(fd, 200, "right\n");
+    ck_assert(post("in time\n"));
+    expect_reply(fd, 200, "in time\n");
+    expect_reply(fd, 200, "ok\n");
     close(fd);
     http_free(&http);
 }

@@ -2,7 +2,6 @@
 #include "net/stream.h"
 
 #include "t/unit/net/toy.h"
-#include "t/unit/random.h"
 
 static struct stream stream_new(int *client_r)
 {
@@ -53,51 +52,6 @@ TEST(several_pieces_leave_in_order_in_one_write)
     char got[32];
     ck_assert_int_eq(receive(client, got, sizeof(got)), 13); /* one packet */
     ck_assert_mem_eq(got, "one two three", 13);
-    stream_close(&stream);
-    close(client);
-}
-
-/* The byte for a position, so that a wrong position shows. */
-static uint8_t byte_at(size_t at)
-{
-    return (uint8_t)(at * 31 + at / 251);
-}
-
-TEST(what_is_not_taken_is_told_and_nothing_is_lost)
-{
-    enum { PIECE = 10000, PIECES = 16, ALL = 1 << 20 };
-    int client;
-    struct stream stream = stream_new(&client);
-    set_buffer(stream.fd, SO_SNDBUF, 65536);
-    uint8_t *bytes = malloc(PIECE * PIECES), *got = malloc(65536);
-    ck_assert(bytes && got);
-    size_t sent = 0, received = 0;
-    unsigned full = 0;
-    while (received < ALL) {
-        ssize_t n = STREAM_AGAIN;
-        if (sent < ALL) {
-            struct iovec pieces[PIECES];
-            for (size_t i = 0; i < PIECE * PIECES; i++)
-                bytes[i] = byte_at(sent + i);
-            for (size_t i = 0; i < PIECES; i++)
-                pieces[i] = (struct iovec){.iov_base = bytes + i * PIECE, .iov_len = PIECE};
-            n = stream_write(&stream, pieces, PIECES);
-            ck_assert(n > 0 || n == STREAM_AGAIN);
-        }
-        if (n > 0) {
-            sent += (size_t)n;
-            continue;
-        }
-        full++;
-        n = receive(client, got, 65536);
-        ck_assert_int_gt(n, 0);
-        for (size_t i = 0; i < (size_t)n; i++)
-            REQUIRE(got[i] == byte_at(received + i));
-        received += (size_t)n;
-    }
-    ck_assert_uint_gt(full, 0);
-    free(bytes);
-    free(got);
     stream_close(&stream);
     close(client);
 }

@@ -544,52 +544,6 @@ TEST(bytes_that_the_library_holds_are_read_without_waiting)
     stop();
 }
 
-/* Reads `len` bytes of the pattern slowly, in small pieces. */
-static void expect_pattern_slowly(struct secure_client *c, size_t len)
-{
-    char got[700];
-    for (size_t at = 0; at < len;) {
-        size_t n = 0, part = len - at < sizeof(got) ? len - at : sizeof(got);
-        ck_assert_int_eq(SSL_read_ex(c->ssl, got, part, &n), 1);
-        ck_assert(memcmp(got, toy_pattern + at, n) == 0);
-        at += n;
-    }
-}
-
-TEST(big_answers_to_a_slow_reader_are_bounded_and_arrive)
-{
-    enum { OUTPUT = 64 * 1024, ANSWER = 30000, TIMES = 60 };
-    pki_make(&pki);
-    for (size_t v = 0; v < ARRAY_SIZE(versions); v++) {
-        struct server_limits limits = toy_limits();
-        limits.output_buffer = OUTPUT;
-        secure_start(&s, 1, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
-        int fd, server = local_pair(SOCK_STREAM, &fd);
-        set_buffer(server, SO_SNDBUF, 4096);
-        ck_assert(toy_give_secure(&s, 0, server));
-        struct secure_client c = client_new(fd, versions[v]);
-        ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
-        for (int i = 0; i < TIMES; i++)
-            client_send(&c, i % 2 ? "s30000\n" : "b30000\n");
-        /* The output is full, and the client has read nothing. */
-        WAIT_UNTIL(atomic_load(&s.toy.queued_max) >= OUTPUT / 2);
-        for (int i = 0; i < TIMES; i++)
-            expect_pattern_slowly(&c, ANSWER);
-        client_send(&c, "d5000\n");
-        for (int i = 0; i < 5000; i++) {
-            char line[16];
-            snprintf(line, sizeof(line), "%d\n", i);
-            client_expect(&c, line);
-        }
-        client_expect(&c, "end\n");
-        ck_assert_uint_le(atomic_load(&s.toy.queued_max), OUTPUT / 2 + ANSWER);
-        ck_assert_int_eq(atomic_load(&toy_shares), 0);
-        client_free(&c);
-        toy_stop(&s);
-    }
-    pki_remove(&pki);
-}
-
 static void is_crossed(struct worker *worker, void *arg)
 {
     struct seen *seen = arg;

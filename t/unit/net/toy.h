@@ -6,7 +6,6 @@
  *
  *     eTEXT      TEXT
  *     bN         N bytes of toy_pattern
- *     sN         the same, shared
  *     dN         the lines 0 to N-1 and "end", a few at a time, paused between them
  *     i          "ID TAG", in hexadecimal
  *     f          "bye", and finishes
@@ -61,15 +60,6 @@ static inline void pause_ns(int64_t ns)
 #define TOY_PATTERN  (1u << 20)
 
 static uint8_t toy_pattern[TOY_PATTERN];
-
-/* How often the pattern is shared now. */
-static _Atomic int toy_shares;
-
-static inline void toy_drop_share(const void *bytes)
-{
-    CHECK(bytes == toy_pattern);
-    atomic_fetch_sub(&toy_shares, 1);
-}
 
 /* The service of the protocol. */
 struct toy {
@@ -161,10 +151,6 @@ static inline enum served toy_line(struct conn *conn, const char *line)
         return SERVED;
     case 'b':
         conn_reply(conn, toy_pattern, strtoul(line + 1, NULL, 10));
-        return SERVED;
-    case 's':
-        atomic_fetch_add(&toy_shares, 1);
-        conn_reply_shared(conn, toy_pattern, strtoul(line + 1, NULL, 10), toy_drop_share);
         return SERVED;
     case 'd':
         session->dump_at = 0;

@@ -70,25 +70,6 @@ TEST(letters_that_come_while_a_worker_ends_arrive_or_are_drained)
     free(letters);
 }
 
-/* ---- the thread ---------------------------------------------------------------------------- */
-
-/* ---- timers -------------------------------------------------------------------------------- */
-
-struct toll {
-    struct timer timer;
-    _Atomic unsigned runs;
-    unsigned times;      /* how many runs it asks for */
-    int64_t interval_ns; /* the time between them */
-    int64_t due_ns;
-};
-
-/* ---- stopping ------------------------------------------------------------------------------ */
-
-struct parcel {
-    struct mail mail;
-    struct toy_opening opening;
-};
-
 /* ---- catching up ---------------------------------------------------------------------------- */
 
 enum { LISTENERS = 450, REQUESTS = 1000 };
