@@ -60,7 +60,7 @@ check-quick:
 		TESTS='$(filter-out %/load_test %/threads_test,$(filter t/unit/% t/models/% t/vectors/% t/scenario/run.py,$(TESTS)))'
 
 # All tests, by t/run_tests.py; RUN has its options. Until it knows how long they take, these start first.
-long_tests = t/browser/test_page.py t/system/test_cluster_basics.py t/system/test_cluster.py t/scenario/real.py \
+long_tests = t/browser/test_page.py t/system/test_cluster_basics.py t/system/test_cluster_audit.py t/scenario/real.py \
 	t/system/test_vanished.py t/system/test_jobs_clients.py $(library_tests) \
 	t/transcripts/run.py t/system/test_jobs.py t/campaigns/simulate/test_simulate.py \
 	t/system/test_pool_examples.py t/scenario/run.py bench/counts/test_counts.py

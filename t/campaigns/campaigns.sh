@@ -48,25 +48,12 @@ mutants() {
     exec /usr/bin/python3 -B t/mutants/mutants.py "$@"
 }
 
-# tortured NAME ARGUMENT...: runs t/campaigns/torture/NAME.py on the plain build, with Debian's Python,
-# which has pytest.
-tortured() {
-    local name=$1
-    shift
+soak() {
     need "${build_packages[@]}" "${torture_packages[@]}"
     build
     COUNTERD=$PWD/build/counterd COUNTERCTL=$PWD/build/counterctl COUNTERBENCH=$PWD/build/counterbench \
-        TOP_BUILDDIR=$PWD/build exec /usr/bin/python3 -B "t/campaigns/torture/$name.py" "$@"
+        TOP_BUILDDIR=$PWD/build exec /usr/bin/python3 -B t/campaigns/torture/soak.py "$@"
 }
-
-# What three nodes do while one thing after another goes wrong.
-torture_cluster() {
-    need "${build_packages[@]}"
-    build
-    make -s -C build t/system/clock_shift.so
-    tortured cluster "$@"
-}
-soak() { tortured soak "$@"; }
 
 fuzz_harnesses=(codecs options admin text-service binary-service job-service client)
 # The longest generated inputs; longer messages reach no further code.

@@ -18,22 +18,12 @@ system_tests = \
 	t/system/test_units.py \
 	t/system/test_sandbox.py \
 	t/system/test_vanished.py \
-	t/system/test_cluster.py \
 	t/system/test_readme.py
 TESTS += $(system_tests)
 EXTRA_DIST += $(system_tests) \
 	t/system/certificates.py \
 	t/system/cluster.story \
 	t/system/cluster_clocks.py \
-	t/system/cluster_keys.py \
-	t/system/cluster_load.py \
-	t/system/cluster_observer.py \
-	t/system/cluster_proxy.py \
-	t/system/cluster_rows.py \
-	t/system/cluster_rows_engine.py \
-	t/system/cluster_rows_load.py \
-	t/system/cluster_stalls.py \
-	t/system/cluster_world.py \
 	t/system/confined.py \
 	t/system/conftest.py \
 	t/system/http_client.py \
@@ -43,7 +33,7 @@ EXTRA_DIST += $(system_tests) \
 	t/system/tap.py \
 	t/system/wire.py
 
-# Preloaded by test_cluster.py into daemons and engines whose clocks it sets.
+# Preloaded by test_cluster_*.py into daemons and engines whose clocks it sets.
 check_DATA = t/system/clock_shift.so
 CLEANFILES += t/system/clock_shift.so
 EXTRA_DIST += t/system/clock_shift.c

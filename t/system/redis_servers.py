@@ -40,7 +40,6 @@ class RedisServer:
         self.config = config
         self.options = options
         self.process = None
-        self.clients = []
         try:
             self.start()
         except BaseException:
@@ -52,11 +51,6 @@ class RedisServer:
 
     def __exit__(self, *_):
         self.stop()
-
-    @property
-    def address(self):
-        """The address for resp.Client: the port if there is one, else the socket."""
-        return ("127.0.0.1", self.port) if self.port else self.path
 
     @property
     def url(self):
@@ -116,18 +110,6 @@ class RedisServer:
             return False
         return True
 
-    def client(self, user=None, password=None):
-        """A new connection, over the unix socket; `stop` closes it."""
-        client = resp.Client(self.path, user, password)
-        self.clients.append(client)
-        return client
-
-    def hang_up(self):
-        """Closes all connections that `client` made."""
-        for client in self.clients:
-            client.close()
-        self.clients = []
-
     def ask(self, *arguments):
         """One command on a connection of its own."""
         with resp.Client(self.path) as client:
@@ -155,11 +137,6 @@ class RedisServer:
         except FileNotFoundError:
             pass
 
-    def restart(self):
-        """Ends and starts the server, which is empty then."""
-        self.end()
-        self.start()
-
     def info(self, section):
         """INFO of one section, on a connection of its own."""
         with resp.Client(self.path) as client:
@@ -167,6 +144,5 @@ class RedisServer:
 
     def stop(self):
         """Ends the server and removes its folder."""
-        self.hang_up()
         self.end()
         shutil.rmtree(self.folder, ignore_errors=True)

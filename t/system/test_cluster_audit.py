@@ -1,8 +1,11 @@
 """
-Shared names in a daemon: rare orders of events between its threads, its clients and the engine; what a node
-advises to set there.
+Shared names in a daemon: rare orders of events between its threads, its clients and the engine; nodes that are
+killed, stopped and cut off; a failover by Sentinels; what a node advises to set in the engine.
 """
 
+import contextlib
+import os
+import signal
 import ssl
 import threading
 
@@ -16,10 +19,13 @@ import redis_servers
 import servers
 import wire
 from test_cluster_basics import (  # pylint: disable=unused-import
+    await_stopped,
+    clocks,
     configured,
     make_engine,
     make_node,
     metric,
+    misbehave,
     program,
     shares,
     state,
@@ -191,6 +197,121 @@ def test_an_upgrade_gives_back_what_tls_connections_had(node, tmp_path):
     assert last.line() == "LOCKED"
     wire.poll(lambda: shares(b, "l-1") == [{"node": "b", "units": 1, "waits": 0}], "no other wait")
     wire.poll(lambda: shares(b, "l-2") == shares(b, "l-3") == [], "nothing is held")
+
+
+# ---- nodes and engines that fail ----------------------------------------------------------------
+
+
+def test_a_node_that_is_killed_and_starts_again_frees_its_units_at_once(node):
+    b = node("b", "cluster.lease=300", grace=False)
+    a = node("a", "cluster.lease=300", grace=False)
+    holder, waiter = a.text_client(), b.text_client()
+    assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+    waiter.say("ACQ4ME l-1 1 9 600")
+    wire.poll(lambda: waiter_count(b) == 1, "it waits")
+    a.is_expected_to_be_gone = True
+    a.kill()
+    node("a", "cluster.lease=300", grace=False)
+    assert waiter.line() == "LOCKED", "long before the lease is over"
+
+
+def test_a_node_that_stood_still_closes_strict_holders_before_it_reads(node, clocks):
+    a = node("a", env=clocks.environment)
+    strict = [(a.text_client(), a.binary_client()) for _ in range(4)]
+    loose = a.text_client()
+    assert loose.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+    for number, (text, binary) in enumerate(strict):
+        assert text.ask("ACQ4ME s-%d 1 9 0" % number) == "LOCKED"
+        assert binary.acquire(1, 9, b"s-b%d" % number) == wire.OK
+    a.child.send_signal(signal.SIGSTOP)
+    try:
+        await_stopped(a.pid)
+        for number, (text, binary) in enumerate(strict):
+            text.say("RELEASE s-%d" % number)
+            binary.send(wire.binary_request(wire.RELEASE, wire.release_body(1, b"s-b%d" % number)))
+        loose.say("RELEASE l-1")
+        clocks.shift(others_s=7)  # longer than the lease
+    finally:
+        a.child.send_signal(signal.SIGCONT)
+    assert {client.wait_closed() for pair in strict for client in pair} == {b""}
+    assert loose.line() == "RELEASED"
+
+
+def test_a_node_that_is_cut_off(node, engine):
+    """It closes strict holders, whose units others get; each part admits loose names by what it holds."""
+    rights = [">secret", "~*", "&*", "+@all"]
+    engine.ask("ACL", "SETUSER", "a", "on", *rights)
+    a = node("a", "cluster.lease=2", "cluster.user=a", "cluster.password=secret")
+    b = node("b", "cluster.lease=2")
+    strict, loose, other = a.text_client(), a.text_client(), b.text_client()
+    waiter = b.text_client()
+    assert loose.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+    wire.poll(lambda: strict.ask("ACQ4ME s-1 1 9 5") == "LOCKED", "it has a lease")
+    waiter.say("ACQ4ME s-1 1 9 600")
+    wire.poll(lambda: waiter_count(b) == 1, "it waits")
+    engine.ask("ACL", "SETUSER", "a", "off")
+    engine.ask("CLIENT", "KILL", "USER", "a")
+    assert strict.wait_closed() == b""
+    assert waiter.line() == "LOCKED"
+    assert a.text_client().ask("ACQ4ME s-1 1 9 0") == "ERROR ENGINE_AWAY"
+    wire.poll(lambda: other.ask("ACQ4ME l-1 1 9 0") == "LOCKED", "its session is given back")
+    engine.ask("ACL", "SETUSER", "a", "on")
+    both = [{"node": "a", "units": 1, "waits": 0}, {"node": "b", "units": 1, "waits": 0}]
+    wire.poll(lambda: shares(b, "l-1") == both, "what it holds is told")
+    assert b.text_client().ask("ACQ4ME l-1 2 9 0") == "TIMEOUT"
+    assert loose.ask("RELEASE") == "RELEASED"
+
+
+def test_a_new_program_that_reads_for_longer_than_the_lease_does_not_take_over(node, tmp_path):
+    path = program(tmp_path)
+    a = node("a", "upgrade.timeout=60", program=path)
+    holder = a.text_client()
+    assert holder.ask("ACQ4ME s-1 1 9 0") == "LOCKED"
+    late = "%s \"$@\" | sed '/ rehearse /s/[0-9]*$/9000000000/'; exit" % os.path.abspath(servers.COUNTERD)
+    misbehave(path, "rehearse", late)  # so many nanoseconds, it says
+    a.child.send_signal(signal.SIGUSR1)
+    a.wait_log("is not enough to take over")
+    assert holder.ask("RELEASE") == "RELEASED"
+
+
+def test_a_failover_keeps_holders_and_their_order(node):
+    """Sentinels promote the replica of an engine that is killed."""
+    with contextlib.ExitStack() as stack:
+        start = lambda **kwargs: stack.enter_context(redis_servers.RedisServer(**kwargs))  # noqa: E731
+        first = start(tcp=True, config="repl-diskless-sync-delay 0")
+        second = start(tcp=True, config="replicaof 127.0.0.1 %d" % first.port)
+        limits = ["monitor limits 127.0.0.1 %d 2" % first.port, "down-after-milliseconds limits 1000",
+                  "failover-timeout limits 4000"]  # fmt: skip
+        config = "".join("sentinel %s\n" % line for line in limits)
+        watchers = [start(sentinel=True, config=config) for _ in range(3)]
+
+        def knows_all(watcher):
+            said = watcher.ask("SENTINEL", "MASTER", "limits")
+            said = dict(zip(said[::2], said[1::2]))
+            return (said[b"num-other-sentinels"], said[b"num-slaves"]) == (b"2", b"1")
+
+        wire.poll(lambda: all(map(knows_all, watchers)), "the Sentinels know all", 5 * wire.DEADLINE)
+        url = "cluster.engine=sentinel://%s/limits" % ",".join("127.0.0.1:%d" % w.port for w in watchers)
+        a, b = (node(n, url, "cluster.lease=8", "cluster.patience=60", grace=False) for n in "ab")
+        holder, waiters = a.text_client(), [b.text_client(), a.text_client()]
+        assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+        for number, waiter in enumerate(waiters, 1):
+            waiter.say("ACQ4ME l-1 1 9 600")
+            wire.poll(lambda n=number: waiter_count(a) + waiter_count(b) == n, "it waits")
+        was = [state(n)["term"] for n in (a, b)]
+        first.end()
+        for one, term in zip((a, b), was):
+            wire.poll(lambda o=one, t=term: state(o)["state"] == "live" and state(o)["term"] != t,
+                      "it is live at the replica", 5 * wire.DEADLINE)  # fmt: skip
+        assert second.info("replication")["role"] == "master"
+        for holder, waiter in zip([holder, waiters[0]], waiters):
+            assert waiter.is_silent()
+            assert holder.ask("RELEASE") == "RELEASED"
+            assert waiter.line() == "LOCKED"
+        wire.poll(lambda: a.text_client().ask("ACQ4ME s-1 1 9 0") == "LOCKED", "grace is over", 5 * wire.DEADLINE)
+
+
+# ---- what is advised ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

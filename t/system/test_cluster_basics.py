@@ -16,9 +16,9 @@ import tap
 import cluster_clocks
 import http_client
 import redis_servers
+import resp
 import servers
 import wire
-from cluster_world import await_stopped
 
 pytestmark = [
     pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon"),
@@ -56,8 +56,7 @@ def make_node(start, engine):
             daemon.wait_log("session [0-9a-f]{16} is live")
             wire.poll(lambda: state(daemon)["state"] == "live", "it is live")
         if live and grace:
-            with engine.client() as client:  # no test waits for a grace that nothing needs
-                client.ask("HDEL", "{counterd}:meta", "grace")
+            engine.ask("HDEL", "{counterd}:meta", "grace")  # no test waits for a grace that nothing needs
             wire.poll(lambda: not state(daemon)["grace"], "the grace is over")
         return daemon
 
@@ -105,8 +104,20 @@ def metric(daemon, name):
 
 def left_in(engine):
     """The keys of the engine that a node which has gone in order does not leave."""
-    with engine.client() as client:
-        return sorted(key for key in client.ask("KEYS", "*") if key != b"{counterd}:meta")
+    return sorted(key for key in engine.ask("KEYS", "*") if key != b"{counterd}:meta")
+
+
+def await_stopped(pid):
+    """Waits until SIGSTOP has stopped all threads of a process."""
+
+    def has_stopped():
+        states = []
+        for task in os.listdir("/proc/%d/task" % pid):
+            with open("/proc/%d/task/%s/stat" % (pid, task), encoding="latin-1") as f:
+                states.append(f.read().rpartition(")")[2].split()[0])
+        return set(states) <= {"T", "t"}
+
+    wire.poll(has_stopped, "process %d is stopped" % pid)
 
 
 def waiter_count(daemon):
@@ -316,8 +327,7 @@ def test_a_grant_that_comes_while_the_node_ends_goes_back(node, engine):
             holder.close()
         assert b.end_with(signal.SIGTERM) == 0
         assert "units or waits" not in b.log
-        with engine.client() as client:
-            assert len(client.ask("KEYS", "{counterd}:s:*")) == 1  # that of a
+        assert len(engine.ask("KEYS", "{counterd}:s:*")) == 1  # that of a
 
 
 def test_a_drain_ends_when_shared_units_are_given_back(node, engine):
@@ -504,7 +514,7 @@ def test_an_upgrade_that_waits_for_the_lease_ends_with_the_daemon(node, engine, 
 def test_no_pause_of_an_upgrade_begins_with_an_old_lease(node, engine, clocks, tmp_path):
     a = node("a", "cluster.lease=6", program=program(tmp_path), env=clocks.environment)
     assert a.text_client().ask("ACQ4ME s-1 1 9 0") == "LOCKED"
-    engine.process.send_signal(signal.SIGSTOP)
+    engine.pause()
     try:
         await_stopped(engine.process.pid)
         a.child.send_signal(signal.SIGUSR1)
@@ -513,7 +523,7 @@ def test_no_pause_of_an_upgrade_begins_with_an_old_lease(node, engine, clocks, t
         a.text_client().say("ACQ4ME l-1 1 9 0")  # wakes the thread of the cluster
         a.wait_log("has taken over")
     finally:
-        engine.process.send_signal(signal.SIGCONT)
+        engine.resume()
     assert a.log.index("the lease is over") < a.log.index("to copy the state")
 
 
@@ -588,8 +598,7 @@ def test_an_engine_that_evicts_keys_is_refused(start, node):
 
 
 def test_a_wrong_password_is_refused_and_a_reload_mends_it(start, engine, tmp_path):
-    with engine.client() as client:
-        client.ask("ACL", "SETUSER", "counterd", "on", ">pass-one", "~{counterd}:*", "&{counterd}:*", "+@all")
+    engine.ask("ACL", "SETUSER", "counterd", "on", ">pass-one", "~{counterd}:*", "&{counterd}:*", "+@all")
     path, write = configured(tmp_path, engine, user="counterd", password="pass-two")
     a = start(
         "cluster.engine=" + engine.url, "cluster.node=a", "cluster.lease=5", args=["-f", str(path)],
@@ -610,7 +619,7 @@ def test_an_engine_by_host_name_and_database(start):
         wire.poll(lambda: state(a)["state"] == "live", "it is live")
         holder = a.text_client()
         assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
-        with server.client() as client:
+        with resp.Client(server.path) as client:
             assert client.ask("KEYS", "*") == []
             client.ask("SELECT", "3")
             assert client.ask("HGETALL", "{other}:units") == [b"l-1", b"1"]

@@ -262,7 +262,7 @@ class Player:
                 values[name] = value
         if "deaf" not in options:
             self.ears[label] = resp.Client(self.place.server.path)
-            self.ears[label].subscribe(self.key("to:$" + label))
+            self.ears[label].ask("SUBSCRIBE", self.key("to:$" + label))
         node = label.partition(".")[0]
         words = [node, *(values[n] for n in ("where", "digest", "lease", "seq", "last")), *over]
         return self.place.run("open", self.id_of(label), *map(self.value, words))

@@ -1,4 +1,4 @@
-# Failures of shared limits, and the soak with its short form.
+# The soak, with its short form.
 torture_tests = t/campaigns/torture/test_soak.py
 TESTS += $(torture_tests)
-EXTRA_DIST += $(torture_tests) t/campaigns/torture/cluster.py t/campaigns/torture/soak.py
+EXTRA_DIST += $(torture_tests) t/campaigns/torture/soak.py
