@@ -12,7 +12,6 @@ t_unit_cluster_patterns_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_cluster_patterns_test_LDADD = $(cluster_unit_libs)
 t_unit_cluster_where_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_cluster_where_test_LDADD = $(cluster_unit_libs)
-t_unit_cluster_wire_test_SOURCES = t/unit/cluster/wire_test.c t/unit/cluster/wire_rig.h
 t_unit_cluster_wire_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
 t_unit_cluster_wire_test_LDFLAGS = $(fault_wraps) -Wl,--wrap=write
 t_unit_cluster_wire_test_LDADD = libcluster.a libnet.a libengine.a libbase.a $(LIBEVENT_LIBS) $(LIBCARES_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
