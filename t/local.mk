@@ -113,10 +113,9 @@ run-one:
 	@$(AM_TESTS_ENVIRONMENT) set -- $(RUN); case $$1 in *.py) set -- $(PYTHON) -B $(abs_top_srcdir)/"$$@";; esac; exec "$$@"
 
 # What those tests need.
-plain_programs = t/campaigns/cluster/serve$(EXEEXT)
-unthreaded_programs = $(single_threaded:=$(EXEEXT)) $(plain_programs) t/scenario/fakenet$(EXEEXT) \
+unthreaded_programs = $(single_threaded:=$(EXEEXT)) t/scenario/fakenet$(EXEEXT) \
 	t/campaigns/simulate/simulate$(EXEEXT) t/campaigns/cluster/simulate$(EXEEXT)
 sanitized-made: all
-	$(MAKE) $(AM_MAKEFLAGS) $(filter-out $(plain_programs),$(check_PROGRAMS)) $(check_DATA)
+	$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS) $(check_DATA)
 threads-made: all
 	$(MAKE) $(AM_MAKEFLAGS) $(filter-out $(unthreaded_programs),$(check_PROGRAMS)) $(check_DATA)

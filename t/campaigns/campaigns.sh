@@ -227,7 +227,7 @@ torture_cluster-nodes() {
 }
 
 torture_planted-scripts() {
-    need liblua5.1-0-dev
+    need redis-server
     torture_planted-pools --in cluster "$@"
 }
 

@@ -110,14 +110,6 @@ static void begin(const struct fake_engine *engine, const char *function)
     lua_rawgeti(lua, LUA_REGISTRYINDEX, engine->keys);
 }
 
-static void push(const char *text)
-{
-    if (text)
-        lua_pushstring(lua, text);
-    else
-        lua_pushnil(lua);
-}
-
 static void push_words(const struct fe_bytes *words, size_t count)
 {
     luaL_checkstack(lua, (int)count + 4, "words");
@@ -171,7 +163,7 @@ static void say_value(struct fe_bytes *out, int index)
 bool fe_has(const struct fake_engine *engine, const char *sha, bool *when_full)
 {
     begin(engine, "has");
-    push(sha);
+    lua_pushstring(lua, sha);
     call(2, 2);
     bool has = lua_toboolean(lua, -2);
     *when_full = lua_toboolean(lua, -1);
@@ -205,25 +197,7 @@ bool fe_run(struct fake_engine *engine, const struct fe_bytes *words, size_t cou
     return fits;
 }
 
-bool fe_ask(struct fake_engine *engine, const struct fe_bytes *words, size_t count,
-            struct fe_bytes *out)
-{
-    begin(engine, "ask");
-    push_words(words, count);
-    call((int)count + 1, 1);
-    bool is_one = !lua_isnil(lua, 1);
-    if (is_one)
-        say_value(out, 1);
-    lua_settop(lua, 0);
-    return is_one;
-}
-
 /* ---- Life ---- */
-
-static char *text_copy(const char *text)
-{
-    return text ? fe_made(strdup(text)) : NULL;
-}
 
 static void new_id(struct fake_engine *engine, char id[FE_ID + 1])
 {
@@ -240,7 +214,7 @@ static struct fake_engine *made(const char *prefix, uint64_t seed)
         start_lua();
     struct fake_engine *engine = fe_made(calloc(1, sizeof(*engine)));
     engine->seed = seed;
-    engine->prefix = text_copy(prefix);
+    engine->prefix = fe_made(strdup(prefix));
     new_id(engine, engine->run_id);
     new_id(engine, engine->replid);
     lua_rawgeti(lua, LUA_REGISTRYINDEX, api);
@@ -285,10 +259,6 @@ void fake_engine_free(struct fake_engine *engine)
         return;
     close_all(engine);
     luaL_unref(lua, LUA_REGISTRYINDEX, engine->keys);
-    for (size_t n = 0; n < sizeof(engine->info) / sizeof(engine->info[0]); n++)
-        free(engine->info[n]);
-    free(engine->service);
-    free(engine->host);
     free(engine->prefix);
     free(engine->problem.at);
     free(engine->misuse.at);
@@ -475,28 +445,6 @@ void fake_engine_trouble(struct fake_engine *engine, enum fake_trouble trouble)
     engine->trouble = trouble;
 }
 
-void fake_engine_info(struct fake_engine *engine, const char *field, const char *value)
-{
-    static const char *const fields[] = {"redis_version", "role", "loading", "cluster_enabled",
-                                         "maxmemory_policy"};
-    for (size_t n = 0; n < sizeof(fields) / sizeof(fields[0]); n++) {
-        if (strcmp(field, fields[n]) != 0)
-            continue;
-        free(engine->info[n]);
-        engine->info[n] = text_copy(value);
-    }
-}
-
-void fake_engine_sentinel(struct fake_engine *engine, const char *service, const char *host,
-                          uint16_t port)
-{
-    free(engine->service);
-    free(engine->host);
-    engine->service = text_copy(service);
-    engine->host = text_copy(host);
-    engine->port = port;
-}
-
 /* ---- Looking ---- */
 
 const char *fake_engine_check(struct fake_engine *engine)
@@ -518,35 +466,31 @@ const char *fake_engine_misuse(const struct fake_engine *engine)
     return engine->misuse.len > 0 ? engine->misuse.at : NULL;
 }
 
-static uint64_t counted(const struct fake_engine *engine, const char *what, const char *session,
-                        const void *name, size_t len)
+static uint64_t counted(const struct fake_engine *engine, const char *what, const char *name)
 {
     begin(engine, what);
-    push(engine->prefix);
-    push(session);
-    lua_pushlstring(lua, name, len);
-    call(4, 1);
+    lua_pushstring(lua, engine->prefix);
+    lua_pushstring(lua, name);
+    call(3, 1);
     uint64_t count = (uint64_t)lua_tonumber(lua, 1);
     lua_settop(lua, 0);
     return count;
 }
 
-uint64_t fake_engine_units(const struct fake_engine *engine, const char *session, const void *name,
-                           size_t len)
+uint64_t fake_engine_units(const struct fake_engine *engine, const char *name)
 {
-    return counted(engine, "units", session, name, len);
+    return counted(engine, "units", name);
 }
 
-uint64_t fake_engine_waits(const struct fake_engine *engine, const char *session, const void *name,
-                           size_t len)
+uint64_t fake_engine_waits(const struct fake_engine *engine, const char *name)
 {
-    return counted(engine, "waits", session, name, len);
+    return counted(engine, "waits", name);
 }
 
 const char *fake_engine_left(struct fake_engine *engine)
 {
     begin(engine, "left");
-    push(engine->prefix);
+    lua_pushstring(lua, engine->prefix);
     call(2, 1);
     engine->problem.len = 0;
     if (lua_isstring(lua, 1))

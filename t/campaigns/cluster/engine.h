@@ -1,11 +1,9 @@
 /*
  * engine.h - a Redis in memory, as far as counterd nodes use one: bytes in, bytes out.
  *
- * It runs the real scripts in Lua, over keys that engine.lua has. It knows INFO, HELLO, AUTH, PING,
- * SELECT, CLIENT SETNAME, CONFIG GET maxmemory-policy, ROLE, SUBSCRIBE, SCRIPT LOAD, EVALSHA, and
- * for tests what looks into keys and changes them. No sockets, no clock, no threads: it acts only
- * while the program calls it, and a run is the same each time. Memory that is missing ends the
- * program.
+ * It runs the real scripts in Lua, over keys that engine.lua has, and knows the commands that nodes
+ * send. No sockets, no clock, no threads: it acts only while the program calls it, and a run is the
+ * same each time. Memory that is missing ends the program.
  *
  * A connection's commands are served at once, in fake_engine_feed. What it must send, answers and
  * messages, stays in its output until the program takes it: so the program is the network.
@@ -71,14 +69,6 @@ enum fake_trouble {
     FAKE_BUSY        /* a script runs for too long */
 };
 void fake_engine_trouble(struct fake_engine *engine, enum fake_trouble trouble);
-/* What INFO and CONFIG GET say: redis_version, role, loading, cluster_enabled, maxmemory_policy. */
-void fake_engine_info(struct fake_engine *engine, const char *field, const char *value);
-/*
- * The engine is a Sentinel, which answers SENTINEL GET-MASTER-ADDR-BY-NAME: for this service with
- * this address, or that it knows none if `host` is NULL. Of the rest it knows PING and INFO.
- */
-void fake_engine_sentinel(struct fake_engine *engine, const char *service, const char *host,
-                          uint16_t port);
 /* Forgets the scripts: SCRIPT FLUSH. */
 void fake_engine_forget_scripts(struct fake_engine *engine);
 
@@ -89,12 +79,9 @@ const char *fake_engine_check(struct fake_engine *engine);
 /* NULL, or the first command that no node may send: an unknown one, or one that a script refuses.
  */
 const char *fake_engine_misuse(const struct fake_engine *engine);
-/* Units of a name, of a session (16 digits) or of all (NULL). */
-uint64_t fake_engine_units(const struct fake_engine *engine, const char *session, const void *name,
-                           size_t len);
-/* Waits of a name, of a session or of all. */
-uint64_t fake_engine_waits(const struct fake_engine *engine, const char *session, const void *name,
-                           size_t len);
+/* Units of a name, and waits for it. */
+uint64_t fake_engine_units(const struct fake_engine *engine, const char *name);
+uint64_t fake_engine_waits(const struct fake_engine *engine, const char *name);
 /* NULL if there are no units, waits, sessions and unfinished names, or a key of them. */
 const char *fake_engine_left(struct fake_engine *engine);
 

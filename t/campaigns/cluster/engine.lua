@@ -17,9 +17,7 @@ end
 
 local function read(key, kind)
     local value = E.data[key]
-    if value and value.kind ~= kind then
-        error({err = 'WRONGTYPE Operation against a key holding the wrong kind of value'}, 0)
-    end
+    assert(not value or value.kind == kind, key)
     return value
 end
 
@@ -232,7 +230,7 @@ function commands.PUBLISH(channel, message)
     return host.publish(E.host, channel, message)
 end
 
--- What only tests send.
+-- What only sums.lua calls.
 
 function commands.KEYS()
     local answer = {}
@@ -242,31 +240,8 @@ function commands.KEYS()
     return answer
 end
 
--- How many commands of each kind the last script called.
-function commands.COSTS()
-    local answer = {}
-    E.costs.COSTS = nil
-    for name, n in pairs(E.costs) do
-        answer[#answer + 1] = string.lower(name)
-        answer[#answer + 1] = n
-    end
-    return answer
-end
-
 function commands.TYPE(key)
     return {ok = E.data[key] and E.data[key].kind or 'none'}
-end
-
-commands.DEL = commands.UNLINK
-
-function commands.SISMEMBER(key, member)
-    local value = read(key, 'set')
-    return value and value.at[member] and 1 or 0
-end
-
-function commands.SET(key, value)
-    E.data[key] = {kind = 'string', n = 1, at = {value = value}}
-    return {ok = 'OK'}
 end
 
 -- Scripts. They have no names of their own beside `redis`, KEYS and ARGV.
@@ -276,7 +251,6 @@ local function call(name, ...)
     if not command then
         error({err = 'ERR unknown command ' .. tostring(name)}, 0)
     end
-    E.costs[name] = (E.costs[name] or 0) + 1
     local arguments = {...}
     for i = 1, #arguments do
         arguments[i] = text(arguments[i])
@@ -302,7 +276,7 @@ end
 -- What an engine has, by the functions that engine.c calls.
 
 function api.make(engine)
-    return {host = engine, data = {}, undo = {}, keep = 0, loaded = {}, costs = {}}
+    return {host = engine, data = {}, undo = {}, keep = 0, loaded = {}}
 end
 
 function api.flush(e)
@@ -353,7 +327,7 @@ end
 -- Answers what the script does, and true if it was broken off.
 function api.run(e, sha, key, ...)
     E, KEYS, ARGV = e, {key}, {...}
-    e.before, e.costs = e.keep > 0 and {} or nil, {}
+    e.before = e.keep > 0 and {} or nil
     local whole, answer = pcall(e.loaded[string.lower(sha)].run)
     if e.before and next(e.before) ~= nil then
         table.insert(e.undo, e.before)
@@ -368,24 +342,16 @@ function api.run(e, sha, key, ...)
     return answer, false
 end
 
--- A command that a client sends, if there is such a one.
-function api.ask(e, name, ...)
+function api.units(e, prefix, name)
     E = e
-    return commands[string.upper(name)] and redis.pcall(string.upper(name), ...)
+    return tonumber(commands.HGET(prefix .. 'units', name) or 0)
 end
 
-function api.units(e, prefix, session, name)
-    E = e
-    return tonumber(commands.HGET(prefix .. (session and 'u:' .. session or 'units'), name) or 0)
-end
-
-function api.waits(e, prefix, session, name)
+function api.waits(e, prefix, name)
     E = e
     local n, value = 0, e.data[prefix .. 'k:' .. name]
-    for pair in pairs(value and value.kind == 'zset' and value.at or {}) do
-        if not session or string.sub(pair, 1, 16) == session then
-            n = n + commands.ZCARD(prefix .. 'q:' .. pair .. ':' .. name)
-        end
+    for pair in pairs(value and value.at or {}) do
+        n = n + commands.ZCARD(prefix .. 'q:' .. pair .. ':' .. name)
     end
     return n
 end

@@ -24,9 +24,6 @@ struct fake_engine {
     char run_id[FE_ID + 1], replid[FE_ID + 1];
     bool replica;
     enum fake_trouble trouble;
-    char *info[5];
-    char *service, *host; /* of a Sentinel */
-    uint16_t port;
     struct fake_link *links;
     struct fe_bytes problem, misuse;
 };
@@ -52,9 +49,6 @@ bool fe_has(const struct fake_engine *engine, const char *sha, bool *when_full);
 void fe_load(struct fake_engine *engine, const struct fe_bytes *text, struct fe_bytes *out);
 /* Runs a script and answers. False: no node may call it so. */
 bool fe_run(struct fake_engine *engine, const struct fe_bytes *words, size_t count,
-            struct fe_bytes *out);
-/* Answers a command on keys; false: there is no such one. */
-bool fe_ask(struct fake_engine *engine, const struct fe_bytes *words, size_t count,
             struct fe_bytes *out);
 
 /* Made of engine.lua and sums.lua. */

@@ -16,11 +16,7 @@ t/campaigns/cluster/engine_texts.c: $(fake_engine_texts)
 		echo "const char fe_$${name}_lua[] ="; \
 		$(AWK) '{ gsub(/[\\"]/, "\\\\&"); print "    \"" $$0 "\\n\"" }' $$name.lua; echo '    "";'; done; \
 		} >$(abs_builddir)/$@.new && mv $(abs_builddir)/$@.new $(abs_builddir)/$@
-check_PROGRAMS += t/campaigns/cluster/serve
 TESTS += t/campaigns/cluster/test_engine.py
-t_campaigns_cluster_serve_SOURCES = t/campaigns/cluster/serve.c
-t_campaigns_cluster_serve_CFLAGS = $(AM_CFLAGS)
-t_campaigns_cluster_serve_LDADD = $(fake_engine_libs)
 EXTRA_DIST += $(fake_engine_texts)
 planted_in_scripts = \
 	t/campaigns/cluster/planted/any-before-me.patch \

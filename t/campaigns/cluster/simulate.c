@@ -141,8 +141,8 @@ static void check_empty(struct sim *sim)
 {
     struct fake_engine *engine = sim->engines[sim->primary];
     for (unsigned n = 0; n < NAMES; n++) {
-        uint64_t units = fake_engine_units(engine, NULL, sim_names[n], strlen(sim_names[n]));
-        uint64_t waits = fake_engine_waits(engine, NULL, sim_names[n], strlen(sim_names[n]));
+        uint64_t units = fake_engine_units(engine, sim_names[n]);
+        uint64_t waits = fake_engine_waits(engine, sim_names[n]);
         if (units || waits)
             sim_fail(sim,
                      "all clients have gone, and the engine has %llu units and %llu waits of %s",
@@ -193,11 +193,11 @@ static void compare(struct sim *sim)
             for (unsigned c = 0; c < CLIENTS; c++)
                 waits += p->clients[c].state == CLIENT_WAITS && p->clients[c].name == n;
         }
-        uint64_t other = fake_engine_units(engine, NULL, sim_names[n], strlen(sim_names[n]));
+        uint64_t other = fake_engine_units(engine, sim_names[n]);
         if (other != units)
             sim_fail(sim, "clients hold %llu units of %s, and the engine says %llu",
                      (unsigned long long)units, sim_names[n], (unsigned long long)other);
-        other = fake_engine_waits(engine, NULL, sim_names[n], strlen(sim_names[n]));
+        other = fake_engine_waits(engine, sim_names[n]);
         if (other != waits)
             sim_fail(sim, "%llu clients wait for %s, and the engine says %llu",
                      (unsigned long long)waits, sim_names[n], (unsigned long long)other);

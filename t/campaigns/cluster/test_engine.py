@@ -1,4 +1,4 @@
-"""Stories of the scripts (stories/*.story) on the engine in memory and on a real Redis.
+"""Stories of the scripts (stories/*.story) on a real Redis.
 
 A line is a step. `n1`, `n1.2` are sessions of the node n1; `$n1` is the id of one, `$term` the engine's term.
 
@@ -12,7 +12,7 @@ A line is a step. `n1`, `n1.2` are sessions of the node n1; `$n1` is the id of o
     n1 reads G 7 1 x | D x                all messages since the last time; D has the present seq
     n1 goes deaf                          ends its subscription
     HSET meta grace 1                     a command of Redis on a key of the prefix, of any other program [-> ANSWER]
-    costs hget=1 hset=2                   in memory: so many commands were called by the last script
+    costs hget=1 hset=2                   so many commands were called by the last script
     n1 reaps S BEAT; n1 finishes -> 0     reaps to the end; hands over the names that its beat shows, so many
 
 In answers `!WORD` is an error, [] an array, {} one in any order, `wait` a number above 1, `_` anything. `3 * a x# ns1/1/0 #`
@@ -20,8 +20,6 @@ among ops is three of them, with 0, 1, 2 for `#`; `3 * 1` are three answers. Byt
 
 After each step the keys add up (sums.lua), and an error has changed nothing. At the end all sessions end, are reaped
 and leave, and nothing is left.
-
-    test_engine.py [-k TEXT]              -k memory: only on the engine in memory
 """
 
 import glob
@@ -29,10 +27,8 @@ import itertools
 import os
 import random
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "system"))
@@ -43,7 +39,6 @@ import redis_servers  # noqa: E402
 import resp  # noqa: E402
 
 TOP = os.environ.get("TOP_SRCDIR", os.path.join(HERE, "..", "..", ".."))
-BUILD = os.environ.get("TOP_BUILDDIR", os.path.join(TOP, "build"))
 SCRIPTS = os.path.join(TOP, "src", "cluster", "scripts")
 NAMES = "open call give ready beat reap grace leave look".split()
 PREFIX = b"{counterd}:"
@@ -55,6 +50,8 @@ ACL = (
 )
 MODES = ("alone", "among", "queue", "line")
 
+pytestmark = pytest.mark.skipif(not redis_servers.have_redis(), reason="redis-server is not installed")
+
 
 def text_of(name):
     """The script `name` as the build embeds it."""
@@ -62,36 +59,18 @@ def text_of(name):
     return subprocess.run(["awk", "-f", *files], capture_output=True, check=True).stdout
 
 
-class Memory:
-    """The engine in memory, on a socket."""
-
-    def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="engine.", dir="/tmp")
-        self.path = os.path.join(self.folder, "socket")
-        program = os.path.join(BUILD, "t", "campaigns", "cluster", "serve")
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self.process = subprocess.Popen([program, self.path, "counterd"], **pipes)
-        self.process.stdout.readline()
-
-    def stop(self):
-        self.process.communicate(timeout=60)
-        shutil.rmtree(self.folder, ignore_errors=True)
-        assert self.process.returncode == 0
-
-
 class Place:
     """
-    Where stories are played: a server with the scripts. `admin` does what is no script; on Redis the user that runs
-    these has the recommended rights.
+    Where stories are played: a server with the scripts, which a user with the recommended rights runs. `admin` does
+    what is no script.
     """
 
     def __init__(self, server):
         self.server = server
-        self.in_memory = isinstance(server, Memory)
-        self.admin = self.client = resp.Client(server.path)
-        if not self.in_memory:
-            self.admin.ask("ACL", "SETUSER", "counterd", "on", ">secret", *ACL.split())
-            self.client = resp.Client(server.path, "counterd", "secret")
+        self.costs = {}  # of the last script
+        self.admin = resp.Client(server.path)
+        self.admin.ask("ACL", "SETUSER", "counterd", "on", ">secret", *ACL.split())
+        self.client = resp.Client(server.path, "counterd", "secret")
         with open(os.path.join(HERE, "sums.lua"), encoding="ascii") as f:
             self.sums = self.ask("SCRIPT", "LOAD", f.read())
         replies = self.client.pipeline(("SCRIPT", "LOAD", text_of(n)) for n in NAMES)
@@ -110,9 +89,10 @@ class Place:
 
     def run(self, script, *arguments):
         """The reply of a script, behind which the keys add up."""
+        self.ask("CONFIG", "RESETSTAT")
         self.client.send("EVALSHA", self.shas[script], 1, PREFIX, *arguments)
         reply = self.client.read()
-        self.costs = self.ask("COSTS") if self.in_memory else None
+        self.costs = self.admin.info("commandstats")
         wrong = self.ask("EVALSHA", self.sums, 1, PREFIX)
         assert wrong == [], wrong
         return reply
@@ -342,8 +322,9 @@ class Player:
         if label.isupper():
             return self.command(words)
         if label == "costs":
-            costs = self.place.costs
-            assert costs is None or self.unordered(costs, 2) == "{%s}" % " ".join(sorted(rest)), costs
+            ours = ("evalsha", "config|resetstat")
+            costs = {k[8:]: re.match(r"calls=(\d+)", v)[1] for k, v in self.place.costs.items() if k[8:] not in ours}
+            assert sorted(rest) == ["%s=%s" % item for item in sorted(costs.items())]
             return None
         what = rest[0]
         session = self.id_of(label)
@@ -443,10 +424,10 @@ SEED = int(os.environ.get("T_SEED") or str(int.from_bytes(os.urandom(4), "big"))
 RANDOM = random.Random(SEED)
 
 
-def play(place, story, modes=MODES):
-    """Plays it in these modes. None, or what is wrong."""
+def play(place, story):
+    """Plays it in all modes. None, or what is wrong."""
     _, title, cannot, lines, values = story
-    for mode, some in itertools.product(modes, values or [{}]):
+    for mode, some in itertools.product(MODES, values or [{}]):
         if mode in cannot:
             continue
         try:
@@ -456,26 +437,19 @@ def play(place, story, modes=MODES):
     return None
 
 
-@pytest.fixture(scope="session", params=["memory", "redis"])
-def place(request):
-    """Each place once."""
-    if request.param == "redis" and not redis_servers.have_redis():
-        pytest.skip("redis-server is not installed")
+@pytest.fixture(name="place", scope="session")
+def make_place():
     entries = RANDOM.choice((1, 512, 100000))  # hashes in each encoding
-    server = Memory() if request.param == "memory" else redis_servers.RedisServer(hash_max_listpack_entries=entries)
-    one = Place(server)
+    one = Place(redis_servers.RedisServer(hash_max_listpack_entries=entries))
     yield one
     one.stop()
 
 
 @pytest.mark.parametrize("story", STORIES, ids=["%s: %s" % s[:2] for s in STORIES])
 def test_story(place, story):
-    """On Redis alone, and in one of the other modes."""
-    modes = MODES if place.in_memory else ("alone", random.Random("%d %s" % (SEED, story[1])).choice(MODES[1:]))
-    assert play(place, story, modes) is None
+    assert play(place, story) is None
 
 
-@pytest.mark.skipif(not redis_servers.have_redis(), reason="redis-server is not installed")
 def test_open_names_what_its_user_may_not():
     place = Place(redis_servers.RedisServer())
     rights = [
