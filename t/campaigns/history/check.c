@@ -75,7 +75,8 @@ struct request {
 enum phase { SENT, ENTERED, LEFT, OVER };
 
 struct state {
-    uint8_t phase[CLIENTS], held[CLIENTS], line[CLIENTS]; /* `line`: who waits, oldest first */
+    uint8_t phase[CLIENTS], held[CLIENTS];
+    uint8_t line[CLIENTS]; /* the clients that wait, oldest first */
     uint8_t waiting;
     uint8_t kept; /* an acquire of the binary protocol: the name stays at 0 */
 };

@@ -5,7 +5,7 @@ Each process makes one connection after another, of the text or of the binary pr
 waiting, releases, asks, and shuts down its sending side, with or without a release, while it waits or not. Requests
 have different limits. The names depend on the seed, so a server may serve one history after another.
 
-Half of those who wait know that they are in the queue: the server has answered a later request of them (a marker).
+Half of the clients that wait know that they are in the queue: the server has answered a later request of them (a marker).
 
 At the end nobody holds anything. The seed determines the plan; the processes race.
 """
