@@ -47,10 +47,8 @@ EXTRA_DIST += $(scenarios) \
 	t/scenario/README.md \
 	t/scenario/backends.py \
 	t/scenario/daemon.py \
-	t/scenario/jobs.rows \
 	t/scenario/modes.py \
 	t/scenario/player.py \
-	t/scenario/pools.rows \
 	t/scenario/real.py \
 	t/scenario/run.py \
 	t/scenario/story.py

@@ -3,7 +3,6 @@ Plays every story on the fake network, the daemon's real services with a clock o
 plainly, and in modes that T_SEED chooses (modes.py). `./dev torture stories` has all modes.
 """
 
-import glob
 import itertools
 import os
 import random
@@ -20,8 +19,7 @@ import player  # noqa: E402
 from story import read_folder  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ALL = read_folder(HERE)
-STORIES = [story for story in ALL if "fake" in story.servers]
+STORIES = [story for story in read_folder(HERE) if "fake" in story.servers]
 SEED = int(os.environ.get("T_SEED") or random.randrange(2**32))
 os.environ["T_SEED"] = str(SEED)  # pytest imports this file again
 SAMPLE = [story for story in STORIES if not story.broken]
@@ -30,7 +28,6 @@ if os.environ.get("T_SLOW") == "1":
 INFO = {}  # numbers of allocations and calls in each story
 
 FILE_MOVES = {("- down", "add")}  # only the configuration makes it, before anybody can watch (daemon-pools.scn)
-ROW = re.compile(r"^\s*#\s*row ([^:\n]*)", re.M)
 
 
 @pytest.fixture(scope="module")
@@ -65,33 +62,6 @@ def test_start_without_memory(fakenet):
         if not refused:
             break
     assert number > 50
-
-
-def rows_of(text):
-    """The rows that comments of stories or tests name."""
-    return {row for found in ROW.findall(text) for row in found.split()}
-
-
-def rows_of_list(name):
-    """The lines of a list of rows, as words."""
-    with open(os.path.join(HERE, name), encoding="ascii") as f:
-        return [line.split() for line in f if line.strip() and not line.startswith("#")]
-
-
-@pytest.mark.parametrize("subject", ["pools", "jobs"])
-def test_every_row_is_shown(subject):
-    lines = rows_of_list(subject + ".rows")
-    rows = [words[0] for words in lines]
-    assert len(set(rows)) == len(rows), "a row twice"
-    shown = {words[0] for words in lines if words[1] == "@"}
-    for story in ALL:
-        if story.file.startswith("jobs-") == (subject == "jobs"):
-            shown.update(story.rows)
-    for test in glob.glob(os.path.join(HERE, "..", "system", "test_%s*.py" % subject)):
-        with open(test, encoding="ascii") as f:
-            shown |= rows_of(f.read())
-    assert not shown - set(rows), "no such rows"
-    assert not set(rows) - shown, "rows that nothing shows"
 
 
 def test_every_move_of_a_pool_is_expected_by_a_story():

@@ -61,10 +61,9 @@ class Step:
 
 
 class Story:
-    def __init__(self, path, title, headers, rows=()):
+    def __init__(self, path, title, headers):
         self.path = path
         self.title = title
-        self.rows = list(rows)  # ids of the rows that it shows
         self.steps = []
         self.servers = DEFAULT_SERVERS
         self.settings = {}
@@ -106,7 +105,7 @@ class Story:
 
 def read_stories(path):
     """All stories of one file, in its order."""
-    stories, headers, rows = [], [], []
+    stories, headers = [], []
     with open(path, encoding="ascii") as f:
         for number, raw in enumerate(f, 1):
             line = raw.strip()
@@ -116,11 +115,8 @@ def read_stories(path):
                     stories[-1].header(*found.groups())
                 else:
                     headers.append(found.groups())
-            elif re.match(r"#\s*row ", line):
-                rows += re.match(r"#\s*row ([^:]*)", line).group(1).split()
             elif line.startswith("story "):
-                stories.append(Story(path, line[len("story ") :].strip(), headers, rows))
-                rows = []
+                stories.append(Story(path, line[len("story ") :].strip(), headers))
             elif line and not line.startswith("#"):
                 if not stories:
                     raise BadScript("%s:%d: a line before the first story" % (path, number))

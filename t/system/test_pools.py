@@ -1,6 +1,6 @@
 """Pools with thousands of members, which no story can name: looking at them, and the memory limit.
 
-The stories in t/scenario/pools-*.scn and daemon-pools.scn show the rest; `# row ID` names a row of pools.rows.
+The stories in t/scenario/pools-*.scn and daemon-pools.scn show the rest.
 """
 
 import threading
@@ -18,7 +18,6 @@ def add_members(client, pool, count, more):
     return {client.line() for _ in lines}
 
 
-# row event.memory
 def test_past_the_memory_limit_nothing_new_comes_and_all_goes_on(start):
     daemon = start("counter.memory_limit=16M", "counter.buckets=1000")
     operator, holder, waiter = (daemon.text_client() for _ in range(3))
