@@ -22,9 +22,6 @@ import time
 import wire
 
 COUNTERD = os.environ.get("COUNTERD", "")
-POOLCOUNTERD = "/usr/bin/poolcounterd"
-YRMCDSD = "/usr/sbin/yrmcdsd"
-BEANSTALKD = "/usr/bin/beanstalkd"
 TEXT_PORT = 7531  # always bound by poolcounterd, and by counterd without arguments
 ADMIN_PORT = 7532  # of counterd's admin interface, unless told otherwise
 
@@ -111,24 +108,17 @@ class Process:
 
     def wait_log(self, pattern, deadline=None):
         """Waits for a line of the log that matches. Returns the match."""
-        until = time.monotonic() + (wire.DEADLINE if deadline is None else deadline)
-        seen = 0
-        with self.changed:
-            while True:
-                while seen < len(self.lines):
-                    line = self.lines[seen]
-                    seen += 1
-                    if line is None:
-                        log = "\n".join(x for x in self.lines if x is not None)
-                        raise AssertionError("ended before saying %r:\n%s" % (pattern, log))
-                    found = re.search(pattern, line)
-                    if found:
-                        return found
-                left = until - time.monotonic()
-                if left <= 0 or not self.changed.wait(left):
-                    if time.monotonic() >= until:
-                        log = "\n".join(x for x in self.lines if x is not None)
-                        raise wire.Timeout("no line %r in the log:\n%s" % (pattern, log))
+
+        def said():
+            has_ended = not self.reader.is_alive()  # before we look: what it said last counts
+            found = re.search(pattern, self.log, re.M)
+            assert found or not has_ended, "ended before saying %r:\n%s" % (pattern, self.log)
+            return found
+
+        try:
+            return wire.poll(said, "it says so", deadline)
+        except wire.Timeout:
+            raise wire.Timeout("no line %r in the log:\n%s" % (pattern, self.log)) from None
 
     def wait(self, deadline=None):
         """Waits for its end. Returns the exit status."""
@@ -237,9 +227,7 @@ class Counterd(Process):
         for key, value in chosen.items():
             if value is not None:
                 argv += ["-o", "%s=%s" % (key, value)]
-        super().__init__(
-            argv + list(args), preexec=preexec, env=env, stdin=stdin, pass_fds=fds
-        )
+        super().__init__(argv + list(args), preexec=preexec, env=env, stdin=stdin, pass_fds=fds)
         if made:
             made.close()
         self.is_expected_to_be_gone = False  # a test that ends it sets this
@@ -256,8 +244,7 @@ class Counterd(Process):
             self.kill()
             raise
         for service, tls, path, host, port in re.findall(
-            r"(poolcounter|counter|jobs): listening( with TLS)? on "
-            r"(?:unix socket ([^\s;]+)|(\S+):(\d+))",
+            r"(poolcounter|counter|jobs): listening( with TLS)? on " r"(?:unix socket ([^\s;]+)|(\S+):(\d+))",
             self.log,
         ):
             kind = {"poolcounter": "text", "counter": "binary", "jobs": "jobs"}[service]
@@ -306,9 +293,7 @@ class Counterd(Process):
     def stop(self, status=0):
         """Sends SIGTERM. The daemon must exit in order, without a sanitizer's report."""
         if self.child.poll() is not None:
-            raise AssertionError(
-                "it had ended with %d:\n%s" % (self.child.returncode, self.log[-4000:])
-            )
+            raise AssertionError("it had ended with %d:\n%s" % (self.child.returncode, self.log[-4000:]))
         self.child.send_signal(signal.SIGTERM)
         got = self.wait()
         self.check_log()
@@ -335,36 +320,41 @@ class Counterd(Process):
         return len(os.listdir("/proc/%d/fd" % self.pid))
 
 
-class Poolcounterd(Process):
-    """Debian's poolcounterd. It always binds port 7531, so each gets a loopback address."""
+class Peer(Process):
+    """One of the servers that the daemon replaces."""
 
-    name = "poolcounterd"
-    binary = jobs = None
-    _next_host = [os.getpid() % 200 * 250]
+    program = None
+    text = binary = jobs = None
 
-    def __init__(self):
-        number = self._next_host[0] = self._next_host[0] + 1
-        host = "127.77.%d.%d" % (number // 250 % 250, number % 250 + 1)
-        super().__init__([POOLCOUNTERD, "-l", host])
-        self.text = (host, TEXT_PORT)
-        wait_listening(self, self.text)
-
-    @staticmethod
-    def is_installed():
-        return os.access(POOLCOUNTERD, os.X_OK)
+    @classmethod
+    def is_installed(cls):
+        return os.access(cls.program, os.X_OK)
 
     def stop(self):
         self.kill()
 
 
-class Yrmcdsd(Process):
+class Poolcounterd(Peer):
+    """Debian's poolcounterd. It always binds port 7531, so each gets a loopback address."""
+
+    name, program = "poolcounterd", "/usr/bin/poolcounterd"
+    _next_host = [os.getpid() % 200 * 250]
+
+    def __init__(self):
+        number = self._next_host[0] = self._next_host[0] + 1
+        host = "127.77.%d.%d" % (number // 250 % 250, number % 250 + 1)
+        super().__init__([self.program, "-l", host])
+        self.text = (host, TEXT_PORT)
+        wait_listening(self, self.text)
+
+
+class Yrmcdsd(Peer):
     """
     Debian's yrmcdsd with its counter extension, on ports of its own. On a busy machine a worker
     sometimes spins from the start; then we start another yrmcdsd.
     """
 
-    name = "yrmcds"
-    text = jobs = None
+    name, program = "yrmcds", "/usr/sbin/yrmcdsd"
 
     def __init__(self, stats_interval=86400, max_connections=0):
         self.folder = tempfile.mkdtemp(prefix="yrmcds-")
@@ -382,7 +372,7 @@ class Yrmcdsd(Process):
             f.write("counter.max_connections = %d\n" % int(max_connections))
         self.binary = ("127.0.0.1", port)
         for _ in range(20):
-            super().__init__([YRMCDSD, "-f", config])
+            super().__init__([self.program, "-f", config])
             wait_listening(self, self.binary)
             try:
                 await_idle(self, 4)
@@ -391,36 +381,21 @@ class Yrmcdsd(Process):
                 super().kill()
         raise AssertionError("yrmcdsd spins at every start")
 
-    @staticmethod
-    def is_installed():
-        return os.access(YRMCDSD, os.X_OK)
-
     def kill(self):
         super().kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def stop(self):
-        self.kill()
 
-
-class Beanstalkd(Process):
+class Beanstalkd(Peer):
     """Debian's beanstalkd, on a port of its own."""
 
-    name = "beanstalkd"
-    text = binary = None
+    name, program = "beanstalkd", "/usr/bin/beanstalkd"
 
     def __init__(self, max_job_size=1 << 20):
         self.jobs = ("127.0.0.1", free_port())
         host, port = self.jobs
-        super().__init__([BEANSTALKD, "-l", host, "-p", str(port), "-z", str(max_job_size)])
+        super().__init__([self.program, "-l", host, "-p", str(port), "-z", str(max_job_size)])
         wait_listening(self, self.jobs)
-
-    @staticmethod
-    def is_installed():
-        return os.access(BEANSTALKD, os.X_OK)
-
-    def stop(self):
-        self.kill()
 
 
 # What linux/inet_diag.h has: the header of a message, a request, and the begin of an answer.
@@ -463,6 +438,7 @@ def wait_listening(process, address):
     Waits until a process listens at `address`, without connecting: yrmcdsd never notices the end of
     a connection that was closed before it was accepted.
     """
+
     def listens():
         if not process.is_running():
             raise AssertionError("%s ended at once:\n%s" % (process.argv, process.log))
