@@ -322,129 +322,97 @@ static bool fails_check(void)
     return true;
 }
 
-/* An attempt: returns 0, or the error number. */
-#define TRY(name, good)                                                                            \
-    static int name(void)                                                                          \
-    {                                                                                              \
-        return (good) ? 0 : errno;                                                                 \
-    }
-
-TRY(read_hosts, open("/etc/hosts", O_RDONLY | O_CLOEXEC, 0600) >= 0)
-TRY(read_elsewhere, open(in(elsewhere, "file"), O_RDONLY | O_CLOEXEC, 0600) >= 0)
-TRY(read_inside, open(in(folder, "file"), O_RDONLY | O_CLOEXEC, 0600) >= 0)
-TRY(make_inside, open(in(folder, "file"), O_RDWR | O_CREAT | O_CLOEXEC, 0600) >= 0)
-TRY(make_elsewhere, open(in(elsewhere, "new"), O_RDWR | O_CREAT | O_CLOEXEC, 0600) >= 0)
-TRY(write_elsewhere, open(in(elsewhere, "file"), O_WRONLY | O_CLOEXEC, 0600) >= 0)
-TRY(make_to_read, open(in(folder, "file"), O_RDONLY | O_CREAT | O_CLOEXEC, 0600) >= 0)
-TRY(empty_to_read, open(in(folder, "file"), O_RDONLY | O_TRUNC | O_CLOEXEC, 0600) >= 0)
-TRY(lock_file, fcntl(open_file, F_SETLK, &(struct flock){.l_type = F_WRLCK, .l_len = 1}) == 0)
-TRY(write_open_file, write(open_file, "t", 1) == 1)
-TRY(cut_open_file, ftruncate(open_file, 1) == 0)
-TRY(remove_file, unlink(in(folder, "file")) == 0)
-TRY(remove_elsewhere, unlink(in(elsewhere, "file")) == 0)
-TRY(move_out, rename(in(folder, "file"), in(elsewhere, "new")) == 0)
-TRY(link_in, link(in(elsewhere, "file"), in(folder, "new")) == 0)
-TRY(make_folder, mkdir(in(folder, "new"), 0700) == 0)
-TRY(give_file_away, chmod(in(folder, "file"), 0604) == 0)
-TRY(tell_file_by_path, stat(in(folder, "file"), &(struct stat){0}) == 0)
-TRY(open_stream, socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0) >= 0)
-TRY(open_datagram, socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0) >= 0)
-TRY(open_raw, socket(AF_INET, SOCK_RAW, 1) >= 0)
-TRY(connect_tcp, connects(&tcp_place, sizeof tcp_place, AF_INET))
-TRY(connect_unix, connects(&unix_place, sizeof unix_place, AF_UNIX))
-/* The filter decides by the call alone, so -1 does as a socket. */
-TRY(connect_nothing, connect(-1, (struct sockaddr *)&tcp_place, sizeof tcp_place) == 0)
-TRY(send_to_address, sendto(-1, "x", 1, MSG_FASTOPEN, NULL, 0) == 1)
-TRY(send_descriptor, sendmsg(-1, &(struct msghdr){0}, 0) == 0)
-TRY(send_descriptors, sendmmsg(-1, &(struct mmsghdr){0}, 1, 0) == 0)
-TRY(take_descriptor, recvmsg(-1, &(struct msghdr){0}, 0) == 0)
-TRY(bind_socket, bind(-1, (struct sockaddr *)&tcp_place, sizeof tcp_place) == 0)
-TRY(listen_on, listen(-1, 1) == 0)
-TRY(accept_one, accept4(-1, NULL, NULL, SOCK_CLOEXEC) >= 0)
-TRY(stop_listening, shutdown(-1, SHUT_RD) == 0)
-TRY(finish_sending, shutdown(-1, SHUT_WR) == 0)
-TRY(start_program, execl("/bin/true", "true", (char *)NULL) == 0)
-TRY(make_code,
-    mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
-TRY(protect_code, mprotect((void *)((uintptr_t)folder & ~(uintptr_t)4095), 1, PROT_EXEC) == 0)
-TRY(start_thread, pthread_create(&(pthread_t){0}, NULL, nothing, NULL) == 0)
-TRY(trace_parent, ptrace(PTRACE_PEEKUSER, getppid(), 0, 0) == 0)
-TRY(call_unknown, syscall(100000) == 0)
-TRY(name_address, names_address())
-TRY(give_memory_back, gives_memory_back())
-TRY(fail_check, fails_check())
-TRY(signal_parent, kill(getppid(), 0) == 0)
-/* Reading a limit is allowed. A request that sets one is refused, and does not kill. */
-TRY(change_limit, syscall(SYS_prlimit64, 0, 7, "01234567012345670", NULL) == 0)
-TRY(ask_limit, syscall(SYS_prlimit64, 0, 7, NULL, (unsigned long[2]){0}) == 0)
-/* Of what happens then, an upgrade is the worst. */
-TRY(signal_main_thread, syscall(SYS_tgkill, getpid(), getpid(), SIGUSR1) == 0)
-TRY(die_by_own_hand, (abort(), true))
-TRY(keep_records, keeps_records())
-TRY(start_process, starts_process())
+static bool opens(const char *path, int flags)
+{
+    return open(path, flags | O_CLOEXEC, 0600) >= 0;
+}
 
 enum { DONE = 0, KILLED = -SIGSYS };
 
-/* The result for each kind of thread: one that serves, one that writes files, one that connects. */
+/*
+ * What is tried; its result in each kind of thread, one that serves, one that writes files, and one
+ * that connects; and an expression that is true if it goes well. A filter decides by the call
+ * alone, so -1 does as a socket. The last of those of files removes it. Reading a limit is allowed;
+ * a request that sets one is refused, and does not kill.
+ */
+#define TRIES(TRY)                                                                                 \
+    /* files */                                                                                    \
+    TRY(read_inside, KILLED, DONE, EACCES, opens(in(folder, "file"), O_RDONLY))                    \
+    TRY(read_hosts, KILLED, EACCES, DONE, opens("/etc/hosts", O_RDONLY))                           \
+    TRY(read_elsewhere, KILLED, EACCES, EACCES, opens(in(elsewhere, "file"), O_RDONLY))            \
+    TRY(make_inside, KILLED, DONE, KILLED, opens(in(folder, "file"), O_RDWR | O_CREAT))            \
+    TRY(make_elsewhere, KILLED, EACCES, KILLED, opens(in(elsewhere, "new"), O_RDWR | O_CREAT))     \
+    TRY(write_elsewhere, KILLED, EACCES, KILLED, opens(in(elsewhere, "file"), O_WRONLY))           \
+    TRY(make_to_read, KILLED, DONE, KILLED, opens(in(folder, "file"), O_RDONLY | O_CREAT))         \
+    TRY(empty_to_read, KILLED, DONE, KILLED, opens(in(folder, "file"), O_RDONLY | O_TRUNC))        \
+    TRY(keep_records, KILLED, DONE, KILLED, keeps_records())                                       \
+    TRY(lock_file, ENOSYS, DONE, ENOSYS,                                                           \
+        fcntl(open_file, F_SETLK, &(struct flock){.l_type = F_WRLCK, .l_len = 1}) == 0)            \
+    TRY(write_open_file, DONE, DONE, DONE, write(open_file, "t", 1) == 1)                          \
+    TRY(cut_open_file, ENOSYS, DONE, ENOSYS, ftruncate(open_file, 1) == 0)                         \
+    TRY(remove_elsewhere, KILLED, EACCES, KILLED, unlink(in(elsewhere, "file")) == 0)              \
+    TRY(move_out, KILLED, EACCES, KILLED, rename(in(folder, "file"), in(elsewhere, "new")) == 0)   \
+    TRY(link_in, KILLED, KILLED, KILLED, link(in(elsewhere, "file"), in(folder, "new")) == 0)      \
+    TRY(make_folder, KILLED, KILLED, KILLED, mkdir(in(folder, "new"), 0700) == 0)                  \
+    TRY(give_file_away, KILLED, KILLED, KILLED, chmod(in(folder, "file"), 0604) == 0)              \
+    TRY(tell_file_by_path, ENOSYS, DONE, DONE, stat(in(folder, "file"), &(struct stat){0}) == 0)   \
+    TRY(remove_file, KILLED, DONE, KILLED, unlink(in(folder, "file")) == 0)                        \
+    /* the network */                                                                              \
+    TRY(open_stream, KILLED, KILLED, DONE, socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0) >= 0)   \
+    TRY(open_datagram, EACCES, EACCES, DONE, socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0) >= 0)  \
+    TRY(open_raw, KILLED, KILLED, ENOSYS, socket(AF_INET, SOCK_RAW, 1) >= 0)                       \
+    TRY(connect_tcp, KILLED, KILLED, DONE, connects(&tcp_place, sizeof tcp_place, AF_INET))        \
+    TRY(connect_unix, KILLED, KILLED, DONE, connects(&unix_place, sizeof unix_place, AF_UNIX))     \
+    TRY(connect_nothing, KILLED, KILLED, EBADF,                                                    \
+        connect(-1, (struct sockaddr *)&tcp_place, sizeof tcp_place) == 0)                         \
+    TRY(send_to_address, KILLED, KILLED, EBADF, sendto(-1, "x", 1, MSG_FASTOPEN, NULL, 0) == 1)    \
+    TRY(send_descriptor, KILLED, KILLED, KILLED, sendmsg(-1, &(struct msghdr){0}, 0) == 0)         \
+    TRY(send_descriptors, KILLED, KILLED, KILLED, sendmmsg(-1, &(struct mmsghdr){0}, 1, 0) == 0)   \
+    TRY(take_descriptor, ENOSYS, ENOSYS, ENOSYS, recvmsg(-1, &(struct msghdr){0}, 0) == 0)         \
+    TRY(bind_socket, KILLED, KILLED, KILLED,                                                       \
+        bind(-1, (struct sockaddr *)&tcp_place, sizeof tcp_place) == 0)                            \
+    TRY(listen_on, KILLED, KILLED, KILLED, listen(-1, 1) == 0)                                     \
+    TRY(accept_one, EBADF, KILLED, KILLED, accept4(-1, NULL, NULL, SOCK_CLOEXEC) >= 0)             \
+    TRY(stop_listening, KILLED, KILLED, KILLED, shutdown(-1, SHUT_RD) == 0)                        \
+    TRY(finish_sending, EBADF, EBADF, EBADF, shutdown(-1, SHUT_WR) == 0)                           \
+    /* processes */                                                                                \
+    TRY(start_process, KILLED, KILLED, KILLED, starts_process())                                   \
+    TRY(start_program, KILLED, KILLED, KILLED, execl("/bin/true", "true", (char *)NULL) == 0)      \
+    TRY(make_code, KILLED, KILLED, KILLED,                                                         \
+        mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED) \
+    TRY(signal_parent, KILLED, KILLED, KILLED, kill(getppid(), 0) == 0)                            \
+    TRY(signal_main_thread, KILLED, KILLED, KILLED,                                                \
+        syscall(SYS_tgkill, getpid(), getpid(), SIGUSR1) == 0)                                     \
+    TRY(change_limit, ENOSYS, ENOSYS, ENOSYS,                                                      \
+        syscall(SYS_prlimit64, 0, 7, "01234567012345670", NULL) == 0)                              \
+    TRY(ask_limit, DONE, DONE, DONE,                                                               \
+        syscall(SYS_prlimit64, 0, 7, NULL, (unsigned long[2]){0}) == 0)                            \
+    TRY(protect_code, KILLED, KILLED, KILLED,                                                      \
+        mprotect((void *)((uintptr_t)folder & ~(uintptr_t)4095), 1, PROT_EXEC) == 0)               \
+    TRY(start_thread, KILLED, KILLED, KILLED,                                                      \
+        pthread_create(&(pthread_t){0}, NULL, nothing, NULL) == 0)                                 \
+    TRY(trace_parent, KILLED, KILLED, KILLED, ptrace(PTRACE_PEEKUSER, getppid(), 0, 0) == 0)       \
+    /* what libraries do */                                                                        \
+    TRY(call_unknown, ENOSYS, ENOSYS, ENOSYS, syscall(100000) == 0)                                \
+    TRY(name_address, DONE, DONE, DONE, names_address())                                           \
+    TRY(give_memory_back, DONE, DONE, DONE, gives_memory_back())                                   \
+    TRY(fail_check, -SIGABRT, -SIGABRT, -SIGABRT, fails_check())                                   \
+    TRY(die_by_own_hand, -SIGABRT, -SIGABRT, -SIGABRT, (abort(), true))
+
+/* An attempt: returns 0, or the error number. */
+#define FUNCTION(name, serves, store, link, ...)                                                   \
+    static int name(void)                                                                          \
+    {                                                                                              \
+        return (__VA_ARGS__) ? 0 : errno;                                                          \
+    }
+TRIES(FUNCTION)
+
+#define ROW(name, serves, store, link, ...) {#name, name, serves, store, link},
 static const struct {
     const char *what;
     int (*does)(void);
     int serves, store, link_;
-} tries[] = {
-    /* files */
-    {"read_inside", read_inside, KILLED, DONE, EACCES},
-    {"read_hosts", read_hosts, KILLED, EACCES, DONE},
-    {"read_elsewhere", read_elsewhere, KILLED, EACCES, EACCES},
-    {"make_inside", make_inside, KILLED, DONE, KILLED},
-    {"make_elsewhere", make_elsewhere, KILLED, EACCES, KILLED},
-    {"write_elsewhere", write_elsewhere, KILLED, EACCES, KILLED},
-    {"make_to_read", make_to_read, KILLED, DONE, KILLED},
-    {"empty_to_read", empty_to_read, KILLED, DONE, KILLED},
-    {"keep_records", keep_records, KILLED, DONE, KILLED},
-    {"lock_file", lock_file, ENOSYS, DONE, ENOSYS},
-    {"write_open_file", write_open_file, DONE, DONE, DONE},
-    {"cut_open_file", cut_open_file, ENOSYS, DONE, ENOSYS},
-    {"remove_elsewhere", remove_elsewhere, KILLED, EACCES, KILLED},
-    {"move_out", move_out, KILLED, EACCES, KILLED},
-    {"link_in", link_in, KILLED, KILLED, KILLED},
-    {"make_folder", make_folder, KILLED, KILLED, KILLED},
-    {"give_file_away", give_file_away, KILLED, KILLED, KILLED},
-    {"tell_file_by_path", tell_file_by_path, ENOSYS, DONE, DONE},
-    {"remove_file", remove_file, KILLED, DONE, KILLED}, /* the last: it is gone then */
-    /* the network */
-    {"open_stream", open_stream, KILLED, KILLED, DONE},
-    {"open_datagram", open_datagram, EACCES, EACCES, DONE},
-    {"open_raw", open_raw, KILLED, KILLED, ENOSYS},
-    {"connect_tcp", connect_tcp, KILLED, KILLED, DONE},
-    {"connect_unix", connect_unix, KILLED, KILLED, DONE},
-    {"connect_nothing", connect_nothing, KILLED, KILLED, EBADF},
-    {"send_to_address", send_to_address, KILLED, KILLED, EBADF},
-    {"send_descriptor", send_descriptor, KILLED, KILLED, KILLED},
-    {"send_descriptors", send_descriptors, KILLED, KILLED, KILLED},
-    {"take_descriptor", take_descriptor, ENOSYS, ENOSYS, ENOSYS},
-    {"bind_socket", bind_socket, KILLED, KILLED, KILLED},
-    {"listen_on", listen_on, KILLED, KILLED, KILLED},
-    {"accept_one", accept_one, EBADF, KILLED, KILLED},
-    {"stop_listening", stop_listening, KILLED, KILLED, KILLED},
-    {"finish_sending", finish_sending, EBADF, EBADF, EBADF},
-    /* processes */
-    {"start_process", start_process, KILLED, KILLED, KILLED},
-    {"start_program", start_program, KILLED, KILLED, KILLED},
-    {"make_code", make_code, KILLED, KILLED, KILLED},
-    {"signal_parent", signal_parent, KILLED, KILLED, KILLED},
-    {"signal_main_thread", signal_main_thread, KILLED, KILLED, KILLED},
-    {"change_limit", change_limit, ENOSYS, ENOSYS, ENOSYS},
-    {"ask_limit", ask_limit, DONE, DONE, DONE},
-    {"protect_code", protect_code, KILLED, KILLED, KILLED},
-    {"start_thread", start_thread, KILLED, KILLED, KILLED},
-    {"trace_parent", trace_parent, KILLED, KILLED, KILLED},
-    /* what libraries do */
-    {"call_unknown", call_unknown, ENOSYS, ENOSYS, ENOSYS},
-    {"name_address", name_address, DONE, DONE, DONE},
-    {"give_memory_back", give_memory_back, DONE, DONE, DONE},
-    {"fail_check", fail_check, -SIGABRT, -SIGABRT, -SIGABRT},
-    {"die_by_own_hand", die_by_own_hand, -SIGABRT, -SIGABRT, -SIGABRT},
-};
+} tries[] = {TRIES(ROW)};
 
 /* True if the kernel has Landlock; without it the tests skip what only Landlock refuses. */
 static bool has_landlock(void)
