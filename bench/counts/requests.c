@@ -354,11 +354,7 @@ static enum job_store_status commit_nothing(struct job_store *store, int64_t mon
 }
 
 static const struct job_store_kind keeps_nothing = {
-    .begin = begin_nothing,
-    .commit = commit_nothing,
-    .put = keep_put,
-    .remove = keep_removal,
-};
+    .begin = begin_nothing, .commit = commit_nothing, .put = keep_put, .remove = keep_removal};
 
 static bool store_rings;
 
@@ -405,52 +401,16 @@ static void commit_jobs(void)
 #define PUT      "put 0 0 60 64\r\n" BODY "\r\n"
 #define INSERTED "INSERTED ?????\r\n"
 
-#define LOCKS                                                                                      \
-    {                                                                                              \
-        {{EACH, LOCK, "LOCKED\n"}},                                                                \
-        {                                                                                          \
-            {                                                                                      \
-                EACH, UNLOCK, "RELEASED\n"                                                         \
-            }                                                                                      \
-        }                                                                                          \
-    }
-#define UNITS                                                                                      \
-    {                                                                                              \
-        {{EACH, "a"}},                                                                             \
-        {                                                                                          \
-            {                                                                                      \
-                EACH, "r"                                                                          \
-            }                                                                                      \
-        }                                                                                          \
-    }
-#define MEMBERS                                                                                    \
-    {                                                                                              \
-        {{EACH, TAKE, TAKEN}},                                                                     \
-        {                                                                                          \
-            {                                                                                      \
-                EACH, "RETURN %f\n", "RETURNED\n"                                                  \
-            }                                                                                      \
-        }                                                                                          \
-    }
-/* Each client has its own tube. */
-#define TUBES                                                                                      \
-    {                                                                                              \
-        {                                                                                          \
-            EACH, "use tube_%i\r\nwatch tube_%i\r\nignore default\r\n",                            \
-                "USING tube_??\r\nWATCHING 2\r\nWATCHING 1\r\n"                                    \
-        }                                                                                          \
-    }
-#define WORK                                                                                       \
-    {                                                                                              \
-        {{EACH, PUT, INSERTED}}, {{EACH, "reserve\r\n", RESERVED}},                                \
-        {                                                                                          \
-            {                                                                                      \
-                EACH, "delete %j\r\n", "DELETED\r\n"                                               \
-            }                                                                                      \
-        }                                                                                          \
-    }
-
 /* clang-format off */
+#define LOCKS   {{{EACH, LOCK, "LOCKED\n"}}, {{EACH, UNLOCK, "RELEASED\n"}}}
+#define UNITS   {{{EACH, "a"}}, {{EACH, "r"}}}
+#define MEMBERS {{{EACH, TAKE, TAKEN}}, {{EACH, "RETURN %f\n", "RETURNED\n"}}}
+/* Each client has its own tube. */
+#define TUBES   {{EACH, "use tube_%i\r\nwatch tube_%i\r\nignore default\r\n",                      \
+                 "USING tube_??\r\nWATCHING 2\r\nWATCHING 1\r\n"}}
+#define WORK    {{{EACH, PUT, INSERTED}}, {{EACH, "reserve\r\n", RESERVED}},                        \
+                 {{EACH, "delete %j\r\n", "DELETED\r\n"}}}
+
 static const struct count counts[] = {
     {"text-pair", TEXT, 1, 1000, 1000, "pair", 1, .steps = LOCKS},
     {"text-pair-50", TEXT, 50, 40, 2000, "pair", 1, .steps = LOCKS},
