@@ -184,12 +184,21 @@ void link_ask(struct link *link, enum ask ask, uint32_t number, int64_t start_ns
     end_request(link, language_ask(link->language, ask, number, to), flight);
 }
 
-void link_ask_composed(struct link *link, const struct request *request, int64_t start_ns)
+void link_ask_composed(struct link *link, enum ask ask, uint32_t number, struct bytes member,
+                       int64_t start_ns)
 {
-    uint8_t *to = begin_request(link, LINK_REQUEST_MAX);
-    struct flight flight = {
-        .start_ns = start_ns, .name = request->number, .ask = (uint8_t)request->ask};
-    size_t len = link->language->protocol->compose(request, to, LINK_REQUEST_MAX);
+    const struct run *run = link->driver->run;
+    size_t length = run->options->name_length;
+    uint8_t name[LINK_NAME_MAX], *to = begin_request(link, LINK_REQUEST_MAX);
+    names_write(number, name, length);
+    const struct request request = {.ask = ask,
+                                    .name = bytes_at(name, length),
+                                    .terms = run->plan.terms[ask],
+                                    .member = member,
+                                    .client = link->number,
+                                    .stamp_ns = start_ns};
+    size_t len = link->language->protocol->compose(&request, to, LINK_REQUEST_MAX);
+    struct flight flight = {.start_ns = start_ns, .name = number, .ask = (uint8_t)ask};
     end_request(link, len, flight);
 }
 

@@ -64,9 +64,12 @@ bool link_open(struct link *link) MUST_USE;
 /* Sends a request about name `number`. The role must know that there is room for it in flight. */
 void link_ask(struct link *link, enum ask ask, uint32_t number, int64_t start_ns);
 
-/* Sends a request of ASKS_COMPOSED, which has at most LINK_REQUEST_MAX bytes. */
+/* Sends a request of ASKS_COMPOSED about name `number` and a member or job. Names have at most
+   LINK_NAME_MAX bytes, because a client's list in Redis has them, too. */
 #define LINK_REQUEST_MAX ((size_t)62 << 10)
-void link_ask_composed(struct link *link, const struct request *request, int64_t start_ns);
+#define LINK_NAME_MAX    100
+void link_ask_composed(struct link *link, enum ask ask, uint32_t number, struct bytes member,
+                       int64_t start_ns);
 
 /* True when too much is unsent to start anything new. */
 static inline bool link_is_full(const struct link *link)

@@ -3,18 +3,13 @@
 if CLIENT
 noinst_LIBRARIES += libcounterbench.a
 libcounterbench_a_SOURCES = \
-		bench/counterbench/beside.h bench/counterbench/beside.c \
 	bench/counterbench/driver.h bench/counterbench/driver.c \
-		bench/counterbench/fill.h bench/counterbench/fill.c \
 	bench/counterbench/latency.h bench/counterbench/latency.c \
 	bench/counterbench/link.h bench/counterbench/link.c \
 	bench/counterbench/names.h bench/counterbench/names.c \
 	bench/counterbench/options.h bench/counterbench/options.c \
-	bench/counterbench/progress.h bench/counterbench/progress.c \
 	bench/counterbench/protocol.h bench/counterbench/protocol.c \
 	bench/counterbench/protocol_binary.c \
-	bench/counterbench/protocol_codecs.h \
-	bench/counterbench/protocol_echo.c \
 	bench/counterbench/protocol_jobs.c \
 	bench/counterbench/protocol_memcached.c \
 	bench/counterbench/protocol_redis.c \
@@ -25,15 +20,10 @@ libcounterbench_a_SOURCES = \
 	bench/counterbench/schedule.h bench/counterbench/schedule.c \
 	bench/counterbench/secure.h bench/counterbench/secure.c \
 	bench/counterbench/server.h bench/counterbench/server.c \
-	bench/counterbench/stock.h bench/counterbench/stock.c \
 	bench/counterbench/target.h bench/counterbench/target.c \
 	bench/counterbench/workload.h bench/counterbench/workload.c \
-	bench/counterbench/workload_churn.c \
-		bench/counterbench/workload_dump.c \
 	bench/counterbench/workload_herd.c \
-	bench/counterbench/workload_hot.c \
-		bench/counterbench/workload_idle.c \
-		bench/counterbench/workload_jobs.c \
+	bench/counterbench/workload_jobs.c \
 	bench/counterbench/workload_mixed.c \
 	bench/counterbench/workload_names.c \
 	bench/counterbench/workload_pairs.c \

@@ -290,28 +290,27 @@ static bool find_protocol(struct bench_options *options, FILE *err)
     return false;
 }
 
-/* Sets missing options to the workload's defaults. */
+/* Sets missing options to the workload's defaults, or to 1. */
 static void take_defaults(struct bench_options *options)
 {
     const struct workload *workload = options->workload;
+    const struct {
+        uint32_t *to, from, least;
+    } defaults[] = {
+        {&options->connections, workload->connections, 0},
+        {&options->depth, workload->depth, 1},
+        {&options->names, workload->names, 1},
+        {&options->waiters, workload->waiters, 0},
+        {&options->limit, workload->limit, 1},
+        {&options->members, workload->members, 0},
+        {&options->body, workload->body, 0},
+        {&options->batch, 0, 1},
+    };
     if (!options->protocol)
         options->protocol = workload->protocol;
-    if (!options->connections)
-        options->connections = workload->connections;
-    if (!options->depth)
-        options->depth = workload->depth ? workload->depth : 1;
-    if (!options->names)
-        options->names = workload->names ? workload->names : 1;
-    if (!options->waiters)
-        options->waiters = workload->waiters;
-    if (!options->limit)
-        options->limit = workload->limit ? workload->limit : 1;
-    if (!options->members)
-        options->members = workload->members;
-    if (!options->body)
-        options->body = workload->body;
-    if (!options->batch)
-        options->batch = 1;
+    for (size_t i = 0; i < ARRAY_SIZE(defaults); i++)
+        if (!*defaults[i].to)
+            *defaults[i].to = defaults[i].from ? defaults[i].from : defaults[i].least;
     if (!(options->given & BENCH_BIT(BENCH_BESIDE)))
         options->beside = workload->beside;
 }

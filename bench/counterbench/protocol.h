@@ -81,7 +81,6 @@ struct request {
                             what was taken last; DELETE: what the answer to RESERVE has said */
     uint32_t client;     /* TAKE, RETURN, TUBE, RESERVE, DELETE: the client */
     int64_t stamp_ns;    /* PUT, BATCH: a time, at least 0, that begins each job's body */
-    uint32_t number;     /* of the name, for those that hear the answer */
 };
 
 /* The digits of a time at the start of a job's body. */

@@ -1,6 +1,5 @@
 /* protocol_binary.c - the counter protocol, as counterd and yrmcds speak it. */
 #include "bench/counterbench/protocol.h"
-#include "bench/counterbench/protocol_codecs.h"
 #include "proto/counter.h"
 
 #include <stdio.h>
@@ -23,7 +22,7 @@ static uint8_t opcode_of(enum ask ask)
     }
 }
 
-size_t binary_compose(const struct request *request, uint8_t *to, size_t room)
+static size_t binary_compose(const struct request *request, uint8_t *to, size_t room)
 {
     struct ctr_request frame = {.opcode = opcode_of(request->ask),
                                 .units = request->terms.units,
@@ -81,4 +80,13 @@ const struct protocol protocol_binary = {
     .compose = binary_compose,
     .hear = binary_hear,
     .hope = binary_hope,
+};
+
+const struct protocol protocol_echo_binary = {
+    .name = "echo-binary",
+    .port = 11215,
+    .asks = ASK_BIT(ASK_ACQUIRE) | ASK_BIT(ASK_RELEASE),
+    .help = "sends the requests of \"binary\" to an echo server, which returns them",
+    .compose = binary_compose,
+    .is_echo = true,
 };

@@ -4,10 +4,10 @@
  * redis-incr counts with INCR and DECR. redis-lua is a semaphore by two scripts, one to take and
  * one to give back; both keep the count within its bounds, and a connection first loads them.
  * redis-tokens is a semaphore on lists: each free unit is an entry, which somebody must first put
- * there (stock.h), and what a client has taken is gone when it dies. In redis-pool and redis-jobs
- * BLMOVE moves the oldest entry to the client's own list, so that it is not lost with the client;
- * LREM takes it out there when it is done. Somebody must look through the lists of clients that
- * have gone; that is not measured.
+ * there (workload_pairs.c), and what a client has taken is gone when it dies. In redis-pool and
+ * redis-jobs BLMOVE moves the oldest entry to the client's own list, so that it is not lost with
+ * the client; LREM takes it out there when it is done. Somebody must look through the lists of
+ * clients that have gone; that is not measured.
  */
 #include "base/clock.h"
 #include "base/number.h"

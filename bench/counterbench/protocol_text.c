@@ -4,7 +4,6 @@
  */
 #include "base/number.h"
 #include "bench/counterbench/protocol.h"
-#include "bench/counterbench/protocol_codecs.h"
 #include "proto/poolcounter.h"
 #include "proto/pools.h"
 
@@ -86,7 +85,7 @@ static enum heard pool_hear(enum ask ask, struct bytes line, char *said)
 
 /* ---- locks ----------------------------------------------------------------------------------- */
 
-size_t text_compose(const struct request *request, uint8_t *to, size_t room)
+static size_t text_compose(const struct request *request, uint8_t *to, size_t room)
 {
     if (ASKS_OF_POOLS & ASK_BIT(request->ask))
         return pool_compose(request, to, room);
@@ -163,4 +162,14 @@ const struct protocol protocol_text = {
     .compose = text_compose,
     .hear = text_hear,
     .hope = text_hope,
+};
+
+/* Of a server that sends every byte back: the least that one of such packets can cost. */
+const struct protocol protocol_echo_text = {
+    .name = "echo-text",
+    .port = 7531,
+    .asks = ASK_BIT(ASK_ACQUIRE) | ASK_BIT(ASK_RELEASE),
+    .help = "sends the requests of \"text\" to an echo server, which returns them",
+    .compose = text_compose,
+    .is_echo = true,
 };

@@ -21,9 +21,6 @@
 /* Longer than any run. */
 #define TIMEOUT_NS (86400 * NS_PER_S)
 
-/* The longest name: a client's list in Redis has it, too. */
-#define NAME_MAX_LENGTH 100
-
 /* True if the protocol's requests name their tube. */
 static bool names_tubes(const struct protocol *protocol)
 {
@@ -78,29 +75,11 @@ static uint32_t next_tube(struct link *link)
     return (uint32_t)(at % tubes(options));
 }
 
-static void ask(struct link *link, enum ask ask, uint32_t tube, struct bytes member,
-                int64_t start_ns)
-{
-    const struct run *run = link->driver->run;
-    size_t length = run->options->name_length;
-    uint8_t name[NAME_MAX_LENGTH];
-    names_write(tube, name, length);
-    const struct request request = {.ask = ask,
-                                    .name = bytes_at(name, length),
-                                    .member = member,
-                                    .client = link->number,
-                                    .terms = run->plan.terms[ask],
-                                    .stamp_ns = start_ns,
-                                    .number = tube};
-    link_ask_composed(link, &request, start_ns);
-}
-
 static bool prepare(struct link *link)
 {
-    const struct bytes none = {0};
     if (names_tubes(link->language->protocol))
         return false;
-    ask(link, ASK_TUBE, own_tube(link), none, link->driver->now_ns);
+    link_ask_composed(link, ASK_TUBE, own_tube(link), (struct bytes){0}, link->driver->now_ns);
     return true;
 }
 
@@ -119,8 +98,7 @@ static bool take_job(const struct driver *driver, int64_t *stamp_ns_r, struct by
 
 static void operate(struct link *link, int64_t start_ns)
 {
-    const struct bytes none = {0};
-    ask(link, ASK_PUT, any_tube(link), none, start_ns);
+    link_ask_composed(link, ASK_PUT, any_tube(link), (struct bytes){0}, start_ns);
 }
 
 static void heard(struct link *link, const struct flight *flight, enum heard heard)
@@ -133,9 +111,9 @@ static void heard(struct link *link, const struct flight *flight, enum heard hea
     else if (flight->ask == ASK_DELETE || heard != HEARD_YES)
         driver_done(link, heard == HEARD_YES);
     else if (flight->ask == ASK_PUT)
-        ask(link, ASK_RESERVE, flight->name, job, driver->now_ns);
+        link_ask_composed(link, ASK_RESERVE, flight->name, job, driver->now_ns);
     else if (take_job(driver, &stamp_ns, &job))
-        ask(link, ASK_DELETE, flight->name, job, driver->now_ns);
+        link_ask_composed(link, ASK_DELETE, flight->name, job, driver->now_ns);
     else
         driver_done(link, false);
 }
@@ -143,8 +121,7 @@ static void heard(struct link *link, const struct flight *flight, enum heard hea
 static const struct role role = {
     .times_requests = true, .prepare = prepare, .operate = operate, .heard = heard};
 
-/* ---- some put, others wait --------------------------------------------------------------------
- */
+/* ---- some put, others wait ------------------------------------------------------------------- */
 
 static void putter_heard(struct link *link, const struct flight *flight, enum heard heard)
 {
@@ -158,9 +135,8 @@ static void putter_heard(struct link *link, const struct flight *flight, enum he
 /* The waiters wait before the first job comes. */
 static bool prepare_waiter(struct link *link)
 {
-    const struct bytes none = {0};
     bool waits = prepare(link);
-    ask(link, ASK_RESERVE, own_tube(link), none, link->driver->now_ns);
+    link_ask_composed(link, ASK_RESERVE, own_tube(link), (struct bytes){0}, link->driver->now_ns);
     return waits;
 }
 
@@ -173,11 +149,10 @@ static void waiter_heard(struct link *link, const struct flight *flight, enum he
         driver_prepared(link);
     } else if (flight->ask == ASK_RESERVE && heard == HEARD_YES &&
                take_job(driver, &stamp_ns, &job)) {
-        const struct bytes none = {0};
         driver_time(driver, stamp_ns);
         driver_count(driver);
-        ask(link, ASK_DELETE, flight->name, job, driver->now_ns);
-        ask(link, ASK_RESERVE, flight->name, none, driver->now_ns);
+        link_ask_composed(link, ASK_DELETE, flight->name, job, driver->now_ns);
+        link_ask_composed(link, ASK_RESERVE, flight->name, (struct bytes){0}, driver->now_ns);
     }
 }
 
@@ -191,14 +166,13 @@ static const struct role *role_of(const struct run *run, uint32_t number)
     return number < run->options->connections ? &putter : &waiter;
 }
 
-/* ---- only puts, only takes --------------------------------------------------------------------
- */
+/* ---- only puts, only takes ------------------------------------------------------------------- */
 
 static void put(struct link *link, int64_t start_ns)
 {
-    const struct bytes none = {0};
     bool several = link->driver->run->options->batch > 1;
-    ask(link, several ? ASK_BATCH : ASK_PUT, next_tube(link), none, start_ns);
+    link_ask_composed(link, several ? ASK_BATCH : ASK_PUT, next_tube(link), (struct bytes){0},
+                      start_ns);
 }
 
 static void put_heard(struct link *link, const struct flight *flight, enum heard heard)
@@ -215,8 +189,7 @@ static void put_heard(struct link *link, const struct flight *flight, enum heard
 
 static void take(struct link *link, int64_t start_ns)
 {
-    const struct bytes none = {0};
-    ask(link, ASK_RESERVE, next_tube(link), none, start_ns);
+    link_ask_composed(link, ASK_RESERVE, next_tube(link), (struct bytes){0}, start_ns);
 }
 
 static const struct role puts_only = {
@@ -228,7 +201,7 @@ static const struct role takes_only = {
 
 static const char *refuses(const struct bench_options *options)
 {
-    if (options->name_length > NAME_MAX_LENGTH)
+    if (options->name_length > LINK_NAME_MAX)
         return "--name-length: at most 100";
     if (options->batch > 1 && !(options->protocol->asks & ASK_BIT(ASK_BATCH)))
         return "--batch: only with -p jobs";

@@ -1,15 +1,61 @@
 /*
- * workload_pairs.c - pairs: each connection acquires a unit of a name drawn at random and gives it
- * back.
+ * workload_pairs.c - pairs and hot: connections acquire units of names and give them back.
  *
- * With a depth of 1 one request at a time; with more, that many in flight, alternating. The limit
- * is so high that every acquire succeeds, unless --limit sets another.
+ * pairs draws each name at random. With a depth of 1 one request at a time; with more, that many in
+ * flight, alternating. The limit is so high that every acquire succeeds, unless --limit sets
+ * another.
+ *
+ * hot: all clients queue on one name with one unit. The holder gives it back at once and queues
+ * again, so the run measures how fast a server hands over. Only one request is pending at a time,
+ * so a server would have to wake our thread for every answer, which costs it more than the answer.
+ * Therefore our threads do not sleep. The latency is the time from a release until the next client
+ * reads that it has the unit; with several units (--limit), from the last release.
  */
+#include "base/clock.h"
 #include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"
-#include "bench/counterbench/stock.h"
 
-static void operate(struct link *link, int64_t start_ns)
+/* ---- units that must be at the server before clients can take them --------------------------- */
+
+/* The most units of all names. */
+#define STOCK_MAX 1000000
+
+/* link->name is the next name. */
+static void ask_many(struct link *link)
+{
+    const struct run *run = link->driver->run;
+    for (; link->count < run->plan.flights && link->name < run->options->names; link->name++)
+        link_ask(link, ASK_STOCK, link->name, link->driver->now_ns);
+}
+
+/* A role's `prepare`: the first connection puts those of all names there. */
+static bool stock_begin(struct link *link)
+{
+    if (link->number > 0 || !(link->language->protocol->asks & ASK_BIT(ASK_STOCK)))
+        return false;
+    link->name = 0;
+    ask_many(link);
+    return true;
+}
+
+static void stock_goes_on(struct link *link)
+{
+    ask_many(link);
+    if (link->count == 0)
+        driver_prepared(link);
+}
+
+static const char *stock_refuses(const struct bench_options *options)
+{
+    if (options->protocol && (options->protocol->asks & ASK_BIT(ASK_STOCK)) &&
+        (uint64_t)options->names * options->limit > STOCK_MAX)
+        return "--names times --limit: each unit is an entry of a list; at most 1,000,000";
+    return NULL;
+}
+
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+static void pairs_operate(struct link *link, int64_t start_ns)
 {
     const struct bench_options *options = link->driver->run->options;
     uint32_t name = link_random(link, options->names);
@@ -18,7 +64,7 @@ static void operate(struct link *link, int64_t start_ns)
         link_ask(link, ASK_RELEASE, name, start_ns);
 }
 
-static void heard(struct link *link, const struct flight *flight, enum heard heard)
+static void pairs_heard(struct link *link, const struct flight *flight, enum heard heard)
 {
     struct driver *driver = link->driver;
     if (flight->ask == ASK_STOCK)
@@ -31,10 +77,10 @@ static void heard(struct link *link, const struct flight *flight, enum heard hea
         driver_done(link, false);
 }
 
-static const struct role role = {
-    .times_requests = true, .prepare = stock_begin, .operate = operate, .heard = heard};
+static const struct role pairs_role = {
+    .times_requests = true, .prepare = stock_begin, .operate = pairs_operate, .heard = pairs_heard};
 
-static const char *refuses(const struct bench_options *options)
+static const char *pairs_refuses(const struct bench_options *options)
 {
     if (options->depth > 1 && options->depth % 2 == 1)
         return "--depth is 1 or even: requests in flight are whole pairs";
@@ -44,7 +90,7 @@ static const char *refuses(const struct bench_options *options)
     return stock_refuses(options);
 }
 
-static void plan(const struct bench_options *options, struct plan *plan_r)
+static void pairs_plan(const struct bench_options *options, struct plan *plan_r)
 {
     plan_r->slots = options->depth > 1 ? options->depth / 2 : 1;
     plan_r->flights = options->depth;
@@ -61,7 +107,74 @@ const struct workload workload_pairs = {
     .asks = ASK_BIT(ASK_ACQUIRE) | ASK_BIT(ASK_RELEASE),
     .options = WORKLOAD_TIMED | BENCH_BIT(BENCH_CONNECTIONS) | BENCH_BIT(BENCH_DEPTH) |
                BENCH_BIT(BENCH_RATE) | BENCH_BIT(BENCH_NAMES) | BENCH_BIT(BENCH_LIMIT),
-    .refuses = refuses,
-    .plan = plan,
-    .role = &role,
+    .refuses = pairs_refuses,
+    .plan = pairs_plan,
+    .role = &pairs_role,
+};
+
+/* ---- hot ------------------------------------------------------------------------------------- */
+
+/* Longer than any run. */
+#define TIMEOUT_NS (86400 * NS_PER_S)
+
+/* The time of the last release of each name. */
+static _Atomic int64_t *released(const struct link *link)
+{
+    _Atomic int64_t *times = link->driver->run->shared;
+    return &times[link->name];
+}
+
+static void hot_operate(struct link *link, int64_t start_ns)
+{
+    link->name = link->number % link->driver->run->options->names;
+    link_ask(link, ASK_WAIT, link->name, start_ns);
+}
+
+static void hot_heard(struct link *link, const struct flight *flight, enum heard heard)
+{
+    struct driver *driver = link->driver;
+    if (flight->ask == ASK_STOCK) {
+        stock_goes_on(link);
+        return;
+    }
+    if (flight->ask == ASK_RELEASE || heard != HEARD_YES) {
+        driver_done(link, heard == HEARD_YES);
+        return;
+    }
+    driver_time(driver, atomic_load_explicit(released(link), memory_order_relaxed));
+    atomic_store_explicit(released(link), driver->now_ns, memory_order_relaxed);
+    link_ask(link, ASK_RELEASE, link->name, driver->now_ns);
+}
+
+static const struct role hot_role = {
+    .prepare = stock_begin, .operate = hot_operate, .heard = hot_heard};
+
+static const char *hot_refuses(const struct bench_options *options)
+{
+    if (options->names > options->waiters)
+        return "--names: more names than --waiters";
+    return stock_refuses(options);
+}
+
+static void hot_plan(const struct bench_options *options, struct plan *plan_r)
+{
+    plan_r->links = options->waiters;
+    plan_r->is_awake = true;
+    plan_r->shared_size = options->names * sizeof(_Atomic int64_t);
+    plan_r->terms[ASK_WAIT].timeout_ns = TIMEOUT_NS;
+}
+
+const struct workload workload_hot = {
+    .name = "hot",
+    .help = "all queue on one name: hand-overs",
+    .protocol = &protocol_text,
+    .names = 1,
+    .waiters = 100,
+    .limit = 1,
+    .asks = ASK_BIT(ASK_WAIT) | ASK_BIT(ASK_RELEASE),
+    .options =
+        WORKLOAD_TIMED | BENCH_BIT(BENCH_NAMES) | BENCH_BIT(BENCH_WAITERS) | BENCH_BIT(BENCH_LIMIT),
+    .refuses = hot_refuses,
+    .plan = hot_plan,
+    .role = &hot_role,
 };

@@ -13,24 +13,13 @@
 /* Longer than any run. */
 #define TIMEOUT_NS (86400 * NS_PER_S)
 
-/* The longest name: a client's list has it, too. */
-#define NAME_MAX_LENGTH 100
-
 /* Requests in flight while the pool is made. */
 #define MAKING_DEPTH 16
 
+/* Asks about the pool. */
 static void ask(struct link *link, enum ask ask, struct bytes member, int64_t start_ns)
 {
-    const struct run *run = link->driver->run;
-    size_t length = run->options->name_length;
-    uint8_t name[NAME_MAX_LENGTH];
-    names_write(0, name, length);
-    const struct request request = {.ask = ask,
-                                    .name = bytes_at(name, length),
-                                    .member = member,
-                                    .client = link->number,
-                                    .terms = run->plan.terms[ask]};
-    link_ask_composed(link, &request, start_ns);
+    link_ask_composed(link, ask, 0, member, start_ns);
 }
 
 /* ---- making the pool ------------------------------------------------------------------------- */
@@ -39,7 +28,7 @@ static void ask(struct link *link, enum ask ask, struct bytes member, int64_t st
 static void add_members(struct link *link)
 {
     const struct bench_options *options = link->driver->run->options;
-    uint8_t name[NAME_MAX_LENGTH];
+    uint8_t name[LINK_NAME_MAX];
     for (; link->count < MAKING_DEPTH && link->name < options->members; link->name++) {
         names_write(link->name, name, options->name_length);
         ask(link, ASK_MEMBER, bytes_at(name, options->name_length), link->driver->now_ns);
@@ -91,7 +80,7 @@ static const struct role role = {
 
 static const char *refuses(const struct bench_options *options)
 {
-    if (options->name_length > NAME_MAX_LENGTH)
+    if (options->name_length > LINK_NAME_MAX)
         return "--name-length: at most 100";
     if (names_most(options->name_length) < options->members)
         return "--name-length: too short for so many --members";
