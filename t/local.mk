@@ -76,7 +76,7 @@ plain_tests = $(filter t/system/test_cluster%,$(TESTS)) $(filter-out t/clients/t
 	t/browser/test_page.py t/scenario/real.py \
 	t/system/test_jobs_clients.py \
 	t/system/test_units.py t/system/test_vanished.py t/system/test_readme.py \
-	bench/counts/test_counts.py bench/t/test_suite.py
+	bench/counts/test_counts.py $(suite_tests)
 sanitized_tests = $(filter-out $(plain_tests),$(all_tests))
 
 # Programs of one thread show nothing under TSan that they do not show under ASan.

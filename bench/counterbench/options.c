@@ -290,29 +290,38 @@ static bool find_protocol(struct bench_options *options, FILE *err)
     return false;
 }
 
-/* Sets missing options to the workload's defaults, or to 1. */
+/* Defaults of a workload. */
+static const struct {
+    enum bench_option option;
+    size_t from; /* in struct workload */
+    uint32_t least;
+} defaults[] = {
+    {BENCH_CONNECTIONS, offsetof(struct workload, connections), 0},
+    {BENCH_DEPTH, offsetof(struct workload, depth), 1},
+    {BENCH_NAMES, offsetof(struct workload, names), 1},
+    {BENCH_WAITERS, offsetof(struct workload, waiters), 0},
+    {BENCH_LIMIT, offsetof(struct workload, limit), 1},
+    {BENCH_MEMBERS, offsetof(struct workload, members), 0},
+    {BENCH_BODY, offsetof(struct workload, body), 0},
+    {BENCH_BATCH, offsetof(struct workload, batch), 1},
+    {BENCH_BESIDE, offsetof(struct workload, beside), 0},
+};
+
+static uint32_t default_at(const struct workload *workload, size_t index)
+{
+    const uint32_t *from = (const void *)((const char *)workload + defaults[index].from);
+    return *from > 0 ? *from : defaults[index].least;
+}
+
+/* Sets missing options to the workload's defaults. */
 static void take_defaults(struct bench_options *options)
 {
-    const struct workload *workload = options->workload;
-    const struct {
-        uint32_t *to, from, least;
-    } defaults[] = {
-        {&options->connections, workload->connections, 0},
-        {&options->depth, workload->depth, 1},
-        {&options->names, workload->names, 1},
-        {&options->waiters, workload->waiters, 0},
-        {&options->limit, workload->limit, 1},
-        {&options->members, workload->members, 0},
-        {&options->body, workload->body, 0},
-        {&options->batch, 0, 1},
-    };
     if (!options->protocol)
-        options->protocol = workload->protocol;
+        options->protocol = options->workload->protocol;
     for (size_t i = 0; i < ARRAY_SIZE(defaults); i++)
-        if (!*defaults[i].to)
-            *defaults[i].to = defaults[i].from ? defaults[i].from : defaults[i].least;
-    if (!(options->given & BENCH_BIT(BENCH_BESIDE)))
-        options->beside = workload->beside;
+        if (!(options->given & BENCH_BIT(defaults[i].option)))
+            *(uint32_t *)field(options, &rows[defaults[i].option]) =
+                default_at(options->workload, i);
 }
 
 /* True if the given options fit together. */
@@ -376,17 +385,36 @@ static void print_option(const struct bench_option_row *row, FILE *to)
     fputc('\n', to);
 }
 
+/* The options that a workload takes, with its defaults. */
+static void print_options_of(const struct workload *workload, FILE *to)
+{
+    const char *before = "                  ";
+    for (size_t i = 0; i < BENCH_OPTION_COUNT; i++) {
+        if (!(workload->options & BENCH_BIT(i) & ~WORKLOAD_OPTIONS_OF_ALL))
+            continue;
+        fprintf(to, "%s--%s", before, rows[i].name);
+        for (size_t j = 0; j < ARRAY_SIZE(defaults); j++)
+            if (defaults[j].option == i)
+                fprintf(to, " %" PRIu32, default_at(workload, j));
+        before = ", ";
+    }
+    fputc('\n', to);
+}
+
 void bench_print_help(FILE *to)
 {
     fputs("usage: counterbench [OPTION]... WORKLOAD\n\n"
           "Puts load on a server of counterd's protocols, or on one to compare with, and measures\n"
           "how it answers.\n\nWorkloads:\n",
           to);
-    for (size_t i = 0; workload_at(i); i++)
+    for (size_t i = 0; workload_at(i); i++) {
         fprintf(to, "  %-14s  %s\n", workload_at(i)->name, workload_at(i)->help);
+        print_options_of(workload_at(i), to);
+    }
     fputs("\nProtocols:\n", to);
     for (size_t i = 0; protocol_at(i); i++)
-        fprintf(to, "  %-14s  %s\n", protocol_at(i)->name, protocol_at(i)->help);
+        fprintf(to, "  %-14s  %s (port %u)\n", protocol_at(i)->name, protocol_at(i)->help,
+                protocol_at(i)->port);
     fputs("\nOptions:\n", to);
     for (size_t i = 0; i < BENCH_OPTION_COUNT; i++)
         print_option(&rows[i], to);

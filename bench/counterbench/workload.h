@@ -75,7 +75,7 @@ struct workload {
     const char *name;
     const char *help;
     const struct protocol *protocol; /* default; NULL: text and binary */
-    uint32_t connections, depth, names, waiters, limit, members, body, beside; /* defaults */
+    uint32_t connections, depth, names, waiters, limit, members, body, batch, beside; /* defaults */
     unsigned asks;    /* ASK_BIT requests that the protocol must have */
     uint64_t options; /* BENCH_BIT of its options, without WORKLOAD_OPTIONS_OF_ALL */
     /* Returns why options do not fit together, or NULL. NULL: all fit. */
