@@ -1,5 +1,5 @@
 /*
- * admin.c - tests the requests of the admin interface. It sends bytes over real connections to the
+ * admin.c - tests the requests of the admin interface. It sends bytes over unix sockets to the
  * real HTTP server, routes and handlers. A worker has clients that hold and wait for units.
  *
  * The harness has no server thread: it runs the server's iterations itself until nothing happens
@@ -18,13 +18,11 @@
 #include "admin/private.h"
 #include "t/unit/serving.h"
 
-#include <arpa/inet.h>
 #include <sys/un.h>
 
 #define TOKEN "correct horse"
 
 /* Bits of the first byte. */
-#define OVER_UNIX    1  /* instead of TCP */
 #define AS_TARGET    2  /* the rest is a target */
 #define SHUT_AFTER   4  /* the client shuts down sending afterwards */
 #define IN_PIECES    8  /* with an iteration of the server between them */
@@ -36,7 +34,6 @@
 static struct server server;
 static struct services *services;
 static struct admin *admin;
-static struct sockaddr_in tcp_address;
 static struct sockaddr_un unix_address = {.sun_family = AF_UNIX};
 static socklen_t unix_address_len;
 
@@ -137,14 +134,6 @@ static void hook_upgrades(void *arg, struct admin_upgrades *upgrades_r)
     *upgrades_r = (struct admin_upgrades){0};
 }
 
-static int listening(const void *address, socklen_t len, void *bound_r, socklen_t *bound_len)
-{
-    int fd = socket(((const struct sockaddr *)address)->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0 && bind(fd, address, len) == 0 && listen(fd, 16) == 0);
-    CHECK(getsockname(fd, bound_r, bound_len) == 0);
-    return fd;
-}
-
 static void start(void)
 {
     struct rules_config rules = {.limits = {.output_buffer = 1u << 20,
@@ -160,12 +149,11 @@ static void start(void)
     log_set_level(LOG_LEVEL_ERROR);
     services = serving_make(&server, 1, &rules, &config);
     CHECK(worker_start(server.workers[0]));
-    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct sockaddr_un unnamed = {.sun_family = AF_UNIX};
-    socklen_t tcp_len = sizeof(tcp_address);
+    int fds[] = {socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     unix_address_len = sizeof(unix_address);
-    int fds[] = {listening(&any, sizeof(any), &tcp_address, &tcp_len),
-                 listening(&unnamed, sizeof(sa_family_t), &unix_address, &unix_address_len)};
+    CHECK(bind(fds[0], (struct sockaddr *)&unix_address, sizeof(sa_family_t)) == 0 &&
+          listen(fds[0], 16) == 0 &&
+          getsockname(fds[0], (struct sockaddr *)&unix_address, &unix_address_len) == 0);
     char digest[TOKEN_DIGEST_SIZE];
     CHECK(token_digest(TOKEN, strlen(TOKEN), digest));
     struct admin_config admin_config = {
@@ -216,27 +204,10 @@ struct got {
 
 static struct got got;
 
-static int connect_over(bool over_unix)
+static int connect_client(void)
 {
-    const void *address = over_unix ? (const void *)&unix_address : (const void *)&tcp_address;
-    int fd = socket(over_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0);
-    if (connect(fd, address, over_unix ? unix_address_len : sizeof(tcp_address)) == 0)
-        return fd;
-    CHECK(!over_unix && errno == EADDRNOTAVAIL);
-    close(fd);
-    return -1;
-}
-
-/* Connects over TCP or a unix socket. After minutes of inputs the server may have left every port
- * in TIME_WAIT; then TCP is left out. */
-static int connect_client(uint8_t how)
-{
-    int fd = how & OVER_UNIX ? -1 : connect_over(false);
-    if (fd < 0)
-        fd = connect_over(true);
-    struct linger at_once = {.l_onoff = 1}; /* so that no port stays in TIME_WAIT */
-    CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)) == 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&unix_address, unix_address_len) == 0);
     return fd;
 }
 
@@ -337,7 +308,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     got.ended = false;
     size_t len = in.left;
     char *request = how & AS_TARGET ? request_of(how, in.at, in.left, &len) : NULL;
-    int fd = connect_client(how);
+    int fd = connect_client();
     turn();
     send_all(fd, request ? request : (const char *)in.at, len, how & IN_PIECES);
     if (how & SHUT_AFTER)

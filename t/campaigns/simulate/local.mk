@@ -1,6 +1,6 @@
-# The daemon beside a model of it, with a network, clocks and memory that a seed controls.
-TESTS += t/campaigns/simulate/test_simulate.py t/campaigns/simulate/test_admin_memory.py
-EXTRA_DIST += t/campaigns/simulate/test_simulate.py t/campaigns/simulate/test_admin_memory.py
+# The server of locks beside a model, with a network and clocks that a seed controls.
+TESTS += t/campaigns/simulate/test_simulate.py
+EXTRA_DIST += t/campaigns/simulate/test_simulate.py
 
 check_PROGRAMS += t/campaigns/simulate/simulate
 t_campaigns_simulate_simulate_SOURCES = t/campaigns/simulate/simulate.c $(fakenet_server_sources) $(table_model_sources) $(locks_model_sources)

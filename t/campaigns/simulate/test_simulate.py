@@ -39,5 +39,11 @@ def test_simulation():
     run("simulate", "--seeds", "30" if SLOW else "150")
 
 
+def test_admin_interface_without_memory():
+    every = 40 if SLOW else 12
+    first = 1 + (int(SEED, 0) if SEED else int.from_bytes(os.urandom(4), "big")) % every
+    run("admin", "--every", str(every), "--first", str(first), seeded=False)
+
+
 if __name__ == "__main__":
     tap.main(__file__)

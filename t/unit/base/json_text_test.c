@@ -12,23 +12,6 @@ static void expect_written(struct json_text *json, const char *expected)
     text_free(&json->text);
 }
 
-TEST(values_are_separated_and_nested)
-{
-    struct json_text json = {0};
-    json_text_open(&json, NULL, '{');
-    json_text_number(&json, "a", 0);
-    json_text_open(&json, "b", '[');
-    json_text_bool(&json, NULL, true);
-    json_text_bool(&json, NULL, false);
-    json_text_open(&json, NULL, '{');
-    json_text_close(&json, '}');
-    json_text_null(&json, NULL);
-    json_text_close(&json, ']');
-    json_text_string(&json, "c", bytes_of(""));
-    json_text_close(&json, '}');
-    expect_written(&json, "{\"a\":0,\"b\":[true,false,{},null],\"c\":\"\"}");
-}
-
 TEST(numbers_are_what_parsers_take)
 {
     struct json_text json = {0};

@@ -7,7 +7,6 @@ base_unit_tests = \
 	t/unit/base/json_text_test \
 	t/unit/base/lock_test \
 	t/unit/base/log_test \
-	t/unit/base/mail_test \
 	t/unit/base/record_test \
 	t/unit/base/text_test \
 	t/unit/base/together_test \
@@ -30,8 +29,6 @@ t_unit_base_lock_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_lock_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_log_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_log_test_LDADD = libbase.a $(CHECK_LIBS)
-t_unit_base_mail_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_base_mail_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_record_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_record_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_text_test_CFLAGS = $(UNIT_CFLAGS)

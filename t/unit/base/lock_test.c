@@ -88,31 +88,9 @@ TEST_ABORTS(giving_way_with_a_lock_aborts)
     lock_give_way();
 }
 
-enum { THREADS = 4, ROUNDS = 50000 };
+enum { THREADS = 4 };
 
 static unsigned long guarded;
-
-static void *count_up(void *arg)
-{
-    for (int i = 0; i < ROUNDS; i++) {
-        lock_acquire(&shard);
-        guarded++;
-        lock_release(&shard);
-    }
-    return arg;
-}
-
-TEST(it_excludes)
-{
-    init_all();
-    pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++)
-        ck_assert(pthread_create(&threads[i], NULL, count_up, NULL) == 0);
-    for (int i = 0; i < THREADS; i++)
-        ck_assert(pthread_join(threads[i], NULL) == 0);
-    ck_assert(guarded == (unsigned long)THREADS * ROUNDS);
-    lock_destroy(&shard);
-}
 
 /* True if a thread sleeps in the kernel, according to /proc. */
 static bool is_asleep(pid_t thread)
