@@ -69,6 +69,26 @@ def test_a_wait_does_not_get_the_place_of_an_earlier_one(node, engine):
     assert second.is_silent()
 
 
+def test_a_wait_keeps_its_place_while_its_node_is_alone(node, engine):
+    engine.ask("ACL", "SETUSER", "a", "on", ">secret", "~*", "&*", "+@all")
+    a = node("a", "cluster.patience=0", "cluster.lease=60", "cluster.user=a", "cluster.password=secret", grace=False)
+    b = node("b", "cluster.lease=60", grace=False)
+    holder, first, second = a.text_client(), a.text_client(), b.text_client()
+    assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+    for daemon, client in (a, first), (b, second):
+        client.say("ACQ4ME l-1 1 9 600")
+        wire.poll(lambda d=daemon: waiter_count(d) == 1, "it waits")
+    engine.ask("ACL", "SETUSER", "a", "off")
+    engine.ask("CLIENT", "KILL", "USER", "a")
+    is_away(a)
+    engine.ask("ACL", "SETUSER", "a", "on")
+    both = [{"node": "a", "units": 1, "waits": 1}, {"node": "b", "units": 0, "waits": 1}]
+    wire.poll(lambda: state(a)["state"] == "live" and shares(b, "l-1") == both, "all is told")
+    assert holder.ask("RELEASE") == "RELEASED"
+    assert first.line() == "LOCKED"
+    assert second.is_silent()
+
+
 def test_a_request_that_times_out_before_the_engine_answers(node, engine, tmp_path):
     a = node("a", "cluster.patience=20", grace=False, program=program(tmp_path))
     engine.pause()
