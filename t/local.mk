@@ -51,7 +51,6 @@ include t/campaigns/history/local.mk
 include t/campaigns/pools/local.mk
 include t/campaigns/jobs/local.mk
 include t/campaigns/cluster/local.mk
-include t/campaigns/cluster/simulate.mk
 
 # Tests that need no peers, root, browser or machine of their own: for building packages.
 .PHONY: check-quick

@@ -1,4 +1,4 @@
-# The engine of nodes in memory, with the real scripts; stories of these; bugs planted in them.
+# The engine of nodes in memory, with the real scripts.
 check_LIBRARIES += libfakeengine.a
 libfakeengine_a_SOURCES = \
 	t/campaigns/cluster/engine.c \
@@ -16,37 +16,35 @@ t/campaigns/cluster/engine_texts.c: $(fake_engine_texts)
 		echo "const char fe_$${name}_lua[] ="; \
 		$(AWK) '{ gsub(/[\\"]/, "\\\\&"); print "    \"" $$0 "\\n\"" }' $$name.lua; echo '    "";'; done; \
 		} >$(abs_builddir)/$@.new && mv $(abs_builddir)/$@.new $(abs_builddir)/$@
-TESTS += t/campaigns/cluster/test_engine.py
 EXTRA_DIST += $(fake_engine_texts)
-planted_in_scripts = \
-	t/campaigns/cluster/planted/any-before-me.patch \
-	t/campaigns/cluster/planted/asserted-counts-twice.patch \
-	t/campaigns/cluster/planted/beat-not-compared.patch \
-	t/campaigns/cluster/planted/deaf-unnoticed.patch \
-	t/campaigns/cluster/planted/done-for-the-oldest.patch \
-	t/campaigns/cluster/planted/fast-assert-forgets-heirs.patch \
-	t/campaigns/cluster/planted/fast-calls-forget-grace.patch \
-	t/campaigns/cluster/planted/fast-calls-write-alike.patch \
-	t/campaigns/cluster/planted/finished-name-stays.patch \
-	t/campaigns/cluster/planted/grant-one-more-than-bound.patch \
-	t/campaigns/cluster/planted/heir-goes-on.patch \
-	t/campaigns/cluster/planted/last-not-reaped.patch \
-	t/campaigns/cluster/planted/late-beat-does-not-save.patch \
-	t/campaigns/cluster/planted/opening-not-granted.patch \
-	t/campaigns/cluster/planted/opening-shows-no-life.patch \
-	t/campaigns/cluster/planted/pairs-one-more.patch \
-	t/campaigns/cluster/planted/place-of-the-first-kept.patch \
-	t/campaigns/cluster/planted/queue-one-more.patch \
-	t/campaigns/cluster/planted/ready-keeps-last.patch \
-	t/campaigns/cluster/planted/refused-takes-the-unit.patch \
-	t/campaigns/cluster/planted/seq-forgets-what-was.patch \
-	t/campaigns/cluster/planted/single-acquire-in-grace.patch \
-	t/campaigns/cluster/planted/strict-handed-over-in-grace.patch \
-	t/campaigns/cluster/planted/unknown-last-admitted.patch \
-	t/campaigns/cluster/planted/unread-grant-keeps-units.patch \
-	t/campaigns/cluster/planted/wait-twice-after-opening.patch \
-	t/campaigns/cluster/planted/waits-of-others-forgotten.patch \
-	t/campaigns/cluster/planted/wrong-key-taken-for-right.patch
-EXTRA_DIST += t/campaigns/cluster/test_engine.py $(planted_in_scripts) \
-	t/campaigns/cluster/stories/ops.story t/campaigns/cluster/stories/sessions.story
 
+# Stories of the scripts, on Redis. Bugs planted in scripts and nodes.
+TESTS += t/campaigns/cluster/test_engine.py
+EXTRA_DIST += t/campaigns/cluster/test_engine.py t/campaigns/cluster/stories t/campaigns/cluster/planted \
+	t/campaigns/cluster/nodes
+
+# Several nodes over the engine in memory: wires, clocks, clients and faults that a seed controls.
+check_PROGRAMS += t/campaigns/cluster/simulate
+t_campaigns_cluster_simulate_SOURCES = \
+	t/campaigns/cluster/simulate.c \
+	t/campaigns/cluster/simulate.h \
+	t/campaigns/cluster/simulate_client.c \
+	t/campaigns/cluster/simulate_faults.c \
+	t/campaigns/cluster/simulate_net.c \
+	t/campaigns/cluster/simulate_place.c
+t_campaigns_cluster_simulate_CFLAGS = $(AM_CFLAGS) $(HIREDIS_CFLAGS)
+t_campaigns_cluster_simulate_LDADD = $(fake_engine_libs) libcluster.a libbase.a $(HIREDIS_LIBS)
+TESTS += t/campaigns/cluster/test_nodes.py
+EXTRA_DIST += t/campaigns/cluster/test_nodes.py
+
+# The node by stories, which need the engine in memory, too.
+check_PROGRAMS += t/unit/cluster/node_stories t/unit/cluster/node_bytes_test
+TESTS += t/unit/cluster/node_stories t/unit/cluster/node_bytes_test
+EXTRA_DIST += t/unit/cluster/node
+node_unit_libs = $(fake_engine_libs) libcluster.a libbase.a $(HIREDIS_LIBS) $(CHECK_LIBS)
+t_unit_cluster_node_stories_SOURCES = t/unit/cluster/node_stories.c t/unit/cluster/node_rig.h t/unit/cluster/node_words.h
+t_unit_cluster_node_stories_CFLAGS = $(UNIT_CFLAGS) $(HIREDIS_CFLAGS)
+t_unit_cluster_node_stories_LDADD = $(node_unit_libs)
+t_unit_cluster_node_bytes_test_SOURCES = t/unit/cluster/node_bytes_test.c t/unit/cluster/node_rig.h
+t_unit_cluster_node_bytes_test_CFLAGS = $(UNIT_CFLAGS) $(HIREDIS_CFLAGS)
+t_unit_cluster_node_bytes_test_LDADD = $(node_unit_libs)
