@@ -2,7 +2,6 @@
 #include "cluster/url.h"
 
 #include "base/text.h"
-#include "t/unit/random.h"
 #include "t/unit/unit.h"
 
 #include <stdio.h>
@@ -127,22 +126,18 @@ TEST(addresses)
     parse(longer("unix:/", 107, ""), "at most 107 bytes");
     parse(longer("redis://a", 255, ":1"), "neither");
 }
-END_TEST
 
 TEST(only_so_many_sentinels)
 {
-    struct text text = {0};
-    for (unsigned i = 1; i <= URL_HOSTS_MAX; i++)
-        text_addf(&text, "%sh:%u", i == 1 ? "sentinel://" : ",", i);
-    size_t len = text.len;
-    text_addf(&text, "/s");
-    ck_assert_uint_eq(parse(text_str(&text), NULL).count, URL_HOSTS_MAX);
-    text.len = len;
-    text_addf(&text, ",h:9999/s");
-    parse(text_str(&text), "more than 16 Sentinels");
-    text_free(&text);
+    char text[300] = "sentinel://h:9";
+    size_t len = strlen(text);
+    for (unsigned i = 1; i < URL_HOSTS_MAX; i++)
+        len += (size_t)sprintf(text + len, ",h:1%02u", i);
+    strcpy(text + len, "/s");
+    ck_assert_uint_eq(parse(text, NULL).count, URL_HOSTS_MAX);
+    strcpy(text + len, ",h:8/s");
+    parse(text, "more than 16 Sentinels");
 }
-END_TEST
 
 TEST(a_password_is_never_shown)
 {
@@ -160,32 +155,5 @@ TEST(a_password_is_never_shown)
             ck_assert_msg(strstr(reason, "cluster.password") != NULL, "%s", reason);
     }
 }
-END_TEST
-
-TEST(random_texts)
-{
-    static const char *const parts[] = {
-        "redis://", "rediss://", "unix:", "sentinel://", "[", "]",   ":",       ":1", ":65535",
-        ",",        "/",         "/3",    "@",           "a", "::1", "1.2.3.4", "",   "\x80"};
-    struct rng rng = rng_start("addresses", random_seed());
-    unsigned accepted = 0;
-    for (int round = 0; round < 200000; round++) {
-        struct text text = {0};
-        struct url url;
-        char reason[URL_REASON_SIZE] = "";
-        text_addf(&text, "%s", parts[rng_below(&rng, 5)]);
-        for (uint32_t n = rng_below(&rng, 9); n > 0; n--)
-            text_addf(&text, "%s", parts[rng_below(&rng, ARRAY_SIZE(parts))]);
-        if (url_parse(text_str(&text), &url, reason)) {
-            rewrite(&url, text_str(&text));
-            accepted++;
-        } else {
-            ck_assert(*reason && strlen(reason) < URL_REASON_SIZE - 1);
-        }
-        text_free(&text);
-    }
-    ck_assert_uint_gt(accepted, 100);
-}
-END_TEST
 
 UNIT_MAIN("url")
