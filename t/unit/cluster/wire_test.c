@@ -469,24 +469,6 @@ TEST(bytes_come_with_the_handshake)
     bench_free(&b);
 }
 
-/* The last bytes are in TLS already when an iteration has read enough: no event reports them. */
-TEST(tls_keeps_the_last_bytes)
-{
-    struct bench b;
-    bench_make(&b, TRANSPORT_TLS);
-    bench_connect(&b);
-    for (size_t more = 300; more < WIRE_PIECE_MAX; more += 300) {
-        size_t end = b.server.sent + WIRE_ITERATION_MAX + more;
-        while (b.server.sent < end) {
-            size_t was = b.server.sent;
-            server_write(&b.server, end - was < 1000 ? end - was : 1000);
-            ck_assert_uint_gt(b.server.sent, was);
-        }
-        run(&b, has_what_was_sent);
-    }
-    bench_free(&b);
-}
-
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 static void server_ends(struct bench *b)
