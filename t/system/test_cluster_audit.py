@@ -114,10 +114,10 @@ def fill(daemon, members):
             assert client.line() == "OK"
 
 
-def test_a_strict_lock_that_comes_behind_an_answer_in_pieces(node, engine, tmp_path):
+def test_a_strict_lock_that_comes_behind_an_answer_in_pieces(node, engine, clocks, tmp_path):
     # A third of the lease has to be enough for the new program to read the state.
-    lease = "cluster.lease=%d" % wire.scaled(5, 20)
-    a = node("a", lease, "limits.output_buffer=65536", program=program(tmp_path))
+    options = "cluster.lease=20", "limits.output_buffer=65536"
+    a = node("a", *options, program=program(tmp_path), env=clocks.environment)
     fill(a, 10000)
     holder, client = a.text_client(), a.text_client(rcvbuf=4096)
     assert holder.ask("ACQ4ME s-1 1 9 0") == "LOCKED"
@@ -133,7 +133,8 @@ def test_a_strict_lock_that_comes_behind_an_answer_in_pieces(node, engine, tmp_p
     assert client.line() == "LOCKED"
     assert client.ask("RELEASE") == "RELEASED"
     engine.end()
-    wire.poll(lambda: state(a)["lease_left"] == 0, "the lease is over", 20 + wire.DEADLINE)
+    clocks.shift(others_s=25)
+    wire.poll(lambda: state(a)["lease_left"] == 0, "the lease is over")
     assert client.ask("STATS UPTIME").startswith("uptime:")
 
 
@@ -261,8 +262,8 @@ def test_a_node_that_is_cut_off(node, engine):
     """It closes strict holders, whose units others get; each part admits loose names by what it holds."""
     rights = [">secret", "~*", "&*", "+@all"]
     engine.ask("ACL", "SETUSER", "a", "on", *rights)
-    a = node("a", "cluster.lease=2", "cluster.user=a", "cluster.password=secret")
-    b = node("b", "cluster.lease=2")
+    a = node("a", "cluster.user=a", "cluster.password=secret")
+    b = node("b")
     strict, loose, other = a.text_client(), a.text_client(), b.text_client()
     waiter = b.text_client()
     assert loose.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
