@@ -23,6 +23,7 @@ scenarios = \
 	t/scenario/jobs-ready.scn \
 	t/scenario/jobs-settings.scn \
 	t/scenario/jobs-stats.scn \
+	t/scenario/jobs-store.scn \
 	t/scenario/jobs-take.scn \
 	t/scenario/pools-elsewhere.scn \
 	t/scenario/pools-fits.scn \

@@ -29,26 +29,7 @@ def daemon(start):
     return start(*JOBS)
 
 
-def waiting(client, count):
-    """Waits until so many connections wait."""
-    wire.poll(
-        lambda: int(client.stats()["current-waiting"]) == count, "%d connections wait" % count
-    )
-
-
 # --- transports ----------------------------------------------------------------------------------
-
-
-# row real.transports
-def test_transports_share_the_jobs(start, tmp_path):
-    daemon = start(*JOBS, "jobs.socket=%s" % (tmp_path / "jobs.sock"))
-    with daemon.job_client() as tcp, wire.JobClient(daemon.jobs_unix) as unix:
-        unix.say("reserve")
-        waiting(tcp, 1)
-        assert tcp.put(b"body") == 1
-        assert unix.job() == ("RESERVED 1 4", b"body")
-        assert tcp.ask("delete 1") == "NOT_FOUND"
-        assert unix.ask("delete 1") == "DELETED"
 
 
 # --- bodies and limits ---------------------------------------------------------------------------
@@ -220,28 +201,6 @@ def test_lists_of_tubes_that_nobody_reads_have_a_bound(start, tmp_path):
 
 
 # --- ends ----------------------------------------------------------------------------------------
-
-
-# row real.drain put.draining
-def test_a_drain_refuses_puts_and_waits_for_reservations(start):
-    daemon = start(*JOBS, "shutdown.drain=600")
-    worker, producer = daemon.job_client(), daemon.job_client()
-    assert producer.put(b"work") == 1
-    assert worker.fetch("reserve") == ("RESERVED 1 4", b"work")
-    producer.send(b"put 0 0 60 4\r\nha")
-    daemon.is_expected_to_be_gone = True
-    daemon.child.send_signal(signal.SIGTERM)
-    daemon.wait_log("draining: no new acquires")
-    producer.send(b"lf\r\n")
-    assert producer.line() == "DRAINING"
-    assert producer.put(b"more", into="t") == "DRAINING"
-    assert producer.stats()["draining"] == "true"
-    assert worker.ask("touch 1") == "TOUCHED"
-    assert daemon.is_running()
-    assert worker.ask("delete 1") == "DELETED"
-    assert daemon.wait() == 0
-    for client in (worker, producer):
-        client.close()
 
 
 # --- upgrades ------------------------------------------------------------------------------------
