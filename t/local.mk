@@ -84,7 +84,7 @@ single_threaded = $(filter t/vectors/% fuzz/%,$(TESTS)) \
 	t/models/pools_test \
 	t/models/table_test t/unit/engine/sketch_test \
 	t/unit/jobs/store_test t/unit/jobs/commit_test t/unit/jobs/commit_model_test \
-	t/unit/jobs/commit_disk_test t/unit/base/tree_test t/unit/base/ring_test \
+	t/unit/base/tree_test t/unit/base/ring_test \
 	t/unit/engine/table_test t/unit/engine/waitq_test \
 	t/models/jobs_test \
 	t/campaigns/simulate/test_simulate.py t/campaigns/cluster/test_nodes.py \

@@ -68,7 +68,6 @@ def suite_of(program):
             "threads_test",
             "contention_test",
             "store_test",
-            "commit_disk_test",
         )
         return "models" if is_model else "unit"
     return "clients" if program.startswith("t/clients/") else "system"

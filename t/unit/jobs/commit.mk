@@ -1,23 +1,16 @@
 # Jobs over a store that fails.
 commit_rig_sources = t/unit/jobs/commit_rig.c t/unit/jobs/commit_rig.h $(fake_store_sources)
-check_PROGRAMS += t/unit/jobs/commit_test
-TESTS += t/unit/jobs/commit_test
+commit_libs = libjobs.a libstore.a libbase.a $(SQLITE_LIBS) $(CHECK_LIBS)
+commit_tests = t/unit/jobs/commit_test t/unit/jobs/memory_test t/unit/jobs/commit_model_test
+check_PROGRAMS += $(commit_tests)
+TESTS += $(commit_tests)
 t_unit_jobs_commit_test_SOURCES = t/unit/jobs/commit_test.c $(commit_rig_sources)
 t_unit_jobs_commit_test_CFLAGS = $(UNIT_CFLAGS)
-check_PROGRAMS += t/unit/jobs/memory_test
-TESTS += t/unit/jobs/memory_test
+t_unit_jobs_commit_test_LDADD = $(commit_libs)
 t_unit_jobs_memory_test_SOURCES = t/unit/jobs/memory_test.c $(commit_rig_sources)
 t_unit_jobs_memory_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_jobs_memory_test_LDADD = libjobs.a libstore.a libbase.a $(SQLITE_LIBS) $(CHECK_LIBS)
-t_unit_jobs_commit_test_LDADD = libjobs.a libstore.a libbase.a $(SQLITE_LIBS) $(CHECK_LIBS)
-check_PROGRAMS += t/unit/jobs/commit_model_test t/unit/jobs/commit_disk_test
-TESTS += t/unit/jobs/commit_model_test t/unit/jobs/commit_disk_test
+t_unit_jobs_memory_test_LDADD = $(commit_libs)
 t_unit_jobs_commit_model_test_SOURCES = t/unit/jobs/commit_model_test.c t/unit/jobs/commit_world.c \
-	t/unit/jobs/commit_world.h $(commit_rig_sources)
-t_unit_jobs_commit_model_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_jobs_commit_disk_test_SOURCES = t/unit/jobs/commit_disk_test.c t/unit/jobs/commit_world.c \
-	t/unit/jobs/commit_world.h t/unit/jobs/commit_rig.c t/unit/jobs/commit_rig.h \
-	t/unit/jobs/bad_disk.c t/unit/jobs/bad_disk.h
-t_unit_jobs_commit_disk_test_CFLAGS = $(UNIT_CFLAGS) $(SQLITE_CFLAGS)
-t_unit_jobs_commit_disk_test_LDADD = libjobs.a libstore.a libbase.a $(SQLITE_LIBS) $(CHECK_LIBS)
-t_unit_jobs_commit_model_test_LDADD = libjobs.a libstore.a libbase.a $(SQLITE_LIBS) $(CHECK_LIBS)
+	t/unit/jobs/commit_world.h t/unit/jobs/bad_disk.c t/unit/jobs/bad_disk.h $(commit_rig_sources)
+t_unit_jobs_commit_model_test_CFLAGS = $(UNIT_CFLAGS) $(SQLITE_CFLAGS)
+t_unit_jobs_commit_model_test_LDADD = $(commit_libs)

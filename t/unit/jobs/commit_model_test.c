@@ -1,31 +1,30 @@
 /*
- * commit_model_test.c - random clients, failures and ends of the process over SQLite whose calls
- * fail, beside the model of commit_world.h.
+ * commit_model_test.c - random clients, failures and ends of the process beside the model of
+ * commit_world.h: over SQLite whose calls fail, and on a disk that fails and loses power.
  *
  * T_SEED repeats a run; T_COMMIT_RUNS says how many there are; of T_COMMIT_STRIDE calls, one fails
  * in turn.
  */
+#include "t/unit/jobs/bad_disk.h"
 #include "t/unit/jobs/commit_world.h"
 #include "t/unit/jobs/fake_store.h"
 #include "t/unit/random.h"
 
-static struct fake_disk *disk;
+#include <sqlite3.h>
+#include <string.h>
 
-static struct world_plan plan_on(struct fake_disk *on)
-{
-    disk = on;
-    REQUIRE(disk != NULL);
-    return (struct world_plan){.kind = &fake_store, .path = fake_disk_path(disk), .steps = 600};
-}
+static struct fake_disk *disk; /* it has the folder of the store on a bad disk, too */
 
-static void mend(void)
+/* ---- calls that fail ------------------------------------------------------------------------- */
+
+static void mend_calls(void)
 {
     for (unsigned n = 0; n <= FAKE_ANY; n++)
         fake_disk_fail(disk, (enum fake_call)n, 1, 0, JOB_STORE_OK);
     fake_disk_fill(disk, false);
 }
 
-static void spoil(struct rng *rng)
+static void spoil_calls(struct rng *rng)
 {
     static const enum job_store_status ways[] = {JOB_STORE_FULL, JOB_STORE_IO, JOB_STORE_CORRUPT,
                                                  JOB_STORE_NO_MEMORY};
@@ -41,96 +40,137 @@ static void spoil(struct rng *rng)
                    ways[rng_below(rng, 4)]);
 }
 
-static void runs(const char *what, unsigned count, void (*run)(struct rng *rng))
+/* ---- a disk that fails ----------------------------------------------------------------------- */
+
+static void mend_disk(void)
 {
-    uint64_t first = random_seed() % 1000000000;
-    for (unsigned n = 0; n < (unsigned)env_number("T_COMMIT_RUNS", count); n++) {
-        struct rng rng = rng_start(what, first + n);
-        run(&rng);
-    }
+    bad_disk.one_in = 0;
+    bad_disk.fails_at = bad_disk.cut_at = -1;
+    bad_disk.reads_fail = false;
 }
 
-static void run_well(struct rng *rng)
+static void spoil_disk(struct rng *rng)
 {
-    struct world_plan plan = plan_on(fake_disk_new());
+    bad_disk.fault = rng_below(rng, BAD_DISK_FAULTS);
+    bad_disk.one_in = 2 + rng_below(rng, 30);
+    bad_disk.reads_fail = rng_one_in(rng, 8);
+}
+
+static int is_ok(void *arg, int columns, char **texts, char **names)
+{
+    (void)arg, (void)columns, (void)names;
+    REQUIRE(strcmp(texts[0], "ok") == 0);
+    return 0;
+}
+
+static bool is_cut(void)
+{
+    return bad_disk.is_cut;
+}
+
+static void restart(void)
+{
+    sqlite3 *db;
+    if (bad_disk.is_cut)
+        bad_disk_restart();
+    mend_disk();
+    REQUIRE(sqlite3_open(fake_disk_path(disk), &db) == SQLITE_OK);
+    REQUIRE(sqlite3_exec(db, "PRAGMA integrity_check", is_ok, NULL, NULL) == SQLITE_OK);
+    sqlite3_close(db);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+struct row {
+    const char *what;
+    bool on_disk, spoils;
+    unsigned crash_one_in, steps, runs;
+    uint64_t memory; /* that jobs may use; of a world that spoils, in half of the runs */
+    /* Once the world is set up: the call that fails, 0: none; on a disk the power may be cut. */
+    unsigned fails_in, fault;
+};
+static const struct row *row;
+
+static void begin(void)
+{
+    if (row->fails_in == 0)
+        return;
+    if (!row->on_disk) {
+        fake_disk_fail(disk, FAKE_ANY, row->fails_in, 1, JOB_STORE_IO);
+        return;
+    }
+    bad_disk.fault = row->fault % BAD_DISK_FAULTS;
+    *(row->fault == BAD_DISK_FAULTS ? &bad_disk.cut_at : &bad_disk.fails_at) =
+        bad_disk.calls + row->fails_in - 1;
+}
+
+static void run(const struct row *of, struct rng *rng)
+{
+    struct world_plan plan = {.kind = &fake_store, .mend = mend_calls};
+    const struct world_plan real = {.kind = &job_store_sqlite,
+                                    .mend = mend_disk,
+                                    .cut = bad_disk_cut,
+                                    .is_cut = is_cut,
+                                    .restart = restart};
+    row = of;
+    disk = fake_disk_new();
+    if (row->on_disk) {
+        plan = real;
+        bad_disk_start(rng_next(rng));
+    }
+    plan.begin = begin;
+    plan.path = fake_disk_path(disk);
+    plan.steps = row->steps;
+    plan.crash_one_in = row->crash_one_in;
+    plan.memory = !row->spoils || rng_one_in(rng, 2) ? row->memory : 0;
+    if (row->spoils)
+        plan.spoil = row->on_disk ? spoil_disk : spoil_calls;
     world_run(&plan, rng);
+    if (row->on_disk)
+        bad_disk_end();
     fake_disk_free(&disk);
 }
 
 TEST(promises_hold)
 {
-    runs("jobs over a store", 10, run_well);
+    static const struct row rows[] = {
+        {"jobs over a store", .steps = 600, .runs = 10},
+        {"jobs over a failing store", .spoils = true, .steps = 600, .runs = 20},
+        {"jobs over a store, with restarts", .crash_one_in = 40, .steps = 600, .runs = 20},
+        {"jobs over a failing store, with restarts", .spoils = true, .crash_one_in = 60,
+         .memory = 60000, .steps = 600, .runs = 20},
+        {"jobs over a store with little memory", .memory = 40000, .steps = 600, .runs = 10},
+        {"jobs on disk, without power", .on_disk = true, .crash_one_in = 40, .steps = 400,
+         .runs = 6},
+        {"jobs on a failing disk", .on_disk = true, .spoils = true, .crash_one_in = 80,
+         .steps = 400, .runs = 6},
+    };
+    uint64_t first = random_seed() % 1000000000;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        for (unsigned n = 0; n < (unsigned)env_number("T_COMMIT_RUNS", rows[i].runs); n++) {
+            struct rng rng = rng_start(rows[i].what, first + n);
+            run(&rows[i], &rng);
+        }
+    }
 }
 
-static void run_failing(struct rng *rng)
-{
-    struct world_plan plan = plan_on(fake_disk_new());
-    plan.spoil = spoil;
-    plan.mend = mend;
-    world_run(&plan, rng);
-    fake_disk_free(&disk);
-}
-
-TEST(promises_hold_when_the_store_fails)
-{
-    runs("jobs over a failing store", 20, run_failing);
-}
-
-static void run_crashing(struct rng *rng)
-{
-    struct world_plan plan = plan_on(fake_disk_new());
-    plan.crash_one_in = 40;
-    world_run(&plan, rng);
-    fake_disk_free(&disk);
-}
-
-TEST(promises_hold_when_the_process_ends)
-{
-    runs("jobs over a store, with restarts", 20, run_crashing);
-}
-
-static void run_worst(struct rng *rng)
-{
-    struct world_plan plan = plan_on(fake_disk_new());
-    plan.spoil = spoil;
-    plan.mend = mend;
-    plan.crash_one_in = 60;
-    plan.memory = rng_one_in(rng, 2) ? 60000 : 0;
-    world_run(&plan, rng);
-    fake_disk_free(&disk);
-}
-
-TEST(promises_hold_when_all_of_that_happens)
-{
-    runs("jobs over a failing store, with restarts", 20, run_worst);
-}
-
-static void run_small(struct rng *rng)
-{
-    struct world_plan plan = plan_on(fake_disk_new());
-    plan.memory = 40000;
-    world_run(&plan, rng);
-    fake_disk_free(&disk);
-}
-
-TEST(promises_hold_with_little_memory)
-{
-    runs("jobs over a store with little memory", 10, run_small);
-}
-
-/* Each call fails in turn. */
+/* Each call fails in turn; on a disk in each way, or the power is cut. */
 TEST(promises_hold_whichever_call_fails)
 {
     uint64_t seed = rng_start("calls that fail in turn", random_seed() % 1000000000).state;
     unsigned stride = (unsigned)env_number("T_COMMIT_STRIDE", 7);
-    for (unsigned nth = 5 + (unsigned)(seed % stride); nth < 300; nth += stride) {
+    for (unsigned n = 1 + (unsigned)(seed % stride); n < 300; n += stride) {
+        struct row one = {"", .steps = 150, .fails_in = n};
         struct rng rng = {.state = seed};
-        struct world_plan plan = plan_on(fake_disk_new());
-        plan.steps = 150;
-        plan.mend = mend;
-        fake_disk_fail(disk, FAKE_ANY, nth + 8, 1, JOB_STORE_IO);
-        world_run(&plan, &rng);
-        fake_disk_free(&disk);
+        run(&one, &rng);
+        one = (struct row){"",
+                           .on_disk = true,
+                           .steps = 120,
+                           .crash_one_in = 100,
+                           .fails_in = n,
+                           .fault = n / stride % (BAD_DISK_FAULTS + 1)};
+        rng.state = seed;
+        run(&one, &rng);
     }
 }
 

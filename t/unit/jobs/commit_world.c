@@ -437,7 +437,6 @@ static struct jobs_client *any_client(void)
 
 static uint64_t any_id(void)
 {
-    struct job_view view;
     uint64_t id = last_id;
     if (last_id == 0)
         return 1;
@@ -446,7 +445,6 @@ static uint64_t any_id(void)
         if (promises[id].fate == THERE)
             break;
     }
-    (void)view;
     return id;
 }
 
@@ -672,7 +670,7 @@ static void learn(void)
 static void crash(bool powerless)
 {
     if (powerless && plan->cut)
-        plan->cut(rng);
+        plan->cut();
     for (size_t n = 0; n < ask_count; n++) {
         for (size_t i = 0; i < asks[n]->op.count; i++) {
             promises[asks[n]->puts[i].id].fate = UNKNOWN;
@@ -739,7 +737,7 @@ static void step(void)
         new_client(n);
     } else if (plan->spoil && one_in(2))
         plan->spoil(rng);
-    else if (plan->mend)
+    else
         plan->mend();
     if ((plan->crash_one_in && one_in(plan->crash_one_in)) || (plan->is_cut && plan->is_cut()))
         crash(one_in(2));
@@ -763,8 +761,7 @@ static void finish(void)
     if (plan->is_cut && plan->is_cut())
         crash(true);
     jobs_set_memory_limit(rig.jobs, UINT64_MAX);
-    if (plan->mend)
-        plan->mend();
+    plan->mend();
     for (unsigned n = 0; n < CLIENTS; n++)
         end_client(n);
     do {
@@ -814,8 +811,7 @@ void world_run(const struct world_plan *of, struct rng *random)
         jobs_set_memory_limit(rig.jobs, plan->memory);
     for (unsigned n = 0; n < CLIENTS; n++)
         new_client(n);
-    if (plan->begin)
-        plan->begin(rng);
+    plan->begin();
     for (unsigned n = 0; n < plan->steps; n++)
         step();
     finish();

@@ -24,12 +24,12 @@ struct world_plan {
     const char *path;
     uint64_t memory; /* bytes that jobs may use; 0: no end */
     unsigned steps, crash_one_in;
-    void (*begin)(struct rng *rng); /* after the tubes were set up; or NULL, as those that follow */
-    /* Makes the store fail from now on, or stops that. */
+    void (*begin)(void); /* after the tubes were set up */
+    /* Makes the store fail from now on, NULL: never; stops that. */
     void (*spoil)(struct rng *rng);
     void (*mend)(void);
-    /* Around the end of a process. `power`: it is cut. */
-    void (*cut)(struct rng *rng);
+    /* Around the end of a process; NULL: nothing is to be done. The power is cut; is it? */
+    void (*cut)(void);
     bool (*is_cut)(void);
     void (*restart)(void);
 };

@@ -364,7 +364,7 @@ struct fake_disk *fake_disk_new(void)
 
 void fake_disk_free(struct fake_disk **disk)
 {
-    static const char *const endings[] = {"", "-wal", "-shm", "-lock", "-reserve"};
+    static const char *const endings[] = {"", "-wal", "-shm", "-lock", "-reserve", "-journal"};
     struct fake_disk *d = *disk;
     char name[64];
     if (!d)

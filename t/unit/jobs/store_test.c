@@ -2,7 +2,7 @@
  * store_test.c - the store of jobs: each function, its file, copies, a full disk.
  *
  * What it has after random changes, failing calls and power cuts is compared by t/models/jobs_test
- * and commit_disk_test.
+ * and commit_model_test.
  */
 #include "jobs/store.h"
 
