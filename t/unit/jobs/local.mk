@@ -12,3 +12,5 @@ t_unit_jobs_jobs_threads_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_jobs_jobs_threads_test_LDADD = libjobs.a libbase.a $(CHECK_LIBS)
 t_unit_jobs_watch_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_jobs_watch_test_LDADD = libjobs.a libbase.a $(CHECK_LIBS)
+t_unit_jobs_jobs_test_SOURCES = t/unit/jobs/jobs_test.c t/unit/jobs/jobs_rig.h
+t_unit_jobs_watch_test_SOURCES = t/unit/jobs/watch_test.c t/unit/jobs/jobs_rig.h

@@ -3,146 +3,15 @@
  * are counted (struct jobs_stats), not time. The model test (t/models/jobs_test.c) has which client
  * gets which job.
  */
-#include "jobs/jobs.h"
-#include "jobs/jobs_inside.h"
-#include "t/unit/random.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "t/unit/jobs/jobs_rig.h"
 
 enum { MANY = 27000, FEW_STEPS = 12 };
 
-static struct jobs *jobs;
-static struct jobs_client *client, *other;
-static struct jobs_effects effects;
-static struct moment now;
-
-static void begin(void)
-{
-    const struct jobs_config config = {.memory_limit = UINT64_MAX,
-                                       .defaults = job_default_settings};
-    now = (struct moment){.mono_ns = NS_PER_S, .unix_s = 1000};
-    jobs = jobs_new(&config);
-    ck_assert(jobs != NULL);
-    jobs_effects_init(&effects);
-    client = jobs_client_new(jobs, 0, NULL);
-    other = jobs_client_new(jobs, 1, NULL);
-    ck_assert(client && other);
-}
-
-/* Does what is due now. */
-static bool run_once(void)
-{
-    if (jobs_next_ns(jobs) > now.mono_ns + 1)
-        return false;
-    now.mono_ns++;
-    jobs_run(jobs, now, &effects);
-    return true;
-}
-
-static void run(void)
-{
-    while (run_once())
-        continue;
-}
-
-static void end(void)
-{
-    jobs_check(jobs, now);
-    jobs_client_end(client, now, &effects);
-    jobs_client_end(other, now, &effects);
-    run();
-    jobs_check(jobs, now);
-    jobs_free(&jobs);
-}
-
-static uint64_t visits(void)
-{
-    struct jobs_stats stats;
-    jobs_get_stats(jobs, &stats);
-    return stats.visits;
-}
-
-static struct bytes numbered(const char *before, unsigned number)
-{
-    static char name[JOBS_TUBE_MAX];
-    int len = snprintf(name, sizeof(name), "%s%u", before, number);
-    return bytes_at(name, (size_t)len);
-}
-
-static uint64_t put_pri(struct bytes tube, uint32_t pri)
-{
-    struct job_put put = {.tube = tube,
-                          .id = jobs_take_id(jobs),
-                          .pri = pri,
-                          .ttr_s = 100,
-                          .tries = JOB_TRIES_OF_TUBE,
-                          .body = job_body_new(jobs, JOBS_PUTS, 0)};
-    ck_assert(put.body != NULL);
-    ck_assert(jobs_put(other, &put, now, &effects) == JOBS_OK);
-    return put.id;
-}
-
-static uint64_t put(struct bytes tube)
-{
-    return put_pri(tube, 0);
-}
-
-/* 0: there is none. */
-static uint64_t reserve(struct jobs_client *by)
-{
-    struct job_view view;
-    if (jobs_reserve(by, 0, &view, now) != JOBS_OK)
-        return 0;
-    job_body_drop(jobs, &view.body);
-    return view.id;
-}
-
-static void wait_for_job(struct jobs_client *by)
-{
-    struct job_view view;
-    ck_assert(jobs_reserve(by, JOBS_FOREVER, &view, now) == JOBS_WAITS);
-}
-
-static uint64_t claim(struct jobs_client *by)
-{
-    const struct job_claim_request request = {.count = 1, .answer_max = SIZE_MAX};
-    char reason[JOBS_READ_ONLY_MAX + 1];
-    struct job_view view;
-    size_t count;
-    if (jobs_claim(by, &request, &view, &count, reason, now) != JOBS_OK)
-        return 0;
-    job_body_drop(jobs, &view.body);
-    return view.id;
-}
-
-/* The client has a letter with this job. */
-static void hears(struct jobs_client *which, uint64_t id)
-{
-    struct mail *mail = mail_list_take(&effects.letters);
-    struct job_view view;
-    ck_assert(mail && jobs_client_of(mail) == which && jobs_client_letter(which));
-    ck_assert(jobs_read(which, &view) && view.id == id);
-    job_body_drop(jobs, &view.body);
-}
-
-static void delete (struct jobs_client *by, uint64_t id)
-{
-    ck_assert(jobs_delete(by, id, now) == JOBS_OK);
-}
-
-static void watch(struct jobs_client *by, unsigned count)
-{
-    uint32_t watched;
-    for (unsigned n = 0; n < count; n++)
-        ck_assert(jobs_watch(by, numbered("w", n), &watched) == JOBS_OK);
-}
-
 #define COSTS_LITTLE(...)                                                                          \
     do {                                                                                           \
-        uint64_t visits_before = visits();                                                         \
+        uint64_t visits_before = stats().visits;                                                   \
         __VA_ARGS__;                                                                               \
-        ck_assert_uint_le(visits() - visits_before, FEW_STEPS);                                    \
+        ck_assert_uint_le(stats().visits - visits_before, FEW_STEPS);                              \
     } while (0)
 
 TEST(watches_of_others_cost_a_put_nothing)
@@ -185,11 +54,11 @@ TEST(a_reserve_looks_at_few_of_many_tubes_with_jobs)
     begin();
     watch(client, TUBES);
     for (unsigned n = 0; n < TUBES; n++)
-        ids[n] = put_pri(numbered("w", n), TUBES - n);
+        ids[n] = put_with(numbered("w", n), jobs_take_id(jobs), TUBES - n, 0);
     ck_assert(reserve(client) == ids[TUBES - 1]);
     for (unsigned n = TUBES - 1; n > 2 * TUBES / 3; n--)
         COSTS_LITTLE(ck_assert(reserve(client) == ids[n - 1]));
-    COSTS_LITTLE(late = put_pri(numbered("w", 3), 0));
+    COSTS_LITTLE(late = put(numbered("w", 3)));
     COSTS_LITTLE(ck_assert(reserve(client) == late));
     unsigned turn = 4; /* the turn after the tube that served last */
     for (; turn < TUBES / 3; turn++)
@@ -197,9 +66,9 @@ TEST(a_reserve_looks_at_few_of_many_tubes_with_jobs)
     /* Each tube that others have emptied is visited once. */
     for (; turn < TUBES / 2; turn++)
         delete (other, ids[turn]);
-    uint64_t before = visits();
+    uint64_t before = stats().visits;
     ck_assert(claim(client) == ids[turn]);
-    ck_assert_uint_le(visits() - before, 4 * (TUBES / 2 - TUBES / 3) + FEW_STEPS);
+    ck_assert_uint_le(stats().visits - before, 4 * (TUBES / 2 - TUBES / 3) + FEW_STEPS);
     COSTS_LITTLE(ck_assert(claim(client) == ids[turn + 1]));
     end();
 }
@@ -220,17 +89,14 @@ TEST(the_longest_wait_is_found_among_many)
         ck_assert(n == 0 || jobs_end_wait(clients[n]));
         wait_for_job(clients[n]);
     }
-    struct tube_stats stats;
-    ck_assert(jobs_stats_tube(jobs, numbered("w", 1), now, &stats) == JOBS_OK);
-    ck_assert(stats.waiting == CLIENTS);
-    uint64_t before = visits();
+    ck_assert(stats_of("w1").waiting == CLIENTS);
+    uint64_t before = stats().visits;
     hears(clients[FIRST], put(numbered("w", 1)));
-    ck_assert_uint_le(visits() - before, FIRST + FEW_STEPS);
+    ck_assert_uint_le(stats().visits - before, FIRST + FEW_STEPS);
     uint64_t id;
     COSTS_LITTLE(id = put(numbered("w", 1)));
     hears(clients[FIRST + 1], id);
-    ck_assert(jobs_stats_tube(jobs, numbered("w", 2), now, &stats) == JOBS_OK);
-    ck_assert(stats.waiting == CLIENTS - 2);
+    ck_assert(stats_of("w2").waiting == CLIENTS - 2);
     for (unsigned n = 0; n < CLIENTS; n++)
         jobs_client_end(clients[n], now, &effects);
     end();
@@ -294,9 +160,9 @@ TEST(a_put_looks_at_no_more_beginnings_than_its_name_is_long)
         clients[count++] = wait_for_ready(bytes_at(name, n));
         name[n - 1] = 'm';
     }
-    uint64_t before = visits();
+    uint64_t before = stats().visits;
     uint64_t id = put(bytes_at(name, sizeof(name)));
-    ck_assert_uint_le(visits() - before, JOBS_TUBE_MAX);
+    ck_assert_uint_le(stats().visits - before, JOBS_TUBE_MAX);
     ck_assert(take_letters() == 0);
     delete (other, id);
     struct jobs_client *one = wait_for_ready(bytes_at(name, 100));
@@ -325,8 +191,8 @@ TEST(a_put_tells_some_waiting_clients_and_the_rest_follow)
     run();
     ck_assert(take_letters() == 0);
     (void)put(bytes_of("tube"));
-    for (uint64_t before = visits(); run_once(); before = visits())
-        ck_assert_uint_le(visits() - before, 1000);
+    for (uint64_t before = stats().visits; run_once(); before = stats().visits)
+        ck_assert_uint_le(stats().visits - before, 1000);
     ck_assert(told + take_letters() == CLIENTS);
     for (unsigned n = 0; n < CLIENTS; n++)
         jobs_client_end(clients[n], now, &effects);
@@ -351,41 +217,32 @@ TEST(a_client_ends_in_steps)
 {
     enum { WATCHES = 5000, RESERVED = 3000 };
     static uint64_t ids[RESERVED];
-    struct jobs_stats stats;
-    struct tube_stats tube;
     begin();
-    jobs_get_stats(jobs, &stats);
-    uint64_t memory = stats.memory;
+    uint64_t memory = stats().memory;
     burden(WATCHES, RESERVED, ids);
     wait_for_job(client);
-    uint64_t before = visits(), seen = 0;
+    uint64_t before = stats().visits, seen = 0;
     jobs_client_end(client, now, &effects);
-    ck_assert_uint_le(visits() - before, JOBS_END_STEP + FEW_STEPS);
+    ck_assert_uint_le(stats().visits - before, JOBS_END_STEP + FEW_STEPS);
     /* The wait is gone, and reservations are, in order. */
     uint64_t id = put(numbered("w", 7));
     ck_assert(effects.letters.first == NULL);
     delete (other, id);
-    jobs_get_stats(jobs, &stats);
-    ck_assert(stats.waiting == 0 && stats.states[JOB_READY] == JOBS_END_STEP);
+    ck_assert(stats().waiting == 0 && stats().states[JOB_READY] == JOBS_END_STEP);
     unsigned steps = 0;
-    for (before = visits(); run_once(); before = visits(), steps++) {
-        ck_assert_uint_le(visits() - before, JOBS_STEP);
+    for (before = stats().visits; run_once(); before = stats().visits, steps++) {
+        ck_assert_uint_le(stats().visits - before, JOBS_STEP);
         jobs_check(jobs, now);
-        jobs_get_stats(jobs, &stats);
-        ck_assert(stats.states[JOB_READY] >= seen);
-        seen = stats.states[JOB_READY];
-        ck_assert(seen == RESERVED ||
-                  (jobs_stats_tube(jobs, bytes_of("t"), now, &tube) == JOBS_OK &&
-                   tube.states[JOB_RESERVED] == RESERVED - seen));
+        ck_assert(stats().states[JOB_READY] >= seen);
+        seen = stats().states[JOB_READY];
+        ck_assert(stats().states[JOB_RESERVED] == RESERVED - seen);
     }
     ck_assert(steps > 5 && seen == RESERVED);
     for (unsigned n = 0; n < RESERVED; n++)
         delete (other, ids[n]);
-    jobs_get_stats(jobs, &stats);
-    ck_assert(stats.tubes == 1 && stats.memory < memory);
+    ck_assert(stats().tubes == 1 && stats().memory < memory);
     client = jobs_client_new(jobs, 0, NULL);
-    jobs_get_stats(jobs, &stats);
-    ck_assert(client && stats.memory == memory);
+    ck_assert(client && stats().memory == memory);
     end();
 }
 
@@ -393,15 +250,13 @@ TEST(an_upgrade_finishes_ends)
 {
     enum { RESERVED = 2500 };
     static uint64_t ids[RESERVED];
-    struct jobs_stats stats;
     uint32_t count;
     begin();
     burden(1500, RESERVED, ids);
     jobs_client_end(client, now, &effects);
     ck_assert(jobs_finish_ends(jobs, now) && !jobs_finish_ends(jobs, now));
-    jobs_get_stats(jobs, &stats);
-    ck_assert(stats.states[JOB_RESERVED] == 0 && stats.states[JOB_READY] == RESERVED);
-    ck_assert(stats.tubes == 2 && effects.letters.first == NULL);
+    ck_assert(stats().states[JOB_RESERVED] == 0 && stats().states[JOB_READY] == RESERVED);
+    ck_assert(stats().tubes == 2 && effects.letters.first == NULL);
     jobs_check(jobs, now);
     ck_assert(jobs_watch(other, bytes_of("t"), &count) == JOBS_OK && reserve(other) == ids[0]);
     client = jobs_client_new(jobs, 0, NULL);
@@ -414,78 +269,64 @@ TEST(ends_under_way_are_freed)
     static uint64_t ids[1500];
     begin();
     burden(1500, 1500, ids);
-    jobs_client_end(client, now, &effects);
-    jobs_client_end(other, now, &effects);
+    end_clients();
     jobs_free(&jobs);
 }
 
-/* Puts a batch of jobs whose keys and roots a number says. Returns how many were duplicates; they
- * have looked at a few others each. */
-static unsigned put_many(void (*say)(unsigned n, struct job_put *put, char key[32], char root[32]))
+/* ---- batches --------------------------------------------------------------------------------- */
+
+/* A batch's job has a key and a root, which may have its number modulo something, or a part of it.
+ */
+struct names {
+    const char *key, *root;
+    unsigned key_modulus, root_divisor, root_modulus;
+    bool newer; /* each root makes the one before stale */
+    unsigned duplicates;
+};
+
+/* Puts a batch, whose jobs look at a few others each. */
+static void put_batch(const struct names *names)
 {
     enum { BATCH = 1000 };
     static struct job_put puts[BATCH];
     static struct job_duplicate duplicates[BATCH];
     static char keys[BATCH][32], roots[BATCH][32];
-    struct jobs_stats before, after;
     unsigned count = 0;
     size_t failed;
-    jobs_get_stats(jobs, &before);
+    uint64_t before = stats().visits;
     for (unsigned n = 0; n < BATCH; n++) {
+        snprintf(keys[n], 32, "%s%u", names->key, n % names->key_modulus);
+        snprintf(roots[n], 32, "%s%u", names->root, n / names->root_divisor % names->root_modulus);
         puts[n] = (struct job_put){.tube = bytes_of("t"),
                                    .id = jobs_take_id(jobs),
                                    .ttr_s = 60,
-                                   .tries = JOB_TRIES_OF_TUBE};
-        say(n, &puts[n], keys[n], roots[n]);
-        puts[n].key = bytes_of(keys[n]);
-        puts[n].root = bytes_of(roots[n]);
-        puts[n].body = job_body_new(jobs, JOBS_PUTS, 0);
-        puts[n].duplicate_r = &duplicates[n];
+                                   .tries = JOB_TRIES_OF_TUBE,
+                                   .key = bytes_of(keys[n]),
+                                   .root = bytes_of(*names->root ? roots[n] : ""),
+                                   .root_ms = names->newer ? n + 1 : 0,
+                                   .body = job_body_new(jobs, JOBS_PUTS, 0),
+                                   .duplicate_r = &duplicates[n]};
     }
     ck_assert(jobs_put_all(client, puts, BATCH, &failed, now, &effects) == JOBS_OK);
     for (unsigned n = 0; n < BATCH; n++)
         count += duplicates[n].is;
-    jobs_get_stats(jobs, &after);
-    ck_assert(after.visits - before.visits <= 8 * BATCH);
-    return count;
-}
-
-static void say_same(unsigned n, struct job_put *put, char key[32], char root[32])
-{
-    (void)n, (void)put;
-    strcpy(key, "same");
-    *root = '\0';
-}
-
-static void say_roots(unsigned n, struct job_put *put, char key[32], char root[32])
-{
-    say_same(n, put, key, root);
-    snprintf(root, 32, "root%u", n);
-}
-
-static void say_newer(unsigned n, struct job_put *put, char key[32], char root[32])
-{
-    snprintf(key, 32, "turn%u", n % 2);
-    strcpy(root, "newer"); /* makes the one before stale */
-    put->root_ms = n + 1;
-}
-
-static void say_some(unsigned n, struct job_put *put, char key[32], char root[32])
-{
-    (void)put;
-    snprintf(key, 32, "key%u", n % 20);
-    snprintf(root, 32, "some%u", n / 20 % 20);
+    ck_assert_uint_eq(count, names->duplicates);
+    ck_assert(stats().visits - before <= 8 * BATCH);
 }
 
 TEST(puts_of_a_batch_look_at_few_others)
 {
+    static const struct names rows[] = {
+        {"same", "root", 1, 1, 1000, false, 0},
+        {"turn", "newer", 2, 1, 1, true, 0},
+        {"key", "some", 20, 20, 20, false, 600},
+        {"same", "", 1, 1, 1, false, 999},
+        {"same", "", 1, 1, 1, false, 1000},
+        {"same", "root", 1, 1, 1000, false, 1000}, /* one of no root is there */
+    };
     begin();
-    ck_assert(put_many(say_roots) == 0);
-    ck_assert(put_many(say_newer) == 0);
-    ck_assert(put_many(say_some) == 600);
-    ck_assert(put_many(say_same) == 999);
-    ck_assert(put_many(say_same) == 1000);
-    ck_assert(put_many(say_roots) == 1000); /* one of no root is there */
+    for (size_t n = 0; n < ARRAY_SIZE(rows); n++)
+        put_batch(&rows[n]);
     end();
 }
 
