@@ -77,55 +77,21 @@ export function lowContrast() {
         const back = backOf(input);
         judge('placeholder', numbers(getComputedStyle(input, '::placeholder').color), back, 4.5);
     }
-    const stroke = (selector) => {
+    const drawn = [ // what, its colour, what it is drawn on
+        ['.lines .line, .legend .line, .spark-line, button svg path, .glass path', 'stroke',
+            (node) => node.closest('div, p, a, button, li, span')],
+        ['.meter .fill, .bar-states rect:not(.track), .legend-states rect, .state rect', 'fill',
+            (node) => node.closest('div, td')],
+        ['.level-mark, .link .dot', 'backgroundColor', (node) => node.parentElement],
+        ['button.tool, button.button, input[type=text], input[type=password], select', 'borderTopColor',
+            (node) => node.parentElement],
+    ];
+    for (const [selector, colour, below] of drawn)
         for (const node of document.querySelectorAll(selector))
             if (seen(node)) {
                 graphics++;
-                judge(
-                    selector,
-                    numbers(getComputedStyle(node).stroke),
-                    backOf(node.closest('div, p, a, button, li, span')),
-                    3,
-                );
+                const what = `${colour} of ${node.tagName} ${node.id || node.getAttribute('class')}`;
+                judge(what, numbers(getComputedStyle(node)[colour]), backOf(below(node)), 3);
             }
-    };
-    const fill = (selector) => {
-        for (const node of document.querySelectorAll(selector))
-            if (seen(node)) {
-                graphics++;
-                judge(selector, numbers(getComputedStyle(node).fill), backOf(node.closest('div, td')), 3);
-            }
-    };
-    stroke('.lines .line');
-    stroke('.legend .line');
-    stroke('.spark-line');
-    stroke('button svg path');
-    stroke('.glass path');
-    fill('.meter .fill');
-    fill('.bar-states rect:not(.track)');
-    fill('.legend-states rect');
-    fill('.state rect');
-    for (const node of document.querySelectorAll('.level-mark, .link .dot'))
-        if (seen(node)) {
-            graphics++;
-            judge(
-                'mark',
-                numbers(getComputedStyle(node).backgroundColor) || {rgb: [0, 0, 0], alpha: 1},
-                backOf(node.parentElement),
-                3,
-            );
-        }
-    for (const node of document.querySelectorAll(
-        'button.tool, button.button, input[type=text], input[type=password], select',
-    ))
-        if (seen(node)) {
-            graphics++;
-            judge(
-                'edge of ' + (node.id || node.tagName),
-                numbers(getComputedStyle(node).borderTopColor),
-                backOf(node.parentElement),
-                3,
-            );
-        }
     return {short: [...new Set(short)], texts, graphics};
 }

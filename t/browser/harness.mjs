@@ -9,10 +9,9 @@ import os from 'node:os';
 import path from 'node:path';
 import {createRequire} from 'node:module';
 
-export const FOLDER = process.env.T_BROWSER;
-export const SHOTS = path.join(FOLDER, 'shots');
+const FOLDER = process.env.T_BROWSER;
 const DEADLINE_MS = 30000; // a busy machine may stand still for seconds
-const TEST_MS = 300000 + 1000 * Number(process.env.T_SHOTS_SECONDS || 0);
+const TEST_MS = 300000;
 
 /* --- TAP ---------------------------------------------------------------------------------- */
 
@@ -132,7 +131,7 @@ export class Daemon {
         const admin = ports.admin || (await freePort());
         const options = {
             'poolcounter.port': ports.text || 0,
-            'counter.port': ports.binary || 0,
+            'counter.port': 0,
             'admin.port': admin,
             'counter.enable': 'true',
             'jobs.enable': 'true',
@@ -161,7 +160,7 @@ export class Daemon {
             return / info: ready\b/.test(d.log);
         }, 'the daemon is ready');
         const port = (name) => Number(new RegExp(` info: ${name}: listening on \\S*?:(\\d+)`).exec(d.log)[1]);
-        d.ports = {text: port('poolcounter'), binary: port('counter'), jobs: port('jobs'), admin: port('admin')};
+        d.ports = {text: port('poolcounter'), jobs: port('jobs'), admin: port('admin')};
         d.url = `http://127.0.0.1:${d.ports.admin}`;
         return d;
     }
@@ -265,36 +264,6 @@ export class JobClient extends TextClient {
     }
 }
 
-/* A client of the binary protocol that acquires units. `name` is a Buffer. */
-export class BinaryClient {
-    constructor(port) {
-        this.socket = net.connect(port, '127.0.0.1');
-        this.socket.on('error', () => {});
-    }
-
-    acquire(units, limit, name) {
-        const body = Buffer.alloc(10 + name.length),
-            header = Buffer.alloc(12);
-        body.writeUInt32BE(units, 0);
-        body.writeUInt32BE(limit, 4);
-        body.writeUInt16BE(name.length, 8);
-        name.copy(body, 10);
-        header.writeUInt8(0x90, 0);
-        header.writeUInt8(0x02, 1);
-        header.writeUInt32BE(body.length, 4);
-        return new Promise((resolve, reject) => {
-            this.socket.once('data', (bytes) =>
-                bytes[2] === 0 ? resolve() : reject(new Error('status ' + bytes[2])),
-            );
-            this.socket.write(Buffer.concat([header, body]));
-        });
-    }
-
-    close() {
-        this.socket.destroy();
-    }
-}
-
 /*
  * Clients that acquire and release a lock of a name of their own, each about `perSecond` times a
  * second. `answered` has the times (ms) of the answers in the last ten seconds.
@@ -328,37 +297,6 @@ export class Load {
     stop() {
         this.isOver = true;
         this.timers.forEach(clearInterval);
-        this.clients.forEach((client) => client.close());
-    }
-}
-
-/*
- * Clients that compete for a few names: of each, `workers` may work, some wait for at most a
- * second, and the others are refused. A busy site on a bad day.
- */
-export class Rush {
-    constructor(port, names) {
-        this.clients = [];
-        for (const {name, clients, workers, queue, ms} of names)
-            for (let i = 0; i < clients; i++)
-                this.work(port, `ACQ4ME ${name} ${workers} ${queue} 1`, `RELEASE ${name}`, ms);
-    }
-
-    async work(port, take, give, ms) {
-        const client = new TextClient(port);
-        const pause = (time) => new Promise((resolve) => setTimeout(resolve, time * (0.5 + Math.random())));
-        this.clients.push(client);
-        while (!this.isOver) {
-            const answer = await client.ask(take);
-            if (answer === null) return;
-            await pause(ms);
-            if (answer === 'LOCKED') await client.ask(give);
-            else await pause(4 * ms);
-        }
-    }
-
-    stop() {
-        this.isOver = true;
         this.clients.forEach((client) => client.close());
     }
 }
@@ -439,6 +377,5 @@ export async function openBrowser(origin) {
         await context.close();
         fs.rmSync(profile, {recursive: true, force: true, maxRetries: 5});
     };
-    fs.mkdirSync(SHOTS, {recursive: true});
     return browser;
 }

@@ -8,7 +8,7 @@ EXTRA_DIST += \
 	t/browser/contrast.mjs \
 	t/browser/package.json
 
-# What the runner installs and the screenshots.
+# What the runner installs.
 clean-local: clean-browser
 .PHONY: clean-browser
 clean-browser:

@@ -2,7 +2,7 @@
 
 This file only prepares: it finds Chromium, Node.js and npm, lets npm install playwright-core (the
 version in package.json) below the build folder, and executes page_test.mjs, which reports in
-TAP. The installation and the screenshots (shots/) stay in t/browser/out below the build folder.
+TAP. The installation stays in t/browser/out below the build folder.
 """
 
 import filecmp
