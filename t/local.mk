@@ -30,7 +30,6 @@ include t/models/jobs.mk
 include t/unit/net/local.mk
 include t/unit/cluster/local.mk
 include t/unit/service/local.mk
-include t/unit/service/tubes.mk
 include t/unit/admin/local.mk
 include t/unit/daemon/local.mk
 include t/unit/cli/local.mk

@@ -91,12 +91,12 @@ $ let() { echo "$1 | Sec-Fetch-Site: {site} | Sec-Fetch-Mode: {mode} | Sec-Fetch
     } | ask {admin}
 
 == names of this server
-daemon admin.port=0 'admin.hosts=counter.example, locks'
-$ for host in {admin} localhost [::1]:7532 {host} locks:1 counter.example none; do
-        echo "/api/v1/loglevel | Host: $host => 200 ..."
-    done | ask {admin}
-$ for host in evil.example:7532 '' xlocks; do echo "/metrics | Host: $host => 421 ...admin.hosts..."; done | ask {admin}
-daemon admin.hosts=*
+let good = {admin} none 127.0.0.1 192.0.2.7:1 [::1] [::1]:7532 [2001:db8::7] [::ffff:10.0.0.1]:80 localhost localhost:7532 LocalHost localhost. localhost.:7532 {host} {host}:7532 locks:1 counter.example Counter.Example.:7532 locks.example:1 a.b
+let bad = '' :7532 . example.net 127.0.0.1.example localhost.example xlocalhost xlocks 127.0.0 [] [box] [127.0.0.1] ::1 '*' evil:127.0.0.1 [evil]:127.0.0.1 counter.example.evil a.b.c a localhost.. evil.example:7532
+daemon admin.port=0 'admin.hosts=counter.example, locks a.b,locks.example.'
+$ for host in {good}; do echo "/api/v1/loglevel | Host: $host => 200 ..."; done | ask {admin}
+$ for host in {bad}; do echo "/metrics | Host: $host => 421 ...admin.hosts..."; done | ask {admin}
+daemon 'admin.hosts=a *'
 $ ask {admin} <<<'/api/v1/loglevel | Host: evil.example => 200 ...'
 
 == wrong parameters are named with what would be right
@@ -511,6 +511,25 @@ $ for query in limit=1000 'sort=in_use&limit=1000'; do
 > 1 1
 ? 0
 h eof
+
+== a client that holds members and units of their counter is one holder
+a@ {text}
+b@ {text}
+c@ {text}
+a<= b"POOL ADD db\n" + b"".join(b"MEMBER ADD db m%d\n" % i for i in range(6)) + b"TAKE db count=4\n"
+a> ...
+a> TAKEN db ...
+b< TAKE db count=2
+b> TAKEN db ...
+a< ACQ4ME pool:db 50 999 0
+a> ...
+a> LOCKED
+c< ACQ4ME pool:db 50 999 0
+c> LOCKED
+$ ask {admin} <<'END'
+    /api/v1/names/pool%3Adb in_use holders_total holders.# => 200 8 4 3
+    /api/v1/names/pool%3Adb holders.0.units holders.0.limit holders.1.units holders.2.units holders.2.limit => 200 5 50 2 1 50
+    END
 
 == holders and waiters are named
 a@ {text}

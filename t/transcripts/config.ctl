@@ -179,7 +179,13 @@ $ checks <<'END'
     -o admin.hosts='counter.example.org, locks' => good
     -o admin.hosts='*' => good
     -o admin.hosts=counter.example.org:7532 => admin.hosts: not a list of host names without ports, separated by commas, and not *; the limit is 1023 bytes
+    -o admin.hosts=' a , * ' => good
+    -o admin.hosts=$(printf %01023d 1) => good
+    -o admin.hosts=$(printf %01024d 1) => admin.hosts: not a list*
     -o admin.hosts='*.example.org' => admin.hosts: not a list*
+    -o admin.hosts=http://a => admin.hosts: not a list*
+    -o admin.hosts='a;b' => admin.hosts: not a list*
+    -o admin.hosts=é => admin.hosts: not a list*
     -o counter.enable=true -o counter.port=7000 -o poolcounter.port=7000 => poolcounter.port and counter.port are both 7000, on 127.0.0.1; {set}
     -o poolcounter.port=7532 => poolcounter.port and admin.port are both 7532, on 127.0.0.1; {set}
     -o poolcounter.tls_port=7531 -o tls.cert=/x => poolcounter.port and poolcounter.tls_port are both 7531, on 127.0.0.1; {set}
@@ -288,6 +294,19 @@ $ mkfifo fifo; seq 100000 | awk '{ print "m" $1 * 7919 % 100003, "host:" $1, "k=
     -o pools.max_members=100000 -o pool.p.members_file=many => good
     -o pool.p.members_file=. => pool.p.members_file: .: can't be read: Is a directory
     -o pool.p.members_file=fifo => pool.p.members_file: fifo: can't be read: Not a regular file
+    END
+
+== settings of tubes
+$ for value in tries tries=x tries=4294967296 tires=3 'tries=3 tries=3' order=lifo remember=31536001 prune=-1 tries=3,prune=4; do
+        echo "-o jobs.tube_defaults='$value' => *jobs.tube_defaults: *tries=3*"
+    done | checks
+each set | are
+    tries=3 prune=604800 order=fifo claim=lease limit=9 remember=7 read-only=until Monday, 9:00 | 3 604800 fifo lease 9 7 until Monday, 9:00
+    tries=1 | 1 0 priority connection 0 86400 null
+    remember=0 | 0 0 priority connection 0 0 null
+daemon admin.port=0 jobs.enable=true jobs.port=0 'jobs.tube_defaults={set}'
+$ ask {admin} <<'END'
+    /api/v1/tubes/default tube.settings.tries tube.settings.prune tube.settings.order tube.settings.claim tube.settings.limit tube.settings.remember tube.settings.read_only => 200 {are}
     END
 
 == names of pools

@@ -373,13 +373,14 @@ let one = {jobs}
 $ seq 10 | counterctl -s {one} put t --lines >/dev/null
     counterctl -s {one} work t --once -q --backoff 1000 -- sh -c 'if [ "$(cat)" = 7 ]; then exit 100; else kill -9 $$; fi'
     seq 11 250 | counterctl -s {one} put t --lines >/dev/null; printf '\xff\0\n' | counterctl -s {one} put --pri 3 t
+    for n in 0 1 2 4 5; do printf '\xff\xfe\xfd\xfc\xfb' | head -c$n | counterctl -s {one} put t; done >/dev/null
     echo later | counterctl -s {one} put t --delay 1000 --ttr 7; counterctl -s {one} jobs export t >out
 > 251
-> 252
+> 257
 daemon jobs.enable=true jobs.port=0
 $ counterctl -s {jobs} jobs import <out; counts {jobs} t
-imported: 252
-> 241 10 0 1
+imported: 257
+> 246 10 0 1
 $ counterctl -s {jobs} jobs export t >again
     for f in out again; do sed -E 's/"id":[0-9]+,|"try":[0-9]+,?//g; s/"delay":[1-9][0-9]*/"delay":1/' $f | sort >$f.seen; done
     diff out.seen again.seen
@@ -436,15 +437,35 @@ $ counterctl -s {jobs} jobs {words}
 == lines that cannot be imported
 each line | why
     nope | no JSON
+    { | no JSON
     [1] | no JSON object
+    {"body":""} | "tube"
+    {"tube":7,"body":""} | "tube"
     {"tube":"t s","body":""} | name of a tube
     {"tube":"t"} | body64
+    {"tube":"t","body":1} | body64
+    {"tube":"t","body":"","body64":""} | body64
+    {"tube":"t","body64":"abc"} | body64
     {"tube":"t","body64":"=A=="} | body64
+    {"tube":"t","body64":"===="} | body64
+    {"tube":"t","body64":"    "} | body64
+    {"tube":"t","body64":"a*=="} | body64
     {"tube":"t","body":"","pri":-1} | "pri" is not
+    {"tube":"t","body":"","delay":4294967296} | "delay"
+    {"tube":"t","body":"","ttr":1.5} | "ttr"
 do memory
 $ printf '%s\n' '{"tube":"t","body":"x"}' '{line}' '{"tube":"t","body":"x"}' | counterctl -s {jobs} jobs import
 ! counterctl: ...line 2 (the 1 jobs before it are stored)...{why}...
 ? 64
+
+== what a line of an import leaves out has defaults
+do memory
+$ printf '{"tube":"007",%s}\n' '"body":""' '"body64":"/w==","pri":4294967295,"delay":1000,"ttr":3,"other":[]' '"body":"","state":"abandoned"' |
+        counterctl -s {jobs} jobs import; for id in 1 2 3; do counterctl -s {jobs} jobs peek $id --json; done
+imported: 3
+> {"id":1,"tube":"007","state":"ready","pri":1024,"age":{=\d},"delay":0,"ttr":60,...,"body":""}
+> {"id":2,"tube":"007","state":"delayed","pri":4294967295,"age":{=\d},"delay":1000,"ttr":3,...,"body64":"/w=="}
+> {"id":3,"tube":"007","state":"buried",...}
 
 == a plain server can be looked at
 beanstalkd

@@ -1,16 +1,19 @@
 """Compares the manuals, the sample file and the completions with what the programs say of themselves.
 
-Run with the folder of the sources; counterd and counterctl are found on the PATH. It prints what differs.
+Run with the folder of the sources and the address of an admin interface; counterd and counterctl are found on the
+PATH. It prints what differs.
 """
 
+import glob
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import urllib.request
 
-TOP = sys.argv[1]
+TOP, ADMIN = sys.argv[1:]
 
 
 def same(what, got, wanted):
@@ -26,6 +29,11 @@ def read(name):
 
 def run(*words):
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+def ask(path):
+    with urllib.request.urlopen("http://%s%s" % (ADMIN, path), timeout=60) as answer:
+        return answer.read().decode()
 
 
 def section(page, head):
@@ -111,6 +119,38 @@ def check_counterd():
     same("statuses", words("EXIT STATUS", ""), [str(status) for status in range(count)])
 
 
+# --- the admin interface --------------------------------------------------------------------------
+
+
+def check_routes():
+    explained = re.findall(r"^\.It ((?:Li POST )?Pa /[\w/]*)", read("man/counterd-admin.7"), re.M)
+    sources = "".join(map(read, glob.glob(os.path.join(TOP, "src/*/*.c"))))
+    rows = re.findall(r'\{HTTP_(\w+), "(/[^"]*)", (\w+)', sources)
+    same("routes are found", len(rows) > 30, True)
+    for method, path, own in rows:
+        item = ("Li POST " if method == "POST" else "") + "Pa " + path.replace("*", "ID")
+        same("route " + item, own in ("get_page", "get_metrics") or item in explained, True)
+
+
+def check_metrics():
+    """Each metric has a help, samples with one set of labels, and an item that tells its type and these labels."""
+    explained = items(read("man/counterd-admin.7"), "Ic(?= (?:counterd|process)_)")
+    families = re.findall(r"# HELP (\S+) \S.*\n# TYPE \1 (\w+)\n((?:[^#].*\n)*)", ask("/metrics") + "# EOF")
+    same("metrics", [name for name, _, _ in families if name not in explained], [])
+    same("metrics of the manual", set(explained) - {name for name, _, _ in families}, set())
+    for name, kind, samples in families:
+        suffix = "(?:_bucket|_sum|_count)" if kind == "histogram" else ""
+        found = re.findall(r"^%s%s(?:\{(.*)\})? \S+$" % (name, suffix), samples, re.M)
+        same(name + ", samples", len(found), samples.count("\n"))
+        same(name + ", samples", bool(found), not name.startswith("counterd_cluster_"))
+        same(name + ", its name", name.endswith("_total"), kind == "counter")
+        labels = {tuple(re.findall(r'(?:^|,)(?!le=)(\w+)="', one)) for one in found}
+        same(name + ", sets of labels", len(labels) < 2, True)
+        text = "\n" + explained.get(name, "")
+        same(name + ", type", text.startswith("\n" + kind.capitalize()), True)
+        same(name + ", labels", [one for one in sum(labels, ()) if "\n.Cm " + one not in text], [])
+
+
 # --- counterctl -----------------------------------------------------------------------------------
 
 
@@ -171,8 +211,10 @@ def check_completions(commands, has, common, options):
     same("options of zsh", found, {(name, row[0], name, bool(row[1])) for name, row in options.items()})
 
 
-OPTIONS = options_of_counterd(sys.stdin.read())
+OPTIONS = options_of_counterd(ask("/api/v1/config"))
 check_conf(OPTIONS)
 check_sample(OPTIONS)
 check_counterd()
+check_routes()
+check_metrics()
 check_counterctl()

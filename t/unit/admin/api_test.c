@@ -102,69 +102,6 @@ TEST(who_does_not_hold_is_never_shown_as_a_holder)
 }
 END_TEST
 
-struct second {
-    struct holder holder;
-    uint32_t slot; /* of its connection */
-};
-
-static void open_second(struct worker *worker, void *arg)
-{
-    struct second *second = arg;
-    struct conn *conn = worker_conn_at(worker, second->slot);
-    CHECK(conn);
-    holder_init(&second->holder, conn_id(conn) + CONN_ID_SECOND, conn_tag(conn));
-}
-
-/* Of the first connection both holders have units; of the second one its second, of the third one
- * its first. */
-TEST(two_holders_of_a_connection_are_one)
-{
-    enum { CLIENTS = 3 };
-    static const int units[CLIENTS] = {5, 7, 1};
-    static const int limits[CLIENTS] = {50, 99, 50};
-    static struct second seconds[CLIENTS];
-    int fds[CLIENTS];
-    double since = 0;
-    begin(1, NULL);
-    for (uint32_t i = 0; i < CLIENTS; i++) {
-        fds[i] = text_connect();
-        text_say(fds[i], "RELEASE", "NOT_LOCKED");
-        seconds[i].slot = i;
-        worker_ask(server.workers[0], open_second, &seconds[i]);
-    }
-    take(&seconds[0].holder, 4, 99, "k", 1);
-    text_say(fds[2], "RELEASE", "NOT_LOCKED"); /* some time passes */
-    take(&seconds[1].holder, 7, 99, "k", 1);
-    text_say(fds[0], "ACQ4ME k 50 999 0", "LOCKED");
-    text_say(fds[2], "ACQ4ME k 50 999 0", "LOCKED");
-    json_t *json = get_json("/api/v1/names/k");
-    ck_assert_int_eq((int)number_at(json, "in_use"), 13);
-    ck_assert_uint_eq(json_array_size(at(json, "holders")), CLIENTS);
-    for (int i = 0; i < CLIENTS; i++) {
-        char path[32], client[32];
-        struct sockaddr_in sa;
-        socklen_t len = sizeof(sa);
-        ck_assert(getsockname(fds[i], (struct sockaddr *)&sa, &len) == 0);
-        snprintf(client, sizeof(client), "127.0.0.1:%u", ntohs(sa.sin_port));
-        snprintf(path, sizeof(path), "holders.%d", i);
-        const json_t *one = at(json, path);
-        ck_assert_str_eq(text_at(one, "client"), client);
-        ck_assert_int_eq((int)number_at(one, "units"), units[i]);
-        ck_assert_int_eq((int)number_at(one, "limit"), limits[i]);
-        ck_assert_double_ge(number_at(one, "since"), since);
-        since = number_at(one, "since");
-    }
-    json_decref(json);
-    for (int i = 0; i < CLIENTS; i++) {
-        verdicts out;
-        mail_list_init(&out);
-        table_close(services->table, &seconds[i].holder, clock_now(), NULL, &out);
-        close(fds[i]);
-    }
-    finish();
-}
-END_TEST
-
 /* More holders than the page shows: some are connections, most are not. */
 TEST(of_many_holders_the_oldest_are_shown)
 {
@@ -256,6 +193,20 @@ TEST(names_of_connections_are_counted_some_at_a_time)
     ck_assert_uint_ge(atomic_load(&counted_most), EACH);
     for (unsigned i = 0; i < CLIENTS; i++)
         close(fds[i]);
+    finish();
+}
+END_TEST
+
+TEST(sums_of_centuries_are_exact)
+{
+    begin(1, NULL);
+    struct service *service = services_protocol(services, "poolcounter")->service;
+    for (int i = 0; i < 4; i++)
+        histogram_add(&service_counts_of(service, 0)->holds, INT64_MAX, 1);
+    struct http_reply r = http_ask(where, "GET", "/metrics", "");
+    ck_assert_ptr_nonnull(strstr(r.body, "\ncounterd_hold_duration_seconds_sum"
+                                         "{protocol=\"poolcounter\"} 36893488147.419103228\n"));
+    reply_free(&r);
     finish();
 }
 END_TEST

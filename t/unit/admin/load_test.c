@@ -102,7 +102,7 @@ TEST(admin_ends_while_it_is_asked)
 }
 END_TEST
 
-/* ---- slow clients ---------------------------------------------------------------------------- */
+/* ---- many names ------------------------------------------------------------------------------ */
 
 static void take(struct holder *holder, const void *name, size_t len)
 {
@@ -118,68 +118,6 @@ static void leave(struct holder *holder)
     mail_list_init(&out);
     table_close(services->table, holder, clock_now(), NULL, &out);
 }
-
-/* The test cannot read how often a worker woke up, only how long it was busy. */
-static uint64_t workers_busy_ns(void)
-{
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < server.count; i++)
-        sum += worker_busy_ns(server.workers[i]);
-    return sum;
-}
-
-static bool workers_are_idle(void)
-{
-    int64_t start_ms = real_ms();
-    uint64_t before = workers_busy_ns();
-    rest_ms(100);
-    return workers_busy_ns() - before < (uint64_t)((real_ms() - start_ms) * NS_PER_MS / 2);
-}
-
-static bool is_served(void)
-{
-    struct http_reply r = http_ask(where, "GET", "/healthz", "");
-    bool good = r.status == 200;
-    reply_free(&r);
-    return good;
-}
-
-TEST(slow_clients_cost_the_workers_nothing)
-{
-    enum { SLOW = 64, NAME = 1000, NAMES = 2000 };
-    begin(2, NULL);
-    struct holder holder;
-    char name[NAME];
-    holder_init(&holder, 0x00f00001, 0);
-    for (int i = 0; i < NAMES; i++) {
-        memset(name, 0xff, sizeof(name));
-        snprintf(name, sizeof(name), "%d", i);
-        take(&holder, name, sizeof(name));
-    }
-    int fds[SLOW];
-    for (int i = 0; i < SLOW; i++) { /* half a megabyte of answers that nobody reads */
-        fds[i] = http_connect_buffer(where, 4096);
-        http_send(fds[i], i % 2 ? "GET /api/v1/names?limit=1000 HTTP/1.1\r\n\r\n"
-                                : "GET /api/v1/names?limit=1000&sort=in_use HTTP/1.1\r\n\r\n");
-    }
-    /* The workers have no clients of their own, so they become idle. */
-    COME_TRUE(workers_are_idle());
-    /* New connections are still served. */
-    int a = text_connect();
-    for (int i = 0; i < 2000; i++) {
-        text_say(a, "ACQ4ME k 1 9 0", "LOCKED");
-        text_say(a, "RELEASE k", "RELEASED");
-    }
-    COME_TRUE(is_served()); /* at once, unless the server still writes its answers to all others */
-    close(a);
-    for (int i = 0; i < SLOW; i++)
-        close(fds[i]);
-    leave(&holder);
-    finish();
-}
-END_TEST
-
-/* ---- many names ------------------------------------------------------------------------------ */
 
 TEST(others_are_served_while_all_names_are_looked_at)
 {
