@@ -200,30 +200,6 @@ TEST(values_are_printed_in_one_way_which_reads_back)
 }
 END_TEST
 
-TEST(strings_are_copied_and_may_be_empty)
-{
-    struct settings settings;
-    ck_assert(settings_init(&settings));
-    char text[] = "/run/a b#c.pid";
-    ck_assert(assigns(&settings, "pid_file", text));
-    text[0] = 'x';
-    ck_assert_str_eq(settings.pid_file, "/run/a b#c.pid");
-    assert_value(&settings, "pid_file", "/run/a b#c.pid");
-    ck_assert(assigns(&settings, "pid_file", "other"));
-    ck_assert_str_eq(settings.pid_file, "other");
-    ck_assert(assigns(&settings, "user", "www-data"));
-    ck_assert(!assigns(&settings, "user", "a\nb"));
-    ck_assert(!assigns(&settings, "user", "a\"b"));
-    ck_assert_str_eq(settings.user, "www-data");
-    ck_assert(assigns(&settings, "user", ""));
-    ck_assert_ptr_null(settings.user);
-
-    settings_free(&settings);
-    ck_assert_ptr_null(settings.pid_file);
-    settings_free(&settings);
-}
-END_TEST
-
 /* A value other than the default, for each option. */
 static const char *other_value(const struct option_row *row)
 {
@@ -303,75 +279,6 @@ TEST(of_a_token_only_a_digest_is_kept)
     ck_assert(assigns(&settings, "admin.token", ""));
     ck_assert_ptr_null(settings.admin_token);
     settings_free(&settings);
-}
-END_TEST
-
-TEST(printing_stops_at_the_end_of_the_buffer)
-{
-    struct settings settings;
-    char text[] = "########";
-    ck_assert(settings_init(&settings));
-    ck_assert_uint_eq(options_to_text(&settings, row_of("counter.listen"), text, 4), 14);
-    ck_assert_str_eq(text, "127");
-    ck_assert_str_eq(text + 4, "####");
-    ck_assert_uint_eq(options_to_text(&settings, row_of("counter.listen"), NULL, 0), 14);
-    ck_assert_uint_eq(options_to_text(&settings, row_of("user"), text, 4), 0);
-    ck_assert_str_eq(text, "");
-    ck_assert_uint_eq(options_range_text(row_of("log.level"), text, 3), 29);
-    ck_assert_str_eq(text, "er");
-    settings_free(&settings);
-}
-END_TEST
-
-TEST(one_changed_letter_of_a_key_is_forgiven)
-{
-    struct settings settings;
-    ck_assert(settings_init(&settings));
-    const struct option_row *row;
-    for (size_t i = 0; (row = options_row_at(i)); i++) {
-        char key[64], reason[OPTIONS_REASON_SIZE], expected[128];
-        snprintf(key, sizeof key, "%s", row->key);
-        key[options_has(&settings, row) ? strlen(key) / 2 : strlen(key) - 1] = '~';
-        ck_assert_ptr_null(options_to_set(&settings, key, reason));
-        snprintf(expected, sizeof expected, "did you mean \"%s\"?", row->key);
-        ck_assert_msg(strstr(reason, expected), "%s", reason);
-    }
-    settings_free(&settings);
-}
-END_TEST
-
-TEST(help_shows_every_flag_and_option)
-{
-    char *text;
-    size_t size;
-    FILE *to = open_memstream(&text, &size);
-    ck_assert_ptr_nonnull(to);
-    options_print_help(to);
-    fclose(to);
-
-    static const char usage[] = "Usage: counterd [-f FILE] [-o KEY=VALUE]... [-l ADDRESS]... [-t] "
-                                "[-V] [-h]\n";
-    ck_assert_int_eq(strncmp(text, usage, strlen(usage)), 0);
-    const struct options_flag *flag;
-    for (size_t i = 0; (flag = options_flag_at(i)); i++)
-        ck_assert_ptr_nonnull(strstr(text, flag->help));
-    const struct option_row *row;
-    for (size_t i = 0; (row = options_row_at(i)); i++) {
-        char line[256], range[128];
-        options_range_text(row, range, sizeof range);
-        snprintf(line, sizeof line, "\n  %s = %s  (%s%s%s)\n      %s\n", row->key,
-                 *row->default_text ? row->default_text : "\"\"", range, row->alias ? "; or " : "",
-                 row->alias ? row->alias : "", row->help);
-        ck_assert_msg(strstr(text, line), "not in --help: %s", line);
-    }
-    /* The default file's path depends on the build, so its length does not count. */
-    char *rest;
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        bool has_path = strstr(line, options_default_file()) != NULL;
-        size_t path_len = has_path ? strlen(options_default_file()) : 0;
-        ck_assert_msg(strlen(line) - path_len <= 100, "%s", line);
-    }
-    free(text);
 }
 END_TEST
 
