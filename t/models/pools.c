@@ -1,5 +1,6 @@
 /* pools.c - see pools.h. */
 #include "t/models/pools_inside.h"
+#include "t/unit/unit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -14,8 +15,6 @@ struct moment model_now;
 bool model_timely;
 struct m_event model_events[M_EVENTS];
 unsigned model_event_count;
-unsigned (*model_suppliers)(int pool, int *clients);
-double (*model_jitter)(int pool, int member);
 uint64_t model_step;
 char model_doing[400];
 
@@ -43,7 +42,7 @@ void model_disagrees(const char *file, int line, const char *condition)
              e ? e->pool : M_NOBODY, e ? e->member : M_NOBODY, e ? pool_state_word(e->from) : "",
              e ? pool_state_word(e->to) : "", e ? pool_why_word(e->why) : "no more",
              e ? e->fence : 0, e ? e->conn : 0);
-    model_fails(text);
+    ck_abort_msg("%s", text);
 }
 
 void model_start(const struct pools_limits *limits, uint64_t first_fence)

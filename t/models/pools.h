@@ -153,9 +153,9 @@ extern struct m_event model_events[M_EVENTS];
 extern unsigned model_event_count;
 
 /* The suppliers of a pool, in the order in which they came; their number. And a member's jitter, by
- * chance. The test sets these. */
-extern unsigned (*model_suppliers)(int pool, int *clients);
-extern double (*model_jitter)(int pool, int member);
+ * chance. The test has these. */
+unsigned model_suppliers(int pool, int *clients);
+double model_jitter(int pool, int member);
 
 /* ---- failing ------------------------------------------------------------------------------- */
 
@@ -169,8 +169,6 @@ extern char model_doing[400]; /* and what it does */
             model_disagrees(__FILE__, __LINE__, #condition);                                       \
     } while (0)
 _Noreturn void model_disagrees(const char *file, int line, const char *condition);
-/* Ends the program with this message. The test has it. */
-_Noreturn void model_fails(const char *what);
 
 /* ---- calls --------------------------------------------------------------------------------- */
 

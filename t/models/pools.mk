@@ -2,7 +2,7 @@
 check_PROGRAMS += t/models/pools_test
 TESTS += t/models/pools_test
 t_models_pools_test_SOURCES = t/models/pools_test.c t/models/pools_world.c t/models/pools_world.h \
-	t/models/pools_compare.c t/models/pools_compare.h t/models/pools_inside.h t/models/pools.h \
+	t/models/pools_compare.c t/models/pools_inside.h t/models/pools.h \
 	t/models/pools.c t/models/pools_clients.c t/models/pools_serve.c
 t_models_pools_test_CFLAGS = $(UNIT_CFLAGS)
 t_models_pools_test_LDFLAGS = $(fault_wraps)

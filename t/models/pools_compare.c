@@ -1,7 +1,6 @@
-/* pools_compare.c - see pools_compare.h. */
-#include "t/models/pools_compare.h"
-
+/* pools_compare.c - the engine's pools beside their model (pools_world.h). */
 #include "engine/pool_inside.h"
+#include "t/models/pools_world.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +11,6 @@
     "__________________________________________________________________________"
 
 struct rng model_random;
-struct pools *compared_pools;
-struct table *compared_table;
-bool compare_faulty;
 uint64_t units_of_others[M_POOLS];
 struct side sides[M_CLIENTS], observer;
 const char *const group_names[3] = {NULL, "g", "g2"};
@@ -25,33 +21,14 @@ char pool_counters[M_POOLS][300];
 static const char *const pool_names[M_POOLS] = {"\x01", "db", "db_1", LONG_NAME, "x:y", "\xff\xfe"};
 static char member_names[M_MEMBERS][8];
 static char texts[9][16]; /* values, notes, `by`; texts[0] is none */
-static uint64_t last_event;
+uint64_t last_event;
 static bool may_owe[M_POOLS]; /* some holds of the pool may not be in its counter */
-
-void compare_with(struct table *table, struct pools *pools)
-{
-    compared_table = table;
-    compared_pools = pools;
-    last_event = 0;
-}
-
-static uint32_t below(uint32_t bound)
-{
-    return rng_below(&model_random, bound);
-}
-
-static bool one_in(uint32_t n)
-{
-    return rng_one_in(&model_random, n);
-}
 
 int client_number(const void *owner)
 {
-    int c = 0;
-    while (c < M_CLIENTS && (!sides[c].real || sides[c].owner != owner))
-        c++;
-    AGREE(c < M_CLIENTS);
-    return c;
+    const struct side *side = owner;
+    AGREE(side >= sides && side < sides + M_CLIENTS && side->real);
+    return (int)(side - sides);
 }
 
 /* ---- names --------------------------------------------------------------------------------- */
@@ -146,21 +123,19 @@ static bool same_attributes(const unsigned *a, const unsigned *b)
 
 /* ---- requests by chance -------------------------------------------------------------------- */
 
-unsigned ask_pools, ask_members;
-
 int some_pool(void)
 {
-    int p = (int)below(ask_pools);
-    for (unsigned n = 0; n < ask_pools && !model_pools[p].there && !one_in(20); n++)
-        p = (p + 1) % (int)ask_pools;
+    int p = (int)below(config.pools);
+    for (unsigned n = 0; n < config.pools && !model_pools[p].there && !one_in(20); n++)
+        p = (p + 1) % (int)config.pools;
     return p;
 }
 
 int some_member(int p)
 {
-    int i = (int)below(ask_members);
-    for (unsigned n = 0; n < ask_members && !model_pools[p].members[i].there && !one_in(20); n++)
-        i = (i + 1) % (int)ask_members;
+    int i = (int)below(config.members);
+    for (unsigned n = 0; n < config.members && !model_pools[p].members[i].there && !one_in(20); n++)
+        i = (i + 1) % (int)config.members;
     return i;
 }
 
@@ -192,7 +167,7 @@ struct m_take random_take(int64_t timeout_ns)
 
 struct m_new_member random_new(int p)
 {
-    struct m_new_member new = {.pool = p, .member = (int)below(ask_members), .value = below(4)};
+    struct m_new_member new = {.pool = p, .member = (int)below(config.members), .value = below(4)};
     for (int k = 0; k < M_KEYS; k++) {
         new.attributes[k] = below(M_VALUES);
         new.sets[k] = new.attributes[k] > 0 || one_in(4);
@@ -273,7 +248,7 @@ void hear_event(void *owner, const struct pool_event *event)
 {
     if (is_deaf)
         return;
-    if (compared_pools->event != last_event) {
+    if (pools->event != last_event) {
         AGREE(model_event_count < M_EVENTS);
         struct m_event *e = &model_events[model_event_count++];
         *e = (struct m_event){
@@ -288,9 +263,9 @@ void hear_event(void *owner, const struct pool_event *event)
             .conn = event->conn,
             .by = text_number(event->by),
         };
-        last_event = compared_pools->event;
+        last_event = pools->event;
     }
-    if (owner != observer.owner)
+    if (owner != &observer)
         model_events[model_event_count - 1].told[client_number(owner)] = true;
 }
 
@@ -302,7 +277,7 @@ static bool hear(const void *owner, char kind)
     size_t len = strlen(heard.order);
     if (is_deaf)
         return false;
-    AGREE(owner == heard.side->owner);
+    AGREE(owner == heard.side);
     if (len > 0 && heard.order[len - 1] == kind)
         return true;
     AGREE(len + 1 < sizeof(heard.order));
@@ -351,7 +326,7 @@ static bool hear_want(void *owner, struct bytes pool, uint32_t want)
 
 static bool hear_events(void *owner)
 {
-    AGREE(is_deaf || owner == heard.side->owner);
+    AGREE(is_deaf || owner == heard.side);
     heard.events++;
     return true;
 }
@@ -400,19 +375,19 @@ static bool see_supplier(void *arg, const struct pool_supplier_entry *entry)
 static void look_at_suppliers(int p)
 {
     suppliers.count = 0;
-    pool_show_suppliers(compared_pools, pool_at(p), see_supplier, NULL);
+    pool_show_suppliers(pools, pool_at(p), see_supplier, NULL);
 }
 
-static unsigned suppliers_in_order(int p, int *clients)
+unsigned model_suppliers(int p, int *clients)
 {
     look_at_suppliers(p);
     memcpy(clients, suppliers.clients, sizeof(suppliers.clients));
     return suppliers.count;
 }
 
-static double jitter_of(int p, int i)
+double model_jitter(int p, int i)
 {
-    struct pool *pool = pool_find(compared_pools, pool_at(p));
+    struct pool *pool = pool_find(pools, pool_at(p));
     AGREE(pool != NULL);
     const struct pool_member *m = pool_find_member(pool, member_at(i));
     AGREE(m != NULL);
@@ -448,7 +423,7 @@ static bool see_member(void *arg, const struct pool_member_entry *entry)
     const struct m_hold *hold = model_hold_of(looked_at, i);
     AGREE(entry->fence == m->fence && entry->fence == hold->fence);
     AGREE(entry->holder == model_clients[m->holder].tag);
-    AGREE(entry->holder_owner == sides[m->holder].owner && text_number(entry->by) == hold->by);
+    AGREE(entry->holder_owner == &sides[m->holder] && text_number(entry->by) == hold->by);
     bool over = model_is_over(looked_at, i) || m->lifetime;
     const char *rest = m->shrink                ? "shrink"
                        : m->then != MEMBER_GONE ? pool_state_word(m->then)
@@ -469,14 +444,14 @@ static void compare_members(int p)
         char last[8] = "";
         bool over = false;
         while (!over) {
-            over = pool_show_members(compared_pools, pool_at(p), bytes_of(last), 1 + below(3),
-                                     see_member, NULL);
+            over = pool_show_members(pools, pool_at(p), bytes_of(last), 1 + below(3), see_member,
+                                     NULL);
             if (seen > 0)
                 memcpy(last, member_names[seen - 1], sizeof(member_names[0]));
         }
     } else {
-        AGREE(pool_show_members(compared_pools, pool_at(p), bytes_at(NULL, 0), UINT32_MAX,
-                                see_member, NULL));
+        AGREE(
+            pool_show_members(pools, pool_at(p), bytes_at(NULL, 0), UINT32_MAX, see_member, NULL));
     }
     while (seen < M_MEMBERS)
         AGREE(!model_pools[p].members[seen++].there);
@@ -504,7 +479,7 @@ static bool see_waiter(void *arg, const struct pool_waiter_entry *entry)
     const struct m_wait *w = &model_clients[c].wait;
     seen_age = w->age;
     seen_seq = entry->seq;
-    AGREE(entry->client == model_clients[c].tag && entry->owner == sides[c].owner);
+    AGREE(entry->client == model_clients[c].tag && entry->owner == &sides[c]);
     AGREE(entry->since_ns == w->since_ns && entry->timeout_ns == w->timeout_ns);
     AGREE(entry->count == w->ask.count && entry->what == w->ask.what);
     AGREE(text_number(entry->by) == w->ask.by);
@@ -518,7 +493,7 @@ static void compare_waiters(int p)
     looked_at = p;
     seen_age = seen_seq = 0;
     unsigned budget = one_in(4) ? 1 + below(3) : UINT32_MAX;
-    while (!pool_show_waiters(compared_pools, pool_at(p), seen_seq, budget, see_waiter, NULL))
+    while (!pool_show_waiters(pools, pool_at(p), seen_seq, budget, see_waiter, NULL))
         continue;
     AGREE(next_waiter(p, seen_age) == M_NOBODY);
 }
@@ -612,22 +587,22 @@ static void compare_units(int p)
     uint32_t consumption = 0;
     /* Without any unit there may be no counter, although holds wait for one. */
     enum table_status status =
-        table_get(compared_table, bytes_of(pool_counters[p]), model_now, &consumption);
+        table_get(table, bytes_of(pool_counters[p]), model_now, &consumption);
     AGREE(status == TABLE_OK || consumption == 0);
     AGREE(consumption <= units);
-    may_owe[p] = may_owe[p] || units > UINT32_MAX || compare_faulty;
+    may_owe[p] = may_owe[p] || units > UINT32_MAX || config.faulty;
     AGREE(consumption == units || may_owe[p]);
     bool owes = consumption < units;
-    if (!owes && !compare_faulty)
+    if (!owes && !config.faulty)
         may_owe[p] = false;
     else if (owes && units <= UINT32_MAX)
-        AGREE(pools_next_ns(compared_pools) <= model_now.mono_ns + NS_PER_S / 10);
+        AGREE(pools_next_ns(pools) <= model_now.mono_ns + NS_PER_S / 10);
     for (int c = 0; c < M_CLIENTS; c++) {
         struct table_hold hold = {.units = 0};
         if (!sides[c].real)
             continue;
-        (void)!table_holds(compared_table, pool_client_id(sides[c].real),
-                           bytes_of(pool_counters[p]), model_now, &hold);
+        (void)!table_holds(table, pool_client_id(sides[c].real), bytes_of(pool_counters[p]),
+                           model_now, &hold);
         AGREE(hold.units == held_by(c, p) || (owes && hold.units < held_by(c, p)));
     }
 }
@@ -655,7 +630,7 @@ void compare_all(void)
     int last = M_NOBODY;
     struct pools_sums sums, expected = {0};
     for (int p = 0; p < M_POOLS; p++) {
-        bool there = pool_show(compared_pools, pool_at(p), see_pool, &p, model_now);
+        bool there = pool_show(pools, pool_at(p), see_pool, &p, model_now);
         AGREE(there == model_pools[p].there);
         compare_units(p);
         if (!there)
@@ -668,14 +643,14 @@ void compare_all(void)
         expected.held += held_by(M_NOBODY, p);
         expected.waiting += model_waiting(p, true, false);
     }
-    pools_sums(compared_pools, &sums);
+    pools_sums(pools, &sums);
     expected.visited = sums.visited; /* the model visits other things */
     expected.visited_most = sums.visited_most;
     AGREE(memcmp(&sums, &expected, sizeof(sums)) == 0);
-    pools_count(compared_pools, see_counts, &last);
+    pools_count(pools, see_counts, &last);
     last = M_NOBODY;
-    AGREE(pools_list(compared_pools, bytes_at(NULL, 0), bytes_at(NULL, 0), UINT32_MAX, see_listed,
-                     &last, model_now));
+    AGREE(pools_list(pools, bytes_at(NULL, 0), bytes_at(NULL, 0), UINT32_MAX, see_listed, &last,
+                     model_now));
     for (int c = 0; c < M_CLIENTS; c++) {
         const struct m_client *client = &model_clients[c];
         AGREE(client->open == (sides[c].real != NULL));
@@ -684,7 +659,7 @@ void compare_all(void)
         AGREE(pool_client_waits(sides[c].real) == (client->wait.state != M_NO_WAIT));
         AGREE(pool_client_holds(sides[c].real) == client->hold_count);
     }
-    pools_check(compared_pools, model_now);
+    pools_check(pools, model_now);
 }
 
 /* Compares what was read. */
@@ -723,7 +698,5 @@ void compare_start(void)
 {
     memset(sides, 0, sizeof(sides));
     memset(units_of_others, 0, sizeof(units_of_others));
-    model_suppliers = suppliers_in_order;
-    model_jitter = jitter_of;
     memset(may_owe, 0, sizeof(may_owe));
 }

@@ -28,16 +28,6 @@ enum {
 /* Sections of a record, beside those of the table and the pools. */
 enum { SECTION_OTHERS = 0x7001, SECTION_CLIENT };
 
-static uint32_t below(uint32_t bound)
-{
-    return rng_below(&model_random, bound);
-}
-
-static bool one_in(uint32_t n)
-{
-    return rng_one_in(&model_random, n);
-}
-
 /* ---- upgrades ------------------------------------------------------------------------------ */
 
 /* All that a new process has. */
@@ -154,7 +144,8 @@ static bool restore_all(struct restored *to, struct record_reader *r, struct poo
     to->table_is_whole = true;
     if (!is_deaf) {
         pools = to->pools;
-        compare_with(to->table, pools);
+        table = to->table;
+        last_event = 0;
     }
     return pools_restore_done(to->pools, model_now, caused, r);
 }

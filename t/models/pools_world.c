@@ -24,21 +24,6 @@ static uint64_t position;
 static unsigned late_holds; /* that the log was told of */
 static uint32_t other_units[OTHERS][M_POOLS];
 
-static uint32_t below(uint32_t bound)
-{
-    return rng_below(&model_random, bound);
-}
-
-static bool one_in(uint32_t n)
-{
-    return rng_one_in(&model_random, n);
-}
-
-void model_fails(const char *what)
-{
-    ck_abort_msg("%s", what);
-}
-
 static void hear_late(void *arg, const struct pool_event *event, int64_t held_ns)
 {
     (void)arg;
@@ -505,7 +490,6 @@ static void begin_client(int c)
     AGREE(sides[c].real || faults > faults_before);
     if (sides[c].real) {
         sides[c].tag = next_tag;
-        sides[c].owner = &sides[c];
         model_client_new(c, next_tag);
     }
 }
@@ -669,11 +653,8 @@ struct world_config world_random(void)
 void world_start(const struct world_config *new_config)
 {
     config = *new_config;
-    ask_pools = config.pools;
-    ask_members = config.members;
     compare_make_names();
     compare_start();
-    compare_faulty = config.faulty;
     struct pools_limits limits = {M_POOLS, M_MEMBERS, M_CLIENTS, M_TAKEN};
     uint64_t first_fence = UINT64_C(1700000000000000) + below(1000);
     model_now = (struct moment){.mono_ns = NS_PER_S, .unix_s = 1000 * INTERVAL};
@@ -682,7 +663,7 @@ void world_start(const struct world_config *new_config)
     model_start(&limits, first_fence);
     pools = new_pools(table, &limits, first_fence);
     AGREE(pools != NULL);
-    compare_with(table, pools);
+    last_event = 0;
     pool_effects_init(&effects);
     memset(other_units, 0, sizeof(other_units));
     next_tag = 1000;
@@ -692,7 +673,6 @@ void world_start(const struct world_config *new_config)
     for (unsigned k = 0; k < OTHERS; k++)
         holder_init(&others[k], next_id++, k);
     observer.tag = next_tag;
-    observer.owner = &observer;
     observer.real = pool_client_new(pools, next_id++, next_tag, &observer);
     AGREE(observer.real && pool_watch(observer.real, bytes_of("*"), false) == POOL_OK);
 }
