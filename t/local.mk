@@ -86,7 +86,7 @@ single_threaded = $(filter t/vectors/% fuzz/%,$(TESTS)) \
 	t/unit/base/tree_test t/unit/base/ring_test \
 	t/unit/engine/table_test t/unit/engine/waitq_test \
 	t/models/jobs_test \
-	t/campaigns/simulate/test_simulate.py t/campaigns/cluster/test_nodes.py \
+	t/campaigns/simulate/test_simulate.py t/campaigns/cluster/simulate \
 	$(filter t/unit/cluster/node_%,$(TESTS)) \
 	t/unit/cluster/url_test t/unit/cluster/where_test t/unit/cluster/wire_test \
 	t/unit/net/dial_test t/unit/net/script_test t/scenario/run.py t/clients/test_stories_c.py
@@ -112,7 +112,7 @@ run-one:
 
 # What those tests need.
 unthreaded_programs = $(single_threaded:=$(EXEEXT)) t/scenario/fakenet$(EXEEXT) \
-	t/campaigns/simulate/simulate$(EXEEXT) t/campaigns/cluster/simulate$(EXEEXT)
+	t/campaigns/simulate/simulate$(EXEEXT)
 sanitized-made: all
 	$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS) $(check_DATA)
 threads-made: all

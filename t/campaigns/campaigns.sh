@@ -223,7 +223,8 @@ torture_cluster-nodes() {
     need "${build_packages[@]}" liblua5.1-0-dev
     build
     make -s -C build -j"$jobs" t/campaigns/cluster/simulate
-    exec build/t/campaigns/cluster/simulate "${@:---seeds=2000}"
+    [ $# -gt 0 ] || set -- --seeds 2000
+    exec build/t/campaigns/cluster/simulate "$@"
 }
 
 torture_planted-scripts() {

@@ -34,8 +34,7 @@ t_campaigns_cluster_simulate_SOURCES = \
 	t/campaigns/cluster/simulate_place.c
 t_campaigns_cluster_simulate_CFLAGS = $(AM_CFLAGS) $(HIREDIS_CFLAGS)
 t_campaigns_cluster_simulate_LDADD = $(fake_engine_libs) libcluster.a libbase.a $(HIREDIS_LIBS)
-TESTS += t/campaigns/cluster/test_nodes.py
-EXTRA_DIST += t/campaigns/cluster/test_nodes.py
+TESTS += t/campaigns/cluster/simulate
 
 # The node by stories, which need the engine in memory, too.
 check_PROGRAMS += t/unit/cluster/node_stories t/unit/cluster/node_bytes_test

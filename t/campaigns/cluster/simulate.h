@@ -175,7 +175,7 @@ struct sim {
     int64_t mended_ns;          /* when the trouble of the engine ends; 0: none */
     int64_t released_ns[NAMES]; /* when a client said that the work is done */
     uint64_t order;             /* grows: orders the waits of the table */
-    uint64_t steps, grants, strict_grants, dones, faults[20], lives;
+    uint64_t steps;
 };
 
 /* ---- simulate.c */
@@ -210,7 +210,6 @@ void place_start(struct place *p, bool same_machine);
 void place_kill(struct place *p);
 void place_upgrade(struct place *p);
 void place_leave(struct place *p);
-void place_free(struct place *p);
 int64_t place_due_ns(const struct place *p);
 void place_step(struct place *p);
 int64_t place_now(const struct place *p);

@@ -50,7 +50,6 @@ static void holds(struct place *p, struct client *c)
     c->act_ns = sim->now_ns + (int64_t)sim_below(sim, sim_one_in(sim, 8) ? 8000 : 300) * MS;
     if (sim->frozen)
         c->act_ns = NEVER;
-    sim->grants++;
     sim_trace(sim, "place %u client %u holds %u of %s", p->number, (unsigned)(c - p->clients),
               c->units, sim_names[c->name]);
 }
@@ -251,14 +250,12 @@ static void give_back(struct place *p, const struct request *r)
 
 static void granted(struct place *p, struct client *c)
 {
-    bool strict = client_is_strict(p, c);
-    if (strict && place_now(p) >= p->lease_end_ns) {
+    if (client_is_strict(p, c) && place_now(p) >= p->lease_end_ns) {
         /* Too late to say so: the connection is closed. */
         c->state = CLIENT_HOLDS;
         client_end(p, (unsigned)(c - p->clients));
         return;
     }
-    p->sim->strict_grants += strict;
     holds(p, c);
 }
 
@@ -297,7 +294,6 @@ void client_answered(struct place *p, struct request *r)
     case NODE_CANCELLED:
         sim_fail(p->sim, "cancelled, but nobody asked for that");
     case NODE_DONE:
-        p->sim->dones++;
         if (c->wait != NODE_WAIT_ANY)
             sim_fail(p->sim, "done, but it waits for units");
         if (p->sim->released_ns[c->name] < c->asked_ns && !is_releasing(p->sim, c->name))

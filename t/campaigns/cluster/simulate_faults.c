@@ -183,7 +183,6 @@ static void one_fault(struct sim *sim)
 {
     enum fault fault = (enum fault)sim_below(sim, FAULTS);
     struct fake_engine *engine = sim->engines[sim->primary];
-    sim->faults[fault]++;
     switch (fault) {
     case FAULT_CUT:
         cut(sim);

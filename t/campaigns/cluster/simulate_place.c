@@ -412,7 +412,6 @@ void place_start(struct place *p, bool same_machine)
 {
     struct sim *sim = p->sim;
     p->life++;
-    sim->lives++;
     if (!same_machine) {
         p->machine++;
         p->clock_ns = (int64_t)sim_below(sim, 1000000) * MS;
@@ -490,11 +489,6 @@ void place_kill(struct place *p)
         p->clients[c].act_ns = NEVER;
         p->clients[c].turn++;
     }
-}
-
-void place_free(struct place *p)
-{
-    place_kill(p);
 }
 
 /* All that is on its way between the threads and the node arrives. */
