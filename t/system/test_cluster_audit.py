@@ -16,6 +16,7 @@ import certificates
 import ctl
 import http_client
 import redis_servers
+import resp
 import servers
 import wire
 from test_cluster_basics import (  # pylint: disable=unused-import
@@ -350,14 +351,22 @@ def test_snapshots_that_can_stop_writes_are_advised_against(start, save, stop, a
 
 
 @pytest.mark.parametrize("db", ["0", "3"])
-def test_a_user_that_may_not_read_settings(start, db):
-    line = ctl.run("cluster", "acl", "--db", db).out.split()
+def test_an_engine_by_host_name_database_and_prefix(start, db):
+    """Its user has the rights that counterctl recommends, and may not read settings."""
+    line = ctl.run("cluster", "acl", "--db", db, "--prefix", "other").out.split()
     with redis_servers.RedisServer(tcp=True, save="3600 1") as engine:
         assert engine.ask(*line) == b"OK"
-        a = start("cluster.engine=%s/%s" % (engine.url, db), "cluster.user=USER", "cluster.password=PASSWORD",
-                  "cluster.loose=*", admin=True)  # fmt: skip
+        a = start(
+            "cluster.engine=redis://localhost:%d/%s" % (engine.port, db), "cluster.prefix=other",
+            "cluster.user=USER", "cluster.password=PASSWORD", "cluster.loose=*", admin=True,
+        )  # fmt: skip
         wire.poll(lambda: state(a)["state"] == "live", "it is live")
         assert state(a)["advice"] == []
+        holder = a.text_client()
+        assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+        with resp.Client(engine.path) as client:
+            client.ask("SELECT", db)
+            assert client.ask("HGETALL", "{other}:units") == [b"l-1", b"1"]
 
 
 if __name__ == "__main__":
