@@ -34,9 +34,8 @@ struct fake_link *fake_engine_connect(struct fake_engine *engine);
 void fake_engine_hang_up(struct fake_link *link);
 /* The bytes arrive, in pieces of any size. Those that come after the engine closed are dropped. */
 void fake_engine_feed(struct fake_link *link, const void *bytes, size_t len);
-/* What the engine has sent and the program has not taken yet. */
-const char *fake_engine_output(const struct fake_link *link, size_t *len);
-void fake_engine_took(struct fake_link *link, size_t len);
+/* Takes what the engine has sent. It stays until the next call of this for the connection. */
+const char *fake_engine_take(struct fake_link *link, size_t *len);
 /* True after the engine closed the connection: a restart, a change of its role, or wrong bytes. */
 bool fake_engine_closed(const struct fake_link *link);
 
@@ -78,7 +77,7 @@ void fake_engine_forget_scripts(struct fake_engine *engine);
 const char *fake_engine_check(struct fake_engine *engine);
 /* NULL, or the first command that no node may send: an unknown one, or one that a script refuses.
  */
-const char *fake_engine_misuse(const struct fake_engine *engine);
+const char *fake_engine_misuse(struct fake_engine *engine);
 /* Units of a name, and waits for it. */
 uint64_t fake_engine_units(const struct fake_engine *engine, const char *name);
 uint64_t fake_engine_waits(const struct fake_engine *engine, const char *name);

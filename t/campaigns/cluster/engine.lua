@@ -1,9 +1,10 @@
--- The keys of engines in memory, and the commands of Redis that the scripts of src/cluster/scripts use. engine.c loads
--- it once; each function takes an engine, a table that `make` made. Hashes answer in no particular order, as Redis's.
--- `host` has what is not a key: info(engine), publish(engine, channel, text).
-local host = ...
-local api, commands, compiled, texts = {}, {}, {}, 0
+-- Engines in memory: their keys, the commands of Redis that the scripts of src/cluster/scripts use, those that nodes
+-- send, and connections. engine.c loads it once, with sums.lua, and calls the functions of `api`. Hashes answer in no
+-- particular order, as Redis's.
+local sums = assert(loadstring((...), '=sums.lua'))
+local api, commands, verbs, compiled, texts = {}, {}, {}, {}, 0
 local E -- the engine of the call
+local FULL, MISCONF, NOREPLICAS, READONLY, LOADING, BUSY = 1, 2, 3, 4, 5, 6 -- enum fake_trouble
 
 -- Keys: `data` has for each a kind, the number of its members, and these with their values.
 
@@ -223,11 +224,9 @@ function commands.UNLINK(...)
 end
 
 function commands.INFO()
-    return host.info(E.host)
-end
-
-function commands.PUBLISH(channel, message)
-    return host.publish(E.host, channel, message)
+    return string.format('redis_version:7.0.15\r\nrun_id:%s\r\nmaxmemory_policy:noeviction\r\nloading:%d\r\n'
+        .. 'role:%s\r\nmaster_replid:%s\r\ncluster_enabled:0\r\n', E.run_id, E.trouble == LOADING and 1 or 0,
+        E.replica and 'slave' or 'master', E.replid)
 end
 
 -- What only sums.lua calls.
@@ -273,10 +272,212 @@ function redis.acl_check_cmd()
     return true
 end
 
--- What an engine has, by the functions that engine.c calls.
+-- Answers, and connections. A connection has at most one channel.
 
-function api.make(engine)
-    return {host = engine, data = {}, undo = {}, keep = 0, loaded = {}}
+local function bulk(bytes)
+    return string.format('$%d\r\n', #bytes) .. bytes .. '\r\n'
+end
+
+local function reply(value)
+    if type(value) == 'number' then
+        return string.format(':%d\r\n', value)
+    elseif type(value) == 'string' then
+        return bulk(value)
+    elseif type(value) ~= 'table' then
+        return value and ':1\r\n' or '$-1\r\n'
+    elseif value.err or value.ok then
+        return (value.err and '-' .. value.err or '+' .. value.ok) .. '\r\n'
+    end
+    local parts = {string.format('*%d\r\n', #value)}
+    for i, part in ipairs(value) do
+        parts[i + 1] = reply(part)
+    end
+    return table.concat(parts)
+end
+
+function commands.PUBLISH(channel, message)
+    local reached = 0
+    for _, link in ipairs(E.links) do
+        if link.channel == channel then
+            link.out = link.out .. reply({'message', channel, message})
+            reached = reached + 1
+        end
+    end
+    return reached
+end
+
+function api.connect(e)
+    local link = {engine = e, input = '', out = ''}
+    table.insert(e.links, link)
+    return link
+end
+
+function api.hang_up(link)
+    for i, other in ipairs(link.engine and link.engine.links or {}) do
+        if other == link then
+            table.remove(link.engine.links, i)
+            break
+        end
+    end
+    link.engine = nil
+end
+
+function api.closed(link)
+    return not link.engine
+end
+
+function api.take(link)
+    local out = link.out
+    link.out = ''
+    return out
+end
+
+-- The words of the first command, and how many bytes it has; nil: it is not all there.
+local function command_of(input)
+    local _, at, count = string.find(input, '^%*(%d+)\r\n')
+    local words = {}
+    for i = 1, tonumber(count or 0) do
+        local _, to, len = string.find(input, '^%$(%d+)\r\n', at + 1)
+        if not to or #input < to + len + 2 then
+            return nil
+        end
+        at = to + len + 2
+        words[i] = string.sub(input, to + 1, to + len)
+    end
+    return words[1] and words, at
+end
+
+-- Notes a command that no node may send.
+local function misused(what, ...)
+    E.misuse = E.misuse or what .. ': ' .. table.concat({...}, ' ')
+end
+
+-- Runs a script and answers.
+local function run(script, key, ...)
+    KEYS, ARGV = {key}, {...}
+    E.before = E.keep > 0 and {} or nil
+    local whole, answer = pcall(script.run)
+    if E.before and next(E.before) ~= nil then
+        table.insert(E.undo, E.before)
+        if #E.undo > E.keep then
+            table.remove(E.undo, 1)
+        end
+    end
+    E.before = nil
+    local err = type(answer) == 'table' and answer.err or not whole and 'ERR ' .. tostring(answer)
+    if err and (not whole or string.find(err, '^ERR') or string.find(err, 'only an opening')) then
+        misused('a script refuses with ' .. err, ...)
+    end
+    return err and {err = err} or answer
+end
+
+function verbs.AUTH()
+    return {ok = 'OK'}
+end
+
+function verbs.CONFIG() -- as for words that no setting has
+    return {}
+end
+
+verbs.INFO = commands.INFO
+
+function verbs.SCRIPT(_, _, script)
+    if not compiled[script] then
+        texts = texts + 1
+        compiled[script] = {
+            sha = string.format('%040x', texts),
+            run = assert(loadstring(string.gsub(script, '^#![^\n]*', ''), '=script')),
+            when_full = string.find(script, '^#!lua flags=allow%-oom'),
+        }
+    end
+    E.loaded[compiled[script].sha] = compiled[script]
+    return compiled[script].sha
+end
+
+function verbs.SUBSCRIBE(link, channel)
+    link.channel = channel
+    return {'subscribe', channel, 1}
+end
+
+local refusals = {
+    [FULL] = "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+    [MISCONF] = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+    [NOREPLICAS] = 'NOREPLICAS Not enough good replicas to write.',
+    [READONLY] = "READONLY You can't write against a read only replica.",
+    [LOADING] = 'LOADING Redis is loading the dataset in memory',
+    [BUSY] = 'BUSY Redis is busy running a script.',
+}
+
+function verbs.EVALSHA(_, sha, count, key, ...)
+    local script = E.loaded[sha]
+    if not script then
+        return {err = 'NOSCRIPT No matching script. Please use EVAL.'}
+    end
+    local refusal = refusals[E.replica and READONLY or E.trouble]
+    if refusal and not (E.trouble == FULL and script.when_full and not E.replica) then
+        return {err = refusal}
+    end
+    if count ~= '1' or key ~= E.prefix then
+        misused('the key of a script is wrong', sha, count, key, ...)
+    end
+    return run(script, key, ...)
+end
+
+local function serve(link, name, ...)
+    if not verbs[name] or (link.channel and name ~= 'SUBSCRIBE') then
+        misused('a command that no node sends', name, ...)
+        return {err = 'ERR unknown command'}
+    end
+    local reads = name == 'EVALSHA' or name == 'SCRIPT'
+    if (E.trouble == LOADING and reads) or (E.trouble == BUSY and name ~= 'AUTH') then
+        return {err = refusals[E.trouble]}
+    end
+    return verbs[name](link, ...)
+end
+
+function api.feed(link, bytes)
+    E, link.input = link.engine, link.input .. bytes
+    while link.engine do
+        local words, size = command_of(link.input)
+        if not words then
+            return
+        end
+        link.input = string.sub(link.input, size + 1)
+        local answer = reply(serve(link, unpack(words)))
+        link.out = link.out .. answer -- messages to itself stand before the answer
+    end
+end
+
+-- The life of an engine, and faults.
+
+local function new_id(e)
+    local digits = {}
+    for i = 1, 40 do
+        e.seed = e.seed * 16807 % 2147483647
+        digits[i] = string.format('%x', e.seed % 16)
+    end
+    return table.concat(digits)
+end
+
+function api.new(prefix, seed)
+    local e = {prefix = prefix, seed = seed % 2147483646 + 1, links = {}, data = {}, undo = {}, keep = 0, loaded = {}}
+    e.run_id, e.replid, e.trouble = new_id(e), new_id(e), 0
+    return e
+end
+
+function api.free(e)
+    while e.links[1] do
+        api.hang_up(e.links[1])
+    end
+end
+
+function api.restart(e, with_data)
+    api.free(e)
+    api.forget(e)
+    if not with_data then
+        api.flush(e)
+    end
+    e.run_id, e.replid = new_id(e), new_id(e)
 end
 
 function api.flush(e)
@@ -291,9 +492,10 @@ function api.keep(e, writes)
     e.undo, e.keep = {}, writes
 end
 
--- `e` has what `other` had before its last `lacks` scripts that wrote.
-function api.follow(e, other, lacks)
-    e.data, e.undo = {}, {}
+-- It has what `other` had before its last `lacks` scripts that wrote.
+function api.replica(other, lacks, seed)
+    local e = api.new(other.prefix, seed)
+    e.replica, e.replid = true, other.replid
     for key, value in pairs(other.data) do
         e.data[key] = copy(value)
     end
@@ -302,64 +504,47 @@ function api.follow(e, other, lacks)
             e.data[key] = value and copy(value) or nil
         end
     end
+    return e
 end
 
-function api.load(e, script)
-    if not compiled[script] then
-        local code, message = loadstring(string.gsub(script, '^#![^\n]*', ''), '=script')
-        if not code then
-            return {err = 'ERR ' .. message}
-        end
-        texts = texts + 1
-        compiled[script] = {sha = string.format('%040x', texts), run = code}
-    end
-    local when_full = string.find(script, '^#!lua flags=allow%-oom') or not string.find(script, '^#!')
-    e.loaded[compiled[script].sha] = {run = compiled[script].run, full = when_full}
-    return compiled[script].sha
+function api.promote(e)
+    e.replica, e.replid = false, new_id(e)
 end
 
--- Is the script there, and may it run although the engine is full?
-function api.has(e, sha)
-    local script = e.loaded[string.lower(sha)]
-    return script ~= nil, script and script.full
+function api.trouble(e, trouble)
+    e.trouble = trouble
 end
 
--- Answers what the script does, and true if it was broken off.
-function api.run(e, sha, key, ...)
-    E, KEYS, ARGV = e, {key}, {...}
-    e.before = e.keep > 0 and {} or nil
-    local whole, answer = pcall(e.loaded[string.lower(sha)].run)
-    if e.before and next(e.before) ~= nil then
-        table.insert(e.undo, e.before)
-        if #e.undo > e.keep then
-            table.remove(e.undo, 1)
-        end
-    end
-    e.before = nil
-    if not whole then
-        return type(answer) == 'table' and answer or {err = 'ERR ' .. tostring(answer)}, true
-    end
-    return answer, false
+-- Looks.
+
+function api.check(e)
+    E, KEYS = e, {e.prefix}
+    local wrong = sums()
+    return wrong[1] and table.concat(wrong, '; ')
 end
 
-function api.units(e, prefix, name)
+function api.misuse(e)
+    return e.misuse
+end
+
+function api.units(e, name)
     E = e
-    return tonumber(commands.HGET(prefix .. 'units', name) or 0)
+    return tonumber(commands.HGET(e.prefix .. 'units', name) or 0)
 end
 
-function api.waits(e, prefix, name)
+function api.waits(e, name)
     E = e
-    local n, value = 0, e.data[prefix .. 'k:' .. name]
+    local n, value = 0, e.data[e.prefix .. 'k:' .. name]
     for pair in pairs(value and value.at or {}) do
-        n = n + commands.ZCARD(prefix .. 'q:' .. pair .. ':' .. name)
+        n = n + commands.ZCARD(e.prefix .. 'q:' .. pair .. ':' .. name)
     end
     return n
 end
 
 -- A key beside `meta`.
-function api.left(e, prefix)
+function api.left(e)
     for key in pairs(e.data) do
-        if key ~= prefix .. 'meta' then
+        if key ~= e.prefix .. 'meta' then
             return key
         end
     end

@@ -1,10 +1,6 @@
 # The engine of nodes in memory, with the real scripts.
 check_LIBRARIES += libfakeengine.a
-libfakeengine_a_SOURCES = \
-	t/campaigns/cluster/engine.c \
-	t/campaigns/cluster/engine.h \
-	t/campaigns/cluster/engine_commands.c \
-	t/campaigns/cluster/engine_inside.h
+libfakeengine_a_SOURCES = t/campaigns/cluster/engine.c t/campaigns/cluster/engine.h
 nodist_libfakeengine_a_SOURCES = t/campaigns/cluster/engine_texts.c
 libfakeengine_a_CFLAGS = $(AM_CFLAGS) $(LUA_CFLAGS)
 fake_engine_libs = libfakeengine.a $(LUA_LIBS)
@@ -12,8 +8,8 @@ fake_engine_texts = t/campaigns/cluster/engine.lua t/campaigns/cluster/sums.lua
 CLEANFILES += t/campaigns/cluster/engine_texts.c
 t/campaigns/cluster/engine_texts.c: $(fake_engine_texts)
 	$(AM_V_GEN)$(MKDIR_P) t/campaigns/cluster && cd $(srcdir)/t/campaigns/cluster && { \
-		echo '#include "t/campaigns/cluster/engine_inside.h"'; for name in engine sums; do \
-		echo "const char fe_$${name}_lua[] ="; \
+		for name in engine sums; do \
+		echo "extern const char fe_$${name}_lua[]; const char fe_$${name}_lua[] ="; \
 		$(AWK) '{ gsub(/[\\"]/, "\\\\&"); print "    \"" $$0 "\\n\"" }' $$name.lua; echo '    "";'; done; \
 		} >$(abs_builddir)/$@.new && mv $(abs_builddir)/$@.new $(abs_builddir)/$@
 EXTRA_DIST += $(fake_engine_texts)

@@ -131,11 +131,9 @@ void net_collect(struct sim *sim)
         if (!w->link)
             continue;
         size_t len;
-        const char *bytes = fake_engine_output(w->link, &len);
+        const char *bytes = fake_engine_take(w->link, &len);
         if (len && w->place && w->closes_ns == NEVER)
             line_add(sim, &w->to_node, w->dead, bytes, len);
-        if (len)
-            fake_engine_took(w->link, len);
         if (fake_engine_closed(w->link) && w->closes_ns == NEVER && !w->dead)
             w->closes_ns =
                 (w->to_node.last_ns > sim->now_ns ? w->to_node.last_ns : sim->now_ns) + delay(sim);

@@ -539,11 +539,10 @@ static void arrive(struct fake_engine *engine)
             r.links[i] = fake_engine_connect(engine);
             node_opened(r.node, i, r.now);
         }
-        const char *bytes = r.links[i] ? fake_engine_output(r.links[i], &len) : NULL;
+        const char *bytes = r.links[i] ? fake_engine_take(r.links[i], &len) : NULL;
         if (!bytes || len == 0)
             continue;
-        char *copy = copied(bytes, len);
-        fake_engine_took(r.links[i], len);
+        char *copy = copied(bytes, len); /* the node may close the wire */
         node_received(r.node, i, copy, len, r.now);
         free(copy);
     }
