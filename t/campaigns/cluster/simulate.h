@@ -198,9 +198,10 @@ void net_begin(struct sim *sim);
 void net_end(struct sim *sim);
 int64_t net_due_ns(const struct sim *sim);
 void net_step(struct sim *sim);
-void net_open(struct place *p, unsigned wire, const char *host, uint16_t port, int64_t limit_ns);
-void net_send(struct place *p, unsigned wire, const void *data, size_t len);
-void net_close(struct place *p, unsigned wire);
+/* For the node of a place, `arg`. */
+void net_open(void *arg, unsigned wire, const char *host, uint16_t port, int64_t limit_ns);
+void net_send(void *arg, unsigned wire, const void *data, size_t len);
+void net_close(void *arg, unsigned wire);
 void net_cut(struct sim *sim, struct wire *w);
 /* Takes what the engines have to say. */
 void net_collect(struct sim *sim);

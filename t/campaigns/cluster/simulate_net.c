@@ -61,8 +61,9 @@ static struct segment *line_take(struct line *line)
     return s;
 }
 
-void net_open(struct place *p, unsigned number, const char *host, uint16_t port, int64_t limit_ns)
+void net_open(void *arg, unsigned number, const char *host, uint16_t port, int64_t limit_ns)
 {
+    struct place *p = arg;
     struct sim *sim = p->sim;
     struct wire *w = calloc(1, sizeof(*w));
     (void)port;
@@ -84,8 +85,9 @@ void net_open(struct place *p, unsigned number, const char *host, uint16_t port,
     p->wires[number] = w;
 }
 
-void net_send(struct place *p, unsigned number, const void *data, size_t len)
+void net_send(void *arg, unsigned number, const void *data, size_t len)
 {
+    struct place *p = arg;
     struct wire *w = p->wires[number];
     if (!w || w->opens_ns)
         sim_fail(p->sim, "bytes for a wire that is not open");
@@ -93,8 +95,9 @@ void net_send(struct place *p, unsigned number, const void *data, size_t len)
 }
 
 /* The node closes: what it sent may still arrive, or not. */
-void net_close(struct place *p, unsigned number)
+void net_close(void *arg, unsigned number)
 {
+    struct place *p = arg;
     struct wire *w = p->wires[number];
     if (!w)
         sim_fail(p->sim, "a wire is closed that is not there");

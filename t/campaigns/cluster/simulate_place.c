@@ -75,21 +75,6 @@ void request_send(struct place *p, struct request *r)
 
 /* ---- what the node asks for ------------------------------------------------------------------ */
 
-static void does_open(void *arg, unsigned wire, const char *host, uint16_t port, int64_t limit_ns)
-{
-    net_open(arg, wire, host, port, limit_ns);
-}
-
-static void does_send(void *arg, unsigned wire, const void *data, size_t len)
-{
-    net_send(arg, wire, data, len);
-}
-
-static void does_close(void *arg, unsigned wire)
-{
-    net_close(arg, wire);
-}
-
 static void does_queued(void *arg, struct node_ask *ask)
 {
     struct place *p = arg;
@@ -171,9 +156,9 @@ static void does_log(void *arg, enum node_level level, const char *text)
 }
 
 static const struct node_does does = {
-    .open = does_open,
-    .send = does_send,
-    .close = does_close,
+    .open = net_open,
+    .send = net_send,
+    .close = net_close,
     .queued = does_queued,
     .answer = does_answer,
     .report = does_report,
