@@ -635,7 +635,7 @@ static void serve_at_random(struct bench *b)
         act_at_random(b);
 }
 
-static void come_to_rest(struct bench *b)
+static void serve_all(struct bench *b)
 {
     if (!b->wire)
         b->wire = wire_new(&b->reactor, QUEUE_MAX, &calls, b);
@@ -661,7 +661,7 @@ TEST(random_deeds)
         let_pass(&b, 4000);
         ck_assert_uint_gt(b.opened, 10);
         b.on_call = NULL;
-        b.move = come_to_rest; /* whatever came before, the next connection works */
+        b.move = serve_all; /* whatever came before, the next connection works */
         run(&b, has_settled);
         bench_free(&b);
     }
