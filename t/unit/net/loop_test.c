@@ -194,61 +194,6 @@ TEST(end_is_told_to_who_does_not_read)
     loop_free(&bench.loop);
 }
 
-/* A loop in its own thread, which watches a descriptor that other loops watch too. */
-struct sleeper {
-    struct bench bench;
-    struct watched watched;
-    pthread_t thread;
-    _Atomic bool sleeps;
-};
-
-static void *sleep_until_rung(void *arg)
-{
-    struct sleeper *sleeper = arg;
-    atomic_store(&sleeper->sleeps, true);
-    loop_run(sleeper->bench.loop);
-    return NULL;
-}
-
-static void take_one(struct watched *w)
-{
-    char byte;
-    w->calls -= recv(w->fd, &byte, 1, MSG_DONTWAIT) != 1; /* another loop was first */
-}
-
-TEST(what_is_shared_wakes_who_sleeps)
-{
-    enum { LOOPS = 3, ROUNDS = 200 };
-    static struct sleeper sleepers[LOOPS];
-    int peer, fd = local_pair(SOCK_STREAM, &peer);
-    for (int i = 0; i < LOOPS; i++) {
-        struct sleeper *s = &sleepers[i];
-        bench_make(&s->bench);
-        s->bench.on_bell = stop;
-        s->watched = (struct watched){.bench = &s->bench, .fd = fd, .then = take_one};
-        ck_assert(
-            loop_io_add(s->bench.loop, &s->watched.io, fd, LOOP_READ | LOOP_SHARED, on_watched));
-        ck_assert(pthread_create(&s->thread, NULL, sleep_until_rung, s) == 0);
-        WAIT_UNTIL(atomic_load(&s->sleeps));
-    }
-    for (int i = 0; i < ROUNDS; i++) {
-        int left;
-        send_text(peer, "a");
-        WAIT_UNTIL(ioctl(fd, FIONREAD, &left) == 0 && left == 0);
-    }
-    unsigned calls = 0;
-    for (int i = 0; i < LOOPS; i++) {
-        loop_ring(sleepers[i].bench.loop);
-        ck_assert(pthread_join(sleepers[i].thread, NULL) == 0);
-        calls += sleepers[i].watched.calls;
-        loop_io_remove(sleepers[i].bench.loop, &sleepers[i].watched.io);
-        loop_free(&sleepers[i].bench.loop);
-    }
-    ck_assert_uint_eq(calls, ROUNDS); /* one loop got each byte, and none was left */
-    close(fd);
-    close(peer);
-}
-
 static void remove_self(struct watched *w)
 {
     loop_io_remove(w->bench->loop, &w->io);

@@ -1,5 +1,5 @@
 /* reactor_test.c - a reactor's timers, also those that other threads bring forward; its hooks; and
- * how it is stopped. */
+ * letters that are sent late, or in crowds. */
 #include "net/reactor.h"
 
 #include "t/unit/net/toy.h"
@@ -223,52 +223,6 @@ TEST(a_late_letter_wakes_its_reader_at_the_end_of_the_iteration)
     reactor_join(&other);
     reactor_free(&other);
     stop();
-    reactor_free(&reactor);
-}
-
-/* ---- stopping ------------------------------------------------------------------------------ */
-
-struct numbered {
-    struct mail mail;
-    unsigned number;
-    struct mail *answer; /* sent when this is delivered */
-};
-
-static unsigned next_number;
-
-static void deliver_numbered(struct mail *mail, void *reader)
-{
-    struct numbered *letter = container_of(mail, struct numbered, mail);
-    CHECK(letter->number == next_number++);
-    if (letter->answer)
-        reactor_post(reader, letter->answer);
-}
-
-TEST(letters_are_delivered_while_it_is_stopped)
-{
-    struct numbered letters[4];
-    begin();
-    for (unsigned i = 0; i < ARRAY_SIZE(letters); i++)
-        letters[i] = (struct numbered){.mail.deliver = deliver_numbered, .number = i};
-    letters[2].answer = &letters[3].mail;
-    ck_assert(!reactor_deliver_parked(&reactor));
-    for (unsigned round = 0; round < 5; round++) {
-        next_number = 0;
-        run();
-        reactor_post(&reactor, &letters[0].mail); /* before the stop: delivered by its thread */
-        stop();
-        ck_assert_uint_eq(next_number, 1);
-        ck_assert(!reactor_runs(&reactor));
-        ck_assert_uint_eq(reactor_cpu_ns(&reactor), 0);
-        reactor_post(&reactor, &letters[1].mail);
-        reactor_post(&reactor, &letters[2].mail);
-        ck_assert_uint_eq(next_number, 1);
-        ck_assert(reactor_deliver_parked(&reactor));
-        ck_assert_uint_eq(next_number, 3);
-        ck_assert(reactor_deliver_parked(&reactor)); /* what that has sent */
-        ck_assert_uint_eq(next_number, 4);
-        ck_assert(!reactor_deliver_parked(&reactor));
-    }
     reactor_free(&reactor);
 }
 

@@ -271,96 +271,74 @@ TEST(handshakes_go_on_one_in_an_iteration)
     stop();
 }
 
-TEST(old_versions_are_refused)
+/* A client of one version, with a certificate or without. */
+static void try_client(enum tls_version min, int version, enum tls_verify verify, const char *name,
+                       bool good)
+{
+    int fd;
+    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", verify, min));
+    ck_assert(toy_give_secure(&s, 0, tcp_pair(&fd)));
+    struct secure_client c = client_new(fd, version);
+    if (version < TLS1_2_VERSION)
+        ck_assert(SSL_set_cipher_list(c.ssl, "ALL:@SECLEVEL=0") == 1);
+    if (name) {
+        char path[160];
+        snprintf(path, sizeof(path), "%s/%s.crt", pki.folder, name);
+        ck_assert(SSL_use_certificate_file(c.ssl, path, SSL_FILETYPE_PEM) == 1);
+        snprintf(path, sizeof(path), "%s/%s.key", pki.folder, name);
+        ck_assert(SSL_use_PrivateKey_file(c.ssl, path, SSL_FILETYPE_PEM) == 1);
+    }
+    /* In TLS 1.3 the client may have sent a request already; it can still read the alert. */
+    bool done = SSL_do_handshake(c.ssl) == 1;
+    ck_assert(done || !good);
+    if (done)
+        client_send(&c, "ein\n");
+    if (good) {
+        client_expect(&c, "in\n");
+    } else {
+        client_expect_refusal(&c);
+        unsigned long code = ERR_peek_last_error();
+        ck_assert_msg(verify == TLS_VERIFY_OFF || ERR_GET_REASON(code) > SSL_AD_REASON_OFFSET,
+                      "no alert but %s", ERR_reason_error_string(code));
+        expect_end(c.fd); /* no reset, because that could destroy the alert */
+    }
+    client_free(&c);
+    WAIT_UNTIL(atomic_load(&s.protocol.connections) == 0);
+    ck_assert_uint_eq(toy_closed(&s, CLOSE_HANDSHAKE), !good);
+    ck_assert_uint_eq(atomic_load(&s.toy.opened), good);
+    toy_stop(&s);
+}
+
+TEST(old_versions_and_bad_certificates_are_refused)
 {
     static const struct {
         enum tls_version min;
         int version;
         bool good;
-    } rows[] = {
-        {TLS_VERSION_1_2, TLS1_VERSION, false},   {TLS_VERSION_1_2, TLS1_1_VERSION, false},
-        {TLS_VERSION_1_2, TLS1_2_VERSION, true},  {TLS_VERSION_1_2, TLS1_3_VERSION, true},
-        {TLS_VERSION_1_3, TLS1_2_VERSION, false}, {TLS_VERSION_1_3, TLS1_3_VERSION, true},
+    } by_version[] = {
+        {TLS_VERSION_1_2, TLS1_VERSION, false},
+        {TLS_VERSION_1_2, TLS1_1_VERSION, false},
+        {TLS_VERSION_1_3, TLS1_2_VERSION, false},
+        {TLS_VERSION_1_3, TLS1_3_VERSION, true},
     };
-    pki_make(&pki);
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, rows[i].min));
-        int fd;
-        ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)));
-        struct secure_client c = client_new(fd, rows[i].version);
-        if (rows[i].version < TLS1_2_VERSION)
-            ck_assert(SSL_set_cipher_list(c.ssl, "ALL:@SECLEVEL=0") == 1);
-        if (rows[i].good) {
-            ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
-            client_send(&c, "ein\n");
-            client_expect(&c, "in\n");
-        } else {
-            client_expect_refusal(&c);
-        }
-        client_free(&c);
-        WAIT_UNTIL(atomic_load(&s.protocol.connections) == 0);
-        ck_assert_uint_eq(toy_closed(&s, CLOSE_HANDSHAKE), !rows[i].good);
-        toy_stop(&s);
-    }
-    pki_remove(&pki);
-}
-
-TEST(client_certificates)
-{
     static const struct {
         enum tls_verify verify;
-        const char *name; /* the client's certificate; NULL: none */
+        const char *name;
         bool good;
-    } rows[] = {
-        {TLS_VERIFY_OFF, NULL, true},
-        {TLS_VERIFY_OFF, "client", true},
-        {TLS_VERIFY_OFF, "stranger", true},
-        {TLS_VERIFY_OPTIONAL, NULL, true},
-        {TLS_VERIFY_OPTIONAL, "client", true},
-        {TLS_VERIFY_OPTIONAL, "stranger", false},
-        {TLS_VERIFY_OPTIONAL, "expired", false},
-        {TLS_VERIFY_REQUIRE, NULL, false},
-        {TLS_VERIFY_REQUIRE, "client", true},
-        {TLS_VERIFY_REQUIRE, "stranger", false},
+    } by_certificate[] = {
+        {TLS_VERIFY_OFF, NULL, true},           {TLS_VERIFY_OFF, "stranger", true},
+        {TLS_VERIFY_OPTIONAL, NULL, true},      {TLS_VERIFY_OPTIONAL, "client", true},
+        {TLS_VERIFY_REQUIRE, NULL, false},      {TLS_VERIFY_OPTIONAL, "stranger", false},
+        {TLS_VERIFY_REQUIRE, "client", true},   {TLS_VERIFY_REQUIRE, "stranger", false},
         {TLS_VERIFY_REQUIRE, "expired", false},
     };
     pki_make(&pki);
-    for (size_t i = 0; i < ARRAY_SIZE(rows) * 2; i++) {
-        size_t row = i / 2;
-        secure_start(&s, 1, toy_limits(),
-                     pki_tls(&pki, "server", rows[row].verify, TLS_VERSION_1_2));
-        int fd;
-        ck_assert(toy_give_secure(&s, 0, tcp_pair(&fd)));
-        struct secure_client c = client_new(fd, versions[i % 2]);
-        if (rows[row].name) {
-            char path[160];
-            snprintf(path, sizeof(path), "%s/%s.crt", pki.folder, rows[row].name);
-            ck_assert(SSL_use_certificate_file(c.ssl, path, SSL_FILETYPE_PEM) == 1);
-            snprintf(path, sizeof(path), "%s/%s.key", pki.folder, rows[row].name);
-            ck_assert(SSL_use_PrivateKey_file(c.ssl, path, SSL_FILETYPE_PEM) == 1);
-        }
-        if (rows[row].good) {
-            ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
-            client_send(&c, "ein\n");
-            client_expect(&c, "in\n");
-        } else {
-            /*
-             * In TLS 1.3 the client may have sent a request already; it can still read the alert.
-             */
-            if (SSL_do_handshake(c.ssl) == 1)
-                client_send(&c, "ein\n");
-            client_expect_refusal(&c);
-            unsigned long code = ERR_peek_last_error();
-            ck_assert_msg(ERR_GET_REASON(code) > SSL_AD_REASON_OFFSET, "no alert but %s",
-                          ERR_reason_error_string(code));
-            expect_end(c.fd); /* no reset, because that could destroy the alert */
-        }
-        client_free(&c);
-        WAIT_UNTIL(atomic_load(&s.protocol.connections) == 0);
-        ck_assert_uint_eq(toy_closed(&s, CLOSE_HANDSHAKE), !rows[row].good);
-        ck_assert_uint_eq(atomic_load(&s.toy.opened), rows[row].good);
-        toy_stop(&s);
-    }
+    for (size_t i = 0; i < ARRAY_SIZE(by_version); i++)
+        try_client(by_version[i].min, by_version[i].version, TLS_VERIFY_OFF, NULL,
+                   by_version[i].good);
+    for (size_t i = 0; i < ARRAY_SIZE(by_certificate) * 2; i++)
+        try_client(TLS_VERSION_1_2, versions[i % 2], by_certificate[i / 2].verify,
+                   by_certificate[i / 2].name, by_certificate[i / 2].good);
     pki_remove(&pki);
 }
 
