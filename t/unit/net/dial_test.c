@@ -11,9 +11,11 @@
 
 #include <ares.h>
 #include <dirent.h>
+#include <fnmatch.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <sys/un.h>
 
 /* ---- the reactor --------------------------------------------------------------------------- */
@@ -187,18 +189,17 @@ static void expect_connected(const struct call *c)
     ck_assert_msg(c->stream.fd >= 0, "%s", c->reason);
 }
 
-static void expect_reason(const struct call *c, const char *reason)
+/* The reason is this; `*` is anything. */
+static void expect_reason(const struct call *c, const char *format, ...) PRINTF_LIKE(2, 3);
+static void expect_reason(const struct call *c, const char *format, ...)
 {
+    char reason[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(reason, sizeof(reason), format, args);
+    va_end(args);
     ck_assert_int_eq(c->stream.fd, -1);
-    ck_assert_str_eq(c->reason, reason);
-}
-
-/* The message ends with the time to a tenth of a second, which varies on a busy machine. */
-static void expect_too_long(const struct call *c, const char *reason)
-{
-    ck_assert_int_eq(c->stream.fd, -1);
-    ck_assert_msg(strncmp(c->reason, reason, strlen(reason)) == 0, "%s", c->reason);
-    ck_assert_str_eq(c->reason + strlen(c->reason) - 2, " s");
+    ck_assert_msg(fnmatch(reason, c->reason, 0) == 0, "%s, not %s", c->reason, reason);
 }
 
 /* ---- servers in the loop ------------------------------------------------------------------- */
@@ -326,17 +327,15 @@ TEST(tcp_connects_to_numeric_addresses)
 
 TEST(refusal_is_told_with_the_address)
 {
-    static const char *const rows[][2] = {{"127.0.0.1", "127.0.0.1"}, {"::1", "[::1]"}};
+    static const char *const rows[][2] = {{"127.0.0.1", "127.0.0.1"}, {"::1", "\\[::1]"}};
     bench_make();
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         struct call c;
-        char reason[128];
         uint16_t port;
         int fd = bound(SOCK_STREAM, rows[i][0], 0, &port); /* nobody listens */
         struct dial_target target = tcp_target(rows[i][0], port);
         make_call(&c, &target, LONG_NS);
-        snprintf(reason, sizeof(reason), "%s:%u: Connection refused", rows[i][1], port);
-        expect_reason(&c, reason);
+        expect_reason(&c, "%s:%u: Connection refused", rows[i][1], port);
         close(fd);
     }
     bench_free();
@@ -379,7 +378,6 @@ TEST(server_that_does_not_answer_runs_into_the_limit)
 {
     struct call c;
     int fds[FILLERS];
-    char reason[128];
     uint16_t port;
     bench_make();
     int fd = bound(SOCK_STREAM, "127.0.0.1", 0, &port);
@@ -388,8 +386,7 @@ TEST(server_that_does_not_answer_runs_into_the_limit)
     int64_t began_ns = clock_mono_ns();
     make_call(&c, &target, 150 * NS_PER_MS);
     ck_assert_int_ge(clock_mono_ns() - began_ns, 150 * NS_PER_MS);
-    snprintf(reason, sizeof(reason), "127.0.0.1:%u: no answer within ", port);
-    expect_too_long(&c, reason);
+    expect_reason(&c, "127.0.0.1:%u: no answer within * s", port);
     close_all(fds, count);
     close(fd);
     bench_free();
@@ -454,13 +451,10 @@ TEST(unix_connects)
     talk(&c, fd);
     close(fd);
     make_call(&c, &target, LONG_NS); /* the file is still there */
-    char reason[256];
-    snprintf(reason, sizeof(reason), "%s: Connection refused", un.sun_path);
-    expect_reason(&c, reason);
+    expect_reason(&c, "%s: Connection refused", un.sun_path);
     ck_assert(unlink(un.sun_path) == 0);
     make_call(&c, &target, LONG_NS);
-    snprintf(reason, sizeof(reason), "%s: No such file or directory", un.sun_path);
-    expect_reason(&c, reason);
+    expect_reason(&c, "%s: No such file or directory", un.sun_path);
     bench_free();
 }
 
@@ -469,15 +463,13 @@ TEST(unix_socket_that_is_full_is_tried_again)
 {
     struct call c;
     int fds[FILLERS];
-    char reason[256];
     bench_make();
     struct sockaddr_un un = unix_address();
     int fd = listening_unix(&un);
     int count = fill_backlog(fd, (struct sockaddr *)&un, sizeof(un), fds, FILLERS);
     struct dial_target target = {.transport = TRANSPORT_UNIX, .path = un.sun_path};
     make_call(&c, &target, 50 * NS_PER_MS);
-    snprintf(reason, sizeof(reason), "%s: the server accepts no connection within ", un.sun_path);
-    expect_too_long(&c, reason);
+    expect_reason(&c, "%s: the server accepts no connection within * s", un.sun_path);
     bench.later_fd = fd;
     reactor_set_timer(&bench.reactor, &bench.later, clock_mono_ns() + 50 * NS_PER_MS);
     make_call(&c, &target, LONG_NS);
@@ -690,24 +682,27 @@ TEST(names_are_resolved)
     static struct zone_row zone[] = {
         {.name = "good.test", .a = {"127.0.0.1"}},
         {.name = "alias.test", .cname = "real.test", .a = {"127.0.0.1"}},
-        {.name = "again.test", .a = {"127.0.0.1"}, .ignored = 3},
         {.name = "many.test", .a = {"127.0.0.1"}, .more = 60, .truncated = true},
         {.name = "long.test", .a = {"127.0.0.1"}, .truncated = true},
+        {.name = "again.test", .a = {"127.0.0.1"}, .ignored = 3},
+        /* the answer for one family is enough, even if the other never comes */
+        {.name = "four.test", .a = {"127.0.0.1"}, .no_aaaa = true},
+        {.name = "six.test", .aaaa = {"::1"}, .no_a = true},
     };
     bench_make();
     dns_start(zone, ARRAY_SIZE(zone));
-    uint16_t port;
-    int fd = listening("127.0.0.1", &port);
     for (size_t i = 0; i < ARRAY_SIZE(zone); i++) {
+        uint16_t port;
         struct call c;
+        int fd = listening(zone[i].no_a ? "::1" : "127.0.0.1", &port);
         struct dial_target target = named(zone[i].name, port);
         dns.questions = 0;
-        make_call_soon(&c, &target, zone[i].ignored ? NS_PER_S : LONG_NS); /* an eighth each */
+        make_call_soon(&c, &target, i < 4 ? LONG_NS : NS_PER_S); /* an eighth each, or half */
         talk(&c, fd);
         ck_assert_uint_ge(dns.questions, 2);
+        close(fd);
     }
     ck_assert_uint_ge(dns.over_tcp, 2);
-    close(fd);
     dns_stop();
     bench_free();
 }
@@ -730,7 +725,7 @@ TEST(what_is_wrong_with_a_name_is_told)
     target = named("silent.test", 6379);
     make_call(&c, &target, 160 * NS_PER_MS);
     if (!strstr(c.reason, "do not answer")) /* on a slow machine the limit comes first */
-        expect_too_long(&c, "silent.test:6379: no answer from the name servers within ");
+        expect_reason(&c, "silent.test:6379: no answer from the name servers within * s");
     char address[32];
     uint16_t port;
     int fd = bound(SOCK_STREAM, "127.0.0.1", 0, &port); /* no name server there */
@@ -748,28 +743,6 @@ TEST(what_is_wrong_with_a_name_is_told)
     bench_free();
 }
 
-/* The answer for one address family is enough, even if the other never comes. */
-TEST(one_answer_of_two_is_enough)
-{
-    static struct zone_row zone[] = {
-        {.name = "four.test", .a = {"127.0.0.1"}, .no_aaaa = true},
-        {.name = "six.test", .aaaa = {"::1"}, .no_a = true},
-    };
-    bench_make();
-    dns_start(zone, ARRAY_SIZE(zone));
-    for (size_t i = 0; i < ARRAY_SIZE(zone); i++) {
-        uint16_t port;
-        struct call c;
-        int fd = listening(i == 0 ? "127.0.0.1" : "::1", &port);
-        struct dial_target target = named(zone[i].name, port);
-        make_call_soon(&c, &target, NS_PER_S);
-        talk(&c, fd);
-        close(fd);
-    }
-    dns_stop();
-    bench_free();
-}
-
 TEST(addresses_are_tried_in_turn)
 {
     static struct zone_row zone[] = {
@@ -779,16 +752,14 @@ TEST(addresses_are_tried_in_turn)
     struct call c;
     uint16_t port;
     int fds[2], fillers[FILLERS];
-    char reason[256];
     bench_make();
     dns_start(zone, ARRAY_SIZE(zone));
     bind_both("127.0.0.1", "127.0.0.2", fds, &port);
     struct dial_target target = named("two.test", port);
     make_call(&c, &target, LONG_NS);
-    snprintf(reason, sizeof(reason),
-             "two.test:%u: 127.0.0.1:%u: Connection refused; 127.0.0.2:%u: Connection refused",
-             port, port, port);
-    expect_reason(&c, reason);
+    expect_reason(&c,
+                  "two.test:%u: 127.0.0.1:%u: Connection refused; 127.0.0.2:%u: Connection refused",
+                  port, port, port);
     ck_assert(listen(fds[1], 16) == 0);
     make_call(&c, &target, LONG_NS); /* the first refuses */
     talk(&c, fds[1]);
@@ -801,10 +772,9 @@ TEST(addresses_are_tried_in_turn)
     bind_both("127.0.0.1", "::1", fds, &port);
     target = named("mixed.test", port);
     make_call(&c, &target, LONG_NS);
-    snprintf(reason, sizeof(reason),
-             "mixed.test:%u: [::1]:%u: Connection refused; 127.0.0.1:%u: Connection refused", port,
-             port, port);
-    expect_reason(&c, reason);
+    expect_reason(&c,
+                  "mixed.test:%u: \\[::1]:%u: Connection refused; 127.0.0.1:%u: Connection refused",
+                  port, port, port);
     ck_assert(listen(fds[0], 16) == 0);
     make_call(&c, &target, LONG_NS);
     talk(&c, fds[0]);
@@ -1040,7 +1010,7 @@ TEST(tls_server_that_can_not_be_believed_is_refused)
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         struct tls_server s;
         struct call c;
-        char reason[256], address[32] = "";
+        char address[32] = "";
         tls_start(&s, i == 1 ? "127.0.0.2" : "127.0.0.1",
                   pki_tls(&pki, rows[i].cert, TLS_VERIFY_OFF, TLS_VERSION_1_2));
         struct dial_target target = tls_target(rows[i].host, s.port, tls);
@@ -1048,9 +1018,7 @@ TEST(tls_server_that_can_not_be_believed_is_refused)
         make_call(&c, &target, LONG_NS);
         if (i == 0)
             snprintf(address, sizeof(address), "127.0.0.1:%u: ", s.port);
-        snprintf(reason, sizeof(reason), "%s:%u: %sTLS handshake: %s", rows[i].host, s.port,
-                 address, rows[i].why);
-        expect_reason(&c, reason);
+        expect_reason(&c, "%s:%u: %sTLS handshake: %s", rows[i].host, s.port, address, rows[i].why);
         ck_assert_uint_eq(s.accepted, 1);
         tls_stop(&s);
     }
@@ -1098,7 +1066,6 @@ TEST(tls_server_that_says_nothing_or_hangs_up_is_told)
 {
     struct tls_server s;
     struct call c;
-    char reason[128];
     pki_make(&pki);
     bench_make();
     tls_start(&s, "127.0.0.1", pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
@@ -1106,8 +1073,7 @@ TEST(tls_server_that_says_nothing_or_hangs_up_is_told)
     struct dial_target target = tls_target("127.0.0.1", s.port, tls);
     s.silent = true;
     make_call(&c, &target, 100 * NS_PER_MS);
-    snprintf(reason, sizeof(reason), "127.0.0.1:%u: TLS handshake: not done within ", s.port);
-    expect_too_long(&c, reason);
+    expect_reason(&c, "127.0.0.1:%u: TLS handshake: not done within * s", s.port);
     hang_up(&s);
     s.rude = true;
     make_call(&c, &target, LONG_NS);
