@@ -64,8 +64,7 @@ static uint8_t toy_pattern[TOY_PATTERN];
 /* The service of the protocol. */
 struct toy {
     _Atomic unsigned opened, ended;
-    _Atomic uint64_t last_tag;   /* tag of the newest connection */
-    _Atomic uint32_t queued_max; /* the most bytes queued for one connection */
+    _Atomic uint64_t last_tag; /* tag of the newest connection */
     /* Called with each line before the service handles it; may be NULL. */
     void (*seen)(struct conn *conn, const char *line);
 };
@@ -79,16 +78,6 @@ struct toy_session {
 static inline struct toy *toy_of(struct conn *conn)
 {
     return conn_protocol(conn)->service;
-}
-
-static inline void toy_note(struct conn *conn)
-{
-    size_t limit = conn_worker(conn)->rules->limits.output_buffer;
-    CHECK(conn_space(conn) == (conn->out_bytes < limit ? limit - conn->out_bytes : 0));
-    _Atomic uint32_t *max = &toy_of(conn)->queued_max;
-    uint32_t old = atomic_load(max), now = conn->out_bytes;
-    while (old < now && !atomic_compare_exchange_weak(max, &old, now))
-        continue;
 }
 
 static inline void toy_open(struct conn *conn)
@@ -120,7 +109,6 @@ static inline bool toy_resume(struct conn *conn)
         int len = snprintf(room, 16, "%u\n", session->dump_at++);
         conn_replied(conn, (size_t)len);
     }
-    toy_note(conn);
     if (session->dump_at < session->dump_end)
         return false;
     conn_reply(conn, "end\n", 4);
@@ -187,7 +175,6 @@ static inline enum parsed toy_parse(struct conn *conn, const uint8_t *data, size
         *used_r = request->len + 1;
         return PARSED;
     }
-    toy_note(conn);
     *used_r = 0;
     if (len < TOY_LINE_MAX)
         return PARSED_MORE;
@@ -210,7 +197,6 @@ static inline enum served toy_serve(struct conn *conn, const void *parsed)
     if (toy->seen)
         toy->seen(conn, line);
     enum served served = toy_line(conn, line);
-    toy_note(conn);
     return served;
 }
 
@@ -492,13 +478,6 @@ static inline void expect_end(int fd)
     char byte;
     ssize_t n = receive(fd, &byte, 1);
     ck_assert_msg(n == 0, "no end, but %s", n > 0 ? "more" : strerror(errno));
-}
-
-/* Requires that nothing has arrived so far. */
-static inline void expect_quiet(int fd)
-{
-    char byte;
-    ck_assert(recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0 && errno == EAGAIN);
 }
 
 /* Waits until the peer has read everything that was sent. */
