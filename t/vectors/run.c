@@ -3,10 +3,8 @@
  *
  *     run [--seeds FOLDER] [FILE.vec...]     default: all; --seeds: writes inputs of the fuzzer
  *
- * Each file is a list of tests, each test a line of TAP. The random part prints its seed, and
- * T_SEED repeats it.
+ * Each file is a list of tests, each test a line of TAP.
  */
-#include "t/unit/rng.h"
 #include "t/vectors/vectors.h"
 
 #include <glob.h>
@@ -14,9 +12,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
-
-#define ROUNDS 5000 /* random streams, and random messages, of each codec */
 
 /* What a line says; set by the lines before it. */
 static struct state {
@@ -33,10 +28,9 @@ static struct state {
     const char *seeds;
 } now;
 
-/* Of each codec: its vectors' streams and messages, for the random part, and what was seen. */
+/* Of each codec: how many vectors it has, and the most bytes of each kind that was composed. */
 static struct seen {
-    struct text *streams, *messages;
-    size_t stream_count, message_count;
+    unsigned vectors;
     size_t longest[64];
 } all_seen[CODECS_MAX];
 
@@ -87,18 +81,6 @@ static void tell_vector(void)
 }
 
 /* ---- Vectors -------------------------------------------------------------------------------- */
-
-static void keep(struct text **texts, size_t *count, const char *data, size_t len)
-{
-    if (len > 600 || *count >= 20000)
-        return;
-    *texts = realloc(*texts, (*count + 1) * sizeof(**texts));
-    if (!*texts)
-        abort();
-    struct text copy = {0};
-    text_put(&copy, data, len);
-    (*texts)[(*count)++] = copy;
-}
 
 /* Writes an input of fuzz/codecs.c: the codec, what comes, and this; a few for each vector. */
 static void write_seed(const struct codec *codec, int what, const char *data, size_t len)
@@ -159,8 +141,6 @@ static void check_message(const struct codec *codec, const char *text, struct by
         fail("composed: %s", told.data);
     if (message.kind < COUNT_OF(seen->longest) && bytes.len > seen->longest[message.kind])
         seen->longest[message.kind] = bytes.len;
-    if (bytes.len > 0)
-        keep(&seen->messages, &seen->message_count, text, strlen(text));
     text_clear(&told);
     free(message.memory);
 }
@@ -168,8 +148,8 @@ static void check_message(const struct codec *codec, const char *text, struct by
 static void check_vector(const char *line, const char *arrow, const char *result)
 {
     const struct codec *codec = now.codec;
-    struct seen *seen = &all_seen[codec_number(codec)];
     struct text text = {0};
+    all_seen[codec_number(codec)].vectors++;
     text_add(&text, "%s%s", line, *line || strcmp(arrow, "<=") != 0 ? now.end : "");
     uint8_t *data = (uint8_t *)text.data;
     size_t len = text_to_bytes(text.data, text.len, data);
@@ -180,7 +160,6 @@ static void check_vector(const char *line, const char *arrow, const char *result
         check_stream(codec, now.max_line, stream, 0, strcmp(arrow, "->") != 0, &said);
         if (strcmp(said.data ? said.data : "", wanted.data ? wanted.data : "") != 0)
             fail("parsed: %s", said.data ? said.data : "");
-        keep(&seen->streams, &seen->stream_count, (const char *)data, len);
         if (now.seeds)
             write_seed(codec, 0, (const char *)data, len);
         text_clear(&said);
@@ -417,90 +396,9 @@ static void run_file(const char *path)
     now.title = NULL;
 }
 
-/* ---- Random --------------------------------------------------------------------------------- */
-
-static struct rng rng;
-
-static size_t below(size_t bound)
-{
-    return rng_below(&rng, (uint32_t)bound);
-}
-
-/* Puts parts of vectors together, and changes some bytes. */
-static size_t random_bytes(const struct text *from, size_t count, char *to, size_t room)
-{
-    size_t len = 0, parts = 1 + below(3);
-    for (size_t i = 0; i < parts; i++) {
-        const struct text *text = &from[below(count)];
-        size_t at = below(2) ? 0 : below(text->len + 1), part = text->len - at;
-        part = below(2) ? part : below(part + 1);
-        part = part < room - len ? part : room - len;
-        memcpy(to + len, text->data + at, part);
-        len += part;
-    }
-    for (size_t changes = below(4); changes-- > 0 && len > 0;) {
-        const struct text *text = &from[below(count)];
-        to[below(len)] =
-            below(2) || text->len == 0 ? (char)rng_next(&rng) : text->data[below(text->len)];
-    }
-    return len;
-}
-
-/* Puts words of messages' texts together, behind a kind. */
-static size_t random_message(const struct seen *seen, char *to, size_t room)
-{
-    size_t len = 0, words = 1 + below(6);
-    for (size_t i = 0; i < words; i++) {
-        const char *text = seen->messages[below(seen->message_count)].data;
-        const char *word = text;
-        for (size_t skip = i == 0 ? 0 : 1 + below(5); skip-- > 0 && strchr(word, ' ');)
-            word = strchr(word, ' ') + 1;
-        size_t word_len = i == 0 && below(2) ? strlen(text) : strcspn(word, " ");
-        if ((i > 0 && word == text) || len + word_len + 2 > room)
-            continue;
-        to[len] = ' ';
-        len += i > 0;
-        memcpy(to + len, word, word_len);
-        len += word_len;
-    }
-    return len;
-}
-
-static void run_random(const struct codec *codec, const struct seen *seen)
-{
-    static struct message message;
-    char input[2000];
-    for (int i = 0; i < ROUNDS && seen->stream_count > 0; i++) {
-        struct text said = {0}, shown = {0};
-        size_t len = random_bytes(seen->streams, seen->stream_count, input, sizeof(input));
-        size_t max = below(4) ? 100000 : below(40), step = 1 + below(below(2) ? 3 : 300);
-        text_add_bytes(&shown, bytes_at(input, len));
-        now.vector = shown.data;
-        check_stream(codec, max, bytes_at(input, len), step, true, &said);
-        text_clear(&said);
-        text_clear(&shown);
-    }
-    for (int i = 0; i < ROUNDS && seen->message_count > 0 && !codec->takes_any_parts; i++) {
-        size_t len = random_message(seen, input, sizeof(input));
-        input[len] = '\0';
-        now.vector = input;
-        if (message_read(codec, input, len, &message)) {
-            if (codec->compose(&message, (uint8_t[20000]){0}, 20000) > 0)
-                (void)check_composed(codec, &message, true, false);
-            free(message.memory);
-        }
-    }
-    now.vector = NULL;
-}
-
 int main(int argc, char **argv)
 {
-    const char *top = getenv("TOP_SRCDIR"), *seed_text = getenv("T_SEED");
-    uint64_t seed = 0;
-    if (seed_text)
-        seed = strtoull(seed_text, NULL, 0);
-    else if (getrandom(&seed, sizeof(seed) / 2, 0) < 0)
-        return 1;
+    const char *top = getenv("TOP_SRCDIR");
     if (&__sanitizer_set_death_callback)
         __sanitizer_set_death_callback(tell_vector);
     int first = argc > 2 && strcmp(argv[1], "--seeds") == 0 ? 3 : 1;
@@ -518,17 +416,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < files.gl_pathc; i++)
         run_file(files.gl_pathv[i]);
     globfree(&files);
-    for (size_t i = 0; codecs[i] && !now.seeds; i++) {
-        static char title[128];
-        end_test();
-        now.title = NULL;
-        snprintf(title, sizeof(title), "%s, T_SEED=%" PRIu64, codecs[i]->name, seed);
-        now.file = "random";
-        begin_test(title);
-        if (argc <= first && all_seen[i].stream_count + all_seen[i].message_count == 0)
-            fail("no vectors");
-        rng.state = seed;
-        run_random(codecs[i], &all_seen[i]);
+    for (size_t i = 0; argc == 1 && codecs[i]; i++) {
+        if (all_seen[i].vectors == 0)
+            fail("%s has no vectors", codecs[i]->name);
     }
     end_test();
     printf("1..%u\n", now.tests);

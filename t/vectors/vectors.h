@@ -3,8 +3,8 @@
  *
  * A message's text is its kind and its parts that are not zero: `TAKE count=1 targets=db by=me`.
  * The same table reads and writes it, so a vector compares two texts, and the checks need nothing
- * but a codec's table: the runner (run.c) makes them with vectors and what becomes of these at
- * random, the fuzzer (fuzz/codecs.c) with any bytes. One thread.
+ * but a codec's table: the runner (run.c) makes them with vectors, the fuzzer (fuzz/codecs.c) with
+ * any bytes. One thread.
  */
 #ifndef VECTORS_H
 #define VECTORS_H
