@@ -26,8 +26,8 @@
 #include "t/campaigns/simulate/fake.h"
 #include "t/unit/serving.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <stdio.h>
 
 #define MAX_LINE   ((size_t)512)
@@ -64,19 +64,6 @@ static struct client clients[SERVICE_CLIENTS];
 static bool is_open(const struct client *c)
 {
     return c->protocol && !c->peer.closed;
-}
-
-/* Instead of the C library's (--wrap): client `fd` comes from 10.0.0.`fd`. */
-int __wrap_getpeername(int fd, struct sockaddr *restrict sa, socklen_t *restrict len);
-int __wrap_getpeername(int fd, struct sockaddr *restrict sa, socklen_t *restrict len)
-{
-    struct sockaddr_in *to = (void *)sa;
-    CHECK(fd < SERVICE_CLIENTS && *len >= sizeof(*to));
-    *to = (struct sockaddr_in){.sin_family = AF_INET,
-                               .sin_port = htons(1),
-                               .sin_addr = {.s_addr = htonl(0x0a000000 + (uint32_t)fd)}};
-    *len = sizeof(*to);
-    return 0;
 }
 
 static void add(struct input_bytes *to, const uint8_t *bytes, size_t len)
@@ -294,7 +281,8 @@ static void connect_client(struct client *c, unsigned i)
 {
     check_answers(c);
     free(c->peer.input);
-    c->peer = (struct fake_peer){.fd = c->peer.fd, .window = SIZE_MAX};
+    c->peer = (struct fake_peer){
+        .fd = c->peer.fd, .address = 0x0a000000 + i, .window = SIZE_MAX}; /* 10.0.0.i */
     c->protocol = services_protocol(services, service_clients[i]);
     worker_begin_iteration(server.workers[0]);
     atomic_fetch_add(&c->protocol->connections, 1);

@@ -58,35 +58,11 @@ struct client {
     unsigned kind; /* of `kinds` */
     bool slow;
     size_t gulp; /* what it reads next, if it is slow */
-    struct in_addr address;
 };
 
 static struct client **clients;
 static int client_count;
 static struct client *closing_order;
-
-/* Instead of the C library's: the linker's --wrap. A client's port is its number, from 40000 on. */
-int __wrap_getpeername(int fd, struct sockaddr *restrict sa, socklen_t *restrict len);
-int __wrap_getpeername(int fd, struct sockaddr *restrict sa, socklen_t *restrict len)
-{
-    CHECK(fd >= 0 && fd < client_count && *len >= sizeof(struct sockaddr_in));
-    *(struct sockaddr_in *)(void *)sa = (struct sockaddr_in){
-        .sin_family = AF_INET,
-        .sin_port = htons((uint16_t)(40000 + fd)),
-        .sin_addr = clients[fd]->address,
-    };
-    *len = sizeof(struct sockaddr_in);
-    return 0;
-}
-
-/* Instead of the C library's: descriptors of the fake network are always open. */
-int __wrap_fcntl(int fd, int what, ...);
-int __wrap_fcntl(int fd, int what, ...)
-{
-    (void)fd;
-    (void)what;
-    return 0;
-}
 
 /* Up to this many reads and writes of a command are cut; the others are whole. */
 #define CUT_MOST 2000
@@ -272,7 +248,7 @@ static const char *do_open(const char *name, const char *kind, const char *from)
     CHECK(c && clients);
     strcpy(c->name, name);
     c->kind = k;
-    c->address = address;
+    c->peer.address = ntohl(address.s_addr);
     c->slow = arguments[SLOW] != 0;
     c->peer.window = c->slow ? 0 : SIZE_MAX;
     clients[client_count++] = c;

@@ -1,6 +1,7 @@
 /* fake.c - loops, streams and clocks under the control of a program (see fake.h). */
 #include "t/campaigns/simulate/fake.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +60,28 @@ void fake_peers_leave(void)
     free(peers);
     peers = NULL;
     peer_count = peer_room = 0;
+}
+
+int __wrap_getpeername(int fd, struct sockaddr *restrict sa, socklen_t *restrict len);
+int __wrap_getpeername(int fd, struct sockaddr *restrict sa, socklen_t *restrict len)
+{
+    CHECK(fd >= 0 && fd < peer_count && *len >= sizeof(struct sockaddr_in));
+    uint32_t address = peers[fd]->address ? peers[fd]->address : INADDR_LOOPBACK;
+    *(struct sockaddr_in *)(void *)sa = (struct sockaddr_in){
+        .sin_family = AF_INET,
+        .sin_port = htons((uint16_t)(40000 + fd)),
+        .sin_addr = {.s_addr = htonl(address)},
+    };
+    *len = sizeof(struct sockaddr_in);
+    return 0;
+}
+
+int __wrap_fcntl(int fd, int what, ...);
+int __wrap_fcntl(int fd, int what, ...)
+{
+    (void)fd;
+    (void)what;
+    return 0;
 }
 
 void fake_peer_send(struct fake_peer *peer, const void *bytes, size_t len)

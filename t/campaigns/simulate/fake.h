@@ -2,7 +2,8 @@
  * fake.h - a network, loops and clocks without a kernel, moved by a test program.
  *
  * fake.c replaces net/loop.c, net/stream.c and base/clock.c: it defines their functions, so the
- * linker omits the real ones. Only the program makes anything happen: it puts bytes into a peer's
+ * linker omits the real ones. With --wrap=getpeername,--wrap=fcntl peers have addresses, and their
+ * descriptors are open. Only the program makes anything happen: it puts bytes into a peer's
  * input, calls the handlers of a loop, moves the clock. So a run is the same each time. There may
  * be several loops; all run in one thread.
  */
@@ -34,6 +35,7 @@ bool fake_turn(struct loop *loop);
  */
 struct fake_peer {
     int fd;
+    uint32_t address;   /* its IPv4 address; 0: 127.0.0.1. Its port is 40000 and `fd` */
     struct loop *loop;  /* of the worker that watched it last */
     struct loop_io *io; /* set while the server watches it */
     uint8_t *input;     /* sent, but not read yet */

@@ -15,7 +15,6 @@
 #include "t/models/locks.h"
 #include "t/scenario/fakenet.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -132,24 +131,6 @@ static void add(struct bytes_queue *q, const void *data, size_t len)
 static void drop(struct bytes_queue *q, size_t len)
 {
     memmove(q->at, q->at + len, q->len -= len);
-}
-
-/* Instead of the C library's. */
-int __wrap_getpeername(int fd, struct sockaddr *restrict sa, socklen_t *restrict len);
-int __wrap_getpeername(int fd, struct sockaddr *restrict sa, socklen_t *restrict len)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    (void)fd;
-    memcpy(sa, &in, sizeof(in));
-    *len = sizeof(in);
-    return 0;
-}
-int __wrap_fcntl(int fd, int what, ...);
-int __wrap_fcntl(int fd, int what, ...)
-{
-    (void)fd;
-    (void)what;
-    return 0;
 }
 
 /* ---- the services' functions, behind the model ----------------------------------------------- */

@@ -14,7 +14,6 @@
 #include "t/campaigns/simulate/fake.h"
 #include "t/unit/unit.h"
 
-#include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +35,6 @@ static const char *const mode_words[] = {"plain", "split", "short", "upgrade", "
 struct client {
     struct fake_peer peer; /* first */
     char name[32];
-    unsigned from; /* the last number of its address */
     uint64_t tag;
     struct conn *conn;  /* while it is served */
     struct conn *found; /* until it closes */
@@ -104,24 +102,6 @@ void *__wrap_malloc(size_t size)
 static struct client *client_of(const struct conn *conn)
 {
     return &clients[conn->stream.fd];
-}
-
-/* Instead of the C library's: a client's address is 192.0.2.`from`, and its descriptor is open. */
-int __wrap_getpeername(int fd, struct sockaddr *restrict sa, socklen_t *restrict len);
-int __wrap_getpeername(int fd, struct sockaddr *restrict sa, socklen_t *restrict len)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(0xc0000200 + clients[fd].from)};
-    memcpy(sa, &in, sizeof(in));
-    *len = sizeof(in);
-    return 0;
-}
-int __wrap_fcntl(int fd, int what, ...);
-int __wrap_fcntl(int fd, int what, ...)
-{
-    (void)fd;
-    (void)what;
-    return 0;
 }
 
 /* ---- the protocol -------------------------------------------------------------------------- */

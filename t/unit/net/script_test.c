@@ -203,7 +203,7 @@ static void join(const char *name, unsigned from)
 {
     CHECK(client_count < CLIENTS);
     struct client *c = &clients[client_count++];
-    *c = (struct client){.peer.window = SIZE_MAX, .from = from};
+    *c = (struct client){.peer.window = SIZE_MAX, .peer.address = 0xc0000200 + from};
     snprintf(c->name, sizeof(c->name), "%s", name);
     fake_peer_join(&c->peer);
     struct worker *worker = server.workers[(unsigned)c->peer.fd % server.count];
