@@ -326,7 +326,7 @@ static enum request_kind some_kind(const struct client *c)
     static const enum request_kind units[] = {NOOP, GET, TAKE, TAKE, TAKE, GIVE, GIVE, GIVE};
     if (!c->text)
         return units[below(ARRAY_SIZE(units))];
-    if (rng_one_in(&rng, 60))
+    if (rng_one_in(&rng, c->has.wait.state == WAIT_WAITING ? 20 : 60))
         return rng_one_in(&rng, 2) ? QUIT : BAD;
     uint32_t n = below(c->has.lock_count + 5);
     return n == 0 ? RELEASE : n < 4 ? ACQUIRE : rng_one_in(&rng, 2) ? RELEASE : RELEASE_KEY;
