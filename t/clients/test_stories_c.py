@@ -1,12 +1,8 @@
 """The stories of clients/stories, played with the agent of libcounter, lib/agent.c: a line of TAP for each story."""
 
-import os
 import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "clients"))
+import programs  # noqa: F401: the paths of other modules
+import stories
 
-import stories  # noqa: E402
-
-if __name__ == "__main__":
-    sys.exit(stories.tap("c"))
+sys.exit(stories.tap("c"))
