@@ -8,6 +8,7 @@ import os
 import sys
 import time
 
+import figures
 import load
 import machine
 import servers
@@ -26,8 +27,7 @@ class Measuring:
     `hurries`: skips slow subjects.
     """
 
-    def __init__(self, build, store, tree, seconds, warmup, until, hurries=False,
-                 clock=time.monotonic):  # fmt: skip
+    def __init__(self, build, store, tree, seconds, warmup, until, hurries):
         self.build = build
         self.store = store
         self.tree = tree
@@ -35,7 +35,6 @@ class Measuring:
         self.warmup = warmup
         self.until = until
         self.hurries = hurries
-        self.clock = clock
 
     def run(self, row, subject):
         """Runs one subject. Returns the result."""
@@ -65,11 +64,11 @@ class Measuring:
     def _round(self, row, subjects, title):
         results = {}
         for subject in subjects:
-            begun = self.clock()
+            begun = time.monotonic()
             result = self.run(row, subject)
             results[subject.name] = result
             say("%s  %-36s %5.1f s  %s" % (
-                title, subject.name, self.clock() - begun, in_short(result)))  # fmt: skip
+                title, subject.name, time.monotonic() - begun, in_short(result)))  # fmt: skip
         return results
 
     def row(self, row, rounds):
@@ -78,7 +77,7 @@ class Measuring:
         kept.update(seconds=self.seconds * row.seconds, asked=rounds)
         took = 0.0
         for number in range(rounds):
-            begun = self.clock()
+            begun = time.monotonic()
             if begun + took > self.until:
                 say("%s: no time left for %d of %d rounds" % (row.name, rounds - number, rounds))
                 return
@@ -88,32 +87,27 @@ class Measuring:
             title = "%s %d/%d" % (row.name, number + 1, rounds)
             kept["rounds"].append(self._round(row, subjects, title))
             self.store.write(row.name, kept)
-            took = self.clock() - begun
+            took = time.monotonic() - begun
+
+
+SHORT = [  # path in a result, and how the terminal says it
+    ("server.cpu_us_per_operation", "%.2f µs of CPU each"),
+    ("server.bytes_each", "%.0f bytes each"),
+    ("per_second", "%.0f/s"),
+    ("latency_us.p999", "99.9 %% %.0f µs"),
+    ("latency_us.max", "worst %.0f µs"),
+    ("start_seconds", "%.2f s until it was ready"),
+    ("time_to_last_us", "the last after %.0f µs"),
+    ("ns_per_operation", "%.0f ns"),
+    ("errors", "%d errors"),
+]
 
 
 def in_short(result):
     """A result in one line, for the terminal."""
     if "failed" in result:
         return "failed: " + result["failed"].replace("\n", " ")[:160]
-    parts = []
-    server = result.get("server", {})
-    if "cpu_us_per_operation" in server and result.get("workload") != "idle":
-        parts.append("%.2f µs of CPU each" % server["cpu_us_per_operation"])
-    if "bytes_each" in server and result.get("workload") in ("idle", "names"):
-        parts.append("%.0f bytes each" % server["bytes_each"])
-    if result.get("per_second"):
-        parts.append("%.0f/s" % result["per_second"])
-    if "latency_us" in result:
-        parts.append("99.9 %% %.0f µs, worst %.0f µs" % (
-            result["latency_us"]["p999"], result["latency_us"]["max"]))  # fmt: skip
-    if "start_seconds" in result:
-        parts.append("%.2f s until it was ready" % result["start_seconds"])
-    if "time_to_last_us" in result:
-        parts.append("the last after %.1f ms" % (result["time_to_last_us"] / 1e3))
-    if "ns_per_operation" in result:
-        parts.append("%.0f ns" % result["ns_per_operation"])
-    if result.get("errors"):
-        parts.append("%d errors" % result["errors"])
+    parts = [text % figures.lookup(result, path) for path, text in SHORT if figures.lookup(result, path)]
     if result.get("others", 0) > machine.OTHERS_MAX:
         parts.append("others took %.0f %% of the cores" % (100 * result["others"]))
     return ", ".join(parts)

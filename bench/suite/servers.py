@@ -75,27 +75,19 @@ def _is_listened_on(host, port):
 class Server:
     """The base class. A subclass defines `argv` and `is_ready`."""
 
-    program = None  # path of the executable
+    program = None  # path of the executable, from the build folder
     end_signal = signal.SIGKILL
     question = b"list-tube-used\r\n"  # answered by one that has loaded what it keeps
     log_name = None  # of the log of changes, in its folder
 
     def __init__(self, build, layout, **options):
         self.build = build
+        self.program = os.path.join(build, self.program)
         self.layout = layout
         self.options = options
         self.folder = None
         self.child = None
         self.targets = {}  # family of protocols ("text", "binary", "any", ...) -> address
-
-    @classmethod
-    def where(cls, build):
-        """Path of its executable."""
-        return cls.program
-
-    @classmethod
-    def is_there(cls, build):
-        return os.access(cls.where(build), os.X_OK)
 
     def target(self, family):
         return self.targets.get(family) or self.targets["any"]
@@ -133,7 +125,7 @@ class Server:
 
     def _has_come_up(self):
         if self.child.poll() is not None:
-            raise Trouble("%s ended at once:\n%s" % (self.where(self.build), self.log))
+            raise Trouble("%s ended at once:\n%s" % (self.program, self.log))
         return self.is_ready()
 
     def is_ready(self):
@@ -178,7 +170,7 @@ class Server:
         self.child.wait()
         begun = time.monotonic()
         self._launch()
-        _poll(self._has_loaded, "%s has loaded its jobs" % self.where(self.build), 120)
+        _poll(self._has_loaded, "%s has loaded its jobs" % self.program, 120)
         return time.monotonic() - begun
 
     def log_bytes(self):
@@ -189,8 +181,8 @@ class Server:
         return os.path.getsize(path) if os.path.exists(path) else 0
 
     def __enter__(self):
-        if not self.is_there(self.build):
-            raise Trouble("not installed: %s" % self.where(self.build))
+        if not os.access(self.program, os.X_OK):
+            raise Trouble("not installed: %s" % self.program)
         self.folder = tempfile.mkdtemp(prefix="counterd-bench-", dir=self._disk())
         try:
             # A worker of yrmcdsd sometimes spins from the start; then we start another yrmcdsd.
@@ -199,7 +191,7 @@ class Server:
                 if self._settle():
                     return self
                 self._end()
-            raise Trouble("%s spins at every start" % self.where(self.build))
+            raise Trouble("%s spins at every start" % self.program)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -225,12 +217,9 @@ class Counterd(Server):
     """counterd, on ports that it chooses. Options: tls (paths of certificate and key); set: options
     of the daemon; keeps: jobs.sync."""
 
+    program = "counterd"
     end_signal = signal.SIGTERM
     log_name = "jobs.db-wal"
-
-    @classmethod
-    def where(cls, build):
-        return os.path.join(build, "counterd")
 
     def argv(self):
         said = {
@@ -252,7 +241,7 @@ class Counterd(Server):
         said.update(self.options.get("set", {}))
         if self.keeps is not None:
             said.update({"jobs.path": self.folder + "/jobs.db", "jobs.sync": self.keeps})
-        argv = [self.where(self.build)]
+        argv = [self.program]
         for key, value in said.items():
             argv += ["-o", "%s=%s" % (key, value)]
         return argv
@@ -274,12 +263,10 @@ class Counterd(Server):
 class Floor(Server):
     """The bare server. Options: mode."""
 
-    @classmethod
-    def where(cls, build):
-        return os.path.join(build, "bench", "floor")
+    program = "bench/floor"
 
     def argv(self):
-        return [self.where(self.build), self.options["mode"], str(self.layout.workers)]
+        return [self.program, self.options["mode"], str(self.layout.workers)]
 
     def is_ready(self):
         found = re.search(r"listening on (\S+)\n", self.log)
@@ -289,13 +276,17 @@ class Floor(Server):
 
 
 class Peer(Server):
-    """A server that binds a given address."""
+    """A server that binds a given address; a subclass has `command`, without the program."""
 
     address = None
 
-    def at(self, host, port):
-        self.address = (host, port)
-        self.targets["any"] = "%s:%d" % (host, port)
+    def choose(self):
+        return HOST, _free_port()
+
+    def argv(self):
+        self.address = self.choose()
+        self.targets["any"] = "%s:%d" % self.address
+        return [self.program, *self.command(*self.address)]
 
 
 class Poolcounterd(Peer):
@@ -303,13 +294,14 @@ class Poolcounterd(Peer):
 
     program = "/usr/bin/poolcounterd"
 
-    def argv(self):
+    def choose(self):
         while True:
             host = "127.77.%d.%d" % (random.randrange(256), random.randrange(1, 255))
             if not _is_listened_on(host, 7531):
-                break
-        self.at(host, 7531)
-        return [self.program, "-l", host]
+                return host, 7531
+
+    def command(self, host, port):
+        return ["-l", host]
 
 
 class Yrmcds(Peer):
@@ -317,18 +309,17 @@ class Yrmcds(Peer):
 
     program = "/usr/sbin/yrmcdsd"
 
-    def argv(self):
-        self.at(HOST, _free_port())
+    def command(self, host, port):
         user = "user = root\ngroup = root\n" if os.geteuid() == 0 else ""
         path = os.path.join(self.folder, "yrmcds.conf")
         with open(path, "w") as f:
             f.write(user)
-            f.write('virtual_ip = %s\ntemp_dir = "%s"\n' % (HOST, self.folder))
+            f.write('virtual_ip = %s\ntemp_dir = "%s"\n' % (host, self.folder))
             f.write("port = %d\nrepl_port = %d\n" % (_free_port(), _free_port()))
             f.write("workers = %d\n" % self.options.get("workers", self.layout.workers))
             f.write("buckets = 10000\nlog.threshold = warning\n")
-            f.write("counter.enable = true\ncounter.port = %d\n" % self.address[1])
-        return [self.program, "-f", path]
+            f.write("counter.enable = true\ncounter.port = %d\n" % port)
+        return ["-f", path]
 
 
 class Redis(Peer):
@@ -341,13 +332,10 @@ class Redis(Peer):
     def parts(self):
         return [("engine", self.pid)]
 
-    def argv(self):
-        self.at(HOST, _free_port())
+    def command(self, host, port):
         return [
-            self.program, "--port", str(self.address[1]), "--bind", HOST, "--save", "",
-            "--appendonly", "no" if self.keeps is None else "yes",
-            "--appendfsync", self.keeps or "no", "--daemonize", "no", "--maxclients", "15000",
-            "--tcp-backlog", "4096", "--dir", self.folder,
+            "--port", str(port), "--bind", host, "--save", "", "--appendonly", "no" if self.keeps is None else "yes",
+            "--appendfsync", self.keeps or "no", "--daemonize", "no", "--maxclients", "15000", "--tcp-backlog", "4096", "--dir", self.folder,
         ]  # fmt: skip
 
 
@@ -356,10 +344,9 @@ class Beanstalkd(Peer):
 
     program = "/usr/bin/beanstalkd"
 
-    def argv(self):
-        self.at(HOST, _free_port())
-        argv = [self.program, "-l", HOST, "-p", str(self.address[1])]
-        return argv if self.keeps is None else argv + ["-b", self.folder, "-f%d" % self.keeps]
+    def command(self, host, port):
+        log = [] if self.keeps is None else ["-b", self.folder, "-f%d" % self.keeps]
+        return ["-l", host, "-p", str(port), *log]
 
 
 class Cluster:
