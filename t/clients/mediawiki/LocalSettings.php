@@ -50,7 +50,8 @@ $wgPoolCounterConf = [
         'maxqueue' => 100,
     ],
 ];
-$wgJobTypeConf['default'] = ['class' => JobQueue::class, 'claimTTL' => 3600];
+// Jobs that failed stay away while a test counts runs.
+$wgJobTypeConf['default'] = ['class' => JobQueue::class, 'claimTTL' => 3600, 'backoff' => 3600];
 $wgJobTypeConf['failing'] = ['backoff' => 1] + $wgJobTypeConf['default'];
 $wgJobQueueMigrationConfig = [
     'db' => ['class' => JobQueueDB::class, 'claimTTL' => 3600],
