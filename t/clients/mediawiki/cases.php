@@ -263,7 +263,8 @@ class Cases extends Maintenance
             },
             'what the server does not take, and objects, are an error' => function (): void {
                 $pushes = [
-                    fn () => $this->push([1], ['maxTries' => -1]), fn () => $this->push([1], ['claimTTL' => 10000000000]),
+                    fn () => $this->push([1], ['maxTries' => -1]),
+                    fn () => $this->push([1], ['claimTTL' => 10000000000]),
                     fn () => $this->push([1, ['deep' => ['object' => new ArrayObject()]]]),
                     fn () => $this->push([['t' => random_bytes(1100000)]]),
                 ];
@@ -438,6 +439,12 @@ class Cases extends Maintenance
         return new CounterdPool($conf + ['workers' => 1, 'maxqueue' => 5, 'timeout' => 0], 'Type', $key);
     }
 
+    /** Checks that somebody has the name. */
+    private static function checkHeld(string $name, int $workers = 1): void
+    {
+        throws(Counterd\Busy::class, fn () => Clients::get()->lock($name, workers: $workers, timeout: 0));
+    }
+
     private function ofPools(): array
     {
         return [
@@ -477,11 +484,7 @@ class Cases extends Maintenance
                 $held = Clients::get()->lock('two', workers: 2);
                 $pool = $this->pool('two', ['workers' => 2]);
                 same(PoolCounter::LOCKED, $pool->acquireForMe()->value, 'the second');
-                try {
-                    Clients::get()->lock('two', workers: 2, timeout: 0);
-                    check(false, 'the third');
-                } catch (Counterd\Busy) {
-                }
+                self::checkHeld('two', 2);
                 $pool->release();
             },
             'pool: one lock in a process, but for nowait' => function (): void {
@@ -509,86 +512,59 @@ class Cases extends Maintenance
                 $pool = $this->pool('any', ['slots' => 1, 'fastStale' => true]);
                 same(['Type:0', true], [$pool->getKey(), $pool->isFastStaleEnabled()], 'key');
                 $pool->acquireForMe();
-                try {
-                    Clients::get()->lock('Type:0', timeout: 0);
-                    check(false, 'the slot');
-                } catch (Counterd\Busy) {
-                }
+                self::checkHeld('Type:0');
                 $pool->release();
             },
             'pool: MediaWiki makes it and works with it' => function (): void {
                 $pool = PoolCounter::factory('ArticleView', 'work');
                 check($pool instanceof CounterdPool, 'class');
-                $said = [];
-                $callbacks = [
-                    'doWork' => function () use (&$said): string {
-                        $said[] = 'work';
-                        try {
-                            Clients::get()->lock('work', timeout: 0);
-                            check(false, 'locked while it works');
-                        } catch (Counterd\Busy) {
-                        }
-                        return 'done';
-                    },
-                    'fallback' => fn ($fast) => $fast ? 'fast' : 'slow',
-                ];
-                same('done', (new PoolCounterWorkViaCallback('ArticleView', 'work', $callbacks))->execute(), 'work');
-                same(['work'], $said, 'once');
+                $do = fn (string $type, callable $work, array $more = []) =>
+                    (new PoolCounterWorkViaCallback($type, 'work', ['doWork' => $work] + $more))->execute();
+                $work = function (): string {
+                    self::checkHeld('work');
+                    return 'done';
+                };
+                same('done', $do('ArticleView', $work), 'work');
+                throws(RuntimeException::class, fn () => $do('ArticleView', fn () => throw new RuntimeException('no')));
                 $held = Clients::get()->lock('work', timeout: 0); // it was released
                 global $wgPoolCounterConf;
-                $wgPoolCounterConf['Short'] = ['class' => CounterdPool::class, 'workers' => 1, 'maxqueue' => 9,
-                    'timeout' => 0];
-                same('slow', (new PoolCounterWorkViaCallback('Short', 'work', $callbacks))->execute(), 'fallback');
-                $work = new PoolCounterWorkViaCallback('Short', 'work', [
-                    'doWork' => fn () => 'done', 'error' => fn ($status) => $status->getErrors()[0]['message'],
-                ]);
-                same('pool-timeout', $work->execute(), 'error');
-                $wgPoolCounterConf['Short']['maxqueue'] = 1;
-                $work = new PoolCounterWorkViaCallback('Short', 'work', [
-                    'doWork' => fn () => 'done', 'error' => fn ($status) => $status->getErrors()[0]['message'],
-                ]);
-                same('pool-queuefull', $work->execute(), 'error');
-            },
-            'pool: work that throws releases' => function (): void {
-                $work = new PoolCounterWorkViaCallback('ArticleView', 'thrown', [
-                    'doWork' => fn () => throw new RuntimeException('no'),
-                ]);
-                throws(RuntimeException::class, fn () => $work->execute());
-                Clients::get()->lock('thrown', timeout: 0)->release();
+                $conf = ['class' => CounterdPool::class, 'workers' => 1, 'timeout' => 0];
+                $error = ['error' => fn ($status) => $status->getErrors()[0]['message']];
+                $wgPoolCounterConf['Short'] = ['maxqueue' => 9] + $conf;
+                same('slow', $do('Short', $work, ['fallback' => fn ($fast) => $fast ? 'fast' : 'slow']), 'fallback');
+                same('pool-timeout', $do('Short', $work, $error), 'error');
+                $wgPoolCounterConf['Short'] = ['maxqueue' => 1] + $conf;
+                same('pool-queuefull', $do('Short', $work, $error), 'error');
             },
             'pool: servers as in $wgPoolCountClientConf' => function (): void {
-                global $wgCounterdUrl, $wgPoolCountClientConf;
+                global $wgCounterdUrl;
                 $clients = new ReflectionProperty(Clients::class, 'clients');
-                $url = parse_url($wgCounterdUrl);
+                $use = function (array $conf) use ($clients): void {
+                    $GLOBALS['wgPoolCountClientConf'] = $conf;
+                    $clients->setValue(null, []);
+                };
+                // MediaWiki's own client hashes a server as it is written, and ::1 as well.
+                $ordered = function (array $servers, string $key): array {
+                    usort($servers, fn ($a, $b) => strcmp(md5($a . $key), md5($b . $key)));
+                    return $servers;
+                };
+                $port = parse_url($wgCounterdUrl)['port'];
                 try {
                     $wgCounterdUrl = null;
-                    $servers = ["127.0.0.1:$url[port]", "localhost:$url[port]", '127.0.0.1:1'];
-                    $wgPoolCountClientConf = ['servers' => $servers, 'timeout' => 0.5];
-                    $clients->setValue(null, []);
+                    $servers = ["127.0.0.1:$port", "localhost:$port", '127.0.0.1:1'];
+                    $use(['servers' => $servers, 'timeout' => 0.5]);
                     foreach (range(1, 20) as $number) {
-                        $hashes = [];
-                        foreach ($servers as $server) {
-                            $hashes[$server] = md5("{$server}key $number");
-                        }
-                        asort($hashes);
-                        $order = array_values(array_diff(array_keys($hashes), ['127.0.0.1:1']));
+                        $order = array_values(array_diff($ordered($servers, "key $number"), ['127.0.0.1:1']));
                         same($order[0], Clients::get()->lock("key $number")->server, "server of key $number");
                     }
-                    $pool = $this->pool('conf');
-                    same(PoolCounter::LOCKED, $pool->acquireForMe()->value, 'locked');
-                    $pool->release();
                     throws(JobQueueError::class, fn () => $this->queue()->pop()); // several servers, none for jobs
                     $servers = ['127.0.0.1:1', '::1', '[::1]:2'];
-                    $wgPoolCountClientConf = ['servers' => $servers, 'connect_timeout' => 0.25];
-                    $clients->setValue(null, []);
+                    $use(['servers' => $servers, 'connect_timeout' => 0.25]);
                     $status = $this->pool('conf')->acquireForMe();
                     check(!$status->isOK() && $status->hasMessage('pool-servererror'), 'no server');
-                    foreach (range(1, 20) as $number) { // MediaWiki's own client hashes ::1 as it is
-                        $order = $servers;
-                        $hash = static fn (string $server): string => md5("{$server}key $number");
-                        usort($order, static fn ($a, $b): int => strcmp($hash($a), $hash($b)));
-                        $call = fn () => Clients::get()->lock("key $number");
-                        $e = throws(Counterd\Unreachable::class, $call);
+                    foreach (range(1, 20) as $number) {
+                        $e = throws(Counterd\Unreachable::class, fn () => Clients::get()->lock("key $number"));
+                        $order = $ordered($servers, "key $number");
                         same(end($order), $e->server, "the last server of key $number");
                     }
                 } finally {
