@@ -15,7 +15,6 @@ libcounterbench_a_SOURCES = \
 	bench/counterbench/protocol_redis.c \
 	bench/counterbench/protocol_text.c \
 	bench/counterbench/report.h bench/counterbench/report.c \
-	bench/counterbench/resp.h bench/counterbench/resp.c \
 	bench/counterbench/run.h bench/counterbench/run.c \
 	bench/counterbench/schedule.h bench/counterbench/schedule.c \
 	bench/counterbench/secure.h bench/counterbench/secure.c \
