@@ -91,17 +91,10 @@ def change(old, new):
 # ---- counting --------------------------------------------------------------------------------
 
 
-class Names:
-    """callgrind's abbreviations: "(12) name" the first time, "(12)" afterwards."""
-
-    def __init__(self):
-        self.known = {}
-
-    def look_up(self, text):
-        number, _, name = text.partition(" ")
-        if name:
-            self.known[number] = name
-        return self.known[number]
+def look_up(known, text):
+    """The name of one of callgrind's abbreviations: "(12) name" the first time, "(12)" afterwards."""
+    number, _, name = text.partition(" ")
+    return known.setdefault(number, name)
 
 
 class Profile:
@@ -112,7 +105,7 @@ class Profile:
 
     def __init__(self):
         self.parts = []
-        self._files, self._objects, self._functions = Names(), Names(), Names()
+        self._files, self._objects, self._functions = {}, {}, {}
         self._part = None
         self._file = self._own_file = self._object = self._called = ""
         self._inclusive = False
@@ -148,19 +141,19 @@ class Profile:
         elif line.startswith("summary:"):
             self._part["calls"] += int((line.split() + ["0"])[2])
         elif key == "ob":
-            self._object = self._objects.look_up(value)
+            self._object = look_up(self._objects, value)
         elif key == "fl":
-            self._file = self._own_file = self._files.look_up(value)
+            self._file = self._own_file = look_up(self._files, value)
         elif key in ("fi", "fe"):
-            self._file = self._files.look_up(value)
+            self._file = look_up(self._files, value)
         elif key == "fn":
-            self._functions.look_up(value)
+            look_up(self._functions, value)
         elif key == "cob":
-            self._objects.look_up(value)
+            look_up(self._objects, value)
         elif key in ("cfi", "cfl"):
-            self._files.look_up(value)
+            look_up(self._files, value)
         elif key == "cfn":
-            self._called = self._functions.look_up(value)
+            self._called = look_up(self._functions, value)
         elif key == "calls" and is_pair:
             self._inclusive = True
         elif self._part is not None and re.match(r"[0-9*+-]", line):
