@@ -122,19 +122,25 @@ def until(holds):
     assert holds()
 
 
-def test_signals_do_not_prolong_a_wait():
-    before = signal.signal(signal.SIGALRM, lambda number, frame: None)
-    signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+@contextlib.contextmanager
+def on_alarm(handler):
+    """What SIGALRM does meanwhile. Yields what raises it."""
+    before = signal.signal(signal.SIGALRM, handler)
     try:
-        with serving(lambda line: b"") as (port, _, _):
-            began = time.monotonic()
-            with counterd.Client("counter://127.0.0.1:%d" % port, io_timeout=0.3) as client:
-                with pytest.raises(counterd.Unanswered):
-                    client.lock("k", timeout=0)
-        assert 0.3 <= time.monotonic() - began < 60
+        yield lambda: os.kill(os.getpid(), signal.SIGALRM)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_signals_do_not_prolong_a_wait():
+    with on_alarm(lambda number, frame: None), serving(lambda line: b"") as (port, _, _):
+        signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+        began = time.monotonic()
+        with counterd.Client("counter://127.0.0.1:%d" % port, io_timeout=0.3) as client:
+            with pytest.raises(counterd.Unanswered):
+                client.lock("k", timeout=0)
+        assert 0.3 <= time.monotonic() - began < 60
 
 
 def test_what_is_no_text_is_a_wrong_type():
@@ -275,17 +281,11 @@ def test_an_alarm_of_the_program_stays_its_own():
     def alarm(number, frame):
         raise TimeoutError("of the program")
 
-    before = signal.signal(signal.SIGALRM, alarm)
-    try:
-        with serving(lambda line: b"") as (port, _, ended):
-            with counterd.Client("counter://127.0.0.1:%d" % port, io_timeout=20) as client:
-                signal.setitimer(signal.ITIMER_REAL, 0.3)
-                with pytest.raises(TimeoutError, match="of the program"):
-                    client.lock("k", timeout=0)
-                until(lambda: ended)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with on_alarm(alarm) as ring, serving(lambda line: ring() or b"") as (port, _, ended):
+        with counterd.Client("counter://127.0.0.1:%d" % port, io_timeout=20) as client:
+            with pytest.raises(TimeoutError, match="of the program"):
+                client.lock("k", timeout=0)
+            until(lambda: ended)
 
 
 def test_a_child_has_no_connection_in_the_making():
@@ -481,6 +481,8 @@ def test_threads_claim_no_more_when_run_was_left_by_an_exception():
         raise InterruptedError
 
     async def handler(made, job, sleep):
+        if job.id == 3:
+            ring()
         await sleep(0.05)
 
     async def story(start, made):
@@ -488,14 +490,8 @@ def test_threads_claim_no_more_when_run_was_left_by_an_exception():
             await start()
         until(lambda: not [thread for thread in threading.enumerate() if "_place" in thread.name])
 
-    old = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
-    try:
-        with serving() as (port, _, _):
-            work("threads", port, handler, story, concurrency=3)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
+    with on_alarm(interrupt) as ring, serving() as (port, _, _):
+        work("threads", port, handler, story, concurrency=3)
 
 
 @WAYS
