@@ -130,6 +130,7 @@ class Daemon(backends.SocketBackend):
         self.running = None
         self.others = []  # that ran when another one was started
         self.values = {"dir": self.folder, "conf": self.config, "port": str(servers.free_port())}
+        self.values["user"] = pwd.getpwuid(os.geteuid()).pw_name
         if self.transport == "tls" or any(" over tls" in step.line or "$cert" in step.line for step in story.steps):
             self._certify()
 
