@@ -497,8 +497,8 @@ def await_idle(process, deadline=None, is_read=lambda: True):
                 return False
             seen["after"] = _thread_states(process.pid)
             return seen["after"] == seen["before"]
-        except FileNotFoundError:
-            return True  # it has ended, or is ending
+        except (FileNotFoundError, ProcessLookupError):
+            return not process.is_running()  # it has ended, or a thread has
 
     try:
         wire.poll(is_idle, "the server has done all it was asked", deadline)
