@@ -2,8 +2,9 @@
 
     confined.py CALL,CALL,... PROGRAM [ARGUMENT]...
 
-A unit's SystemCallFilter= answers such a call with an error, which the program might ignore. The
-program can't raise its limit of descriptors, as under a service manager that sets LimitNOFILE=.
+With CALL=ERROR that call fails, and all others are made. A unit's SystemCallFilter= answers a call
+that it does not name with an error, which the program might ignore. The program can't raise its limit
+of descriptors, as under a service manager that sets LimitNOFILE=.
 """
 
 import ctypes
@@ -19,7 +20,7 @@ PR_SET_NO_NEW_PRIVS = 38
 PR_SET_SECCOMP = 22
 SECCOMP_MODE_FILTER = 2
 LOAD_NUMBER, IF_EQUAL, RETURN = 0x20, 0x15, 0x06  # of a BPF program
-ALLOW, KILL_PROCESS = 0x7FFF0000, 0x80000000
+ALLOW, FAIL, KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
 
 
 def settings(path):
@@ -85,26 +86,20 @@ def call_numbers():
     return numbers
 
 
-def filter_program(numbers):
-    """A BPF program that allows the calls of these numbers."""
-    steps = [(LOAD_NUMBER, 0, 0, 0)]
-    for number in sorted(numbers):
-        steps += [(IF_EQUAL, 0, 1, number), (RETURN, 0, 0, ALLOW)]
-    steps.append((RETURN, 0, 0, KILL_PROCESS))
-    return b"".join(struct.pack("=HBBI", *step) for step in steps), len(steps)
-
-
 class Program(ctypes.Structure):
     """struct sock_fprog."""
 
     _fields_ = [("length", ctypes.c_ushort), ("steps", ctypes.c_char_p)]
 
 
-def confine(names):
-    known = call_numbers()
-    steps, length = filter_program({known[name] for name in names if name in known})
+def confine(numbers, then, otherwise):
+    """What the kernel does at these calls, and at all others."""
+    steps = [(LOAD_NUMBER, 0, 0, 0)]
+    for number in sorted(numbers):
+        steps += [(IF_EQUAL, 0, 1, number), (RETURN, 0, 0, then)]
+    steps.append((RETURN, 0, 0, otherwise))
+    program = Program(len(steps), b"".join(struct.pack("=HBBI", *step) for step in steps))
     libc = ctypes.CDLL(None, use_errno=True)
-    program = Program(length, steps)
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_NO_NEW_PRIVS)")
     if libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0) != 0:
@@ -112,10 +107,14 @@ def confine(names):
 
 
 def main():
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
+    known, (names, _, error) = call_numbers(), sys.argv[1].partition("=")
+    numbers = {known[name] for name in names.split(",") if name in known}
+    if error:
+        confine(numbers, FAIL | int(error), ALLOW)
+    else:
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    confine(sys.argv[1].split(","))
+        confine(numbers, ALLOW, KILL_PROCESS)
     os.execvp(sys.argv[2], sys.argv[2:])
 
 

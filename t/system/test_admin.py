@@ -9,6 +9,7 @@ import time
 import tap
 import pytest
 
+import http_client
 import servers
 import wire
 
@@ -16,15 +17,7 @@ pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD na
 
 
 def status_of(daemon, target):
-    """The status of a GET on a connection of its own."""
-    connection = http.client.HTTPConnection(*daemon.admin[:2], timeout=wire.DEADLINE)
-    try:
-        connection.request("GET", target)
-        answer = connection.getresponse()
-        answer.read()
-        return answer.status
-    finally:
-        connection.close()
+    return http_client.ask(daemon.admin, "GET", target)[0]
 
 
 @pytest.fixture

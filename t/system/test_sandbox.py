@@ -156,28 +156,12 @@ def test_a_token_is_not_kept(start, tmp_path, option):
 # --- machines without a sandbox ------------------------------------------------------------------
 
 
-# Executes argv[4:]; its system call argv[2] fails with the error argv[3].
-_WITHOUT = """
-import ctypes, os, struct, sys
-sys.path.insert(0, sys.argv[1])
-import confined
-number, error = confined.call_numbers()[sys.argv[2]], int(sys.argv[3])
-steps = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (6, 0, 0, 0x00050000 | error), (6, 0, 0, 0x7fff0000)]
-code = b"".join(struct.pack("=HBBI", *step) for step in steps)
-libc = ctypes.CDLL(None, use_errno=True)
-assert libc.prctl(38, 1, 0, 0, 0) == 0
-program = confined.Program(len(steps), code)
-assert libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0
-os.execvp(sys.argv[4], sys.argv[4:])
-"""
-
-
 def without_call(name, error):
     """The words before a command that make this system call fail."""
     if not shutil.which("gcc"):
         pytest.skip("gcc is not installed, which knows the numbers of system calls")
-    here = os.path.dirname(os.path.abspath(__file__))
-    return [sys.executable, "-B", "-c", _WITHOUT, here, name, str(error)]
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "confined.py")
+    return [sys.executable, "-B", program, "%s=%d" % (name, error)]
 
 
 @pytest.fixture
