@@ -248,23 +248,13 @@ class SocketBackend:
         else:
             client.close()
 
-    def window(self, name, size):
-        raise BadScript("a window can only be had on the fake")
+    def _is_of_the_fake(self, *_):
+        raise BadScript("only the fake can do that")
+
+    window = jump = unix = drain = hold = _is_of_the_fake
 
     def stubborn(self, conn):
         pass  # always true for a connection of this player
-
-    def jump(self, nanoseconds):
-        raise BadScript("the clock can only jump on the fake")
-
-    def unix(self, seconds):
-        raise BadScript("unix time can only be set on the fake")
-
-    def drain(self, on):
-        raise BadScript("a drain can only be switched on the fake")
-
-    def hold(self, on):
-        raise BadScript("only the fake can do nothing for a while")
 
     def advance(self, nanoseconds):
         time.sleep(nanoseconds / 1e9)  # the clock of a real server moves by itself

@@ -64,7 +64,7 @@ def test_systemd_understands_the_unit(name, tmp_path):
 
 @needs_counterd
 def test_what_the_service_executes_has_the_flags_it_is_given():
-    status, text, commands = 0, run(servers.COUNTERD, "-h")[1], []
+    (status, text), commands = run(servers.COUNTERD, "-h"), []
     for key in ("ExecStart", "ExecReload"):
         commands += [value.split() for value in settings(SERVICE)[key]]
     ours = [command for command in commands if command[0].endswith("/counterd")]
