@@ -2,6 +2,7 @@
 Reads the stories of *.scn files (README.md has the format): their steps, and the patterns of what they require.
 """
 
+import copy
 import os
 import re
 
@@ -67,6 +68,7 @@ class Story:
         self.steps = []
         self.servers = DEFAULT_SERVERS
         self.settings = {}
+        self.others = []  # settings with which it is told again
         self.options = []  # of the real daemon
         self.limits = {}  # of its process
         self.user = None  # that starts it
@@ -92,7 +94,9 @@ class Story:
         elif key == "as":
             self.user = int(value)
         else:
-            self.settings = dict(pair.split("=", 1) for pair in value.split())
+            self.settings, *self.others = [
+                dict(pair.split("=", 1) for pair in part.split()) for part in value.split(" | ")
+            ]
 
     @property
     def file(self):
@@ -124,10 +128,15 @@ def read_stories(path):
     titles = [story.title for story in stories]
     if len(set(titles)) != len(titles):
         raise BadScript("%s: two stories of one title" % path)
+    told = []
     for story in stories:
         if not story.steps:
             raise BadScript("%s has no steps" % story.name)
-    return stories
+        for number, settings in enumerate(story.others, 2):
+            again = copy.copy(story)
+            again.title, again.settings = "%s (%d)" % (story.title, number), settings
+            told.append(again)
+    return stories + told
 
 
 def read_folder(folder):
