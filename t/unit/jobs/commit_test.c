@@ -611,6 +611,7 @@ TEST(an_execution_is_forgotten_though_a_put_has_looked_for_it)
     (void)put_keyed("default", "k", 1000);
     restart();
     uint64_t id = take(a, NULL);
+    (void)ask_submit(new_pause("default", 1));
     (void)ask_submit(new_put_keyed("other", "k", 1000));
     ck_assert(act(a, JOB_OP_DELETE, id) == JOBS_OK);
     ck_assert(remembers(&memory) && memory.forget_ns != JOB_STORE_KEEP);
