@@ -78,6 +78,7 @@ static uint64_t put_jobs(const char *tube, unsigned count, uint32_t delay_s, int
 {
     static struct job_put puts[JOBS_STEP];
     static struct job_duplicate duplicate;
+    uint64_t last = 0;
     size_t n;
     for (; count > 0; count -= (unsigned)n) {
         struct ask *ask = make(a, JOB_OP_PUT);
@@ -96,8 +97,9 @@ static uint64_t put_jobs(const char *tube, unsigned count, uint32_t delay_s, int
         ask->op.puts = puts;
         ask->op.count = n;
         ck_assert(answer(ask) == JOBS_OK);
+        last = puts[n - 1].id;
     }
-    return puts[n - 1].id;
+    return last;
 }
 
 static uint64_t put_many(const char *tube, unsigned count, uint32_t delay_s)
@@ -295,6 +297,8 @@ static void claim(uint32_t count)
     rig_commit();
     struct job_views *views = rig_hears(a) ? jobs_take_claimed(a) : NULL;
     ck_assert(views && views->count == count);
+    for (size_t n = 0; n < count; n++)
+        (void)seen(&views->at[n], NULL);
     job_views_free(rig.jobs, &views);
 }
 
