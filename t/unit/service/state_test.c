@@ -1,8 +1,8 @@
 /*
  * state_test.c - what services share, and what they have counted, is the same after an upgrade;
- * what earlier builds wrote is read; damage is refused. Stories in the mode `upgrade` show what
- * clients keep. The clock is the test's (it stands in for base/clock.c), and the workers do not
- * run.
+ * damage is refused. Stories in the mode `upgrade` show what clients keep, and upgrade_test.c that
+ * what version 1 wrote is read. The clock is the test's (it stands in for base/clock.c), and the
+ * workers do not run.
  */
 #include "t/unit/serving.h"
 
@@ -283,110 +283,6 @@ TEST(classes_of_histograms_that_the_buckets_do_not_have_are_refused)
 }
 END_TEST
 
-/* Writes a histogram with `count` times in its last class, in the form of SERVICES_PROTOCOL. */
-static void put_histogram(uint64_t count, uint64_t sum_ns)
-{
-    record_put_u8(&writer, BUCKET_BOUNDS + 1);
-    for (unsigned i = 0; i <= BUCKET_BOUNDS; i++)
-        record_put_u64(&writer, i == BUCKET_BOUNDS ? count : 0);
-    record_put_u64(&writer, sum_ns);
-}
-
-static void put_zeros(unsigned count)
-{
-    while (count-- > 0)
-        record_put_u64(&writer, 0);
-}
-
-/* An older build has sums of 64 bits, and neither SERVICES_TIMES, SERVICES_CLASSES nor `busy`. */
-TEST(sums_of_64_bits_are_read)
-{
-    const uint64_t year_ns = UINT64_C(31557600) * (uint64_t)NS_PER_S;
-    struct world world;
-    begin(&world, 2);
-    struct service *service = services_protocol(world.services, "poolcounter")->service;
-    int fd = begin_written(SERVICES_PROTOCOL);
-    record_put_text(&writer, "poolcounter");
-    put_zeros(3); /* connections and errors */
-    record_put_text(&writer, "");
-    record_put_text(&writer, "ACQ4ME");
-    record_put_text(&writer, "TIMEOUT");
-    record_put_u64(&writer, 3); /* one of them after a wait */
-    record_put_text(&writer, "");
-    put_zeros(3); /* bytes and requests */
-    put_histogram(0, 0);
-    record_put_u8(&writer, WAITED_COUNT);
-    for (unsigned how = 0; how < WAITED_COUNT; how++)
-        put_histogram(1, (how + 1) * 100 * year_ns);
-    put_histogram(5, 500 * year_ns);
-    record_put_u8(&writer, 5); /* releases, locks while waiting; gained, waited for me, anyone */
-    for (unsigned i = 0; i < 5; i++)
-        record_put_u64(&writer, (i + 1) * year_ns);
-    ck_assert(restore_written(&world, fd));
-    ck_assert_uint_eq(service_refused(service), 2);
-    for (unsigned i = 0; i < WAITED_COUNT + 1; i++) {
-        struct buckets_sum buckets;
-        struct histogram_sum classes; /* what has no classes has no percentiles */
-        service_buckets(service, SERVICE_WAITS + i, &buckets);
-        service_times(service, SERVICE_WAITS + i, &classes);
-        ck_assert(buckets.sum_ns == (i + 1) * 100 * (duration)year_ns);
-        ck_assert(histogram_sum_count(&classes) == 0 && histogram_longest_ns(&classes) == 0);
-    }
-    duration own[9];
-    sum_own(&world, service, own);
-    for (unsigned i = 0; i < 5; i++)
-        ck_assert(own[i] == (i + 1) * (duration)year_ns);
-    end(&world);
-}
-END_TEST
-
-/*
- * The section that version 1 wrote for all services, byte for byte, in the middle of a sweep. It
- * has the table's collector and the number of locks per session.
- */
-TEST(what_version_1_wrote_of_all_services_is_read)
-{
-    static const uint8_t contents[] = {
-        60,   0, 0, 0,                                      /* length of an interval */
-        0x20, 3, 0, 0, 0, 0,  0, 0,                         /* began at 800 ns */
-        7,    0, 0, 0,                                      /* the most locks of a session */
-        1,    5, 0, 0, 0, 99, 0, 0, 0, 0, 0, 0, 0,          /* a sweep, its interval, busy ns */
-        9,    0, 0, 0, 1, 2,  3, 4, 0, 0, 0, 0,             /* its position: shard, hash */
-        2,    0, 0, 0, 0, 0,  0, 0, 0, 1, 0, 0, 0, 0, 0, 0, /* sweeps, names removed */
-        3,    0, 0, 0, 0, 0,  0, 0, 8, 0, 0, 0, 0, 0, 0, 0, /* us of the last sweep, of all */
-    };
-    static const char early[] = "the services' start time or session room is out of range";
-    struct world world;
-    struct record_reader r, section;
-    uint32_t kind = 0;
-    begin(&world, 1);
-    for (size_t len = 0; len < sizeof(contents); len++) { /* a cut section is refused */
-        world.services->restored = false;
-        record_reader_init(&section, contents, len);
-        ck_assert(!services_restore(world.services, now, SERVICES_V1, &section));
-    }
-    end(&world);
-    begin(&world, 1);
-    for (unsigned round = 0; round < 3; round++) {
-        now.mono_ns = round ? 800 : 799;
-        record_reader_init(&section, contents, sizeof(contents));
-        ck_assert(services_restore(world.services, now, SERVICES_V1, &section) == (round == 1));
-        if (round != 1)
-            ck_assert_str_eq(section.why, round ? "the services come twice" : early);
-    }
-    ck_assert_int_eq(world.services->started_ns, 800);
-    ck_assert_uint_eq(world.services->session_room, 7);
-    r = save(&world); /* the collector goes on where it was */
-    while (kind != 0x0110)
-        ck_assert(record_enter(&r, &kind, &section));
-    ck_assert_uint_eq(record_get_u32(&section), 60);
-    const uint8_t *got = record_take(&section, sizeof(contents) - 16);
-    ck_assert(got && memcmp(got, &contents[16], sizeof(contents) - 16) == 0);
-    record_unmap(&r);
-    end(&world);
-}
-END_TEST
-
 /* The services' section must come first, because it sets how many locks a session has room for. A
  * build without SERVICES_TIMES skips the upper halves of sums. */
 TEST(what_services_share_comes_before_connections)
@@ -400,6 +296,16 @@ TEST(what_services_share_comes_before_connections)
     ck_assert_str_eq(r.why, "a connection comes before the services");
     protocol->connections = 0;
     record_unmap(&r);
+    for (int round = 0; round < 3; round++) {
+        static const char *const why[] = {
+            "the services' start time or session room is out of range", NULL,
+            "the services come twice"};
+        struct record_reader section = {0};
+        bool good =
+            services_restore_shared(world.services, now, now.mono_ns + (round == 0), 3, &section);
+        ck_assert(good == !why[round]);
+        ck_assert_pstr_eq(section.why, why[round]);
+    }
     record_unknown(&unknown, SERVICES_TIMES);
     ck_assert(record_ok(&unknown));
     end(&world);
