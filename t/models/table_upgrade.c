@@ -34,7 +34,7 @@ static int save(void)
 static bool restore(struct table *to, struct holder *new_holders, struct record_reader *r,
                     struct holding *new_held[HOLDERS][NAMES], unsigned missing, unsigned confused)
 {
-    struct record_reader section;
+    struct record_reader again = *r, section;
     uint32_t kind;
     if (!record_enter(r, &kind, &section) || kind != STATE_TABLE) {
         record_refuse(r, "no table");
@@ -42,6 +42,8 @@ static bool restore(struct table *to, struct holder *new_holders, struct record_
     }
     if (!table_restore(to, now, 1 + rng_below(&rng, 2), &section))
         return false;
+    AGREE(record_enter(&again, &kind, &section) &&
+          !table_restore(to, now, 1, &section)); /* twice */
     for (unsigned holder = 0; holder < HOLDERS; holder++) {
         holder_init(&new_holders[holder], ++next_id, holder);
         if (!record_enter(r, &kind, &section)) {
@@ -122,6 +124,21 @@ static void find_all(struct table *to)
     }
 }
 
+/* Reads a holder before the table. */
+static void try_out_of_order(struct table *to, const struct record_reader *whole)
+{
+    struct holder early;
+    struct record_reader r = *whole, section;
+    uint32_t kind;
+    holder_init(&early, ++next_id, 0);
+    AGREE(record_enter(&r, &kind, &section) && record_enter(&r, &kind, &section));
+    AGREE(!holder_restore(to, &early, &section) && r.why);
+    r = *whole;
+    AGREE(!holding_restore(to, &early, &r));
+    r = *whole;
+    AGREE(!table_restore_done(to, &r));
+}
+
 /* A damaged or incomplete record is refused, or gives a table that is whole. */
 static void try_damaged(const struct record_reader *whole)
 {
@@ -147,6 +164,7 @@ static void try_damaged(const struct record_reader *whole)
     record_reader_init(&r, copy, whole->len - cut);
     struct table *to = another_table();
     AGREE(to != NULL);
+    try_out_of_order(to, whole);
     if (restore(to, new_holders, &r, new_held, missing, confused)) {
         AGREE(cut == 0 && (missing == HOLDERS || !has_units_or_waits(missing)));
         restored_records++;

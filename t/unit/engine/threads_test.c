@@ -595,30 +595,6 @@ static bool restore(struct holder *holder, struct record_reader *r, size_t memor
            table_restore_done(t, r);
 }
 
-/* Holders come after the table, and the table comes once. */
-static void out_of_order(const struct record_reader whole)
-{
-    struct holder holder;
-    struct record_reader r = whole, table, again, section;
-    uint32_t kind;
-    new_table(64 * MIB);
-    holder_init(&holder, 1, 0);
-    ck_assert(record_enter(&r, &kind, &table) && record_enter(&r, &kind, &section));
-    ck_assert(!holder_restore(t, &holder, &section));
-    ck_assert_str_eq(r.why, "the state has no table");
-    r = whole;
-    ck_assert(!table_restore_done(t, &r));
-    r = whole;
-    ck_assert(!holding_restore(t, &holder, &r));
-    r = whole;
-    again = table;
-    table.parent = again.parent = &r;
-    ck_assert(table_restore(t, start_time, THREADS, &table));
-    ck_assert(!table_restore(t, start_time, THREADS, &again));
-    ck_assert_str_eq(r.why, "the table appears twice");
-    table_free(&t);
-}
-
 TEST(a_table_is_restored_by_several_threads)
 {
     struct holder holder;
@@ -659,8 +635,6 @@ TEST(a_table_is_restored_by_several_threads)
     ck_assert(table_acquire(t, &holder, &one, start_time, NULL, NULL) == TABLE_OK);
     table_close(t, &holder, start_time, NULL, &out);
     table_free(&t);
-
-    out_of_order(whole);
 
     /* Damage that all threads meet. */
     struct record_reader r = whole;
