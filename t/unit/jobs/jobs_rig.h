@@ -144,6 +144,7 @@ static inline void watch(struct jobs_client *by, unsigned count)
     uint32_t watched;
     for (unsigned n = 0; n < count; n++)
         ck_assert(jobs_watch(by, numbered("w", n), &watched) == JOBS_OK);
+    ck_assert(by->many == (watched > JOBS_MANY_WATCHES)); /* else no visits are counted */
 }
 
 static inline struct jobs_stats stats(void)
