@@ -1514,7 +1514,9 @@ void world_restart(void)
     rig_send(&caused);
     rig_crash(NULL, 0);
     rig.config = jobs_config(1);
+    rig.config.memory_limit = 2 * rig.empty; /* all that the file has comes, whatever the limit */
     AGREE(rig_open() == JOB_STORE_OK);
+    jobs_set_memory_limit(rig.jobs, UINT64_MAX);
     jobs = rig.jobs;
     m_restart();
     number_tubes();
