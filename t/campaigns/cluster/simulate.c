@@ -266,7 +266,7 @@ int main(int argc, char **argv)
 {
     const char *given = getenv("T_SEED"), *slow = getenv("T_SLOW");
     uint64_t first = given ? strtoull(given, NULL, 0) : 1;
-    uint64_t seeds = given ? 1 : slow && *slow == '1' ? 10 : 40;
+    uint64_t seeds = given ? 1 : slow && *slow == '1' ? 8 : 25;
     bool trace = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--trace") == 0) {
