@@ -233,8 +233,16 @@ static void operate(struct worker *w, struct client *c)
         (void)!pool_member_set(pools, &change, w->now, &w->effects);
 }
 
+static bool see_pool(void *arg, const struct pool_entry *entry)
+{
+    (void)arg;
+    CHECK(entry->name.len == 1);
+    return true;
+}
+
 static void act(struct worker *w, struct client *c)
 {
+    const struct bytes none = bytes_at(NULL, 0);
     uint32_t what = rng_below(&w->rng, 100);
     if (!c->real)
         begin_client(w, c);
@@ -253,6 +261,8 @@ static void act(struct worker *w, struct client *c)
                           rng_one_in(&w->rng, 2));
     else if (what < 97)
         end_client(w, c);
+    else if (what < 98)
+        (void)!pools_list(pools, none, none, 9, see_pool, NULL, w->now);
     else
         pools_run(pools, w->now, &w->effects);
     send_letters(w);
