@@ -292,19 +292,19 @@ static bool find_protocol(struct bench_options *options, FILE *err)
 
 /* Defaults of a workload. */
 static const struct {
-    enum bench_option option;
     size_t from; /* in struct workload */
+    enum bench_option option;
     uint32_t least;
 } defaults[] = {
-    {BENCH_CONNECTIONS, offsetof(struct workload, connections), 0},
-    {BENCH_DEPTH, offsetof(struct workload, depth), 1},
-    {BENCH_NAMES, offsetof(struct workload, names), 1},
-    {BENCH_WAITERS, offsetof(struct workload, waiters), 0},
-    {BENCH_LIMIT, offsetof(struct workload, limit), 1},
-    {BENCH_MEMBERS, offsetof(struct workload, members), 0},
-    {BENCH_BODY, offsetof(struct workload, body), 0},
-    {BENCH_BATCH, offsetof(struct workload, batch), 1},
-    {BENCH_BESIDE, offsetof(struct workload, beside), 0},
+    {offsetof(struct workload, connections), BENCH_CONNECTIONS, 0},
+    {offsetof(struct workload, depth), BENCH_DEPTH, 1},
+    {offsetof(struct workload, names), BENCH_NAMES, 1},
+    {offsetof(struct workload, waiters), BENCH_WAITERS, 0},
+    {offsetof(struct workload, limit), BENCH_LIMIT, 1},
+    {offsetof(struct workload, members), BENCH_MEMBERS, 0},
+    {offsetof(struct workload, body), BENCH_BODY, 0},
+    {offsetof(struct workload, batch), BENCH_BATCH, 1},
+    {offsetof(struct workload, beside), BENCH_BESIDE, 0},
 };
 
 static uint32_t default_at(const struct workload *workload, size_t index)

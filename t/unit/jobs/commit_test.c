@@ -1,7 +1,7 @@
 /*
  * commit_test.c - changes of jobs that a store keeps (protocol page: job queues, section 8), rule
- * by rule: what waits for others, what fails, what is damaged. That nobody sees a change before its
- * commit, and that what was answered is kept, is shown by commit_model_test.
+ * by rule: what waits for others, what fails, what is damaged. commit_model_test shows that nobody
+ * sees a change before its commit, and that what was answered is kept.
  */
 #include "t/unit/jobs/commit_words.h"
 

@@ -28,7 +28,7 @@ struct world_plan {
     /* Makes the store fail from now on, NULL: never; stops that. */
     void (*spoil)(struct rng *rng);
     void (*mend)(void);
-    /* Around the end of a process; NULL: nothing is to be done. The power is cut; is it? */
+    /* Cuts the power, says whether it is cut, and begins again; NULL: a process just ends. */
     void (*cut)(void);
     bool (*is_cut)(void);
     void (*restart)(void);
