@@ -385,6 +385,32 @@ TEST(of_many_peaks_the_highest_are_listed)
 }
 END_TEST
 
+TEST(a_late_thread_does_not_spoil_the_peaks)
+{
+    start(16 * MIB);
+    make_names(4, 30);
+    struct moment late = now;
+    now.unix_s += INTERVAL;
+    ck_assert(ask(&blocker, 0, 5, 9, WAIT_NO, NULL) == TABLE_OK);
+    struct acquire a = {.name = name_at(1), .units = 8, .limit = 9};
+    /* A peak of the previous interval does not count in this one, */
+    ck_assert(table_acquire(t, &blocker, &a, late, NULL, NULL) == TABLE_OK);
+    read_all(CONTENDED_PEAK);
+    ck_assert(found_count == 1 && number_of(&found[0], 4) == 0 && found[0].peak == 5);
+    /* until the name is used in this one. A late thread sees the same list. */
+    ck_assert(ask(&blocker, 1, 1, 9, WAIT_NO, NULL) == TABLE_OK);
+    struct contended top[4];
+    ck_assert(table_contended(t, CONTENDED_PEAK, late, top, 4) == 2);
+    ck_assert(top[0].peak == 9 && top[1].peak == 5);
+    a.name = name_at(0);
+    a.units = 4;
+    ck_assert(table_acquire(t, &blocker, &a, late, NULL, NULL) == TABLE_OK);
+    read_all(CONTENDED_PEAK);
+    ck_assert(found_count == 2 && found[0].peak == 9 && found[1].peak == 9);
+    finish();
+}
+END_TEST
+
 /* ---- time
  * ---------------------------------------------------------------------------------------- */
 
