@@ -301,12 +301,12 @@ $ for value in tries tries=x tries=4294967296 tires=3 'tries=3 tries=3' order=li
         echo "-o jobs.tube_defaults='$value' => *jobs.tube_defaults: *tries=3*"
     done | checks
 each set | are
-    tries=3 prune=604800 order=fifo claim=lease limit=9 remember=7 read-only=until Monday, 9:00 | 3 604800 fifo lease 9 7 until Monday, 9:00
-    tries=1 | 1 0 priority connection 0 86400 null
-    remember=0 | 0 0 priority connection 0 0 null
+    tries=3 prune=604800 order=fifo claim=lease limit=9 remember=7 read-only=until Monday, 9:00 | 3 604800 fifo lease 9 until Monday, 9:00 7
+    tries=1 | 1 0 priority connection 0  3600
+    remember=0 | 0 0 priority connection 0  0
 daemon admin.port=0 jobs.enable=true jobs.port=0 'jobs.tube_defaults={set}'
 $ ask {admin} <<'END'
-    /api/v1/tubes/default tube.settings.tries tube.settings.prune tube.settings.order tube.settings.claim tube.settings.limit tube.settings.remember tube.settings.read_only => 200 {are}
+    /api/v1/tubes/default tube.settings.tries tube.settings.prune tube.settings.order tube.settings.claim tube.settings.limit tube.settings.read_only tube.settings.remember => 200 {are}
     END
 
 == names of pools
