@@ -1,7 +1,7 @@
 /*
  * commit_test.c - changes of jobs that a store keeps (protocol page: job queues, section 8), rule
  * by rule: what waits for others, what fails, what is damaged. commit_model_test shows that nobody
- * sees a change before its commit, and that what was answered is kept.
+ * sees a change before its commit, and that no answered change is lost.
  */
 #include "t/unit/jobs/commit_words.h"
 
