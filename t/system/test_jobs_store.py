@@ -372,37 +372,6 @@ def test_a_full_disk_refuses_puts_and_can_be_emptied(small_disk, sync):
         wire.poll(lambda: isinstance(client.put(b"at the end"), int), "puts are taken again", 30)
 
 
-# --- the sandbox ---------------------------------------------------------------------------------
-
-
-def test_only_the_thread_of_the_store_may_write(begin, path):
-    program = os.path.join(os.path.dirname(servers.COUNTERD), "t", "system", "misbehaving")
-    if not os.path.exists(program):
-        pytest.skip("the program misbehaving is not built")
-    daemon = begin(program=program)
-    task = None
-    for name in os.listdir("/proc/%d/task" % daemon.pid):
-        with open("/proc/%d/task/%s/comm" % (daemon.pid, name)) as f:
-            task = name if f.read().strip() == "job store" else task
-    assert task, "it has no thread of the store"
-    with open("/proc/%d/task/%s/status" % (daemon.pid, task)) as f:
-        fields = dict(line.split(":\t", 1) for line in f.read().splitlines() if ":\t" in line)
-    if fields["Seccomp"] != "2":
-        pytest.skip("threads cannot be confined here")
-    assert fields["CapEff"].strip("0\n ") == "" and fields["NoNewPrivs"] == "1"
-    with daemon.job_client() as client:
-        assert client.put(b"x" * 4000) == 1
-    with daemon.text_client() as client:
-        daemon.is_expected_to_be_gone = True
-        client.say("MISBEHAVE write")
-        try:
-            client.line()
-        except wire.Closed:
-            pass
-    with begin().job_client() as client:
-        assert client.fetch("peek 1") == ("FOUND 1 4000", b"x" * 4000)
-
-
 # --- upgrades ------------------------------------------------------------------------------------
 
 

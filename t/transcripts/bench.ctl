@@ -45,7 +45,7 @@ $ counterbench pairs -t {text} -n 10 --pid 4194303
 
 == a bar on a terminal only
 daemon
-b$$ counterbench pairs -t {text} -s 0.5 -w 0
+b$$ counterbench pairs -t {text} -s 3 -w 0
 b> measuring [
 b? 0
 
