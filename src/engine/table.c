@@ -1026,9 +1026,9 @@ bool table_add_held(struct table *t, struct holding *held, uint32_t units, struc
     lock_acquire(&s->lock);
     struct counter *c = counter_of(&t->arena, held);
     CHECK(held->units > 0 || counter_is_reserved(s, c));
+    counter_touch(s, c, table_interval(t, now.unix_s));
     bool has_room = fits(c, units, UINT32_MAX);
     if (has_room) {
-        counter_touch(s, c, table_interval(t, now.unix_s));
         if (c->consumption == 0)
             rest_ends(s, c);
         add_units(s, c, held, units, c->queue ? queue_of(s, c)->hash : counter_hash(s, c), now);

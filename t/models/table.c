@@ -311,7 +311,7 @@ void model_change_interval(struct model *m, uint32_t interval_s)
 {
     for (unsigned name = 0; name < MODEL_NAMES; name++) {
         struct model_name *n = &m->names[name];
-        bool current = is_current(m, n);
+        bool current = n->present && is_current(m, n);
         uint32_t before = m->interval_s;
         m->interval_s = interval_s;
         n->interval = (uint16_t)(this_interval(m) - (current ? 0 : 2));

@@ -499,6 +499,7 @@ static void one_step(void)
         compare_sums();
     now.mono_ns += late_by.mono_ns;
     now.unix_s += late_by.unix_s;
+    note_peaks();
     compare_consumptions();
     compare_sums();
     compare_ended();

@@ -296,7 +296,7 @@ void step_hand_on(void)
             compare_contended(to, CONTENDED_PEAK, same);
         else
             model_change_interval(&m, config.stats_interval_s);
-        if (!same)
+        if (!late && !set_back && !faulty && !full)
             compare_peaks(to);
         walk_on(to);
         reserve_again(to, new_holders, new_held);

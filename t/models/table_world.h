@@ -107,7 +107,9 @@ bool see(void *arg, const struct table_entry *entry);
 void compare_all(void);
 /* What is contended is the same in both tables; names of equal rank may come in any order. */
 void compare_contended(struct table *to, enum contended_by by, bool with_peaks);
-/* With another interval, the peaks that are shown are those of names used in this one. */
+/* After each step: what the highest use of each name in this interval was. */
+void note_peaks(void);
+/* The peaks that a table shows are these. */
 void compare_peaks(struct table *to);
 
 /* ---- table_upgrade.c ----------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /*
- * contention_test.c - contended names, compared with the exact loads, rates and peaks of all names:
- * listed values are right within their error, and unlisted names are below the bound.
+ * contention_test.c - contended names, compared with the exact loads and rates of all names: listed
+ * values are right within their error, and unlisted names are below the bound. Peaks are compared
+ * in t/models/table_test.c.
  */
 #include "engine/contention.h"
 
@@ -40,7 +41,7 @@ static size_t found_count;
 struct name {
     char text[NAME_LEN + 1];
     double load, refused; /* decayed; each refusal adds 1 */
-    uint32_t waiting, peak;
+    uint32_t waiting;
 };
 
 static struct name names[NAMES];
@@ -148,9 +149,7 @@ static const struct contended *listed(unsigned n)
 
 static double rank_of(enum contended_by by, const struct contended *c)
 {
-    return by == CONTENDED_WAITING   ? c->waiting_load
-           : by == CONTENDED_REFUSED ? c->refused_per_second
-                                     : c->peak;
+    return by == CONTENDED_WAITING ? c->waiting_load : c->refused_per_second;
 }
 
 /*
@@ -351,87 +350,37 @@ TEST(a_hot_name_is_found_under_a_flood_of_names_refused_once)
 }
 END_TEST
 
-/* ---- peaks --------------------------------------------------------------------------------------
- */
+/* ---- peaks ---------------------------------------------------------------------------------- */
 
-/* The list of peaks has exactly the names with the highest peaks. */
-static void compare_peaks(unsigned count)
+TEST(of_many_peaks_the_highest_are_listed)
 {
-    read_all(CONTENDED_PEAK);
-    double bound = table_contended_bound(t, CONTENDED_PEAK, now);
-    unsigned used = 0;
-    for (unsigned n = 0; n < count; n++) {
-        const struct contended *c = listed(n);
-        used += names[n].peak > 0;
-        REQUIRE(c ? c->peak == names[n].peak : names[n].peak <= bound);
-    }
-    for (size_t i = 1; i < found_count; i++)
-        REQUIRE(found[i].peak <= found[i - 1].peak);
-    REQUIRE(found_count == (used < CONTENDED_KEPT ? used : CONTENDED_KEPT));
-    REQUIRE(used > CONTENDED_KEPT || bound <= (used < CONTENDED_KEPT ? 0 : found[15].peak));
-}
-
-TEST(peaks_are_exact)
-{
+    enum { COUNT = 40 };
+    static uint32_t peaks[COUNT];
     struct rng rng = rng_start("peaks", random_seed());
-    enum { COUNT = 40, WHO = 5 };
-    static uint32_t has[WHO][COUNT];
-    struct holder who[WHO];
     start(16 * MIB);
     make_names(COUNT, 9);
-    for (unsigned i = 0; i < WHO; i++)
-        holder_init(&who[i], next_id++, 0);
-    for (unsigned step = 0; step < 2 * STEPS; step++) {
-        unsigned n = some_name(&rng, COUNT), i = rng_below(&rng, WHO);
-        uint32_t before = 0;
-        for (unsigned k = 0; k < WHO; k++)
-            before += has[k][n];
-        if (has[i][n] && rng_one_in(&rng, 2)) {
-            uint32_t units = 1 + rng_below(&rng, has[i][n]);
-            REQUIRE(table_release(t, &who[i], &(struct release){.name = name_at(n), .units = units},
-                                  now, NULL, &out) == TABLE_OK);
-            has[i][n] -= units;
-        } else {
-            uint32_t units = 1 + rng_below(&rng, n % 3 ? 3 : 30);
-            struct acquire a = {.name = name_at(n),
-                                .units = units,
-                                .limit = UINT32_MAX,
-                                .keep = rng_one_in(&rng, 5)};
-            REQUIRE(table_acquire(t, &who[i], &a, now, NULL, NULL) == TABLE_OK);
-            has[i][n] += units;
-            if (names[n].peak < before + units)
-                names[n].peak = before + units;
-        }
-        if (names[n].peak < before) /* used for the first time in this interval */
-            names[n].peak = before;
+    for (unsigned step = 0; step < STEPS; step++) {
+        unsigned n = some_name(&rng, COUNT), used = 0;
+        const struct release all = {.name = name_at(n),
+                                    .units = 1 + rng_below(&rng, n % 3 ? 3 : 30)};
         if (rng_one_in(&rng, 100)) {
             now.unix_s += INTERVAL;
-            for (unsigned k = 0; k < COUNT; k++)
-                names[k].peak = 0;
-            if (rng_one_in(&rng, 2)) {
-                compare_peaks(COUNT);
-                ck_assert(found_count == 0);
-            }
+            memset(peaks, 0, sizeof(peaks));
         }
-        if (rng_one_in(&rng, 70)) { /* the collector visits all; names with units count as used */
-            struct table_walk walk = {0};
-            uint64_t collected = 0;
-            while (!table_collect(t, &walk, now, 20, &collected))
-                continue;
-            for (unsigned k = 0; k < COUNT; k++) {
-                uint32_t sum = 0;
-                for (unsigned m = 0; m < WHO; m++)
-                    sum += has[m][k];
-                if (names[k].peak < sum)
-                    names[k].peak = sum;
-            }
+        REQUIRE(ask(&blocker, n, all.units, UINT32_MAX, WAIT_NO, NULL) == TABLE_OK);
+        REQUIRE(table_release(t, &blocker, &all, now, NULL, &out) == TABLE_OK);
+        peaks[n] = peaks[n] > all.units ? peaks[n] : all.units;
+        read_all(CONTENDED_PEAK);
+        double bound = table_contended_bound(t, CONTENDED_PEAK, now);
+        for (unsigned k = 0; k < COUNT; k++) {
+            const struct contended *c = listed(k);
+            used += peaks[k] > 0;
+            REQUIRE(c ? c->peak == peaks[k] : peaks[k] <= bound);
         }
-        compare_peaks(COUNT);
+        REQUIRE(found_count == (used < CONTENDED_KEPT ? used : CONTENDED_KEPT));
         if (step % 64 == 0)
             table_check(t);
     }
-    for (unsigned i = 0; i < WHO; i++)
-        table_close(t, &who[i], now, NULL, &out);
     finish();
 }
 END_TEST
