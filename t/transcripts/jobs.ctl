@@ -328,10 +328,10 @@ $ printf 'x\ny\e[1m%0100d' 0 | counterctl -s {jobs} put b --lines; echo x | coun
 > 1
 > 2
 > 3
-$ counterctl -s {jobs} jobs
+$ counterctl -s {jobs} jobs | sed -E 's/ +[0-9.]+( s)?  b$/ AGE  b/'
 READY  DELAYED  RESERVED  BURIED  ABANDONED  OLDEST  TUBE
 >     0        0         0       0          0       0  default
->     2        0         0       0          0       0  b
+>     2        0         0       0          0 AGE  b
 >     0        1         0       0          0       0  a
 $ counterctl -s {jobs} jobs list b
 ...
