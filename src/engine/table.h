@@ -210,7 +210,8 @@ void table_unreserve(struct table *t, struct holder *holder, struct holding *hel
                      struct moment now);
 /*
  * Adds units (at least 1) to a holding that is reserved or has units, whatever the limit. Never
- * allocates. Returns false, changing nothing, when the name would have more than UINT32_MAX units.
+ * allocates. Returns false when the name would have more than UINT32_MAX units: no units are added,
+ * but the name was used in this interval.
  */
 bool table_add_held(struct table *t, struct holding *held, uint32_t units,
                     struct moment now) MUST_USE;

@@ -35,7 +35,6 @@ def daemon(start):
 # --- bodies and limits ---------------------------------------------------------------------------
 
 
-# row put.crlf put.badnumber
 @pytest.mark.parametrize(
     "line,answer",
     [
@@ -106,7 +105,6 @@ def silent(daemon, line):
     return client
 
 
-# row lines.errors
 def test_clients_that_do_not_read_use_up_nobody_elses_memory(start):
     """Neither a body that many of them have, nor bodies of jobs that are gone."""
     daemon = start(*JOBS, "jobs.memory_limit=16M", "jobs.max_job_size=8M", admin=True)
@@ -126,7 +124,6 @@ def test_clients_that_do_not_read_use_up_nobody_elses_memory(start):
             reader.close()
 
 
-# row lines.errors
 @pytest.mark.parametrize("start", ["store"], indirect=True)
 def test_batches_whose_answers_would_pass_the_output_buffer_wait_for_each_other(start):
     daemon = start(*JOBS, "limits.output_buffer=16384", admin=True)
@@ -206,7 +203,6 @@ def test_lists_of_tubes_that_nobody_reads_have_a_bound(start, tmp_path):
 # --- upgrades ------------------------------------------------------------------------------------
 
 
-# row real.upgrade
 def test_unread_answers_go_on_over_upgrades(start, tmp_path):
     socket = "jobs.socket=%s" % (tmp_path / "jobs.sock")
     running = test_upgrade.Running(start, tmp_path, *JOBS, socket)

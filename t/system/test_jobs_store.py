@@ -327,8 +327,6 @@ def fill(client, size=30000):
         ids.append(got)
 
 
-# row bugs.disk
-# row real.full
 @pytest.mark.parametrize("sync", ["full", "normal"])
 def test_a_full_disk_refuses_puts_and_can_be_emptied(small_disk, sync):
     daemon = small_disk("jobs.sync=" + sync, admin=True)
@@ -430,7 +428,6 @@ class Worker(threading.Thread):
         assert self.there <= got <= self.there | self.unsure
 
 
-# row real.upgrade
 @pytest.mark.parametrize("sync", ["full", "normal"])
 def test_upgrades_and_kills_under_load_lose_nothing(start, tmp_path, path, sync):
     seed = int(os.environ.get("T_SEED") or random.randrange(1 << 30))

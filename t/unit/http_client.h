@@ -9,7 +9,6 @@
 #include "t/unit/unit.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -208,18 +207,6 @@ static inline void expect_get(const char *where, const char *target, const char 
     ck_assert_int_eq(r.status, 200);
     ck_assert_str_eq(r.body, body);
     reply_free(&r);
-}
-
-/* The number of open descriptors of this process. */
-static inline unsigned open_descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    ck_assert(dir != NULL);
-    unsigned count = 0;
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count - 3; /* ".", "..", and the descriptor of the listing */
 }
 
 #endif

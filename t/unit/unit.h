@@ -9,6 +9,7 @@
 #define UNIT_H
 
 #include <check.h>
+#include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -60,6 +61,18 @@ static inline int unit_run_all(const char *suite)
         suite_add_tcase(s, c);
     }
     return unit_run_suite(s);
+}
+
+/* The number of open descriptors of this process. */
+static inline unsigned open_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    ck_assert(dir != NULL);
+    unsigned count = 0;
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count - 3; /* ".", "..", and the descriptor of the listing */
 }
 
 #define UNIT_MAIN(suite)                                                                           \

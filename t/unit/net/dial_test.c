@@ -10,7 +10,6 @@
 #include "t/unit/net/secure.h"
 
 #include <ares.h>
-#include <dirent.h>
 #include <fnmatch.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
@@ -27,19 +26,8 @@ static struct bench {
     unsigned pending; /* dials under way; the loop stops at 0 */
     unsigned turns, stop_after;
     bool spinning; /* iterates without events too */
-    int fds;       /* descriptors open before the test */
+    unsigned fds;  /* descriptors open before the test */
 } bench;
-
-static int open_fds(void)
-{
-    int count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    ck_assert(folder != NULL);
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
-}
 
 static int64_t on_end(void *arg)
 {
@@ -73,7 +61,7 @@ static int64_t on_later(struct timer *timer, struct moment now)
 static void bench_make(void)
 {
     signal(SIGPIPE, SIG_IGN); /* like the daemon */
-    bench = (struct bench){.fds = open_fds()};
+    bench = (struct bench){.fds = open_descriptors()};
     struct loop_handlers handlers = reactor_default;
     handlers.end = on_end;
     ck_assert(reactor_init(&bench.reactor, &handlers));
@@ -91,7 +79,7 @@ static void bench_free(void)
     ck_assert_uint_eq(bench.reactor.deadlines.count, 0);
     ck_assert_uint_eq(bench.reactor.deadlines.reserved, 0);
     reactor_free(&bench.reactor);
-    ck_assert_int_eq(open_fds(), bench.fds);
+    ck_assert_uint_eq(open_descriptors(), bench.fds);
     ck_assert_uint_eq(ERR_peek_error(), 0);
 }
 
@@ -1104,7 +1092,7 @@ TEST(cancelled_after_any_number_of_turns)
     struct tls *tls = client_context((struct tls_client_config){.ca = pki_path(&pki, "ca.crt")});
     struct dial_target target = tls_target("secure.test", s.port, tls);
     target.name_servers = dns.address;
-    int fds = open_fds();
+    unsigned fds = open_descriptors();
     for (;; turns++) {
         begin(&c, &target, LONG_NS);
         if (turns > 0)
@@ -1116,7 +1104,7 @@ TEST(cancelled_after_any_number_of_turns)
         hang_up(&s);
         stop_serving(&dns.stream);
         ck_assert_uint_eq(bench.reactor.deadlines.count, 2);
-        ck_assert_int_eq(open_fds(), fds);
+        ck_assert_uint_eq(open_descriptors(), fds);
     }
     ck_assert_uint_ge(cancelled, 20);
     expect_connected(&c);
@@ -1145,7 +1133,7 @@ TEST(lack_of_memory_is_an_answer)
     make_call(&c, &target, LONG_NS);
     expect_connected(&c);
     stream_close(&c.stream);
-    int fds = open_fds();
+    unsigned fds = open_descriptors();
     bool all = false; /* the dial made fewer allocations */
     for (unsigned long at = 1; !all; at++) {
         unsigned long before = faults;
@@ -1160,7 +1148,7 @@ TEST(lack_of_memory_is_an_answer)
         good += c.stream.fd >= 0;
         stream_close(&c.stream);
         int64_t give_up_ns = clock_mono_ns() + PATIENCE_NS;
-        while (open_fds() != fds) { /* until the server notices */
+        while (open_descriptors() != fds) { /* until the server notices */
             ck_assert_int_lt(clock_mono_ns(), give_up_ns);
             spin(3);
         }
