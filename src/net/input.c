@@ -380,11 +380,8 @@ static void serve_input(struct conn *conn, const uint8_t *data, size_t len)
         conn_renew_request(conn);
     if (unlikely(conn->stream.tls != NULL))
         served_record(conn, complete);
-    if (unlikely(conn->unserved || conn->reading != READING_OPEN)) {
-        if (conn_has_work(conn))
-            worker_again_later(conn->worker, conn);
-        worker_flush_later(conn->worker, conn);
-    }
+    if (unlikely(conn->unserved || conn->reading != READING_OPEN))
+        worker_flush_later(conn->worker, conn); /* goes on with what is left */
 }
 
 void conn_dear(struct conn *conn)

@@ -3,6 +3,10 @@
  *
  * The library's messages mostly describe its parser. So common errors are checked first and get a
  * plain message; the library's own text is used for all others.
+ *
+ * The library loads most of its algorithms during the first handshake, and never again what it then
+ * has no memory for: all later handshakes of the process fail. So it makes a handshake with itself
+ * before the first context (`rehearse`), while there is memory. `lock` guards `is_rehearsed`.
  */
 #include "net/tls_context.h"
 
@@ -13,6 +17,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +26,7 @@
 #include <unistd.h>
 
 #define TICKET_LIFE_S 3600
+#define CIPHERS       "ECDHE+AESGCM:ECDHE+CHACHA20" /* of TLS 1.2 */
 
 struct tls *tls_share(struct tls *tls)
 {
@@ -165,7 +171,7 @@ static bool set_up(SSL_CTX *context, enum tls_version min_version, char *reason_
                                   SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_read_ahead(context, 1); /* halves the number of recv calls */
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-    if (SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1 ||
+    if (SSL_CTX_set_cipher_list(context, CIPHERS) != 1 ||
         SSL_CTX_set_min_proto_version(
             context, min_version == TLS_VERSION_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION) != 1)
         return wrong(reason_r, "the TLS library refuses its settings: %s", library_words());
@@ -188,9 +194,104 @@ static bool set_up_server(SSL_CTX *context, enum tls_verify verify_client, char 
     return true;
 }
 
+/* ---- the first handshake ------------------------------------------------------------------- */
+
+/* Sets what a policy of the system (openssl.cnf) may have set, so that `equip` fits it. */
+static bool make_plain(SSL_CTX *context)
+{
+    SSL_CTX_set_security_level(context, 0);
+    SSL_CTX_clear_cert_flags(context, SSL_CERT_FLAG_SUITEB_128_LOS);
+    SSL_CTX_set_verify(context, SSL_VERIFY_NONE, NULL);
+    return SSL_CTX_set_max_proto_version(context, 0) == 1 &&
+           SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
+           SSL_CTX_set_cipher_list(context, CIPHERS) == 1 &&
+           SSL_CTX_set_ciphersuites(context, TLS_DEFAULT_CIPHERSUITES) == 1 &&
+           SSL_CTX_set1_groups_list(context, "P-256") == 1 &&
+           SSL_CTX_set1_sigalgs_list(context, "ECDSA+SHA256") == 1;
+}
+
+/* Makes a certificate that signs itself, and has both sides use it or trust it. */
+static bool equip(SSL_CTX *server, SSL_CTX *client, EVP_PKEY *key, X509 *cert)
+{
+    return make_plain(server) && make_plain(client) &&
+           X509_gmtime_adj(X509_getm_notBefore(cert), 0) &&
+           X509_gmtime_adj(X509_getm_notAfter(cert), 3600) && X509_set_pubkey(cert, key) == 1 &&
+           X509_sign(cert, key, EVP_sha256()) > 0 && SSL_CTX_use_certificate(server, cert) == 1 &&
+           SSL_CTX_use_PrivateKey(server, key) == 1 &&
+           X509_STORE_add_cert(SSL_CTX_get_cert_store(client), cert) == 1;
+}
+
+/* One side goes on as far as it can. Returns false when it has failed. */
+static bool go_on(SSL *ssl, bool *done_r)
+{
+    int ret = SSL_do_handshake(ssl), error = SSL_get_error(ssl, ret);
+    *done_r = ret == 1;
+    return *done_r || error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE;
+}
+
+/* True when two sides, joined in memory, finish their handshake. */
+static bool shake(SSL *server, SSL *client)
+{
+    enum { TURNS = 8 }; /* TLS 1.3 needs two */
+    BIO *here = NULL, *there = NULL;
+    if (BIO_new_bio_pair(&here, 0, &there, 0) != 1)
+        return false;
+    SSL_set_bio(server, here, here);
+    SSL_set_bio(client, there, there);
+    SSL_set_accept_state(server);
+    SSL_set_connect_state(client);
+    SSL_set_verify(client, SSL_VERIFY_PEER, NULL);
+    for (int i = 0; i < TURNS; i++) {
+        bool client_done, server_done;
+        if (!go_on(client, &client_done) || !go_on(server, &server_done))
+            return false;
+        if (client_done && server_done)
+            return true;
+    }
+    return false;
+}
+
+static bool try_handshake(void)
+{
+    SSL_CTX *server_side = SSL_CTX_new(TLS_server_method());
+    SSL_CTX *client_side = SSL_CTX_new(TLS_client_method());
+    EVP_PKEY *key = server_side && client_side ? EVP_EC_gen("P-256") : NULL;
+    X509 *cert = key ? X509_new() : NULL;
+    bool is_equipped = cert && equip(server_side, client_side, key, cert);
+    SSL *server = is_equipped ? SSL_new(server_side) : NULL;
+    SSL *client = is_equipped ? SSL_new(client_side) : NULL;
+    bool done = server && client && shake(server, client);
+    SSL_free(server);
+    SSL_free(client);
+    X509_free(cert);
+    EVP_PKEY_free(key);
+    SSL_CTX_free(server_side);
+    SSL_CTX_free(client_side);
+    return done;
+}
+
+/* Has the library load what a handshake needs, once in a process. A failure is only logged: what
+ * this handshake uses may be forbidden where those of clients are not. */
+static void rehearse(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static bool is_rehearsed;
+    pthread_mutex_lock(&lock);
+    if (!is_rehearsed && !try_handshake())
+        log_warning("a test of the TLS library failed: %s; if clients can't connect, restart "
+                    "counterd when there is memory",
+                    library_words());
+    is_rehearsed = true;
+    ERR_clear_error();
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- contexts ------------------------------------------------------------------------------ */
+
 /* Makes an empty context. Returns NULL on failure; reason_r has the error. */
 static struct tls *make(const SSL_METHOD *side, char *reason_r)
 {
+    rehearse();
     struct tls *tls = calloc(1, sizeof(*tls));
     SSL_CTX *context = tls ? SSL_CTX_new(side) : NULL;
     if (!context) {

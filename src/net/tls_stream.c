@@ -21,7 +21,6 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,17 +201,20 @@ static long control(BIO *bio, int what, long number, void *pointer)
     }
 }
 
-static BIO_METHOD *method; /* one for the process; NULL: no memory */
-
-static void make_method(void)
+/* Returns the process' BIO method, which the first stream makes; NULL when there is no memory. */
+static BIO_METHOD *socket_method(void)
 {
-    method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "counterd socket");
-    if (method &&
-        (BIO_meth_set_read_ex(method, receive) != 1 ||
-         BIO_meth_set_write_ex(method, transmit) != 1 || BIO_meth_set_ctrl(method, control) != 1)) {
-        BIO_meth_free(method);
-        method = NULL;
-    }
+    static _Atomic(BIO_METHOD *) made;
+    BIO_METHOD *method = atomic_load(&made), *other = NULL;
+    if (likely(method))
+        return method;
+    method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "counterd socket");
+    if (method && BIO_meth_set_read_ex(method, receive) == 1 &&
+        BIO_meth_set_write_ex(method, transmit) == 1 && BIO_meth_set_ctrl(method, control) == 1 &&
+        atomic_compare_exchange_strong(&made, &other, method))
+        return method;
+    BIO_meth_free(method);
+    return other;
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -228,8 +230,7 @@ static void forget_errors(void)
 /* Makes a stream that is neither server nor client yet. */
 static struct tls_stream *make(struct tls *tls, int fd)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    CHECK(pthread_once(&once, make_method) == 0);
+    BIO_METHOD *method = socket_method();
     struct tls_stream *s = calloc(1, sizeof(*s));
     SSL *ssl = s && method ? SSL_new(tls->context) : NULL;
     BIO *bio = ssl ? BIO_new(method) : NULL;

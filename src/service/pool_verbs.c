@@ -651,10 +651,6 @@ static void end_client(struct conn *conn, enum pool_end how,
     if (!s)
         return;
     if (s->client) {
-        if (pool_client_waits(s->client)) {
-            link->waits = false;
-            conn_clear_deadline(conn, pool_verbs_host.wait_deadline);
-        }
         pool_effects_init(&effects);
         pool_client_end(s->client, how, written, service_now(conn), &effects);
         s->client = NULL;

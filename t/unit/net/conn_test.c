@@ -74,71 +74,34 @@ static void expect_asleep(struct count *count)
 }
 
 /* A client of any transport. */
-struct client {
-    enum transport transport;
-    int fd;
-    struct secure_client tls;
-};
-
-static void client_join(struct toy_server *s, struct client *c, enum transport transport)
+static struct secure_client join(struct toy_server *s, enum transport transport)
 {
-    *c = (struct client){.transport = transport};
-    int fd = transport == TRANSPORT_UNIX ? local_pair(SOCK_STREAM, &c->fd) : tcp_pair(&c->fd);
+    struct secure_client c = {0};
+    int fd = transport == TRANSPORT_UNIX ? local_pair(SOCK_STREAM, &c.fd) : tcp_pair(&c.fd);
     struct toy_opening opening = {.protocol = &s->protocol, .transport = transport, .fd = fd};
     in_worker(s, 0, toy_open_there, &opening);
     ck_assert(opening.ok);
     if (transport == TRANSPORT_TLS) {
-        c->tls = client_new(c->fd, TLS1_3_VERSION);
-        ck_assert_int_eq(SSL_do_handshake(c->tls.ssl), 1);
+        c = client_new(c.fd, TLS1_3_VERSION);
+        ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
     }
-}
-
-static void client_say(struct client *c, const char *text)
-{
-    if (c->transport == TRANSPORT_TLS)
-        client_send(&c->tls, text);
-    else
-        send_text(c->fd, text);
-}
-
-static void client_hear(struct client *c, const char *text)
-{
-    if (c->transport == TRANSPORT_TLS)
-        client_expect(&c->tls, text);
-    else
-        expect(c->fd, text);
-}
-
-static void client_hear_pattern(struct client *c, size_t len)
-{
-    uint8_t *got = malloc(len);
-    ck_assert(got != NULL);
-    if (c->transport == TRANSPORT_TLS)
-        client_receive(&c->tls, got, len);
-    else
-        receive_exactly(c->fd, got, len);
-    ck_assert(memcmp(got, toy_pattern, len) == 0);
-    free(got);
+    return c;
 }
 
 /* It sends nothing more, and still reads. */
-static void client_shut(struct client *c)
+static void shut(struct secure_client *c)
 {
-    if (c->transport == TRANSPORT_TLS)
-        ck_assert_int_eq(SSL_shutdown(c->tls.ssl), 0);
+    if (c->ssl)
+        ck_assert_int_eq(SSL_shutdown(c->ssl), 0);
     ck_assert(shutdown(c->fd, SHUT_WR) == 0);
 }
 
 /* It goes; by a reset where it can. */
-static void client_go(struct client *c, bool resets)
+static void go(struct secure_client *c, bool resets)
 {
-    struct linger now = {.l_onoff = 1, .l_linger = 0};
-    if (resets && c->transport != TRANSPORT_UNIX)
-        ck_assert(setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)) == 0);
-    if (c->transport == TRANSPORT_TLS)
-        client_free(&c->tls);
-    else
-        close(c->fd);
+    struct linger now = {.l_onoff = resets, .l_linger = 0};
+    ck_assert(setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)) == 0);
+    client_free(c);
 }
 
 static uint64_t gone(struct toy_server *s)
@@ -151,20 +114,21 @@ static uint64_t gone(struct toy_server *s)
 static void end_while_pending(struct toy_server *s, struct count *count, enum transport transport,
                               unsigned how, bool is_served)
 {
-    struct client c;
+    static uint8_t got[1000000];
+    struct secure_client c = join(s, transport);
     unsigned asked = atomic_load(&late.asked), answered = atomic_load(&late.answered);
     uint64_t gone_before = gone(s);
-    client_join(s, &c, transport);
-    client_say(&c, "b1000000\nq\nebehind\n");
-    client_hear_pattern(&c, 1000000);
+    client_send(&c, "b1000000\nq\nebehind\n");
+    client_receive(&c, got, sizeof(got));
+    ck_assert(memcmp(got, toy_pattern, sizeof(got)) == 0);
     WAIT_UNTIL(atomic_load(&late.asked) == asked + 1);
     expect_asleep(count);
-    client_say(&c, "emore\n");
+    client_send(&c, "emore\n");
     expect_asleep(count);
     if (how == 0)
-        client_shut(&c);
+        shut(&c);
     else
-        client_go(&c, how == 2);
+        go(&c, how == 2);
     if (is_served && how == 0) {
         WAIT_UNTIL(atomic_load(&late.ends) > 0);
         expect_asleep(count);
@@ -174,12 +138,12 @@ static void end_while_pending(struct toy_server *s, struct count *count, enum tr
     }
     conn_post(&s->server, &late.letter);
     if (is_served && how == 0)
-        client_hear(&c, "late\nbehind\nmore\n");
+        client_expect(&c, "late\nbehind\nmore\n");
     WAIT_UNTIL(gone(s) == gone_before + 1);
     WAIT_UNTIL(atomic_load(&late.answered) + atomic_load(&late.undone) == asked + 1);
     ck_assert(is_served || atomic_load(&late.answered) == answered);
     if (how == 0)
-        client_go(&c, false);
+        go(&c, false);
     atomic_store(&late.ends, 0);
 }
 
@@ -236,6 +200,24 @@ TEST(urgent_data_hides_nothing_behind_it)
         close(client);
     }
     toy_stop(&s);
+}
+
+/* The first write tells of the reset, the next ones of a broken pipe; in one piece and in two. */
+TEST(writing_after_a_reset_is_error)
+{
+    int client;
+    char bytes[] = "ab";
+    struct stream stream = {.fd = tcp_pair(&client)};
+    struct iovec pieces[] = {{.iov_base = bytes, .iov_len = 1},
+                             {.iov_base = bytes + 1, .iov_len = 1}};
+    signal(SIGPIPE, SIG_IGN); /* as the daemon does */
+    reset(client);
+    ck_assert(wait_ready(stream.fd, POLLIN, clock_mono_ns() + PATIENCE_NS));
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(stream_write(&stream, pieces, i < 2 ? 1 : 2), STREAM_RESET);
+    stream_finish(&stream);
+    stream_close(&stream);
+    ck_assert_int_eq(stream.fd, -1);
 }
 
 /* ---- names --------------------------------------------------------------------------------- */

@@ -13,13 +13,10 @@
 #include <fnmatch.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 
 /* ---- time: it can be moved on, also for libevent --------------------------------------------- */
 
@@ -41,17 +38,6 @@ int __wrap_event_add(struct event *event, const struct timeval *tv)
 {
     static const struct timeval soon = {.tv_usec = 20000};
     return __real_event_add(event, tv && tv->tv_sec == 1 ? &soon : tv);
-}
-
-/* ---- memory: a thread can have none ---------------------------------------------------------- */
-
-static _Thread_local bool no_memory;
-
-void *__real_malloc(size_t size) __attribute__((weak));
-void *__wrap_malloc(size_t size);
-void *__wrap_malloc(size_t size)
-{
-    return no_memory ? NULL : __real_malloc(size);
 }
 
 /* ---- a server -------------------------------------------------------------------------------- */
@@ -178,10 +164,6 @@ static void handle(void *arg, struct http_request *request)
         http_later(request, step, end, job);
     } else if (strcmp(path, "/pend") == 0) {
         pend(request);
-    } else if (strcmp(path, "/no-memory") == 0) {
-        no_memory = true;
-        CHECK(!http_pend(request, LIMIT_NS));
-        no_memory = false;
     } else if (strcmp(path, "/error") == 0) {
         http_error(request, 418, "a \"tea\\pot\" of %s\x01\xff", "clay");
     } else {
@@ -254,6 +236,8 @@ static const struct {
     {GET("/same"), {"304 "}, "ETag: \"1\""},
     {GET("/same"), {"304 "}, "Cache-Control: no-cache"},
     {GET("/empty"), {"200 "}, "Content-Length: 0"},
+    {REQUEST("HEAD", "/big?70000", ""), {"200 "}, "Content-Length: 70000"},
+    {REQUEST("HEAD", "/big?70000", "") GET("/ok"), {"200 ", "200 ok\n"}, NULL},
     {GET("/nothing"), {"503 {\"error\":{\"status\":503,\"reason\":\"no memory\"}}\n"}, NULL},
     {GET("/error"),
      {"418 {\"error\":{\"status\":418,\"reason\":"
@@ -300,7 +284,7 @@ static void exchange(const char *where, size_t row, size_t step)
             rest_ms(1);
     }
     for (unsigned i = 0; i < 3 && exchanges[row].answers[i]; i++) {
-        struct http_reply r = read_reply(fd, false);
+        struct http_reply r = read_reply(fd, i == 0 && strncmp(sent, "HEAD", 4) == 0);
         char *got = NULL;
         ck_assert(asprintf(&got, "%d %s", r.status, r.body ? r.body : "") > 0);
         ck_assert_msg(fnmatch(exchanges[row].answers[i], got, FNM_NOESCAPE) == 0, "%s: %.200s",
@@ -339,19 +323,17 @@ TEST(requests_get_their_answers)
     http_free(&http);
 }
 
-TEST(head_tells_the_length_and_no_more)
+/* A client goes: it closes, sends nothing more, or resets its connection. */
+static void go(int fd, unsigned how)
 {
-    const char *where = serve();
-    int fd = http_connect(where);
-    http_send(fd, REQUEST("HEAD", "/big?70000", "") GET("/ok"));
-    struct http_reply r = read_reply(fd, true);
-    ck_assert_uint_eq(r.len, 70000);
-    reply_free(&r);
-    r = read_reply(fd, false);
-    ck_assert_str_eq(r.body, "ok\n");
-    reply_free(&r);
+    struct linger reset = {.l_onoff = 1};
+    if (how == 1) {
+        shutdown(fd, SHUT_WR);
+        return;
+    }
+    if (how == 2)
+        ck_assert(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)) == 0);
     close(fd);
-    http_free(&http);
 }
 
 TEST(steps_end_when_the_client_goes)
@@ -359,16 +341,9 @@ TEST(steps_end_when_the_client_goes)
     const char *where = serve();
     for (unsigned i = 0; i < 3; i++) {
         int fd = http_connect(where);
-        http_send(fd, "GET /held HTTP/1.1\r\n\r\n");
+        http_send(fd, GET("/held"));
         COME_TRUE(atomic_load(&handled) == i + 1);
-        if (i == 1)
-            shutdown(fd, SHUT_WR);
-        if (i == 2) {
-            struct linger reset = {.l_onoff = 1};
-            ck_assert(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)) == 0);
-        }
-        if (i != 1)
-            close(fd);
+        go(fd, i);
         COME_TRUE(atomic_load(&ended) == i + 1);
         if (i == 1)
             close(fd);
@@ -383,7 +358,7 @@ TEST(ending_ends_what_is_under_way)
     int fds[6];
     static const char *const sent[] = {"",
                                        "GET /o",
-                                       "GET /held HTTP/1.1\r\n\r\n",
+                                       GET("/held"),
                                        "GET /big?9000000 HTTP/1.1\r\n\r\n",
                                        "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n1",
                                        "\r\n"};
@@ -451,7 +426,7 @@ static int ask_pending(const char *where)
 {
     unsigned before = on_desk();
     int fd = http_connect(where);
-    http_send(fd, "GET /pend HTTP/1.1\r\n\r\n");
+    http_send(fd, GET("/pend"));
     COME_TRUE(on_desk() == before + 1);
     return fd;
 }
@@ -479,7 +454,7 @@ TEST(time_limit_is_answered_and_the_letter_undone)
     ck_assert(recv(fd, &byte, 1, MSG_DONTWAIT) < 0); /* not before its time */
     atomic_fetch_add(&moved_ns, 5 * NS_PER_S);
     expect_reply(fd, 504, "no answer came in time");
-    http_send(fd, "GET /ok HTTP/1.1\r\n\r\n"); /* the connection goes on */
+    http_send(fd, GET("/ok")); /* the connection goes on */
     expect_reply(fd, 200, "ok\n");
     /* A letter that is late does not answer the next request; another one waits behind it. */
     http_send(fd, "GET /pend HTTP/1.1\r\n\r\nGET /ok HTTP/1.1\r\n\r\n");
@@ -501,24 +476,21 @@ TEST(client_that_goes_is_dropped_and_the_letter_undone)
     unsigned before = open_descriptors();
     for (unsigned i = 0; i < 6; i++) {
         int fd = ask_pending(where);
-        if (i % 3 == 1) {
-            shutdown(fd, SHUT_WR);
-            char byte;
-            if (i < 3)
-                ck_assert_int_eq((int)receive_some(fd, &byte, 1), 0);
-        }
-        if (i % 3 == 2) {
-            struct linger reset = {.l_onoff = 1};
-            ck_assert(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)) == 0);
-            http_send(fd, "GET /behind HTTP/1.1\r\n\r\n"); /* bytes that stay unread */
-        }
-        if (i % 3 != 1 || i >= 3)
+        unsigned how = i % 3;
+        bool is_noticed = i < 3; /* dropped before the letter, else by it */
+        char byte;
+        if (how == 2)
+            http_send(fd, GET("/behind")); /* bytes that stay unread */
+        go(fd, how);
+        if (is_noticed && how == 1)
+            ck_assert_uint_eq(receive_some(fd, &byte, 1), 0);
+        if (how == 1 && !is_noticed)
             close(fd);
-        if (i < 3 && i % 3 != 1) /* dropped before the letter, else by it */
+        if (is_noticed && how != 1)
             COME_TRUE(open_descriptors() == before);
         ck_assert(post("for nobody\n"));
         COME_TRUE(atomic_load(&undone) == i + 1);
-        if (i % 3 == 1 && i < 3)
+        if (how == 1 && is_noticed)
             close(fd);
         COME_TRUE(open_descriptors() == before);
     }
@@ -535,7 +507,7 @@ TEST(half_of_the_places_stay_for_others)
         fds[i] = ask_pending(where);
     for (int i = 0; i < 3; i++) {
         int fd = http_connect(where);
-        http_send(fd, "GET /pend HTTP/1.1\r\n\r\n");
+        http_send(fd, GET("/pend"));
         expect_reply(fd, 503, "32 requests wait");
         close(fd);
         expect_get(where, "/ok", "ok\n");
@@ -551,20 +523,6 @@ TEST(half_of_the_places_stay_for_others)
     http_free(&http);
 }
 
-TEST(without_memory_a_request_is_refused)
-{
-    if (!__real_malloc) {
-        printf("# linked without --wrap: not checked\n");
-        return;
-    }
-    const char *where = serve();
-    struct http_reply r = http_ask(where, "GET", "/no-memory", "");
-    ck_assert_int_eq(r.status, 503);
-    ck_assert_str_eq(r.body, "{\"error\":{\"status\":503,\"reason\":\"no memory\"}}\n");
-    reply_free(&r);
-    http_free(&http);
-}
-
 TEST(pause_refuses_what_is_pending_and_takes_no_letter)
 {
     const char *where = serve();
@@ -574,7 +532,7 @@ TEST(pause_refuses_what_is_pending_and_takes_no_letter)
     ck_assert(!post("too late\n"));
     http_resume(http);
     for (int i = 0; i < 2; i++) {
-        http_send(i ? idle : fd, "GET /pend HTTP/1.1\r\n\r\n");
+        http_send(i ? idle : fd, GET("/pend"));
         COME_TRUE(on_desk() == 1);
         ck_assert(post("in time\n"));
         expect_reply(i ? idle : fd, 200, "in time\n");
@@ -622,7 +580,7 @@ TEST(no_letter_is_lost_between_clients_that_go_and_pauses)
         int fds[8];
         for (int i = 0; i < 8; i++) {
             fds[i] = http_connect(where);
-            http_send(fds[i], "GET /pend HTTP/1.1\r\n\r\n");
+            http_send(fds[i], GET("/pend"));
         }
         if (round % 20 == 19) {
             http_pause(http);
@@ -667,8 +625,7 @@ static void expect_end(int fd)
 TEST(client_that_sends_no_whole_request_in_time_is_closed)
 {
     static const char *const sent[] = {
-        "", "GET /ok HTTP/1.1\r\nX: ", "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n1",
-        "GET /ok HTTP/1.1\r\n\r\n"};
+        "", "GET /ok HTTP/1.1\r\nX: ", "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n1", GET("/ok")};
     const char *where = serve();
     int fds[ARRAY_SIZE(sent)];
     for (size_t i = 0; i < ARRAY_SIZE(sent); i++) {
@@ -770,7 +727,7 @@ TEST(full_house_stays_while_nobody_waits)
         fds[i] = http_connect(where);
     rest_ms(HTTP_CROWDED_NS / NS_PER_MS * 3 / 2);
     for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
-        http_send(fds[i], "GET /ok HTTP/1.1\r\n\r\n");
+        http_send(fds[i], GET("/ok"));
         struct http_reply r = read_reply(fds[i], false);
         ck_assert_int_eq(r.status, 200);
         reply_free(&r);
@@ -787,16 +744,16 @@ TEST(busy_connections_keep_nobody_out)
     bool may_go_on = true;
     for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
         fds[i] = http_connect(where);
-        http_send(fds[i], "GET /ok HTTP/1.1\r\n\r\n");
+        http_send(fds[i], GET("/ok"));
     }
     COME_TRUE(atomic_load(&handled) == HTTP_CONNECTIONS_MAX);
     int waits = http_connect(where);
-    http_send(waits, "GET /ok HTTP/1.1\r\n\r\n");
+    http_send(waits, GET("/ok"));
     int64_t until_ms = real_ms() + 20000;
     for (int i = 0; may_go_on && real_ms() < until_ms; i = (i + 1) % HTTP_CONNECTIONS_MAX) {
         struct http_reply r = read_reply(fds[i], false);
         may_go_on = r.status == 200 && !strstr(r.head, "\r\nConnection: close\r\n") &&
-                    try_send(fds[i], "GET /ok HTTP/1.1\r\n\r\n", 20);
+                    try_send(fds[i], GET("/ok"), 20);
         reply_free(&r);
     }
     ck_assert_msg(!may_go_on, "nobody makes a place");
@@ -817,7 +774,7 @@ TEST(without_descriptors_it_waits_and_goes_on_later)
     struct sockaddr_storage sa = loopback((in_port_t)atoi(strrchr(where, ':') + 1));
     struct rlimit limit, low;
     struct log_counts counts;
-    http_send(fd, "GET /ok HTTP/1.1\r\n\r\n");
+    http_send(fd, GET("/ok"));
     struct http_reply r = read_reply(fd, false);
     reply_free(&r);
     ck_assert(getrlimit(RLIMIT_NOFILE, &limit) == 0);
@@ -825,10 +782,10 @@ TEST(without_descriptors_it_waits_and_goes_on_later)
     int late = socket(AF_INET, SOCK_STREAM, 0);
     ck_assert(setrlimit(RLIMIT_NOFILE, &low) == 0);
     ck_assert(connect(late, (struct sockaddr *)&sa, sizeof(struct sockaddr_in)) == 0);
-    http_send(late, "GET /ok HTTP/1.1\r\n\r\n");
+    http_send(late, GET("/ok"));
     int64_t began_ms = real_ms();
     for (int i = 0; i < 50; i++) { /* a connected client is still served */
-        http_send(fd, "GET /ok HTTP/1.1\r\n\r\n");
+        http_send(fd, GET("/ok"));
         r = read_reply(fd, false);
         ck_assert_int_eq(r.status, 200);
         reply_free(&r);
@@ -845,54 +802,6 @@ TEST(without_descriptors_it_waits_and_goes_on_later)
     close(fd);
     close(late);
     http_free(&http);
-}
-
-/* ---- life ------------------------------------------------------------------------------------ */
-
-/* A listening unix socket, like an inherited one. */
-static int unix_listener(char *path, size_t size)
-{
-    struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    snprintf(path, size, "/tmp/http_test.%d.sock", getpid());
-    snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", path);
-    unlink(path);
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    ck_assert(bind(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 && listen(fd, 5) == 0);
-    return fd;
-}
-
-TEST(inherited_sockets_are_served)
-{
-    struct sockaddr_storage sa = loopback(0);
-    char path[64], reason[HTTP_REASON_SIZE];
-    int fds[2] = {socket(AF_INET, SOCK_STREAM, 0), unix_listener(path, sizeof(path))};
-    ck_assert(bind(fds[0], (struct sockaddr *)&sa, sizeof(struct sockaddr_in)) == 0);
-    ck_assert(listen(fds[0], 5) == 0);
-    unsigned before = open_descriptors();
-    struct http_config config = config_of(NULL, NULL);
-    config.address_count = 0;
-    config.fds = fds;
-    config.fd_count = 2;
-    http = http_new(&config, reason);
-    ck_assert_msg(http != NULL, "%s", reason);
-    ck_assert(http_start(http));
-    ck_assert_uint_eq(http_listeners(http), 2);
-    expect_get(http_where(http, 0), "/ok", "ok\n");
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    snprintf(to.sun_path, sizeof(to.sun_path), "%s", path);
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    ck_assert(connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0);
-    http_send(fd, "GET /later?2 HTTP/1.1\r\n\r\nGET /x HTTP/1.1\r\n\r\n");
-    struct http_reply r = read_reply(fd, false);
-    ck_assert_str_eq(r.body, "later\n");
-    reply_free(&r);
-    r = read_reply(fd, false);
-    ck_assert_str_eq(r.body, "GET /x - - 0");
-    reply_free(&r);
-    close(fd);
-    http_free(&http);
-    ck_assert_uint_eq(open_descriptors(), before - 2); /* both were the server's */
-    unlink(path);
 }
 
 UNIT_MAIN("http")

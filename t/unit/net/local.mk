@@ -1,6 +1,5 @@
 net_unit_tests = \
 	t/unit/net/loop_test \
-	t/unit/net/stream_test \
 	t/unit/net/dial_test \
 	t/unit/net/thread_test \
 	t/unit/net/conn_test \
@@ -20,8 +19,6 @@ TESTS += $(net_unit_tests)
 EXTRA_DIST += t/unit/net/toy.h t/unit/net/secure.h t/unit/net/script.h t/unit/net/conn.script
 t_unit_net_loop_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_loop_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
-t_unit_net_stream_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_net_stream_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_dial_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS) $(LIBCARES_CFLAGS)
 t_unit_net_dial_test_LDFLAGS = $(fault_wraps)
 t_unit_net_dial_test_LDADD = libnet.a libengine.a libbase.a $(LIBEVENT_LIBS) $(LIBCARES_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
@@ -49,7 +46,7 @@ t_unit_net_http_memory_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_http_memory_test_LDFLAGS = $(fault_wraps)
 t_unit_net_http_memory_test_LDADD = libnet.a libengine.a libbase.a $(CHECK_LIBS)
 t_unit_net_http_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_net_http_test_LDFLAGS = -Wl,--wrap=malloc,--wrap=event_add
+t_unit_net_http_test_LDFLAGS = -Wl,--wrap=event_add
 t_unit_net_http_test_LDADD = libnet.a libbase.a $(LIBEVENT_HTTP_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_tls_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
 t_unit_net_tls_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)

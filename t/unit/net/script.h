@@ -20,14 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum {
-    CLIENTS = 700,
-    WORDS = 16,
-    LINE_MAX_LEN = 1024,
-    PENDING = 64,
-    DEADLINES = 8,
-    KEEP = 1 << 17
-};
+enum { CLIENTS = 700, LINE_MAX_LEN = 1024, PENDING = 64, DEADLINES = 8, KEEP = 1 << 17 };
 
 enum mode { PLAIN, SPLIT, SHORT, UPGRADE, SPREAD, MODES };
 static const char *const mode_words[] = {"plain", "split", "short", "upgrade", "spread"};
@@ -35,13 +28,12 @@ static const char *const mode_words[] = {"plain", "split", "short", "upgrade", "
 struct client {
     struct fake_peer peer; /* first */
     char name[32];
-    uint64_t tag;
     struct conn *conn;  /* while it is served */
     struct conn *found; /* until it closes */
     char *got;
     size_t got_len, got_room;
 
-    unsigned writes, served, resumes, asked, rooms, ends, expired, lines, lost, put_off;
+    unsigned writes, served, resumes, asked, rooms, ends, expired, lines, lost;
     uint64_t mark;                     /* a position of its output, set by each answer */
     uint64_t close_end, close_written; /* what `close` saw */
     unsigned closes;                   /* calls of `close` */
@@ -256,19 +248,6 @@ static struct client *client_named(const char *name)
     return NULL;
 }
 
-/* oNAME TEXT */
-static void tell_other(struct conn *conn, char *name)
-{
-    char *text = strchr(name, ' ');
-    *text++ = '\0';
-    const struct client *other = client_named(name);
-    struct conn *to = other ? conn_by_tag(conn_worker(conn), other->tag) : NULL;
-    CHECK(other && to == other->conn);
-    if (to)
-        reply_text(to, text);
-    reply_text(conn, to ? "told," : "nobody,");
-}
-
 static enum served finish(struct conn *conn, const char *text)
 {
     reply_text(conn, text);
@@ -320,10 +299,8 @@ static enum served serve_line(struct conn *conn, struct client *c, char *line)
         reply_text(conn, "asked,");
         return SERVED;
     case 'l':
-        if (conn_pending(conn) > 0) {
-            c->put_off++;
+        if (conn_pending(conn) > 0)
             return SERVED_LATER;
-        }
         reply_text(conn, "last,");
         return SERVED;
     case 'x':
@@ -340,9 +317,6 @@ static enum served serve_line(struct conn *conn, struct client *c, char *line)
         return SERVED;
     case 'u':
         conn_clear_deadline(conn, number);
-        return SERVED;
-    case 'o':
-        tell_other(conn, line + 1);
         return SERVED;
     case 'S':
     case 'K':
@@ -391,7 +365,6 @@ static void on_open(struct conn *conn)
     struct client *c = client_of(conn);
     CHECK(!c->conn && *(uint8_t *)conn_session(conn) == 0);
     c->conn = conn;
-    c->tag = conn_tag(conn);
     *(uint8_t *)conn_session(conn) = 1;
 }
 
@@ -461,7 +434,6 @@ static bool restore(struct conn *conn, struct record_reader *r)
     if (conn->stream.fd < 0) /* a rehearsal */
         return record_get_u8(r) <= 1 && (record_get_i64(r), record_ok(r));
     c->conn = conn;
-    c->tag = conn_tag(conn);
     *(uint8_t *)conn_session(conn) = record_get_u8(r);
     int64_t mark = record_get_i64(r);
     if (conn->extended)

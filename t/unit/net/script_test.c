@@ -282,54 +282,64 @@ static const char *read_text(const char *at, char end, struct text *to)
     return at;
 }
 
+struct named {
+    const char *key;
+    uint64_t value;
+};
+
+static bool look_up(const struct named *values, size_t count, const char *key, uint64_t *value_r)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(values[i].key, key) == 0) {
+            *value_r = values[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
 static uint64_t server_value(const char *key)
 {
-    for (unsigned i = 0; strncmp(key, "closed.", 7) == 0 && protocol_close_word(&row, i); i++) {
-        if (strcmp(protocol_close_word(&row, i), key + 7) == 0)
-            return atomic_load(&protocol.closed[i]);
-    }
-    if (strcmp(key, "unfinished") == 0)
-        return atomic_load(&server.unfinished);
-    if (strcmp(key, "shares") == 0)
-        return shares;
-    if (strcmp(key, "send_errors") == 0)
-        return atomic_load(&protocol.send_errors);
-    if (strcmp(key, "outputs_full") == 0)
-        return atomic_load(&protocol.outputs_full);
-    if (strcmp(key, "connections") == 0)
-        return atomic_load(&protocol.connections);
-    if (strcmp(key, "requests") == 0)
-        return tally_get(&traffic[0].requests) + tally_get(&traffic[1].requests);
-    if (strcmp(key, "received") == 0)
-        return tally_get(&traffic[0].received) + tally_get(&traffic[1].received);
-    if (strcmp(key, "sent") == 0)
-        return tally_get(&traffic[0].sent) + tally_get(&traffic[1].sent);
-    if (strcmp(key, "measured") == 0) {
-        struct buckets_sum sum = {0};
-        buckets_sum_up(&sum, &traffic[0].answers.buckets);
-        buckets_sum_up(&sum, &traffic[1].answers.buckets);
-        return buckets_sum_count(&sum);
-    }
-    wrong("no such value: %s", key);
-    return 0;
+    struct buckets_sum sum = {0};
+    uint64_t value = 0;
+    buckets_sum_up(&sum, &traffic[0].answers.buckets);
+    buckets_sum_up(&sum, &traffic[1].answers.buckets);
+    const struct named values[] = {
+        {"unfinished", atomic_load(&server.unfinished)},
+        {"shares", shares},
+        {"send_errors", atomic_load(&protocol.send_errors)},
+        {"outputs_full", atomic_load(&protocol.outputs_full)},
+        {"requests", tally_get(&traffic[0].requests) + tally_get(&traffic[1].requests)},
+        {"received", tally_get(&traffic[0].received) + tally_get(&traffic[1].received)},
+        {"sent", tally_get(&traffic[0].sent) + tally_get(&traffic[1].sent)},
+        {"measured", buckets_sum_count(&sum)},
+    };
+    if (!look_up(values, ARRAY_SIZE(values), key, &value))
+        wrong("no such value: %s", key);
+    return value;
 }
 
 static uint64_t value_of(struct client *c, const char *key)
 {
-    const struct {
-        const char *key;
-        uint64_t value;
-    } values[] = {
-        {"writes", c->writes},       {"served", c->served}, {"resumes", c->resumes},
-        {"rooms", c->rooms},         {"ends", c->ends},     {"expired", c->expired},
-        {"lines", c->lines},         {"lost", c->lost},     {"off", c->put_off},
-        {"close_end", c->close_end}, {"closes", c->closes}, {"close_written", c->close_written},
-        {"pending", c->pending},     {"got", c->got_len},   {"closed", c->peer.closed},
+    uint64_t value;
+    const struct named values[] = {
+        {"writes", c->writes},
+        {"served", c->served},
+        {"resumes", c->resumes},
+        {"rooms", c->rooms},
+        {"ends", c->ends},
+        {"expired", c->expired},
+        {"lines", c->lines},
+        {"lost", c->lost},
+        {"closes", c->closes},
+        {"close_end", c->close_end},
+        {"pending", c->pending},
+        {"got", c->got_len},
+        {"close_written", c->close_written},
+        {"closed", c->peer.closed},
     };
-    for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
-        if (strcmp(values[i].key, key) == 0)
-            return values[i].value;
-    }
+    if (look_up(values, ARRAY_SIZE(values), key, &value))
+        return value;
     struct conn *conn = c->found;
     EXPECT(conn, "%s has no connection", c->name);
     if (strcmp(key, "unsent") == 0)
@@ -482,8 +492,7 @@ static void command_of(struct client *c, char *verb, char *args)
         c->peer.ended = c->peer.ended || verb[0] == 'e';
         c->peer.broken = c->peer.broken || verb[0] == 'b';
         c->peer.news = true;
-        if (!args || !strchr(args, '|'))
-            run();
+        run();
     } else {
         act(c, verb, args);
     }

@@ -48,12 +48,6 @@ static inline FILE *pki_file(const struct pki *pki, const char *name, const char
     return file;
 }
 
-static inline void pki_write(const struct pki *pki, const char *name, const char *text)
-{
-    FILE *file = pki_file(pki, name, "", "w");
-    ck_assert(fputs(text, file) >= 0 && fclose(file) == 0);
-}
-
 static inline void pki_extend(X509 *cert, int what, const char *value)
 {
     X509_EXTENSION *ext = X509V3_EXT_conf_nid(NULL, NULL, what, value);
@@ -179,6 +173,7 @@ static inline void secure_start(struct toy_server *s, unsigned count, struct ser
 
 /* ---- clients ----------------------------------------------------------------------------- */
 
+/* Without `ssl`, one that speaks no TLS. */
 struct secure_client {
     SSL_CTX *context;
     SSL *ssl;
@@ -226,12 +221,17 @@ static inline struct secure_client client_connect(struct toy_server *s, unsigned
 static inline void client_send(struct secure_client *c, const char *text)
 {
     size_t n = 0, len = strlen(text);
-    ck_assert(SSL_write_ex(c->ssl, text, len, &n) == 1 && n == len);
+    if (!c->ssl)
+        send_text(c->fd, text);
+    else
+        ck_assert(SSL_write_ex(c->ssl, text, len, &n) == 1 && n == len);
 }
 
 static inline void client_receive(struct secure_client *c, void *to, size_t len)
 {
-    for (size_t at = 0; at < len;) {
+    if (!c->ssl)
+        receive_exactly(c->fd, to, len);
+    for (size_t at = 0; c->ssl && at < len;) {
         size_t n = 0;
         ck_assert_msg(SSL_read_ex(c->ssl, (char *)to + at, len - at, &n) == 1,
                       "the connection ended: %s", ERR_reason_error_string(ERR_peek_error()));

@@ -4,9 +4,11 @@
 #include "net/tls.h"
 
 #include "t/unit/net/secure.h"
+#include "t/unit/random.h"
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <sys/wait.h>
 
 static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
 static struct pki pki;
@@ -27,318 +29,178 @@ static void stop(void)
 
 /* ---- loading ------------------------------------------------------------------------------- */
 
-static void expect_reason(const struct tls_config *config, const char *first, const char *second)
+/* daemon-tls.scn and tests of the cluster have what is wrong with other files. */
+TEST(a_file_may_have_the_key_too_and_no_key_may_be_encrypted)
 {
     char reason[TLS_REASON_SIZE] = "";
-    struct tls *tls = tls_new(config, reason);
-    ck_assert_msg(tls == NULL, "taken; expected %s", second);
-    ck_assert_msg(strstr(reason, first) && strstr(reason, second), "%s", reason);
-    ck_assert_uint_eq(ERR_peek_error(), 0);
-}
-
-/* daemon-tls.scn has more of them. */
-TEST(reasons_name_the_file_and_what_is_wrong)
-{
     pki_make(&pki);
-    pki_write(&pki, "garbage",
-              "-----BEGIN CERTIFICATE-----\nnonsense!\n-----END CERTIFICATE-----\n");
-    pki_write(&pki, "badkey", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n");
-    const char *cert = pki_path(&pki, "server.crt"), *key = pki_path(&pki, "server.key");
-    const char *garbage = pki_path(&pki, "garbage"), *badkey = pki_path(&pki, "badkey");
-    const char *missing = pki_path(&pki, "missing"), *locked = pki_path(&pki, "locked.key");
-
-    expect_reason(&(struct tls_config){.key = key}, "no certificate", "");
-    expect_reason(&(struct tls_config){.cert = pki.folder, .key = key}, pki.folder, "directory");
-    expect_reason(&(struct tls_config){.cert = garbage, .key = key}, garbage, "certificate");
-    expect_reason(&(struct tls_config){.cert = cert, .key = missing}, missing, "No such file");
-    expect_reason(&(struct tls_config){.cert = cert, .key = badkey}, badkey, "key");
-    expect_reason(&(struct tls_config){.cert = cert, .key = locked}, locked, "encrypted");
-    expect_reason(&(struct tls_config){.cert = cert, .key = key, .ca = missing}, missing,
-                  "No such file");
-    expect_reason(&(struct tls_config){.cert = cert, .key = key, .ca = garbage}, garbage, "CA");
-
-    char reason[TLS_REASON_SIZE] = "";
+    const char *locked = pki_path(&pki, "locked.key");
     struct tls *tls = tls_new(&(struct tls_config){.cert = pki_path(&pki, "both.pem")}, reason);
-    ck_assert_msg(tls != NULL, "%s", reason); /* the file has the key too */
+    ck_assert_msg(tls != NULL, "%s", reason);
     tls_free(&tls);
     ck_assert(tls == NULL);
     tls_free(&tls);
+    tls =
+        tls_new(&(struct tls_config){.cert = pki_path(&pki, "server.crt"), .key = locked}, reason);
+    ck_assert(tls == NULL && strstr(reason, locked) && strstr(reason, "encrypted"));
+    ck_assert_uint_eq(ERR_peek_error(), 0);
     tls = pki_tls(&pki, "expired", TLS_VERIFY_OFF, TLS_VERSION_1_2); /* accepted with a warning */
-    tls_free(&tls);
-    pki_remove(&pki);
-}
-
-TEST(clients_reasons_name_the_file_too)
-{
-    char reason[TLS_REASON_SIZE] = "";
-    pki_make(&pki);
-    pki_write(&pki, "empty", "");
-    const char *ca = pki_path(&pki, "ca.crt"), *cert = pki_path(&pki, "client.crt");
-    const char *missing = pki_path(&pki, "missing"), *empty = pki_path(&pki, "empty");
-    const char *second = pki_path(&pki, "second.key");
-    enum tls_file wrong;
-    const struct {
-        struct tls_client_config config;
-        enum tls_file file;
-        const char *where, *what;
-    } rows[] = {
-        {{.ca = missing}, TLS_FILE_CA, missing, "No such file"},
-        {{.ca = empty}, TLS_FILE_CA, empty, "no certificate in PEM"},
-        {{.ca = ca, .cert = missing}, TLS_FILE_CERT, missing, "No such file"},
-        {{.ca = ca, .cert = cert}, TLS_FILE_CERT, cert, "no private key in PEM"},
-        {{.ca = ca, .cert = cert, .key = second}, TLS_FILE_KEY, second, "does not belong to"},
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        ck_assert(tls_client_new(&rows[i].config, &wrong, reason) == NULL);
-        ck_assert_int_eq(wrong, rows[i].file);
-        ck_assert_msg(strstr(reason, rows[i].where) && strstr(reason, rows[i].what), "%s", reason);
-        ck_assert_uint_eq(ERR_peek_error(), 0);
-    }
-    struct tls *tls = tls_client_new(
-        &(struct tls_client_config){.cert = pki_path(&pki, "both.pem")}, &wrong, reason);
-    ck_assert_msg(tls != NULL, "%s", reason); /* the system's CA certificates, if there are any */
     tls_free(&tls);
     pki_remove(&pki);
 }
 
 /* ---- handshakes ---------------------------------------------------------------------------- */
 
-struct seen {
-    uint64_t tag;
-    struct conn_info info;
-    bool crossed;
-};
+/* Calls that move one byte are in the mode `calls` of stories. */
 
-/* Sends the output of the client's library, `step` bytes at a time. */
-static void drip(struct secure_client *c, BIO *out, size_t step)
-{
-    char bytes[4096];
-    int n;
-    while ((n = BIO_read(out, bytes, (int)step)) > 0) {
-        send_bytes(c->fd, bytes, (size_t)n);
-        wait_taken(c->fd);
-    }
-}
-
-/* Connects the client to buffers in memory, so that the test moves its bytes. */
-static BIO *detach(struct secure_client *c, BIO **in_r)
-{
-    BIO *out = BIO_new(BIO_s_mem());
-    *in_r = BIO_new(BIO_s_mem());
-    ck_assert(out && *in_r);
-    BIO_set_mem_eof_return(*in_r, -1);
-    BIO_set_mem_eof_return(out, -1);
-    SSL_set_bio(c->ssl, *in_r, out);
-    return out;
-}
-
-static void shake_dripping(struct secure_client *c, BIO *in, BIO *out, size_t step)
-{
-    int ret;
-    while ((ret = SSL_do_handshake(c->ssl)) != 1) {
-        ck_assert_int_eq(SSL_get_error(c->ssl, ret), SSL_ERROR_WANT_READ);
-        drip(c, out, step);
-        char bytes[4096];
-        ssize_t n = receive(c->fd, bytes, sizeof(bytes));
-        ck_assert_int_gt(n, 0);
-        ck_assert_int_eq(BIO_write(in, bytes, (int)n), (int)n);
-    }
-    drip(c, out, step);
-}
-
-TEST(handshake_and_requests_byte_by_byte)
-{
-    serve(1, toy_limits());
-    for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
-        int fd;
-        ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)));
-        struct secure_client c = client_new(fd, versions[i]);
-        BIO *in, *out = detach(&c, &in);
-        ck_assert_uint_eq(atomic_load(&s.toy.opened), i);
-        shake_dripping(&c, in, out, 1);
-        client_send(&c, "ebyte by byte\n");
-        drip(&c, out, 1);
-        char got[64];
-        size_t len = 0;
-        while (SSL_read_ex(c.ssl, got, sizeof(got), &len) != 1) {
-            char bytes[4096];
-            ssize_t n = receive(fd, bytes, sizeof(bytes));
-            ck_assert_int_gt(n, 0);
-            ck_assert_int_eq(BIO_write(in, bytes, (int)n), (int)n);
-        }
-        ck_assert_uint_eq(len, 13);
-        ck_assert_mem_eq(got, "byte by byte\n", 13);
-        client_free(&c);
-    }
-    stop();
-}
-
-TEST(handshake_that_takes_too_long_is_closed)
-{
-    struct server_limits limits = toy_limits();
-    int silent, half;
-    int64_t began_ns = clock_mono_ns();
-    limits.handshake_timeout_ns = 100 * NS_PER_MS;
-    serve(1, limits);
-    ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &silent)));
-    ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &half)));
-    send_bytes(half, "\x16\x03\x01\x01\x00\x01", 6); /* the start of a valid ClientHello */
-    expect_end(silent);
-    expect_end(half);
-    ck_assert_int_ge(clock_mono_ns() - began_ns, limits.handshake_timeout_ns);
-    WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == 2);
-    close(silent);
-    close(half);
-    stop();
-}
-
-TEST(silent_handshake_gives_way_to_another)
-{
-    struct server_limits limits = toy_limits();
-    int silent, fd;
-    limits.handshakes = 1;
-    serve(2, limits);
-    ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &silent)));
-    ck_assert(toy_give_secure(&s, 1, local_pair(SOCK_STREAM, &fd)));
-    expect_end(silent);
-    WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == 1);
-    struct secure_client c = client_new(fd, TLS1_3_VERSION);
-    ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
-    client_send(&c, "ein\n");
-    client_expect(&c, "in\n");
-    client_free(&c);
-    close(silent);
-    stop();
-}
-
-/* Clients whose greetings have all come, and how many of them have an answer. */
-struct greetings {
-    struct mail letter; /* one in each iteration */
-    struct secure_client clients[16];
-    int theirs[16];
-    unsigned answered, most;
-    atomic_bool over;
-};
-
-static void count_answers(struct mail *mail, void *reader)
-{
-    struct greetings *g = container_of(mail, struct greetings, letter);
-    unsigned answered = 0;
-    for (size_t i = 0; i < ARRAY_SIZE(g->clients); i++) {
-        char byte;
-        answered += recv(g->clients[i].fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
-    }
-    unsigned more = answered - g->answered;
-    g->most = more > g->most ? more : g->most;
-    g->answered = answered;
-    if (answered == ARRAY_SIZE(g->clients))
-        atomic_store(&g->over, true);
-    else
-        worker_post(reader, mail);
-}
-
-static void open_greetings(struct worker *worker, void *arg)
-{
-    struct greetings *g = arg;
-    for (size_t i = 0; i < ARRAY_SIZE(g->clients); i++) {
-        struct toy_opening opening = {
-            .protocol = &s.protocol, .fd = g->theirs[i], .transport = TRANSPORT_TLS};
-        toy_open_there(worker, &opening);
-        ck_assert(opening.ok);
-    }
-    g->letter.deliver = count_answers;
-    worker_post(worker, &g->letter);
-}
-
-TEST(handshakes_go_on_one_in_an_iteration)
-{
-    serve(1, toy_limits());
-    static struct greetings g;
-    for (size_t i = 0; i < ARRAY_SIZE(g.clients); i++) {
-        int fd;
-        g.theirs[i] = local_pair(SOCK_STREAM, &fd);
-        g.clients[i] = client_new(fd, TLS1_3_VERSION);
-        set_nonblocking(fd);
-        ck_assert_int_eq(SSL_do_handshake(g.clients[i].ssl), -1);
-    }
-    in_worker(&s, 0, open_greetings, &g);
-    WAIT_UNTIL(atomic_load(&g.over));
-    ck_assert_uint_le(g.most, 2); /* of the iteration before the letter, and of the letter's */
-    for (size_t i = 0; i < ARRAY_SIZE(g.clients) / 2; i++)
-        WAIT_UNTIL(SSL_do_handshake(g.clients[i].ssl) == 1);
-    for (size_t i = 0; i < ARRAY_SIZE(g.clients); i++)
-        client_free(&g.clients[i]);
-    stop();
-}
-
-/* A client of one version, with a certificate or without. */
-static void try_client(enum tls_version min, int version, enum tls_verify verify, const char *name,
-                       bool good)
+/* A client of one version, with a certificate or without, is refused. */
+static void try_client(enum tls_version min, int version, enum tls_verify verify, const char *name)
 {
     int fd;
+    char path[160];
     secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", verify, min));
     ck_assert(toy_give_secure(&s, 0, tcp_pair(&fd)));
     struct secure_client c = client_new(fd, version);
     if (version < TLS1_2_VERSION)
         ck_assert(SSL_set_cipher_list(c.ssl, "ALL:@SECLEVEL=0") == 1);
     if (name) {
-        char path[160];
         snprintf(path, sizeof(path), "%s/%s.crt", pki.folder, name);
         ck_assert(SSL_use_certificate_file(c.ssl, path, SSL_FILETYPE_PEM) == 1);
         snprintf(path, sizeof(path), "%s/%s.key", pki.folder, name);
         ck_assert(SSL_use_PrivateKey_file(c.ssl, path, SSL_FILETYPE_PEM) == 1);
     }
     /* In TLS 1.3 the client may have sent a request already; it can still read the alert. */
-    bool done = SSL_do_handshake(c.ssl) == 1;
-    ck_assert(done || !good);
-    if (done)
+    if (SSL_do_handshake(c.ssl) == 1)
         client_send(&c, "ein\n");
-    if (good) {
-        client_expect(&c, "in\n");
-    } else {
-        client_expect_refusal(&c);
-        unsigned long code = ERR_peek_last_error();
-        ck_assert_msg(verify == TLS_VERIFY_OFF || ERR_GET_REASON(code) > SSL_AD_REASON_OFFSET,
-                      "no alert but %s", ERR_reason_error_string(code));
-        expect_end(c.fd); /* no reset, because that could destroy the alert */
-    }
+    client_expect_refusal(&c);
+    unsigned long code = ERR_peek_last_error();
+    ck_assert_msg(verify == TLS_VERIFY_OFF || ERR_GET_REASON(code) > SSL_AD_REASON_OFFSET,
+                  "no alert but %s", ERR_reason_error_string(code));
+    expect_end(c.fd); /* no reset, because that could destroy the alert */
     client_free(&c);
     WAIT_UNTIL(atomic_load(&s.protocol.connections) == 0);
-    ck_assert_uint_eq(toy_closed(&s, CLOSE_HANDSHAKE), !good);
-    ck_assert_uint_eq(atomic_load(&s.toy.opened), good);
+    ck_assert_uint_eq(toy_closed(&s, CLOSE_HANDSHAKE), 1);
+    ck_assert_uint_eq(atomic_load(&s.toy.opened), 0);
     toy_stop(&s);
 }
 
-TEST(old_versions_and_bad_certificates_are_refused)
+/* daemon-reload.scn has those that are served. */
+TEST(old_versions_and_bad_certificates_are_refused_with_an_alert)
 {
-    static const struct {
-        enum tls_version min;
-        int version;
-        bool good;
-    } by_version[] = {
-        {TLS_VERSION_1_2, TLS1_VERSION, false},
-        {TLS_VERSION_1_2, TLS1_1_VERSION, false},
-        {TLS_VERSION_1_3, TLS1_2_VERSION, false},
-        {TLS_VERSION_1_3, TLS1_3_VERSION, true},
-    };
-    static const struct {
-        enum tls_verify verify;
-        const char *name;
-        bool good;
-    } by_certificate[] = {
-        {TLS_VERIFY_OFF, NULL, true},           {TLS_VERIFY_OFF, "stranger", true},
-        {TLS_VERIFY_OPTIONAL, NULL, true},      {TLS_VERIFY_OPTIONAL, "client", true},
-        {TLS_VERIFY_REQUIRE, NULL, false},      {TLS_VERIFY_OPTIONAL, "stranger", false},
-        {TLS_VERIFY_REQUIRE, "client", true},   {TLS_VERIFY_REQUIRE, "stranger", false},
-        {TLS_VERIFY_REQUIRE, "expired", false},
-    };
+    static const char *const bad[] = {NULL, "stranger", "expired"};
     pki_make(&pki);
-    for (size_t i = 0; i < ARRAY_SIZE(by_version); i++)
-        try_client(by_version[i].min, by_version[i].version, TLS_VERIFY_OFF, NULL,
-                   by_version[i].good);
-    for (size_t i = 0; i < ARRAY_SIZE(by_certificate) * 2; i++)
-        try_client(TLS_VERSION_1_2, versions[i % 2], by_certificate[i / 2].verify,
-                   by_certificate[i / 2].name, by_certificate[i / 2].good);
+    try_client(TLS_VERSION_1_2, TLS1_VERSION, TLS_VERIFY_OFF, NULL);
+    try_client(TLS_VERSION_1_2, TLS1_1_VERSION, TLS_VERIFY_OFF, NULL);
+    try_client(TLS_VERSION_1_3, TLS1_2_VERSION, TLS_VERIFY_OFF, NULL);
+    for (size_t i = 0; i < 2 * ARRAY_SIZE(bad); i++)
+        try_client(TLS_VERSION_1_2, versions[i % 2], TLS_VERIFY_REQUIRE, bad[i / 2]);
+    try_client(TLS_VERSION_1_2, TLS1_2_VERSION, TLS_VERIFY_OPTIONAL, "stranger");
+    pki_remove(&pki);
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+/* Which allocations of the library's are refused, counted in all threads but the first: the
+ * refused'th, and then each refused'th again, or no other. 0: none. */
+static _Atomic uint64_t refused, allocations;
+static bool is_refused_again;
+static _Thread_local bool is_client;
+
+static bool refuse(void)
+{
+    uint64_t which = atomic_load(&refused);
+    if (!which || is_client)
+        return false;
+    uint64_t n = atomic_fetch_add(&allocations, 1) + 1;
+    return is_refused_again ? n % which == 0 : n == which;
+}
+
+static void *library_malloc(size_t size, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return refuse() ? NULL : malloc(size);
+}
+
+static void *library_realloc(void *from, size_t size, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return refuse() ? NULL : realloc(from, size);
+}
+
+static void library_free(void *at, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    free(at);
+}
+
+__attribute__((constructor)) static void take_over_allocations(void)
+{
+    CHECK(CRYPTO_set_mem_functions(library_malloc, library_realloc, library_free) == 1);
+}
+
+/* True when a new client is answered. */
+static bool is_served(int version)
+{
+    int fd;
+    char answer[3];
+    size_t n = 0;
+    if (!toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)))
+        return false;
+    struct secure_client c = client_new(fd, version);
+    bool served = SSL_do_handshake(c.ssl) == 1 && SSL_write_ex(c.ssl, "eyes\n", 5, &n) == 1 &&
+                  SSL_read_ex(c.ssl, answer, sizeof(answer), &n) == 1 && n > 0;
+    client_free(&c);
+    return served;
+}
+
+/* Runs in a process whose library has loaded nothing for handshakes yet. Returns false when fewer
+ * allocations than `first` came before a client was served. */
+static bool run_short_of_memory(uint64_t first, bool again, int version)
+{
+    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    is_client = true;
+    is_refused_again = again;
+    atomic_store(&refused, first);
+    for (int clients = again ? 20 : 1; clients > 0; clients--)
+        (void)is_served(version);
+    bool was_refused = atomic_load(&allocations) >= first;
+    atomic_store(&refused, 0);
+    ck_assert_msg(is_served(version), "allocation %" PRIu64 " was refused, %s", first,
+                  again ? "again and again" : "once");
+    WAIT_UNTIL(atomic_load(&s.protocol.connections) == 0);
+    toy_stop(&s);
+    return was_refused;
+}
+
+static bool in_a_process(uint64_t first, bool again, int version)
+{
+    enum { FEWER = 2 };
+    pid_t child = fork();
+    ck_assert(child >= 0);
+    if (child == 0)
+        _exit(run_short_of_memory(first, again, version) ? 0 : FEWER);
+    int status;
+    ck_assert(waitpid(child, &status, 0) == child && WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status) & ~FEWER, 0);
+    return WEXITSTATUS(status) == 0;
+}
+
+/* The first handshake has the library load most of its algorithms. */
+TEST(memory_that_the_library_does_not_get_costs_a_connection_at_most)
+{
+    enum { STRIDE = 23 };
+    struct rng rng = rng_start("memory", random_seed());
+    pki_make(&pki);
+    for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
+        uint64_t first = 1 + rng_below(&rng, STRIDE);
+        while (in_a_process(first, false, versions[i]))
+            first += STRIDE;
+        for (uint64_t one_in = 31; one_in < 2000; one_in = one_in * 3 + rng_below(&rng, 9))
+            ck_assert(in_a_process(one_in, true, versions[i]));
+    }
     pki_remove(&pki);
 }
 
@@ -393,13 +255,36 @@ TEST(sessions_are_resumed_by_ticket_and_not_with_another_context)
 
 /* ---- records ------------------------------------------------------------------------------- */
 
+/* Connects the client to buffers in memory, so that the test moves its bytes. */
+static BIO *detach(struct secure_client *c, BIO **in_r)
+{
+    BIO *out = BIO_new(BIO_s_mem());
+    *in_r = BIO_new(BIO_s_mem());
+    ck_assert(out && *in_r);
+    BIO_set_mem_eof_return(*in_r, -1);
+    BIO_set_mem_eof_return(out, -1);
+    SSL_set_bio(c->ssl, *in_r, out);
+    return out;
+}
+
 /* Sends `len` bytes of the output of the client's library. */
 static void send_part(const struct secure_client *c, BIO *out, size_t len)
 {
     char bytes[4096];
     ck_assert_uint_le(len, sizeof(bytes));
+    if (len == 0)
+        return;
     ck_assert_int_eq(BIO_read(out, bytes, (int)len), (int)len);
     send_bytes(c->fd, bytes, len);
+}
+
+/* Hands what comes to the client's library. */
+static void take_some(const struct secure_client *c, BIO *in)
+{
+    char bytes[4096];
+    ssize_t n = receive(c->fd, bytes, sizeof(bytes));
+    ck_assert_int_gt(n, 0);
+    ck_assert_int_eq(BIO_write(in, bytes, (int)n), (int)n);
 }
 
 /* Reads one answer through the buffer in memory. */
@@ -407,12 +292,8 @@ static void expect_through(struct secure_client *c, BIO *in, const char *text)
 {
     char got[256];
     size_t len = 0;
-    while (SSL_read_ex(c->ssl, got, sizeof(got), &len) != 1) {
-        char bytes[4096];
-        ssize_t n = receive(c->fd, bytes, sizeof(bytes));
-        ck_assert_int_gt(n, 0);
-        ck_assert_int_eq(BIO_write(in, bytes, (int)n), (int)n);
-    }
+    while (SSL_read_ex(c->ssl, got, sizeof(got), &len) != 1)
+        take_some(c, in);
     ck_assert_uint_eq(len, strlen(text));
     ck_assert_mem_eq(got, text, len);
 }
@@ -425,7 +306,11 @@ TEST(record_that_is_not_all_here_keeps_none_before_it_waiting)
         ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)));
         struct secure_client c = client_new(fd, versions[v]);
         BIO *in, *out = detach(&c, &in);
-        shake_dripping(&c, in, out, 4096);
+        while (SSL_do_handshake(c.ssl) != 1) {
+            send_part(&c, out, BIO_ctrl_pending(out));
+            take_some(&c, in);
+        }
+        send_part(&c, out, BIO_ctrl_pending(out));
         for (size_t cut = 1; cut < 24; cut += 4) { /* in the record's header, and behind it */
             client_send(&c, "efirst\n");
             size_t first = BIO_ctrl_pending(out);
@@ -446,58 +331,6 @@ static void send_updates(struct secure_client *c, int count)
         ck_assert(SSL_key_update(c->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1);
         ck_assert_int_eq(SSL_do_handshake(c->ssl), 1);
     }
-}
-
-static void look_at_deadline(struct worker *worker, void *arg)
-{
-    const struct conn *conn = worker_conn_at(worker, 0);
-    *(bool *)arg = conn && deadline_is_set(&conn->read_deadline);
-}
-
-/* The only connection has the time of a request. */
-static bool is_timed(void)
-{
-    bool timed;
-    worker_ask(s.server.workers[0], look_at_deadline, &timed);
-    return timed;
-}
-
-static uint64_t unfinished(void)
-{
-    return atomic_load(&s.server.unfinished);
-}
-
-TEST(part_of_a_record_is_claimed_and_has_the_time_of_a_request)
-{
-    serve(1, toy_limits());
-    int fd;
-    ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)));
-    struct secure_client c = client_new(fd, TLS1_3_VERSION);
-    BIO *in, *out = detach(&c, &in);
-    shake_dripping(&c, in, out, 4096);
-    ck_assert(!is_timed());
-    client_send(&c, "ewhole\n");
-    send_part(&c, out, 6);
-    WAIT_UNTIL(unfinished() == STREAM_RECORD_ROOM);
-    ck_assert(is_timed());
-    send_part(&c, out, BIO_ctrl_pending(out));
-    expect_through(&c, in, "whole\n");
-    WAIT_UNTIL(unfinished() == 0 && !is_timed());
-    send_updates(&c, 1); /* a record without data */
-    send_part(&c, out, 6);
-    WAIT_UNTIL(unfinished() > 0 && is_timed());
-    send_part(&c, out, BIO_ctrl_pending(out));
-    WAIT_UNTIL(unfinished() == 0 && !is_timed());
-    client_send(&c, "d3\n"); /* its answer comes in pieces */
-    size_t first = BIO_ctrl_pending(out);
-    client_send(&c, "ehalf\n");
-    send_part(&c, out, first + 6);
-    expect_through(&c, in, "0\n1\n2\nend\n");
-    WAIT_UNTIL(is_timed());
-    ck_assert_uint_gt(unfinished(), 0);
-    client_free(&c);
-    WAIT_UNTIL(unfinished() == 0);
-    stop();
 }
 
 /* Bytes that the library has already read do not make the descriptor ready. */
@@ -521,6 +354,11 @@ TEST(bytes_that_the_library_holds_are_read_without_waiting)
     client_free(&c);
     stop();
 }
+
+struct seen {
+    uint64_t tag;
+    bool crossed;
+};
 
 static void is_crossed(struct worker *worker, void *arg)
 {
@@ -562,63 +400,62 @@ TEST(reading_that_waits_for_writing_goes_on)
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
+/* What a client says and hears; how it ends: with a goodbye, amid a record of so many bytes, or by
+ * the server's end; whether it hears a goodbye; and what is counted. */
+static const struct {
+    const char *says, *hears;
+    bool parts, stops, hears_goodbye;
+    size_t cut;
+    enum close_reason reason;
+} farewells[] = {
+    {"ehi\n", "hi\n", true, false, true, 0, CLOSE_PEER},
+    {"ehi\n", "hi\n", false, false, false, 0, CLOSE_PEER},
+    {"ehi\neunfinish", "hi\n", false, false, false, 8, CLOSE_PEER},
+    {"f\nignored\n", "bye\n", false, false, true, 0, CLOSE_PROTOCOL},
+    {"ehi\n", "hi\n", false, true, true, 0, CLOSE_SHUTDOWN},
+};
+
 TEST(goodbyes_and_their_absence)
 {
     pki_make(&pki);
-    for (size_t v = 0; v < ARRAY_SIZE(versions); v++) {
+    for (size_t i = 0; i < ARRAY_SIZE(versions) * ARRAY_SIZE(farewells); i++) {
+        size_t row = i / ARRAY_SIZE(versions);
         secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
-        /* The client sends close_notify and gets one. */
-        struct secure_client c = client_connect(&s, 0, versions[v]);
-        client_send(&c, "ehi\n");
-        client_expect(&c, "hi\n");
-        ck_assert_int_eq(SSL_shutdown(c.ssl), 0);
-        client_expect_goodbye(&c);
+        struct secure_client c = client_connect(&s, 0, versions[i % ARRAY_SIZE(versions)]);
+        client_send(&c, farewells[row].says);
+        client_expect(&c, farewells[row].hears);
+        if (farewells[row].parts)
+            ck_assert_int_eq(SSL_shutdown(c.ssl), 0);
+        send_bytes(c.fd, "\x17\x03\x03\x00\x50zzz", farewells[row].cut);
+        if (farewells[row].stops)
+            toy_end(&s);
+        if (farewells[row].hears_goodbye)
+            client_expect_goodbye(&c);
         client_free(&c);
-        WAIT_UNTIL(toy_closed(&s, CLOSE_PEER) == 1);
-        /* The client closes without close_notify. */
-        c = client_connect(&s, 0, versions[v]);
-        client_send(&c, "ehi\n");
-        client_expect(&c, "hi\n");
-        client_free(&c);
-        WAIT_UNTIL(toy_closed(&s, CLOSE_PEER) == 2);
-        /* The client closes within a request and a record. */
-        c = client_connect(&s, 0, versions[v]);
-        client_send(&c, "ehi\neunfinish");
-        client_expect(&c, "hi\n");
-        send_bytes(c.fd, "\x17\x03\x03\x00\x50zzz", 8);
-        client_free(&c);
-        WAIT_UNTIL(toy_closed(&s, CLOSE_PEER) == 3);
-        /* The server sends close_notify after its last answer. */
-        c = client_connect(&s, 0, versions[v]);
-        client_send(&c, "f\nignored\n");
-        client_expect(&c, "bye\n");
-        client_expect_goodbye(&c);
-        client_free(&c);
-        WAIT_UNTIL(toy_closed(&s, CLOSE_PROTOCOL) == 1);
-        /* The server sends it too when it stops. */
-        c = client_connect(&s, 0, versions[v]);
-        client_send(&c, "ehi\n");
-        client_expect(&c, "hi\n");
-        toy_end(&s);
-        client_expect_goodbye(&c);
-        client_free(&c);
-        ck_assert_uint_eq(toy_closed(&s, CLOSE_SHUTDOWN), 1);
+        WAIT_UNTIL(toy_closed(&s, farewells[row].reason) == 1);
+        if (!farewells[row].stops)
+            toy_end(&s);
         toy_free(&s);
     }
     pki_remove(&pki);
 }
 
-/* A greeting of 8 KiB, a byte in each record. */
-TEST(records_of_a_handshake_are_limited)
+/* Of a greeting of 8 KiB, a byte in a record. */
+static void greet(int fd, unsigned i)
 {
     static const char head[] = {1, 0, 0x20, 0};
+    char record[] = {0x16, 3, 1, 0, 1, i < sizeof(head) ? head[i] : 0};
+    send_bytes(fd, record, sizeof(record));
+}
+
+TEST(records_of_a_handshake_are_limited)
+{
     serve(1, toy_limits());
     int fd;
     ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)));
     for (unsigned i = 0; i < 256 + 2; i++) {
-        char record[] = {0x16, 3, 1, 0, 1, i < sizeof(head) ? head[i] : 0};
         ck_assert_uint_eq(toy_closed(&s, CLOSE_HANDSHAKE), 0);
-        send_bytes(fd, record, sizeof(record));
+        greet(fd, i);
     }
     WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == 1);
     close(fd);
@@ -632,7 +469,7 @@ static struct stream stream;
 static struct secure_client c;
 static BIO *in, *out;
 
-static void shake(void)
+static int begin(void)
 {
     int fd;
     pki_make(&pki);
@@ -640,7 +477,12 @@ static void shake(void)
     stream = (struct stream){.fd = local_pair(SOCK_STREAM, &fd), .transport = TRANSPORT_TLS};
     ck_assert(stream_secure(&stream, tls));
     tls_free(&tls); /* the stream keeps a reference */
-    c = client_new(fd, TLS1_3_VERSION);
+    return fd;
+}
+
+static void shake(void)
+{
+    c = client_new(begin(), TLS1_3_VERSION);
     out = detach(&c, &in);
     ssize_t server = STREAM_AGAIN;
     const char *why = NULL;
@@ -650,7 +492,7 @@ static void shake(void)
         send_part(&c, out, BIO_ctrl_pending(out));
         server = stream_handshake(&stream, &why);
         ck_assert_msg(server == 1 || server == STREAM_AGAIN, "%s", why);
-        ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+        ssize_t n = recv(c.fd, bytes, sizeof(bytes), MSG_DONTWAIT);
         if (n > 0)
             ck_assert_int_eq(BIO_write(in, bytes, (int)n), (int)n);
     }
@@ -684,6 +526,20 @@ static ssize_t read_on(void *to, size_t room)
         ck_assert(ioctl(stream.fd, FIONREAD, &left) == 0);
     } while (n == STREAM_AGAIN && left > 0);
     return n;
+}
+
+TEST(too_many_records_of_a_handshake_are_called_so)
+{
+    const char *why = NULL;
+    int fd = begin();
+    for (unsigned i = 0; i < 256 + 2; i++)
+        greet(fd, i);
+    while (stream_handshake(&stream, &why) == STREAM_AGAIN)
+        continue;
+    ck_assert_str_eq(why, "too many records");
+    stream_close(&stream);
+    close(fd);
+    pki_remove(&pki);
 }
 
 TEST(records_without_data_are_limited_in_a_row)
