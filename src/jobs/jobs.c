@@ -56,11 +56,19 @@ void jobs_enter(struct jobs *jobs)
     lock_acquire(&jobs->lock);
 }
 
+void jobs_note_visits(struct jobs *jobs)
+{
+    if (jobs->visits - jobs->visits_noted > jobs->visits_most)
+        jobs->visits_most = jobs->visits - jobs->visits_noted;
+    jobs->visits_noted = jobs->visits;
+}
+
 void jobs_leave(struct jobs *jobs)
 {
     int64_t next_ns = deadlines_next(&jobs->due);
     if (next_ns != atomic_load_explicit(&jobs->next_ns, memory_order_relaxed))
         atomic_store_explicit(&jobs->next_ns, next_ns, memory_order_relaxed);
+    jobs_note_visits(jobs);
     bool rings = jobs->commit && job_ops_ring(jobs->commit);
     lock_release(&jobs->lock);
     if (rings)

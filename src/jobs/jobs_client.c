@@ -251,6 +251,7 @@ bool jobs_finish_ends(struct jobs *jobs, struct moment now)
         any = true;
         client_end_on(client, &budget, now, NULL);
     }
+    jobs->visits_noted = jobs->visits; /* nobody waits for the lock */
     jobs_leave(jobs);
     return any;
 }

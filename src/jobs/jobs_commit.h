@@ -79,6 +79,7 @@ struct job_write {
     struct bytes name;
     struct job_mark *mark; /* of a look: it is kept until the put is decided */
     int64_t time_ns, forget_ns;
+    bool is_over; /* of a look: the store has a time that it should have forgotten */
 
     bool damaged; /* the store cannot write it, because what it has there is damaged */
 

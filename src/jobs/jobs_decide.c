@@ -220,8 +220,8 @@ static bool add_look(struct jobs *jobs, struct job_op *op, struct bytes name, bo
 }
 
 /*
- * Looks at the keys of puts. *busy_r: one is under change. Adds looks for those that are not known.
- * Others may become unknown before the looks are done; then there is another round.
+ * Looks at the keys of puts. *busy_r: one, or a root, is under change. Adds looks for those that
+ * are not known. Others may become unknown before the looks are done; then there is another round.
  */
 static enum jobs_status look_at_keys(struct jobs *jobs, struct job_op *op, bool *busy_r)
 {
@@ -229,7 +229,7 @@ static enum jobs_status look_at_keys(struct jobs *jobs, struct job_op *op, bool 
     *busy_r = false;
     for (size_t n = 0; n < op->count; n++) {
         job_keys_marks(jobs, op->of, &op->puts[n], &key, &root);
-        if (key && key->busy > 0)
+        if ((key && key->busy > 0) || (root && root->busy > 0))
             *busy_r = true;
     }
     if (*busy_r)

@@ -50,12 +50,15 @@ struct job_mark {
     int64_t until_ns; /* when the time is forgotten. Key: set while no job has it */
     struct deadline due; /* that, or at once while a root has jobs to be dropped */
     uint32_t refs;       /* jobs that have it, in any state; and changes that need it */
-    uint32_t busy;       /* of a key: frozen and coming jobs that have it */
+    uint32_t busy;       /* of a key: frozen and coming jobs that have it; of a root: puts under way
+                            that take its time out of the store */
     uint32_t leaving;    /* of those: the ones that will leave it */
     uint32_t lookers;    /* puts under way that need it for what they read */
     bool is_root;
     bool known; /* with a store: the time is what the store has */
-    bool ahead; /* of a key: the store has a time ahead of the wall clock, which is forgotten */
+    bool over;  /* the store may have a time that memory has forgotten: it is over, or of a key and
+                   ahead of the wall clock; or a change of a key has failed, of which others were
+                   planned. What is planned next replaces it */
     /* While puts are decided together (jobs_put.c): which, and what those before have planned. */
     uint64_t plan;
     int64_t planned_ms; /* of a root: the newest time */
@@ -237,7 +240,8 @@ struct jobs {
     struct tree asks, prefix_asks;  /* for one name, for a beginning (jobs_ready.c) */
     struct tree many_waits;         /* of clients that watch many tubes, by age */
     uint32_t many_watches;
-    uint64_t visits; /* see struct jobs_stats */
+    uint64_t visits;                    /* see struct jobs_stats */
+    uint64_t visits_noted, visits_most; /* when they were noted last; the most until the next */
     uint64_t tube_numbers, watch_numbers, last_burial;
     int64_t last_burial_wall_ns; /* in the store */
 
@@ -290,6 +294,12 @@ static inline struct bytes tube_name(const struct tube *tube)
 void jobs_enter(struct jobs *jobs);
 /* Notes when something is due next, and unlocks. */
 void jobs_leave(struct jobs *jobs);
+
+/* So many visits there may be under one hold of the lock, or for one put of a batch (jobs_check).
+ */
+#define JOBS_VISITS_MAX (JOBS_STEP + 2 * JOBS_MANY_WATCHES)
+/* A hold of the lock ends, or a put of a batch begins. */
+void jobs_note_visits(struct jobs *jobs);
 
 /* As jobs_charge, with the lock. */
 bool jobs_charge_here(struct jobs *jobs, enum jobs_need need, size_t bytes) MUST_USE;
@@ -490,8 +500,10 @@ bool client_ask(struct jobs_client *client, const struct jobs_ready *ready) MUST
 /* What a client waits for. It points into the client. */
 void client_asks(const struct jobs_client *client, struct jobs_ready *ready_r);
 void client_stop_asking(struct jobs_client *client);
-/* Tells the clients that wait for it that a tube has become ready. */
-void tube_tell_ready(struct jobs *jobs, struct tube *tube, struct jobs_effects *effects);
+/* Tells some clients that wait for it that a tube has become ready, even when nothing is left of
+ * *budget. Each takes one of it. */
+void tube_tell_ready(struct jobs *jobs, struct tube *tube, unsigned *budget,
+                     struct jobs_effects *effects);
 
 /* ---- jobs_change.c ---------------------------------------------------------------------------
  */
@@ -594,6 +606,7 @@ struct put_plan {
     bool froze, changes;    /* this put has frozen the twin; the twin has other times */
     struct job_mark *root;  /* to learn `newest_ms` when the put is made; NULL: none */
     int64_t newest_ms;
+    bool forgets_key, forgets_root; /* takes their time out of the store first, as it is over */
     /* A table of what puts that are decided together concern, by key and root of the job. */
     struct put_plan *first, *next;
 };
@@ -654,6 +667,8 @@ void marks_free(struct jobs *jobs);
 struct job_mark *mark_get(struct jobs *jobs, const uint64_t name[2], bool is_root);
 /* Sets when a mark is due, after its time was set; frees it if nothing needs it. */
 void mark_settle(struct jobs *jobs, struct job_mark *mark);
+/* When a key was executed. A time ahead of the wall clock, which was set back, is forgotten. */
+int64_t mark_executed_ms(struct job_mark *key, int64_t wall_ms);
 
 /* What a put's key and root mean now. */
 struct job_keys_found {

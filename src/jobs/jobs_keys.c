@@ -203,13 +203,13 @@ void mark_settle(struct jobs *jobs, struct job_mark *mark)
         deadline_set(&jobs->due, &mark->due, at_ns);
 }
 
-/* When a key was executed. A time ahead of the wall clock is forgotten: the clock was set back. The
- * store forgets it with the next put of the key, which must not become a duplicate later. */
-static int64_t executed_ms(struct job_mark *key, int64_t wall)
+/* The store forgets it with the next put of the key, which must not become a duplicate later, or
+ * when the last job of the key goes. */
+int64_t mark_executed_ms(struct job_mark *key, int64_t wall_ms)
 {
-    if (key->time_ms > wall) {
+    if (key->time_ms > wall_ms) {
         key->time_ms = JOB_NO_TIME;
-        key->ahead = true;
+        key->over = true;
     }
     return key->time_ms;
 }
@@ -227,7 +227,7 @@ static bool is_stale(const struct jobs *jobs, const struct job *job, int64_t wal
 {
     const struct job_keys *keys = job->keys;
     return (keys->root && newest_of(jobs, keys->root) > keys->root_ms) ||
-           (keys->key && executed_ms(keys->key, wall) > keys->at_ms);
+           (keys->key && mark_executed_ms(keys->key, wall) > keys->at_ms);
 }
 
 bool job_is_stale(struct jobs *jobs, const struct job *job, struct moment now)
@@ -267,6 +267,7 @@ uint32_t tube_next_good(struct jobs *jobs, const struct tube *tube, unsigned *bu
         if (*budget == 0)
             return JOB_NONE;
         (*budget)--;
+        jobs->visits++;
         job_drop(jobs, handle, now);
     }
 }
@@ -283,8 +284,10 @@ void mark_run(struct jobs *jobs, struct job_mark *mark, unsigned *budget, struct
         (*budget)--;
     }
     if (mark->until_ns <= now.mono_ns && !has_stale(jobs, mark) &&
-        (mark->is_root || mark->refs == 0))
+        (mark->is_root || mark->refs == 0)) {
         mark->time_ms = JOB_NO_TIME;
+        mark->over = true;
+    }
     mark_settle(jobs, mark);
 }
 
@@ -417,7 +420,7 @@ void job_keys_look(struct jobs *jobs, const struct tube *tube, const struct job_
         twin = smaller_id(jobs, twin, find_planned(jobs, key, root, wall));
     }
     found_r->of = twin;
-    found_r->duplicate = twin != JOB_NONE || executed_ms(key, wall) > found_r->at_ms;
+    found_r->duplicate = twin != JOB_NONE || mark_executed_ms(key, wall) > found_r->at_ms;
 }
 
 bool job_keys_make(struct jobs *jobs, const struct job_put *put, struct job_keys_found *found)
@@ -462,6 +465,8 @@ static void plan_root(struct jobs *jobs, struct put_plan *plan, const struct job
     root->refs++; /* it stays */
     plan->root = root;
     plan->newest_ms = found->root_ms;
+    plan->forgets_root = root->over && plan->newest_ms >= root->time_ms;
+    root->busy += plan->forgets_root;
     root->planned_ms =
         root->plan == jobs->plans ? later(root->planned_ms, found->root_ms) : found->root_ms;
     root->plan = jobs->plans;
@@ -507,6 +512,10 @@ void job_keys_plan(struct jobs *jobs, struct put_plan *plan, const struct job_ke
             twin->keys->root_ms = later(plan->root_ms, found->root_ms);
         plan->changes = twin->keys->at_ms != plan->at_ms || twin->keys->root_ms != plan->root_ms;
     }
+    struct job_mark *key = job_keys_of_plan(jobs, plan);
+    plan->forgets_key = key && key->over;
+    if (key)
+        key->over = false;
     plan_root(jobs, plan, found);
 }
 
@@ -516,6 +525,7 @@ static void leave_root(struct jobs *jobs, struct put_plan *plan)
     if (!plan->root)
         return;
     plan->root->refs--;
+    plan->root->busy -= plan->forgets_root;
     mark_settle(jobs, plan->root);
     plan->root = NULL;
 }
@@ -536,8 +546,8 @@ struct job_mark *job_keys_of_plan(const struct jobs *jobs, const struct put_plan
 void job_keys_learn(struct jobs *jobs, struct put_plan *plan, struct moment now)
 {
     struct job_mark *root = plan->root, *key = job_keys_of_plan(jobs, plan);
-    if (key)
-        key->ahead = false;
+    if (root && plan->forgets_root)
+        root->over = false;
     if (root && plan->newest_ms >= root->time_ms) {
         root->time_ms = plan->newest_ms;
         root->until_ns = now.mono_ns + ROOT_NS;
@@ -565,10 +575,13 @@ static void leave_keys(struct jobs *jobs, struct job *job)
 
 void job_keys_unplan(struct jobs *jobs, struct put_plan *plan)
 {
+    struct job_mark *key = job_keys_of_plan(jobs, plan);
+    if (key)
+        key->over |= plan->forgets_key;
     if (plan->handle != JOB_NONE) {
         struct job *job = job_at(jobs, plan->handle);
-        if (job->keys && job->keys->key)
-            job->keys->key->busy--;
+        if (key)
+            key->busy--;
         if (job->keys) /* here, so that its key is not remembered longer */
             leave_keys(jobs, job);
     } else if (plan->twin != JOB_NONE) {
@@ -641,9 +654,11 @@ void job_keys_executed(struct jobs *jobs, const struct job *job, struct moment n
     if (!key)
         return;
     int64_t wall = jobs_wall_ms(jobs, now);
-    if (job->keys->began_ms > wall)
-        return; /* the clock was set back */
-    key->time_ms = later(executed_ms(key, wall), job->keys->began_ms);
+    if (job->keys->began_ms > wall) { /* the clock was set back, maybe since this was planned */
+        key->over = true;
+        return;
+    }
+    key->time_ms = later(mark_executed_ms(key, wall), job->keys->began_ms);
     uint32_t at = key->jobs.first;
     for (unsigned n = 0; n < EXECUTED_LOOKS && at != JOB_NONE; n++) {
         const struct job *other = job_at(jobs, at);
@@ -755,6 +770,7 @@ static struct job_mark *get_mark(struct jobs *jobs, bool is_root, struct record_
     }
     mark->refs++;
     mark->known = true;
+    mark->over = jobs->commit != NULL; /* maybe: a record does not say it */
     CHECK(mark->refs > 0);
     mark_settle(jobs, mark);
     return mark;

@@ -216,7 +216,10 @@ static bool load_memory(void *arg, enum job_memory_kind kind, const struct job_m
         return true;
     job_keys_marks(l->jobs, tube, &put, &key, &root);
     mark = key ? key : root;
-    if (!mark || memory->forget_ns <= l->at.wall_ns)
+    if (!mark)
+        return true;
+    mark->over = memory->forget_ns <= l->at.wall_ns;
+    if (mark->over)
         return true;
     mark->time_ms = memory->time_ns / NS_PER_MS;
     mark->until_ns = job_until_ns(memory->forget_ns, l->at);

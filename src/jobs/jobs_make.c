@@ -326,16 +326,14 @@ void job_op_learn(struct jobs *jobs, struct job_op *op, struct moment now)
         if (write->kind != JOB_WRITE_LOOK)
             continue; /* of an earlier round */
         write->kind = JOB_WRITE_NOTHING;
-        if (op->stored != JOB_STORE_OK)
-            continue;
+        if (op->stored != JOB_STORE_OK || mark->known)
+            continue; /* what another has learned may have been changed since this was read */
         mark->known = true;
+        mark->over = write->is_over;
         if (write->time_ns == JOB_STORE_NO_TIME)
             continue;
-        int64_t time_ms = write->time_ns / NS_PER_MS;
-        if (time_ms > mark->time_ms) {
-            mark->time_ms = time_ms;
-            mark->until_ns = job_until_ns(write->forget_ns, at);
-        }
+        mark->time_ms = write->time_ns / NS_PER_MS;
+        mark->until_ns = job_until_ns(write->forget_ns, at);
         mark_settle(jobs, mark);
     }
 }

@@ -65,8 +65,10 @@ void job_op_free_writes(struct jobs *jobs, struct job_op *op)
 
 void job_write_thaw(struct jobs *jobs, struct job_write *write)
 {
-    if (write->leaves)
+    if (write->leaves) {
         write->leaves->leaving--;
+        write->leaves->over |= write->damaged;
+    }
     write->leaves = NULL;
     if (write->handle != JOB_NONE && job_at(jobs, write->handle)->frozen)
         job_thaw(jobs, write->handle);
@@ -74,8 +76,11 @@ void job_write_thaw(struct jobs *jobs, struct job_write *write)
 
 void job_op_thaw(struct jobs *jobs, struct job_op *op)
 {
-    for (size_t n = op->write_count; n > 0; n--)
+    for (size_t n = op->write_count; n > 0; n--) {
+        if (op->writes[n - 1].leaves)
+            op->writes[n - 1].leaves->over = true; /* and others were planned as if it left */
         job_write_thaw(jobs, &op->writes[n - 1]);
+    }
 }
 
 /* ---- records
@@ -164,21 +169,38 @@ static void to_reserved(struct job_changing *r, const struct job *job,
     r->reserves++;
 }
 
-/* A job will leave its key: what the store remembers of that. */
-static void plan_leaving(struct jobs *jobs, struct job_write *write, const struct job *job,
-                         bool executed, struct job_times at)
+static bool has_key(const struct job *job)
 {
-    struct job_mark *key = job->keys ? job->keys->key : NULL;
-    if (!key)
-        return;
+    return unlikely(job->keys != NULL) && job->keys->key;
+}
+
+/* A job will leave its key: what the store remembers of that. An execution replaces what it has:
+ * no other one is under way. The last job sets when that is forgotten, maybe of one under way. It
+ * is not forgotten, until the key comes again, when a put that was under way meanwhile fails, or
+ * when the store writes in another order than planned, behind thousands of writes. */
+static void plan_leaving(struct jobs *jobs, const struct job_op *op, struct job_write *write,
+                         const struct job *job, struct job_times at)
+{
+    struct job_mark *key = job->keys->key;
+    int64_t wall_ms = at.wall_ns / NS_PER_MS, began_ms = job->keys->began_ms;
+    int64_t time_ms = mark_executed_ms(key, wall_ms);
     bool last = key->refs - key->lookers - key->leaving == 1;
-    int64_t began_ns = job->keys->began_ms * NS_PER_MS;
-    executed = executed && began_ns <= at.wall_ns; /* else the clock was set back */
+    bool executed = job->state == JOB_RESERVED && op->kind != JOB_OP_CLEAR;
+    if (executed && began_ms > wall_ms) { /* the clock was set back */
+        executed = false;
+        key->over = true; /* if it is set again before this is made */
+    }
+    if (executed && began_ms > time_ms)
+        time_ms = began_ms;
+    bool replaces = executed || key->over, has_time = time_ms != JOB_NO_TIME;
+    write->executes = executed || (last && (has_time || key->over || key->leaving > 0));
+    write->time_ns = replaces && has_time ? time_ms * NS_PER_MS : JOB_STORE_NO_TIME;
+    write->forget_ns = !last                   ? JOB_STORE_KEEP
+                       : replaces && !has_time ? 0
+                                               : wall_after(tube_remember_s(jobs, job->tube), at);
+    key->over = key->over && !write->executes;
     key->leaving++;
     write->leaves = key;
-    write->executes = executed || (last && key->time_ms != JOB_NO_TIME);
-    write->time_ns = executed ? began_ns : JOB_STORE_NO_TIME;
-    write->forget_ns = last ? wall_after(tube_remember_s(jobs, job->tube), at) : JOB_STORE_KEEP;
 }
 
 /* Freezes a job, and adds a write. NULL: no memory. */
@@ -208,7 +230,8 @@ bool job_plan_act(struct jobs *jobs, struct job_op *op, const struct job_act *ac
     switch (act->verb) {
     case JOB_DELETE:
     case JOB_ACK:
-        plan_leaving(jobs, write, job, job->state == JOB_RESERVED && op->kind != JOB_OP_CLEAR, at);
+        if (has_key(job))
+            plan_leaving(jobs, op, write, job, at);
         break;
     case JOB_RELEASE:
         to_given_back(jobs, &r, job, act->pri, act->delay_s, at);
@@ -268,8 +291,8 @@ bool job_plan_own(struct jobs *jobs, struct job_op *op, uint32_t handle, struct 
         write->now.timeouts += op->state; /* 1: its time was over */
     } else if ((int)op->kind == JOB_OP_SPOILED) {
         to_buried(jobs, &write->now, JOB_BURIED, job->pri, at);
-    } else {
-        plan_leaving(jobs, write, job, false, at);
+    } else if (has_key(job)) {
+        plan_leaving(jobs, op, write, job, at);
     }
     return true;
 }
@@ -309,25 +332,34 @@ static bool plan_new(struct jobs *jobs, struct job_op *op, const struct job_put 
         write->now.at_ns = keys->at_ms * NS_PER_MS;
     if (keys && keys->root)
         write->now.root_ns = keys->root_ms * NS_PER_MS;
-    /* What is remembered of its key is not forgotten while a job has it. */
-    if (keys && keys->key && keys->key->time_ms != JOB_NO_TIME)
-        return remember(jobs, op, JOB_MEMORY_EXECUTION, put->key, keys->key->time_ms,
-                        JOB_STORE_KEEP);
     return true;
 }
 
-/* The store forgets when the key of a put was executed, if that is ahead of the clock. Returns
+/* The store forgets a time that memory has forgotten, or it would win over an earlier one. Returns
  * false without memory. */
-static bool plan_forgetting(struct jobs *jobs, struct job_op *op, const struct put_plan *plan,
-                            struct bytes key)
+static bool forget(struct jobs *jobs, struct job_op *op, enum job_memory_kind kind,
+                   struct bytes name)
+{
+    struct job_write *write = job_op_add(jobs, op, JOB_WRITE_FORGET);
+    if (!write)
+        return false;
+    write->memory = kind;
+    write->name = name;
+    return true;
+}
+
+/* When the key of a put was executed. The store forgets that if it is over or ahead of the clock,
+ * and else remembers it while a job has the key. Returns false without memory. */
+static bool plan_execution(struct jobs *jobs, struct job_op *op, const struct put_plan *plan,
+                           struct bytes key)
 {
     const struct job_mark *mark = job_keys_of_plan(jobs, plan);
-    if (!mark || !mark->ahead)
+    if (!mark)
         return true;
-    struct job_write *write = job_op_add(jobs, op, JOB_WRITE_FORGET);
-    if (write)
-        write->name = key;
-    return write != NULL;
+    if (plan->forgets_key && !forget(jobs, op, JOB_MEMORY_EXECUTION, key))
+        return false;
+    return mark->time_ms == JOB_NO_TIME || (plan->handle == JOB_NONE && !plan->forgets_key) ||
+           remember(jobs, op, JOB_MEMORY_EXECUTION, key, mark->time_ms, JOB_STORE_KEEP);
 }
 
 bool job_plan_puts(struct jobs *jobs, struct job_op *op, struct job_times at)
@@ -335,7 +367,7 @@ bool job_plan_puts(struct jobs *jobs, struct job_op *op, struct job_times at)
     for (size_t n = 0; n < op->count; n++) {
         const struct put_plan *plan = &op->plans[n];
         const struct job_put *put = &op->puts[n];
-        if (unlikely(put->key.len > 0) && !plan_forgetting(jobs, op, plan, put->key))
+        if (unlikely(put->key.len > 0) && !plan_execution(jobs, op, plan, put->key))
             return false;
         if (plan->handle != JOB_NONE && !plan_new(jobs, op, put, plan->handle, at))
             return false;
@@ -349,8 +381,9 @@ bool job_plan_puts(struct jobs *jobs, struct job_op *op, struct job_times at)
             write->now = record_of(job_at(jobs, plan->twin), at);
         }
         if (plan->root && plan->newest_ms >= plan->root->time_ms &&
-            !remember(jobs, op, JOB_MEMORY_ROOT, op->puts[n].root, plan->newest_ms,
-                      wall_after(JOB_ROOT_S, at)))
+            ((plan->forgets_root && !forget(jobs, op, JOB_MEMORY_ROOT, put->root)) ||
+             !remember(jobs, op, JOB_MEMORY_ROOT, put->root, plan->newest_ms,
+                       wall_after(JOB_ROOT_S, at))))
             return false;
     }
     return true;

@@ -67,6 +67,7 @@ enum jobs_status puts_decide(struct jobs *jobs, struct tube *tube, const struct 
     jobs->looks = JOBS_STEP;
     for (size_t n = 0; n < count && status == JOBS_OK; n++) {
         *failed_r = n;
+        jobs_note_visits(jobs);
         status = decide(jobs, tube, &puts[n], &plans[n], now);
     }
     jobs->plans++; /* what was planned counts only for puts that are decided together */

@@ -174,7 +174,8 @@ static struct job_ask *find_ask(struct jobs *jobs, struct bytes name)
     return tree_first(&jobs->prefix_asks) ? find_prefix_ask(jobs, name) : NULL;
 }
 
-void tube_tell_ready(struct jobs *jobs, struct tube *tube, struct jobs_effects *effects)
+void tube_tell_ready(struct jobs *jobs, struct tube *tube, unsigned *budget,
+                     struct jobs_effects *effects)
 {
     struct job_ask *ask;
     unsigned told = 0;
@@ -182,6 +183,7 @@ void tube_tell_ready(struct jobs *jobs, struct tube *tube, struct jobs_effects *
         tell(jobs, ask, effects);
         told++;
     }
+    *budget -= told < *budget ? told : *budget;
     tube->became_ready = told == TELL_STEP;
     if (told == TELL_STEP)
         tube_serve_later(jobs, tube);

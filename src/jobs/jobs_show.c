@@ -568,6 +568,7 @@ void jobs_check(struct jobs *jobs, struct moment now)
         waiting += client->wait == WAITING || client->wait == PROMISED;
     }
     CHECK(ring_is_empty(&jobs->ending));
+    CHECK(jobs->visits_most <= JOBS_VISITS_MAX);
     CHECK(reserved == jobs->states[JOB_RESERVED] && waiting == jobs->waiting);
     CHECK(held == atomic_load(&jobs->held_now));
     CHECK(doomed == jobs->doomed.count &&

@@ -656,6 +656,7 @@ struct jobs_client *jobs_client_restore(struct jobs *jobs, uint64_t tag, void *o
         undo_client(client);
         client = NULL;
     }
+    jobs->visits_noted = jobs->visits; /* nobody waits for the lock */
     jobs_leave(jobs);
     return client;
 }

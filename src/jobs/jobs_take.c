@@ -75,10 +75,11 @@ void client_each_waited(struct jobs_client *client, void (*visit)(struct tube_wa
     if (client->named) {
         for (size_t n = 0; n < client->named_count; n++)
             visit(&client->named[n]);
+        client->jobs->visits += client->named_count;
         return;
     }
     for (struct ring *at = client->many ? NULL : ring_first(&client->watched); at;
-         at = ring_after(&client->watched, at))
+         at = ring_after(&client->watched, at), client->jobs->visits++)
         visit(container_of(at, struct tube_watch, order));
 }
 
@@ -298,7 +299,7 @@ void tube_serve_some(struct jobs *jobs, struct tube *tube, unsigned *budget, str
     if (tree_first(&tube->empty) && tube->ready.first != JOB_NONE && !tube_is_closed(jobs, tube))
         watches_keep_waiting(tube);
     if (tube->became_ready && !jobs->stopped)
-        tube_tell_ready(jobs, tube, effects);
+        tube_tell_ready(jobs, tube, budget, effects);
 }
 
 void client_serve_tubes(struct jobs_client *client, unsigned *budget, struct moment now,
@@ -345,6 +346,7 @@ static uint32_t best_watched(struct jobs_client *client, unsigned *budget, struc
     for (struct ring *at = ring_first(&client->watched); at;
          at = ring_after(&client->watched, at)) {
         struct tube *tube = container_of(at, struct tube_watch, order)->tube;
+        jobs->visits++;
         if (tube->ready.first == JOB_NONE || tube_is_closed(jobs, tube))
             continue;
         uint32_t next = tube_next_good(jobs, tube, budget, now);

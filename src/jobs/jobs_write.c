@@ -43,7 +43,8 @@ static enum job_store_status look(struct job_store *store, const struct job_op *
     struct job_memory memory = {.tube = tube_name(op->of), .name = write->name};
     enum job_store_status status = store->does->recall(store, write->memory, &memory);
     write->time_ns = JOB_STORE_NO_TIME;
-    if (status == JOB_STORE_OK && memory.forget_ns > wall_ns) {
+    write->is_over = status == JOB_STORE_OK && memory.forget_ns <= wall_ns;
+    if (status == JOB_STORE_OK && !write->is_over) {
         write->time_ns = memory.time_ns;
         write->forget_ns = memory.forget_ns;
     }
@@ -141,7 +142,7 @@ static enum job_store_status write_one(struct job_store *store, const struct job
                                      .forget_ns = write->forget_ns};
         return does->remember(store, write->memory, &memory);
     case JOB_WRITE_FORGET:
-        return does->forget(store, JOB_MEMORY_EXECUTION, tube_name(op->of), write->name);
+        return does->forget(store, write->memory, tube_name(op->of), write->name);
     case JOB_WRITE_TUBE:
         return set_tube(store, op, write);
     default:

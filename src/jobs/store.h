@@ -175,9 +175,9 @@ struct job_store_kind {
     /* NONE: there is no such job. For one with a key that was executed, call `execute` before. */
     enum job_store_status (*remove)(struct job_store *store, uint64_t id);
     /*
-     * Keeps an execution of the key of job `id`: `time_ns` if that is later than the time kept
-     * before. JOB_STORE_NO_TIME: a time that is kept stays, and nothing is made when there is none.
-     * Either way `forget_ns` replaces that of before. NONE: there is no such job, or it has no key.
+     * Keeps an execution of the key of job `id`, instead of that of before. JOB_STORE_NO_TIME: only
+     * `forget_ns` is replaced. NONE: there is no such job, it has no key, or there is nothing to
+     * replace.
      */
     enum job_store_status (*execute)(struct job_store *store, uint64_t id, int64_t time_ns,
                                      int64_t forget_ns);

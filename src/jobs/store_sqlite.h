@@ -43,7 +43,6 @@ enum statement {
     FORGET_TUBE,
     EXECUTE,
     KEEP_EXECUTION,
-    HAS_KEY,
     REMEMBER,                     /* of executions; of roots: the next one */
     RECALL = REMEMBER + 2,        /* the same */
     FORGET = RECALL + 2,          /* the same */

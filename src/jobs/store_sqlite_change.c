@@ -140,7 +140,6 @@ static void set_forget(sqlite3_stmt *statement, int at, int64_t forget_ns)
 enum job_store_status sqlite_execute(struct job_store *store, uint64_t id, int64_t time_ns,
                                      int64_t forget_ns)
 {
-    static const char doing[] = "cannot keep an execution";
     struct sqlite_store *s = inside_of(store);
     if (sticky(s) != JOB_STORE_OK)
         return s->failed;
@@ -151,13 +150,7 @@ enum job_store_status sqlite_execute(struct job_store *store, uint64_t id, int64
     if (which == EXECUTE)
         set_int(s->statements[which], 2, time_ns);
     set_forget(s->statements[which], 3, forget_ns);
-    enum job_store_status status = run_on_one(s, which, doing);
-    if (status != JOB_STORE_NONE || which == EXECUTE)
-        return status;
-    int64_t keys = 0;
-    set_int(s->statements[HAS_KEY], 1, (int64_t)id);
-    status = run_for(s, HAS_KEY, doing, &keys);
-    return status == JOB_STORE_OK && keys == 0 ? JOB_STORE_NONE : status;
+    return run_on_one(s, which, "cannot keep an execution");
 }
 
 enum job_store_status sqlite_remember(struct job_store *store, enum job_memory_kind kind,

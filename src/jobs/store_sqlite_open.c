@@ -81,10 +81,9 @@ static const char *const texts[STATEMENTS] = {
     [FORGET_TUBE] = "DELETE FROM tubes WHERE name = ?1",
     [EXECUTE] = "INSERT INTO executions SELECT tube, key, ?2, ?3 FROM jobs"
                 " WHERE id = ?1 AND key IS NOT NULL ON CONFLICT DO UPDATE"
-                " SET time = max(time, excluded.time), forget = excluded.forget",
+                " SET time = excluded.time, forget = excluded.forget",
     [KEEP_EXECUTION] = "UPDATE executions SET forget = ?3"
                        " WHERE (tube, name) = (SELECT tube, key FROM jobs WHERE id = ?1)",
-    [HAS_KEY] = "SELECT count(key) FROM jobs WHERE id = ?1",
     TWICE(REMEMBER, "INSERT INTO ",
           " VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE"
           " SET time = excluded.time, forget = excluded.forget WHERE time <= excluded.time"),

@@ -62,7 +62,7 @@ void m_start(const struct job_settings *defaults, bool stored)
     model.stored = stored;
     for (int t = 0; t < M_TUBES; t++) {
         for (int n = 0; n < M_KEYS; n++)
-            model.tubes[t].keys[n].time_ms = M_NO_TIME;
+            model.tubes[t].keys[n].time_ms = model.tubes[t].keys[n].kept_ms = M_NO_TIME;
         for (int n = 0; n < M_ROOTS; n++)
             model.tubes[t].roots[n].time_ms = M_NO_TIME;
     }
@@ -161,16 +161,18 @@ unsigned m_key_jobs(int tube, int key)
 static void forget_key(int tube, int key)
 {
     struct m_mark *mark = &model.tubes[tube].keys[key];
-    if (mark->time_ms != M_NO_TIME && m_key_jobs(tube, key) == 0 && mark->until_ns <= memory_ns())
-        mark->time_ms = M_NO_TIME;
+    if (m_key_jobs(tube, key) == 0 && mark->until_ns <= memory_ns())
+        mark->time_ms = mark->kept_ms = M_NO_TIME;
 }
 
 int64_t m_executed(int tube, int key)
 {
+    struct m_mark *mark = &model.tubes[tube].keys[key];
+    if (model.stored && m_key_jobs(tube, key) == 0)
+        mark->time_ms = mark->kept_ms;
     if (model.stored)
         forget_key(tube, key);
-    int64_t time_ms = model.tubes[tube].keys[key].time_ms;
-    return time_ms > model.wall_ms ? M_NO_TIME : time_ms; /* the clock was set back */
+    return mark->time_ms > model.wall_ms ? M_NO_TIME : mark->time_ms; /* the clock was set back */
 }
 
 int64_t m_newest(int tube, int root)
@@ -229,6 +231,14 @@ static void learn_root(int tube, int root, int64_t time_ms)
     mark->until_ns = memory_ns() + INT64_C(28) * 86400 * NS_PER_S;
 }
 
+/* A put of a key, or its last job that goes, forgets an execution that is over, or ahead of the
+ * clock, in the store, too. */
+static void forget_ahead(int tube, int key)
+{
+    struct m_mark *mark = &model.tubes[tube].keys[key];
+    mark->time_ms = mark->kept_ms = m_executed(tube, key);
+}
+
 /* A reserved job is done. */
 static void execute(const struct m_job *job)
 {
@@ -237,6 +247,7 @@ static void execute(const struct m_job *job)
     struct m_mark *mark = &model.tubes[job->tube].keys[job->key];
     int64_t before_ms = m_executed(job->tube, job->key);
     mark->time_ms = job->now.began_ms > before_ms ? job->now.began_ms : before_ms;
+    mark->kept_ms = mark->time_ms;
     mark->lowest_ms = model.wall_ms;
 }
 
@@ -382,6 +393,8 @@ static int64_t after(uint32_t seconds)
 static void remove_job(struct m_job *job)
 {
     int tube = job->tube, key = job->key;
+    if (model.stored && key != M_NONE && m_key_jobs(tube, key) == 1)
+        forget_ahead(tube, key);
     *job = model.jobs[--model.job_count];
     if (key == M_NONE || m_key_jobs(tube, key) > 0)
         return;
@@ -485,16 +498,22 @@ static void serve(int tube)
     }
 }
 
-static void bury(struct m_job *job, enum job_state state)
+void m_plan_burial(void)
 {
     int64_t next = model.last_burial + 1;
-    int64_t wall_ns = wall_of(model.now.mono_ns);
     model.last_burial = model.now.mono_ns > next ? model.now.mono_ns : next;
+    int64_t wall_ns = wall_of(model.last_burial);
+    if (wall_ns <= model.last_burial_wall && wall_ns > model.last_burial_wall - NS_PER_S)
+        wall_ns = model.last_burial_wall + 1;
+    model.last_burial_wall = wall_ns;
+}
+
+static void bury(struct m_job *job, enum job_state state)
+{
+    m_plan_burial();
     model.last_burial += model.stored; /* one when it is decided, one when it is made */
     job->now.buried_ns = model.last_burial;
-    if (wall_ns <= model.last_burial_wall)
-        wall_ns = model.last_burial_wall + 1;
-    model.last_burial_wall = job->now.buried_wall_ns = wall_ns;
+    job->now.buried_wall_ns = model.last_burial_wall;
     job->now.state = state;
 }
 
@@ -630,6 +649,7 @@ static enum jobs_status put(int tube, const struct job_put *put, struct job_dupl
         if (twin->now.at_ms != was.at_ms || twin->now.root_ms != was.root_ms)
             keep(twin);
         learn_root(tube, new.root, new.now.root_ms);
+        forget_ahead(tube, new.key);
     }
     to->duplicates += duplicate_r->is;
     if (duplicate_r->is)
@@ -645,8 +665,8 @@ static enum jobs_status put(int tube, const struct job_put *put, struct job_dupl
     new.put_ms = model.wall_ms;
     keep(&new);
     AGREE(model.job_count < M_JOBS);
-    if (new.key != M_NONE) /* an execution that is over is forgotten before a job has the key */
-        (void)m_executed(tube, new.key);
+    if (new.key != M_NONE)
+        forget_ahead(tube, new.key);
     model.jobs[model.job_count++] = new;
     learn_root(tube, new.root, new.now.root_ms);
     to->total_jobs++;
@@ -1109,6 +1129,8 @@ void m_restart(void)
         struct m_tube was = model.tubes[t];
         forget_tube(t);
         model.tubes[t].settings = was.settings;
+        for (int n = 0; n < M_KEYS; n++)
+            model.tubes[t].keys[n].time_ms = model.tubes[t].keys[n].kept_ms;
         model.tubes[t].exists = was.exists;
         int64_t left = left_ns(was.kept_until_ns, was.kept_pause_s);
         model.tubes[t].pause_s = left > 0 ? was.kept_pause_s : 0;

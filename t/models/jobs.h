@@ -24,7 +24,7 @@ enum {
     M_KEYS = 4,
     M_ROOTS = 2,
     M_NONE = -1,
-    M_BODY_MAX = 7
+    M_BODY_MAX = 63
 };
 #define M_NO_TIME INT64_MIN
 
@@ -56,6 +56,7 @@ struct m_job {
 /* What is remembered of a key or a root. */
 struct m_mark {
     int64_t time_ms, until_ns;
+    int64_t kept_ms;   /* of a key, in the store; memory has it while jobs have the key */
     int64_t lowest_ms; /* the earliest that the wall clock was since */
 };
 
@@ -175,6 +176,8 @@ enum jobs_status m_reserve_job(int client, uint64_t id);
 enum jobs_status m_delete(int client, uint64_t id);
 enum jobs_status m_release(struct m_job *job, uint32_t pri, uint32_t delay_s);
 enum jobs_status m_bury(int client, uint64_t id, uint32_t pri);
+/* A burial is decided. It keeps its turn when its commit fails, too. */
+void m_plan_burial(void);
 void m_touch(struct m_job *job);
 uint32_t m_kick(int client, uint32_t bound);
 enum jobs_status m_kick_job(uint64_t id);

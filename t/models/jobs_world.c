@@ -1,7 +1,7 @@
 /* jobs_world.c - see jobs_world.h. */
 #include "t/models/jobs_world.h"
 
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_op.h"
 #include "jobs/jobs_state.h"
 #include "t/unit/engine/faults.h"
 #include "t/unit/jobs/commit_rig.h"
@@ -95,6 +95,18 @@ static void end_call(void)
         end_call();                                                                                \
     } while (0)
 
+/* The same for what may end many last tries at once. With a store each is an operation; the engine
+ * waits a second when these do not fit into the memory, of which the model does not know. */
+#define CALL_THAT_ENDS(call)                                                                       \
+    do {                                                                                           \
+        bool limited = disk && config.memory_limit != UINT64_MAX;                                  \
+        if (limited)                                                                               \
+            jobs_begin_load(jobs); /* whatever the limit */                                        \
+        CALL(call);                                                                                \
+        if (limited)                                                                               \
+            jobs_end_load(jobs);                                                                   \
+    } while (0)
+
 /* ---- requests --------------------------------------------------------------------------------
  *
  * Without a store they are calls, with one they are operations, which are committed at once. Some
@@ -117,7 +129,9 @@ static enum jobs_status submit(struct ask *ask)
     CALL(ask_submit(ask));
     if (fails)
         fake_disk_fail(disk, FAKE_COMMIT, 1, 0, JOB_STORE_OK);
-    AGREE(ask->done && (rig.failed_commits > failed) == (ask->status == JOBS_NO_MEMORY));
+    AGREE(ask->done);
+    if (config.memory_limit == UINT64_MAX || job_op_need(ask->op.kind) == JOBS_ENDS)
+        AGREE((rig.failed_commits > failed) == (ask->status == JOBS_NO_MEMORY));
     store_failures += rig.failed_commits > failed;
     return ask->status;
 }
@@ -147,6 +161,10 @@ static enum jobs_status act(enum job_op_kind kind, int c, uint64_t id, uint64_t 
         views[0] = ask->view;
         ask->view.body = NULL;
         ask_free(&ask);
+        bool gives_back = kind == JOB_OP_RELEASE || kind == JOB_OP_NACK;
+        if (config.fails && status == JOBS_NO_MEMORY &&
+            (kind == JOB_OP_BURY || (gives_back && m_find(id)->last_try)))
+            m_plan_burial();
         return status;
     }
     begin_call();
@@ -457,10 +475,9 @@ static void compare_marks(int t)
         /* A time ahead of a clock that was set back is forgotten by the next look. */
         if (mark->lowest_ms < mark->time_ms && (!key || key->time_ms == JOB_NO_TIME))
             mark->time_ms = M_NO_TIME;
-        int64_t executed_ms = config.store ? m_executed(t, n) : mark->time_ms;
-        AGREE(!key || key->time_ms == executed_ms);
+        AGREE(!key || key->time_ms == mark->time_ms);
         AGREE(!root || root->time_ms == m_newest(t, n % M_ROOTS));
-        AGREE(config.store || key || executed_ms == M_NO_TIME);
+        AGREE(config.store || key || mark->time_ms == M_NO_TIME);
         if (!config.store && key && key->refs == 0)
             AGREE_ON(key->until_ns, mark->until_ns);
         if (!config.store && root)
@@ -532,8 +549,8 @@ static void compare_memory(enum job_memory_kind kind, int t, struct bytes name, 
     struct job_memory kept;
     bool is = fake_disk_memory(disk, kind, m_name(t), name, &kept);
     is = is && (kept.forget_ns == JOB_STORE_KEEP || kept.forget_ns > model.wall_ms * NS_PER_MS);
-    AGREE(is == (time_ms != M_NO_TIME));
-    AGREE(!is || (kept.time_ns == time_ms * NS_PER_MS && kept.forget_ns == forget_ns));
+    AGREE_ON(is ? kept.time_ns / NS_PER_MS : M_NO_TIME, time_ms);
+    AGREE_ON(is ? kept.forget_ns : forget_ns, forget_ns);
 }
 
 static void compare_disk(void)
@@ -546,9 +563,11 @@ static void compare_disk(void)
         compare_stored_body(model.jobs[n].id);
     for (int t = 0; t < M_TUBES; t++) {
         const struct m_tube *tube = &model.tubes[t];
-        for (int n = 0; n < M_KEYS; n++)
-            compare_memory(JOB_MEMORY_EXECUTION, t, m_key(n), m_executed(t, n),
+        for (int n = 0; n < M_KEYS; n++) {
+            (void)m_executed(t, n); /* forgets a time that is over */
+            compare_memory(JOB_MEMORY_EXECUTION, t, m_key(n), tube->keys[n].kept_ms,
                            m_key_jobs(t, n) > 0 ? JOB_STORE_KEEP : tube->keys[n].until_ns);
+        }
         for (int n = 0; n < M_ROOTS; n++)
             compare_memory(JOB_MEMORY_ROOT, t, m_root(n), m_newest(t, n), tube->roots[n].until_ns);
         if (!fake_disk_tube(disk, m_name(t), &row)) {
@@ -688,7 +707,7 @@ static void end_client(int c)
 {
     unsigned budget = UINT_MAX;
     struct ring *at;
-    CALL(jobs_client_end(clients[c], model.now, &effects));
+    CALL_THAT_ENDS(jobs_client_end(clients[c], model.now, &effects));
     at = ring_last(&jobs->clients); /* the model knows no steps */
     while (at && container_of(at, struct jobs_client, all) != clients[c])
         at = at->prev == &jobs->clients ? NULL : at->prev;
@@ -710,6 +729,8 @@ static struct job_body *new_body(uint64_t id)
         job_body_drop(jobs, &body);
     for (uint32_t n = 0; body && n < len; n++)
         body->bytes[n] = (uint8_t)(id + n);
+    if (!body && disk && !config.faulty) /* those that the store has gave way */
+        AGREE(atomic_load(&jobs->pages_of_bodies) == 0);
     return body;
 }
 
@@ -728,12 +749,12 @@ static void random_key(struct job_put *put)
     }
 }
 
-static void put(int c)
+static void put_some(int c, size_t count)
 {
     static struct job_put puts[JOBS_STEP];
     static struct job_duplicate duplicates[JOBS_STEP], m_duplicates[JOBS_STEP];
     uint32_t most = config.jobs > model.job_count ? config.jobs - model.job_count : 0;
-    size_t count = one_in(3) ? 1 + below(config.batch) : 1, made = 0, failed, m_failed;
+    size_t made = 0, failed, m_failed;
     enum jobs_status status = JOBS_NO_MEMORY;
     int tube = one_in(3) ? random_tube() : M_NONE;
     if (count > most)
@@ -777,6 +798,25 @@ static void put(int c)
         AGREE(duplicates[n].is == m_duplicates[n].is && duplicates[n].of == m_duplicates[n].of);
 }
 
+static void put(int c)
+{
+    put_some(c, one_in(3) ? 1 + below(config.batch) : 1);
+}
+
+/* Uses the memory for jobs up, with ever fewer at once. */
+static void fill(void)
+{
+    for (size_t count = config.batch; count > 0; count /= 3) {
+        uint64_t before = refusals;
+        for (unsigned n = 0; n < 40 && refusals == before; n++) {
+            int c = random_idle();
+            if (c != M_NONE)
+                put_some(c, count);
+            m_sweep();
+        }
+    }
+}
+
 static void reserve(int c)
 {
     bool waits = !one_in(3);
@@ -808,7 +848,7 @@ static void claim(int c)
     int count = (int)below(4);
     struct job_claim_request request = {.tubes = names,
                                         .tube_count = (size_t)count,
-                                        .count = 1 + below(config.batch),
+                                        .count = 1 + below(config.store ? 6 : config.batch),
                                         .timeout_ns = one_in(2) ? JOBS_FOREVER : 0,
                                         .answer_max = one_in(3) ? below(1000) : SIZE_MAX};
     static uint64_t chosen[JOBS_STEP];
@@ -1269,10 +1309,26 @@ static unsigned count_due(int64_t until_ns)
 static void run(void)
 {
     do { /* each call does a bounded amount of work */
-        CALL(jobs_run(jobs, model.now, &effects));
+        CALL_THAT_ENDS(jobs_run(jobs, model.now, &effects));
     } while (jobs_next_ns(jobs) <= model.now.mono_ns);
     m_run();
     follow();
+}
+
+/* The wall clock jumps. What is over by the old one has gone from the store. */
+static void set_clock(void)
+{
+    uint32_t count;
+    if (config.store) {
+        AGREE(rig.store->does->begin(rig.store) == JOB_STORE_OK);
+        AGREE(rig.store->does->forget_old(rig.store, rig_wall_ns(), M_TUBES * (M_KEYS + M_ROOTS),
+                                          &count) == JOB_STORE_OK);
+        AGREE(rig.store->does->commit(rig.store, model.now.mono_ns) == JOB_STORE_OK);
+    }
+    for (int n = 0; n < M_TUBES * M_KEYS; n++)
+        (void)m_executed(n / M_KEYS, n % M_KEYS);
+    wall_offset_s = (int64_t)below(200) - 100;
+    was_set_back = true;
 }
 
 static void move_time(void)
@@ -1298,10 +1354,8 @@ static void move_time(void)
         to_ns += one_in(20) ? (int64_t)below(1000) * NS_PER_S : NS_PER_MS;
         break;
     case 6:
-        if (one_in(10) && !config.store) {
-            wall_offset_s = (int64_t)below(200) - 100;
-            was_set_back = true;
-        }
+        if (one_in(10))
+            set_clock();
         break;
     default:
         to_ns += below(1000000);
@@ -1405,7 +1459,9 @@ void world_step(void)
 {
     int c;
     model_step++;
-    if (one_in(4)) {
+    if (disk && config.memory_limit != UINT64_MAX && one_in(30)) {
+        fill();
+    } else if (one_in(4)) {
         move_time();
     } else {
         if (!one_in(4)) /* few deadlines are equal */
@@ -1433,6 +1489,12 @@ static struct jobs_config jobs_config(uint64_t first_id)
                                 .many_watches = config.many_watches};
 }
 
+static void limit_memory(struct jobs *of)
+{
+    if (config.memory_limit != UINT64_MAX)
+        jobs_set_memory_limit(of, base_memory + config.memory_limit);
+}
+
 static struct jobs *new_jobs(uint64_t first_id)
 {
     const struct jobs_config of = jobs_config(first_id);
@@ -1441,8 +1503,7 @@ static struct jobs *new_jobs(uint64_t first_id)
     struct jobs_stats stats;
     jobs_get_stats(made, &stats);
     base_memory = stats.memory;
-    if (config.memory_limit != UINT64_MAX)
-        jobs_set_memory_limit(made, base_memory + config.memory_limit);
+    limit_memory(made);
     return made;
 }
 
@@ -1469,6 +1530,7 @@ void world_start(const struct world_config *with)
         rig_start(&fake_store, fake_disk_path(disk));
         jobs = rig.jobs;
         base_memory = rig.empty;
+        limit_memory(jobs);
     } else {
         jobs = new_jobs(one_in(2) ? 0 : 1 + below(100000));
     }
@@ -1501,6 +1563,91 @@ static void number_tubes(void)
     model.numbers = number;
 }
 
+/* ---- files that lie -------------------------------------------------------------------------- */
+
+static const struct job_store_visitors *truth;
+static unsigned true_ones, lie_kind; /* so many are visited before the lie */
+static bool lied;
+
+/* Shows one more job or tube. Returns true when it is the one that the lie is about. */
+static bool lies_now(bool about_this)
+{
+    bool now = about_this && !lied && true_ones == 0;
+    true_ones -= about_this && true_ones > 0;
+    lied = lied || now;
+    return now;
+}
+
+static bool lie_about_job(void *arg, const struct job_record *job)
+{
+    struct job_record r = *job;
+    int64_t *times[] = {&r.put_ns, &r.now.due_ns, &r.now.began_ns, &r.now.at_ns, &r.now.root_ns};
+    if (!lies_now(lie_kind < 7))
+        return truth->job(arg, job);
+    switch (lie_kind) {
+    case 0:
+        return truth->job(arg, job) && truth->job(arg, job);
+    case 1:
+        r.id = INT64_MAX;
+        break;
+    case 2:
+        r.tube = bytes_of("a b");
+        break;
+    case 3:
+        r.ttr_s = 0;
+        break;
+    case 4:
+        r.now.state = JOB_RESERVED;
+        r.now.token = 0;
+        break;
+    case 5:
+        r.now.state = JOB_BURIED;
+        r.now.due_ns = INT64_MAX;
+        break;
+    default:
+        *times[below(ARRAY_SIZE(times))] = one_in(2) ? INT64_MIN : -1;
+    }
+    return truth->job(arg, &r);
+}
+
+static bool lie_about_tube(void *arg, const struct job_tube_record *tube)
+{
+    struct job_tube_record r = *tube;
+    if (!lies_now(lie_kind >= 7 && truth->job))
+        return truth->tube(arg, tube);
+    if (lie_kind == 7)
+        return truth->tube(arg, tube) && truth->tube(arg, tube);
+    if (lie_kind == 8)
+        r.name.len = 0;
+    else
+        r.paused_until_ns = -1;
+    return truth->tube(arg, &r);
+}
+
+static const struct job_store_visitors *lie(const struct job_store_visitors *visitors)
+{
+    static struct job_store_visitors liars;
+    truth = visitors;
+    liars = *visitors;
+    liars.job = visitors->job ? lie_about_job : NULL;
+    liars.tube = lie_about_tube;
+    return &liars;
+}
+
+/* A file of which one thing cannot be is refused. */
+static void open_lying(void)
+{
+    true_ones = below(4);
+    lie_kind = below(10);
+    lied = false;
+    fake_disk_lie(disk, lie);
+    enum job_store_status status = rig_open();
+    fake_disk_lie(disk, NULL);
+    AGREE(status == (lied ? JOB_STORE_CORRUPT : JOB_STORE_OK));
+    if (status == JOB_STORE_OK)
+        rig_close();
+}
+
 void world_restart(void)
 {
     struct jobs_effects caused;
@@ -1515,6 +1662,7 @@ void world_restart(void)
     rig_crash(NULL, 0);
     rig.config = jobs_config(1);
     rig.config.memory_limit = 2 * rig.empty; /* all that the file has comes, whatever the limit */
+    open_lying();
     AGREE(rig_open() == JOB_STORE_OK);
     jobs_set_memory_limit(rig.jobs, UINT64_MAX);
     jobs = rig.jobs;
@@ -1668,11 +1816,19 @@ void world_upgrade(void)
     struct record_reader r;
     model_step++;
     bury_some(); /* burials in one millisecond keep their order */
+    for (int c = one_in(10) ? 0 : M_CLIENTS; c < M_CLIENTS; c++) { /* nobody is connected */
+        if (model.clients[c].exists)
+            end_client(c);
+        m_sweep();
+    }
     uint8_t *record = world_save(&len);
     struct jobs *old = jobs, *new = new_jobs(1);
+    if (config.memory_limit != UINT64_MAX) /* all comes, whatever the limit */
+        jobs_set_memory_limit(new, 1);
     record_reader_init(&r, record, len);
     if (!restore_all(new, new_clients, &r))
         ck_abort_msg("step %" PRIu64 ": not restored: %s", model_step, r.why);
+    limit_memory(new);
     for (int c = 0; c < M_CLIENTS; c++)
         old_clients[c] = model.clients[c].exists ? clients[c] : NULL;
     memcpy(clients, new_clients, sizeof(clients));

@@ -173,10 +173,25 @@ static struct file *file_of(sqlite3_file *file)
 #define REAL(file, method, ...)                                                                    \
     file_of(file)->real->pMethods->method(file_of(file)->real __VA_OPT__(, ) __VA_ARGS__)
 
-static int file_close(sqlite3_file *file)
-{
-    return REAL(file, xClose);
-}
+/* What the real file does itself. */
+#define PASS(name, method, parameters, ...)                                                        \
+    static int name parameters                                                                     \
+    {                                                                                              \
+        return REAL(file, method __VA_OPT__(, ) __VA_ARGS__);                                      \
+    }
+
+PASS(file_close, xClose, (sqlite3_file * file))
+PASS(file_size, xFileSize, (sqlite3_file * file, sqlite3_int64 *len), len)
+PASS(file_lock, xLock, (sqlite3_file * file, int lock), lock)
+PASS(file_unlock, xUnlock, (sqlite3_file * file, int lock), lock)
+PASS(file_check_lock, xCheckReservedLock, (sqlite3_file * file, int *result), result)
+PASS(file_sector_size, xSectorSize, (sqlite3_file * file))
+PASS(file_device, xDeviceCharacteristics, (sqlite3_file * file))
+PASS(file_shm_map, xShmMap,
+     (sqlite3_file * file, int page, int size, int extend, void volatile **at), page, size, extend,
+     at)
+PASS(file_shm_lock, xShmLock, (sqlite3_file * file, int offset, int n, int flags), offset, n, flags)
+PASS(file_shm_unmap, xShmUnmap, (sqlite3_file * file, int delete), delete)
 
 static int file_read(sqlite3_file *file, void *to, int len, sqlite3_int64 at)
 {
@@ -221,60 +236,15 @@ static int file_sync(sqlite3_file *file, int flags)
     return fail ? SQLITE_IOERR_FSYNC : SQLITE_OK;
 }
 
-static int file_size(sqlite3_file *file, sqlite3_int64 *len)
-{
-    return REAL(file, xFileSize, len);
-}
-
-static int file_lock(sqlite3_file *file, int lock)
-{
-    return REAL(file, xLock, lock);
-}
-
-static int file_unlock(sqlite3_file *file, int lock)
-{
-    return REAL(file, xUnlock, lock);
-}
-
-static int file_check_lock(sqlite3_file *file, int *result)
-{
-    return REAL(file, xCheckReservedLock, result);
-}
-
 static int file_control(sqlite3_file *file, int what, void *arg)
 {
     /* It would write past us. */
     return what == SQLITE_FCNTL_SIZE_HINT ? SQLITE_OK : REAL(file, xFileControl, what, arg);
 }
 
-static int file_sector_size(sqlite3_file *file)
-{
-    return REAL(file, xSectorSize);
-}
-
-static int file_device(sqlite3_file *file)
-{
-    return REAL(file, xDeviceCharacteristics);
-}
-
-static int file_shm_map(sqlite3_file *file, int page, int size, int extend, void volatile **at)
-{
-    return REAL(file, xShmMap, page, size, extend, at);
-}
-
-static int file_shm_lock(sqlite3_file *file, int offset, int n, int flags)
-{
-    return REAL(file, xShmLock, offset, n, flags);
-}
-
 static void file_shm_barrier(sqlite3_file *file)
 {
     REAL(file, xShmBarrier);
-}
-
-static int file_shm_unmap(sqlite3_file *file, int delete)
-{
-    return REAL(file, xShmUnmap, delete);
 }
 
 static const sqlite3_io_methods methods = {

@@ -3,12 +3,9 @@
  * step have, who gives way to whom; what each need may use of the memory limit, and that what ends
  * a job is never refused. Steps and bytes are counted, not time.
  */
-#include "jobs/jobs_state.h"
 #include "t/unit/jobs/commit_words.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
@@ -174,9 +171,11 @@ TEST(a_search_in_many_watched_tubes_goes_on_in_steps)
         waits(a, 0);
         ck_assert(all_stats().doomed == doomed + JOBS_STEP);
         ck_assert(search(doomed) < 8 && jobs_read(a, &view));
-        (void)seen(&view, NULL);
+        (void)seen(&view);
     }
     ck_assert(jobs_reserve(a, 0, &view, rig.now) == JOBS_TIMED_OUT);
+    (void)make_steps(new_clear("default", JOB_READY));
+    ck_assert(tube_of("default").states[JOB_READY] == 0); /* with the stale ones */
     end();
 }
 
@@ -187,11 +186,11 @@ TEST(a_put_dooms_the_stale_jobs_of_its_key)
     begin();
     for (unsigned n = 0; n < STALE; n++) {
         uint64_t one = put_keyed("default", "k", 1000);
-        ck_assert(reserve(b, 0, NULL) == one);
+        ck_assert(reserve(b, 0) == one);
     }
     rig_pass(1);
     uint64_t last = put_keyed("default", "k", 2000);
-    ck_assert(reserve(a, 0, NULL) == last);
+    ck_assert(reserve(a, 0) == last);
     rig_end(&b); /* all of them come back */
     ck_assert(jobs_finish_ends(rig.jobs, rig.now));
     ck_assert(act(a, JOB_OP_DELETE, last) == JOBS_OK);
@@ -298,7 +297,7 @@ static void claim(uint32_t count)
     struct job_views *views = rig_hears(a) ? jobs_take_claimed(a) : NULL;
     ck_assert(views && views->count == count);
     for (size_t n = 0; n < count; n++)
-        (void)seen(&views->at[n], NULL);
+        (void)seen(&views->at[n]);
     job_views_free(rig.jobs, &views);
 }
 
@@ -328,7 +327,7 @@ TEST(a_connection_with_many_kicks_ends)
     begin();
     uint64_t mine = put("mine");
     watch(a, "mine");
-    ck_assert(reserve(a, 0, NULL) == mine);
+    ck_assert(reserve(a, 0) == mine);
     uint64_t last = put_many("default", DELAYED, 100);
     struct ask *kick = new_kick(DELAYED + 100);
     ck_assert(make_steps(kick) == 2 && kick->kick.kicked == DELAYED);
@@ -452,7 +451,7 @@ TEST(a_claim_that_does_not_wait_makes_no_tubes)
     request.tube_count = 3; /* the job in t is given out when that is committed */
     ck_assert(jobs_claim(a, &request, &view, &count, reason, rig.now) == JOBS_WAITS);
     rig_commit();
-    ck_assert(heard(a, NULL) != 0);
+    ck_assert(heard(a) != 0);
     request.timeout_ns = NS_PER_S;
     ck_assert(jobs_claim(a, &request, &view, &count, reason, rig.now) == JOBS_NO_MEMORY);
     jobs_uncharge(rig.jobs, taken);
@@ -482,42 +481,6 @@ TEST(a_refused_put_takes_nothing_from_others_meanwhile)
     }
     others_stop = true;
     ck_assert(pthread_join(other, &charged) == 0 && charged == NULL);
-    end_empty();
-}
-
-TEST(every_verb_that_ends_a_job_works_when_all_is_full)
-{
-    static const struct {
-        enum job_op_kind kind;
-        bool stays; /* until it is deleted */
-    } rows[] = {{JOB_OP_DELETE, false}, {JOB_OP_RELEASE, true}, {JOB_OP_BURY, false},
-                {JOB_OP_TOUCH, true},   {JOB_OP_ACK, false},    {JOB_OP_NACK, true},
-                {JOB_OP_RENEW, true}};
-    uint64_t token = 0;
-    begin_limited();
-    set_lease("default", JOB_CLAIM_LEASE);
-    uint64_t count = fill("some text");
-    ck_assert_uint_gt(count, 200);
-    for (uint64_t n = 0; n < count; n++) {
-        uint64_t id = take(a, &token);
-        size_t taken = take_all(JOBS_ENDS);
-        struct ask *ask = new_act(a, rows[n % ARRAY_SIZE(rows)].kind, id);
-        ask->op.token = token;
-        ck_assert_int_eq(answer(ask), JOBS_OK);
-        ck_assert_uint_le(all_stats().memory, LIMIT);
-        if (rows[n % ARRAY_SIZE(rows)].stays)
-            ck_assert(act(a, JOB_OP_DELETE, id) == JOBS_OK);
-        jobs_uncharge(rig.jobs, taken);
-    }
-    size_t taken = take_all(JOBS_ENDS);
-    uint64_t buried = all_stats().states[JOB_BURIED];
-    ck_assert_uint_eq(buried, (count + 4) / ARRAY_SIZE(rows));
-    struct ask *kick = new_kick(UINT32_MAX);
-    (void)make_steps(kick);
-    ck_assert_uint_eq(kick->kick.kicked, buried);
-    (void)clear_all(buried);
-    jobs_uncharge(rig.jobs, taken);
-    set_lease("default", JOB_CLAIM_CONNECTION);
     end_empty();
 }
 
@@ -554,44 +517,12 @@ TEST(bodies_give_way_behind_many_jobs_that_have_none)
 
 /* ---- more than the limit --------------------------------------------------------------------- */
 
-static void ring(void *arg)
-{
-    (void)arg;
-}
-
-/* What the next process has of so many jobs, with a quarter of the limit. */
-static void check_upgrade(uint64_t count)
-{
-    static struct record_writer w;
-    static struct record_reader r, section;
-    const struct jobs_config config = {.memory_limit = LIMIT / 4, .defaults = job_default_settings};
-    struct jobs_stats restored;
-    uint32_t kind;
-    int fd = memfd_create("jobs", MFD_CLOEXEC);
-    ck_assert(fd >= 0);
-    record_writer_init(&w, fd);
-    jobs_save(rig.jobs, &w);
-    ck_assert(record_finish(&w));
-    struct jobs *jobs = jobs_new(&config);
-    ck_assert(jobs && jobs_use_store(jobs, ring, NULL));
-    ck_assert(record_map(&r, fd) && record_enter(&r, &kind, &section));
-    ck_assert(kind == JOBS_STATE && jobs_restore(jobs, &section) && jobs_restore_done(jobs, &r));
-    jobs_get_stats(jobs, &restored);
-    ck_assert(restored.states[JOB_READY] == count && restored.memory > restored.memory_limit);
-    ck_assert(restored.memory_limit == LIMIT / 4 && !jobs_charge(jobs, JOBS_PUTS, 1));
-    ck_assert(jobs_charge(jobs, JOBS_REST, 1));
-    record_unmap(&r);
-    close(fd);
-    jobs_free(&jobs);
-}
-
 /* After a start and after a reload: jobs end, puts are refused, and the rest has its room. */
 TEST(there_may_be_more_than_the_limit)
 {
     for (unsigned starts = 0; starts < 2; starts++) {
         begin_limited();
         uint64_t count = fill("");
-        check_upgrade(count);
         rig.config.memory_limit = LIMIT / 4;
         if (starts)
             restart();
@@ -604,7 +535,7 @@ TEST(there_may_be_more_than_the_limit)
         ck_assert_uint_eq(take_all(JOBS_REST), 0);
         jobs_uncharge(rig.jobs, taken);
         for (uint64_t n = 0; n < count; n++)
-            ck_assert(act(a, JOB_OP_DELETE, take(a, NULL)) == JOBS_OK);
+            ck_assert(act(a, JOB_OP_DELETE, take(a)) == JOBS_OK);
         taken = take_all(JOBS_ENDS);
         ck_assert_uint_eq(all_stats().memory, LIMIT / 4); /* it has come down */
         jobs_uncharge(rig.jobs, taken);

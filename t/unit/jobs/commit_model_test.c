@@ -14,6 +14,7 @@
 #include <string.h>
 
 static struct fake_disk *disk; /* it has the folder of the store on a bad disk, too */
+static uint64_t bad_row;       /* nothing else fails; 0: none */
 
 /* ---- calls that fail ------------------------------------------------------------------------- */
 
@@ -22,12 +23,24 @@ static void mend_calls(void)
     for (unsigned n = 0; n <= FAKE_ANY; n++)
         fake_disk_fail(disk, (enum fake_call)n, 1, 0, JOB_STORE_OK);
     fake_disk_fill(disk, false);
+    fake_disk_break_row(disk, bad_row = 0);
+}
+
+static uint64_t damaged(void)
+{
+    return bad_row;
 }
 
 static void spoil_calls(struct rng *rng)
 {
     static const enum job_store_status ways[] = {JOB_STORE_FULL, JOB_STORE_IO, JOB_STORE_CORRUPT,
                                                  JOB_STORE_NO_MEMORY};
+    if (rng_one_in(rng, 2)) {
+        mend_calls();
+        fake_disk_break_row(disk, bad_row = world_id());
+        return;
+    }
+    fake_disk_break_row(disk, bad_row = 0);
     if (rng_one_in(rng, 4)) {
         fake_disk_fill(disk, true);
         return;
@@ -106,7 +119,7 @@ static void begin(void)
 
 static void run(const struct row *of, struct rng *rng)
 {
-    struct world_plan plan = {.kind = &fake_store, .mend = mend_calls};
+    struct world_plan plan = {.kind = &fake_store, .mend = mend_calls, .damaged = damaged};
     const struct world_plan real = {.kind = &job_store_sqlite,
                                     .mend = mend_disk,
                                     .cut = bad_disk_cut,

@@ -135,13 +135,6 @@ static inline enum jobs_status act(struct jobs_client *client, enum job_op_kind 
     return answer(new_act(client, kind, id));
 }
 
-static inline struct ask *new_by_token(enum job_op_kind kind, uint64_t id, uint64_t token)
-{
-    struct ask *ask = new_act(b, kind, id);
-    ask->op.token = token;
-    return ask;
-}
-
 static inline struct ask *new_clear(const char *tube, unsigned state)
 {
     struct ask *ask = make(NULL, JOB_OP_CLEAR);
@@ -184,11 +177,6 @@ static inline void set_tries(const char *tube, uint32_t tries)
     set(tube, JOB_SETTING_TRIES, (struct job_settings){.tries = tries});
 }
 
-static inline void set_lease(const char *tube, enum job_claim claim)
-{
-    set(tube, JOB_SETTING_CLAIM, (struct job_settings){.claim = claim});
-}
-
 static inline void watch(struct jobs_client *client, const char *tube)
 {
     uint32_t count;
@@ -197,38 +185,36 @@ static inline void watch(struct jobs_client *client, const char *tube)
 
 /* ---- reservations ---------------------------------------------------------------------------- */
 
-static inline uint64_t seen(struct job_view *view, uint64_t *token_r)
+static inline uint64_t seen(struct job_view *view)
 {
-    if (token_r)
-        *token_r = view->token;
     ck_assert(view->body != NULL);
     job_body_drop(rig.jobs, &view->body);
     return view->id;
 }
 
 /* The job that a client is given at once; 0: none. */
-static inline uint64_t reserve(struct jobs_client *client, int64_t timeout_ns, uint64_t *token_r)
+static inline uint64_t reserve(struct jobs_client *client, int64_t timeout_ns)
 {
     struct job_view view;
     bool is = jobs_reserve(client, timeout_ns, &view, rig.now) == JOBS_OK;
-    return is ? seen(&view, token_r) : 0;
+    return is ? seen(&view) : 0;
 }
 
 /* The job that a wait has brought; 0: none yet. */
-static inline uint64_t heard(struct jobs_client *client, uint64_t *token_r)
+static inline uint64_t heard(struct jobs_client *client)
 {
     struct job_view view;
-    return rig_hears(client) && jobs_read(client, &view) ? seen(&view, token_r) : 0;
+    return rig_hears(client) && jobs_read(client, &view) ? seen(&view) : 0;
 }
 
 /* A job whose reservation is committed first, if it needs that. */
-static inline uint64_t take(struct jobs_client *client, uint64_t *token_r)
+static inline uint64_t take(struct jobs_client *client)
 {
-    uint64_t id = reserve(client, JOBS_FOREVER, token_r);
+    uint64_t id = reserve(client, JOBS_FOREVER);
     if (id != 0)
         return id;
     rig_commit();
-    return heard(client, token_r);
+    return heard(client);
 }
 
 /* The client has begun to wait. */

@@ -59,6 +59,7 @@ static struct clear {
     uint32_t *moves; /* NOT_CLEARED: it was not */
 } clears[ASKS];
 #define NOT_CLEARED UINT32_MAX
+static uint64_t damaged; /* of the operations that the store has: all that fails is this row */
 static int64_t newest_roots[TUBES][3]; /* that puts have asked for */
 
 static bool one_in(uint32_t n)
@@ -301,6 +302,10 @@ static void answered_change(struct ask *ask)
 static void answered(struct ask *ask)
 {
     REQUIRE(ask->status != JOBS_COMMITS);
+    if (damaged && ask->op.id != damaged && ask->status == JOBS_IO)
+        REQUIRE(ask->op.kind == JOB_OP_PUT); /* of which it is the twin */
+    if (damaged && ask->op.id != damaged && plan->memory == 0)
+        REQUIRE(ask->status != JOBS_NO_MEMORY);
     if ((ask->status == JOBS_NO_MEMORY || ask->status == JOBS_IO) && rig.last_failed)
         may_change(ask);
     switch (ask->op.kind) {
@@ -389,10 +394,13 @@ static void submit(struct ask *ask)
 
 static void step_store(void)
 {
+    uint64_t now = plan->damaged ? plan->damaged() : 0;
     if (!rig.has_list) {
+        damaged = now;
         (void)rig_take();
     } else if (!rig.written) {
         uint64_t commits = rig.commits;
+        damaged = now == damaged ? now : 0;
         rig_write();
         for (uint64_t id = 1; id <= last_id && commits < rig.commits && !rig.last_failed; id++)
             promises[id].may_change = false;
@@ -435,7 +443,7 @@ static struct jobs_client *any_client(void)
     return waits[n].is ? NULL : clients[n];
 }
 
-static uint64_t any_id(void)
+uint64_t world_id(void)
 {
     uint64_t id = last_id;
     if (last_id == 0)
@@ -546,7 +554,7 @@ static void do_act(void)
         JOB_OP_RENEW,  JOB_OP_DELETE,  JOB_OP_KICK_JOB, JOB_OP_RESERVE, JOB_OP_RELEASE, JOB_OP_ACK};
     enum job_op_kind kind = kinds[below(ARRAY_SIZE(kinds))];
     struct jobs_client *client = any_client();
-    uint64_t id = any_id();
+    uint64_t id = world_id();
     struct promise *p = &promises[id];
     if (p->live && p->holder >= 0 && !one_in(4) && !waits[p->holder].is)
         client = clients[p->holder];
@@ -622,7 +630,7 @@ static void do_tube(void)
 static void do_read(void)
 {
     struct ask *ask = ask_new(NULL, JOB_OP_READ);
-    uint64_t id = any_id();
+    uint64_t id = world_id();
     if (jobs_peek(rig.jobs, id, &ask->view) != JOBS_OK || ask->view.body) {
         if (ask->view.body)
             check_body(id, ask->view.body);
@@ -798,6 +806,7 @@ void world_run(const struct world_plan *of, struct rng *random)
     memset(newest_roots, 0, sizeof(newest_roots));
     last_id = 0;
     ask_count = 0;
+    damaged = 0;
     rig_many_watches = one_in(2) ? 1 : TUBES;
     rig_log_bytes = 4096u << below(8);
     rig_begin(plan->kind, plan->path);

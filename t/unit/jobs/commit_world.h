@@ -6,7 +6,8 @@
  * after;
  * - a batch is there whole or not at all, a refused put is not;
  * - nobody is given a job that another one has; a token is good for one reservation;
- * - ids grow; counts are those of the jobs that are there.
+ * - ids grow; counts are those of the jobs that are there;
+ * - a damaged row fails no operation on other jobs.
  *
  * Jobs with a key or a root may be dropped; abandoned jobs of a tube may be pruned.
  */
@@ -28,11 +29,15 @@ struct world_plan {
     /* Makes the store fail from now on, NULL: never; stops that. */
     void (*spoil)(struct rng *rng);
     void (*mend)(void);
+    /* The job whose row is all that fails; 0, or NULL: it is not so. */
+    uint64_t (*damaged)(void);
     /* Cuts the power, says whether it is cut, and begins again; NULL: a process just ends. */
     void (*cut)(void);
     bool (*is_cut)(void);
     void (*restart)(void);
 };
+/* A job that is there, mostly. */
+uint64_t world_id(void);
 void world_run(const struct world_plan *plan, struct rng *rng);
 
 #endif

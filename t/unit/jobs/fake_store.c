@@ -14,23 +14,20 @@
 #include <string.h>
 #include <unistd.h>
 
-struct fake {
+struct fake_disk {
     struct job_store store; /* first */
-    struct fake_disk *disk;
-    struct job_store *real;
+    struct job_store *real; /* NULL: it is not open */
     bool inside;
     enum job_store_status failed; /* the first failure inside that the test wanted */
-};
 
-struct fake_disk {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* `inside`, `holds` */
     struct fake_disk *next; /* of all */
     char folder[32], path[40];
-    struct fake *open;
     bool is_full, holds;
     uint64_t bad_body, bad_row;
     enum job_store_status bad_status;
+    const struct job_store_visitors *(*lie)(const struct job_store_visitors *);
     uint64_t calls[FAKE_ANY + 1];
     struct {
         uint64_t at, left;
@@ -41,15 +38,28 @@ struct fake_disk {
 static pthread_mutex_t disks_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fake_disk *disks;
 
-/* ---- failures -------------------------------------------------------------------------------- */
+/* Under the lock of `disk`. */
+#define LOCKED(...)                                                                                \
+    ({                                                                                             \
+        pthread_mutex_lock(&disk->lock);                                                           \
+        __auto_type value_ = (__VA_ARGS__);                                                        \
+        pthread_mutex_unlock(&disk->lock);                                                         \
+        value_;                                                                                    \
+    })
 
-/* Counts a call. Returns the status with which the test wants it to fail. */
-static enum job_store_status count_call(struct fake_disk *disk, enum fake_call call, bool may_fail)
+/* ---- calls of SQLite that fail as the test wants --------------------------------------------- */
+
+/* Counts a call. Returns the status with which the test wants it to fail; `id`: a job that has a
+ * row. */
+static enum job_store_status count_call(struct fake_disk *disk, enum fake_call call, uint64_t id,
+                                        bool may_fail)
 {
     enum job_store_status status = JOB_STORE_OK;
     disk->calls[call]++;
     disk->calls[FAKE_ANY]++;
-    for (int i = 0; i < 2 && may_fail; i++) {
+    if (!may_fail)
+        return status;
+    for (int i = 0; i < 2; i++) {
         enum fake_call of = i == 0 ? call : FAKE_ANY;
         if (status != JOB_STORE_OK || disk->faults[of].left == 0 ||
             disk->calls[of] < disk->faults[of].at)
@@ -58,261 +68,186 @@ static enum job_store_status count_call(struct fake_disk *disk, enum fake_call c
             disk->faults[of].left--;
         status = disk->faults[of].status;
     }
-    return status;
-}
-
-static enum job_store_status fail(struct fake *f, enum job_store_status status)
-{
-    strcpy(f->store.reason, "the test wants it to fail");
-    if (f->inside && f->failed == JOB_STORE_OK)
-        f->failed = status;
-    return status;
+    if (status != JOB_STORE_OK)
+        return status;
+    if (call == FAKE_READ_BODY)
+        return id == disk->bad_body ? disk->bad_status : JOB_STORE_OK;
+    if ((call == FAKE_CHANGE || call == FAKE_REMOVE) && id == disk->bad_row)
+        return JOB_STORE_CORRUPT;
+    return call == FAKE_PUT && disk->is_full ? JOB_STORE_FULL : JOB_STORE_OK;
 }
 
 /* Begins a call, and takes the lock. OK, or the failure of the transaction, or one that the test
  * wants. */
-static enum job_store_status enter(const struct job_store *store, enum fake_call call)
+static enum job_store_status enter(const struct job_store *store, enum fake_call call, uint64_t id)
 {
-    struct fake *f = unconst(store);
-    pthread_mutex_lock(&f->disk->lock);
-    bool has_failed = f->inside && f->failed != JOB_STORE_OK;
-    enum job_store_status status = count_call(f->disk, call, !has_failed);
+    struct fake_disk *disk = unconst(store);
+    pthread_mutex_lock(&disk->lock);
+    bool has_failed = disk->inside && disk->failed != JOB_STORE_OK;
+    enum job_store_status status = count_call(disk, call, id, !has_failed);
     if (has_failed)
-        return f->failed;
-    return status == JOB_STORE_OK ? status : fail(f, status);
-}
-
-static enum job_store_status leave(struct fake *f, enum job_store_status status)
-{
-    if (status != JOB_STORE_OK && f->failed == JOB_STORE_OK && *f->real->reason)
-        memcpy(f->store.reason, f->real->reason, sizeof(f->store.reason));
-    pthread_mutex_unlock(&f->disk->lock);
+        return disk->failed;
+    if (status != JOB_STORE_OK) {
+        strcpy(disk->store.reason, "the test wants it to fail");
+        if (disk->inside || call == FAKE_BEGIN)
+            disk->failed = status;
+    }
     return status;
 }
 
-/* A call of SQLite's, unless the test wants it to fail. */
-#define PASS_ON(CALL, function, ...)                                                               \
-    ({                                                                                             \
-        struct fake *f_ = unconst(store);                                                          \
-        enum job_store_status status_ = enter(store, CALL);                                        \
-        if (status_ == JOB_STORE_OK)                                                               \
-            status_ = job_store_sqlite.function(f_->real, ##__VA_ARGS__);                          \
-        leave(f_, status_);                                                                        \
-    })
+static enum job_store_status leave(const struct job_store *store, enum job_store_status status)
+{
+    struct fake_disk *disk = unconst(store);
+    if (status != JOB_STORE_OK && disk->failed == JOB_STORE_OK && *disk->real->reason)
+        memcpy(disk->store.reason, disk->real->reason, sizeof(disk->store.reason));
+    pthread_mutex_unlock(&disk->lock);
+    return status;
+}
 
-/* ---- life ------------------------------------------------------------------------------------ */
+static struct job_store *real(const struct job_store *store)
+{
+    return ((const struct fake_disk *)store)->real;
+}
+
+#define CALL(function, which, id, parameters, ...)                                                 \
+    static enum job_store_status fake_##function parameters                                        \
+    {                                                                                              \
+        enum job_store_status status = enter(store, FAKE_##which, id);                             \
+        if (status == JOB_STORE_OK)                                                                \
+            status = job_store_sqlite.function(real(store), __VA_ARGS__);                          \
+        return leave(store, status);                                                               \
+    }
+
+CALL(take_ids, TAKE_IDS, 0, (struct job_store * store, uint64_t count, uint64_t *first_r), count,
+     first_r)
+CALL(put, PUT, 0, (struct job_store * store, const struct job_record *job, struct bytes body), job,
+     body)
+CALL(change, CHANGE, id, (struct job_store * store, uint64_t id, const struct job_changing *now),
+     id, now)
+CALL(remove, REMOVE, id, (struct job_store * store, uint64_t id), id)
+CALL(execute, EXECUTE, 0,
+     (struct job_store * store, uint64_t id, int64_t time_ns, int64_t forget_ns), id, time_ns,
+     forget_ns)
+CALL(set_tube, SET_TUBE, 0, (struct job_store * store, const struct job_tube_record *tube), tube)
+CALL(remember, REMEMBER, 0,
+     (struct job_store * store, enum job_memory_kind kind, const struct job_memory *memory), kind,
+     memory)
+CALL(recall, RECALL, 0,
+     (struct job_store * store, enum job_memory_kind kind, struct job_memory *memory), kind, memory)
+CALL(forget, FORGET, 0,
+     (struct job_store * store, enum job_memory_kind kind, struct bytes tube, struct bytes name),
+     kind, tube, name)
+CALL(forget_old, FORGET_OLD, 0,
+     (struct job_store * store, int64_t now_ns, uint32_t most, uint32_t *count_r), now_ns, most,
+     count_r)
+CALL(read_body, READ_BODY, id, (struct job_store * store, uint64_t id, void *into, uint32_t len),
+     id, into, len)
+CALL(tend, TEND, 0, (struct job_store * store, int64_t mono_ns), mono_ns)
+
+static enum job_store_status fake_load(struct job_store *store,
+                                       const struct job_store_visitors *visitors)
+{
+    const struct fake_disk *disk = unconst(store);
+    enum job_store_status status = enter(store, FAKE_LOAD, 0);
+    if (status == JOB_STORE_OK)
+        status = job_store_sqlite.load(disk->real, disk->lie ? disk->lie(visitors) : visitors);
+    return leave(store, status);
+}
+
+static enum job_store_status fake_can_open(struct job_store *store)
+{
+    struct fake_disk *disk = unconst(store);
+    return LOCKED(job_store_sqlite.can_open(disk->real));
+}
+
+static int64_t fake_tend_ns(const struct job_store *store)
+{
+    struct fake_disk *disk = unconst(store);
+    return LOCKED(job_store_sqlite.tend_ns(disk->real));
+}
+
+static bool fake_is_full(const struct job_store *store)
+{
+    struct fake_disk *disk = unconst(store);
+    return LOCKED(job_store_sqlite.is_full(disk->real));
+}
+
+static void fake_get_sizes(struct job_store *store, struct job_store_sizes *sizes_r)
+{
+    struct fake_disk *disk = unconst(store);
+    (void)LOCKED(job_store_sqlite.get_sizes(disk->real, sizes_r), true);
+}
+
+/* ---- life, transactions ---------------------------------------------------------------------- */
 
 static enum job_store_status fake_open(const struct job_store_config *config,
                                        struct job_store **store_r, char *reason_r)
 {
-    *store_r = NULL;
+    struct job_store *opened;
     pthread_mutex_lock(&disks_lock);
     struct fake_disk *disk = disks;
     while (strcmp(disk->path, config->path) != 0)
         disk = disk->next;
     pthread_mutex_unlock(&disks_lock);
-    struct fake *f = calloc(1, sizeof(*f));
-    CHECK(f);
-    *f = (struct fake){.store.does = &fake_store, .disk = disk};
-    enum job_store_status status = job_store_sqlite.open(config, &f->real, reason_r);
-    if (status != JOB_STORE_OK) {
-        free(f);
+    enum job_store_status status = job_store_sqlite.open(config, &opened, reason_r);
+    *store_r = NULL;
+    if (status != JOB_STORE_OK)
         return status;
-    }
-    pthread_mutex_lock(&disk->lock);
-    disk->open = f;
-    pthread_mutex_unlock(&disk->lock);
-    *store_r = &f->store;
+    (void)LOCKED(disk->real = opened);
+    disk->store = (struct job_store){.does = &fake_store};
+    *store_r = &disk->store;
     return JOB_STORE_OK;
+}
+
+/* A transaction begins, or is over. */
+static void set_inside(struct fake_disk *disk, bool inside)
+{
+    disk->inside = inside;
+    if (!inside)
+        disk->failed = JOB_STORE_OK;
+    pthread_cond_broadcast(&disk->changed);
 }
 
 static void fake_close(struct job_store **store)
 {
-    struct fake *f = unconst(*store);
-    if (!f)
-        return;
-    pthread_mutex_lock(&f->disk->lock);
-    f->disk->open = NULL;
-    job_store_sqlite.close(&f->real);
-    pthread_mutex_unlock(&f->disk->lock);
-    free(f);
+    struct fake_disk *disk = unconst(*store);
     *store = NULL;
-}
-
-static void set_inside(struct fake *f, bool inside)
-{
-    f->inside = inside;
-    f->failed = JOB_STORE_OK;
-    pthread_cond_broadcast(&f->disk->changed);
+    if (!disk)
+        return;
+    pthread_mutex_lock(&disk->lock);
+    job_store_sqlite.close(&disk->real);
+    set_inside(disk, false);
+    pthread_mutex_unlock(&disk->lock);
 }
 
 static enum job_store_status fake_begin(struct job_store *store)
 {
-    struct fake *f = unconst(store);
-    enum job_store_status status = enter(store, FAKE_BEGIN);
-    set_inside(f, true);
-    f->failed = status;
-    return leave(f, status == JOB_STORE_OK ? job_store_sqlite.begin(f->real) : status);
+    enum job_store_status status = enter(store, FAKE_BEGIN, 0);
+    set_inside(unconst(store), true);
+    return leave(store, status == JOB_STORE_OK ? job_store_sqlite.begin(real(store)) : status);
 }
 
 static void fake_rollback(struct job_store *store)
 {
-    struct fake *f = unconst(store);
-    pthread_mutex_lock(&f->disk->lock);
-    job_store_sqlite.rollback(f->real);
-    set_inside(f, false);
-    pthread_mutex_unlock(&f->disk->lock);
+    struct fake_disk *disk = unconst(store);
+    pthread_mutex_lock(&disk->lock);
+    job_store_sqlite.rollback(disk->real);
+    set_inside(disk, false);
+    pthread_mutex_unlock(&disk->lock);
 }
 
 static enum job_store_status fake_commit(struct job_store *store, int64_t mono_ns)
 {
-    struct fake *f = unconst(store);
-    enum job_store_status status = enter(store, FAKE_COMMIT);
-    while (f->disk->holds)
-        pthread_cond_wait(&f->disk->changed, &f->disk->lock);
+    struct fake_disk *disk = unconst(store);
+    enum job_store_status status = enter(store, FAKE_COMMIT, 0);
+    while (disk->holds)
+        pthread_cond_wait(&disk->changed, &disk->lock);
     if (status == JOB_STORE_OK)
-        status = job_store_sqlite.commit(f->real, mono_ns);
+        status = job_store_sqlite.commit(disk->real, mono_ns);
     else
-        job_store_sqlite.rollback(f->real);
-    status = leave(f, status);
-    pthread_mutex_lock(&f->disk->lock);
-    set_inside(f, false);
-    pthread_mutex_unlock(&f->disk->lock);
-    return status;
-}
-
-/* ---- what SQLite does ------------------------------------------------------------------------ */
-
-static enum job_store_status fake_load(struct job_store *store,
-                                       const struct job_store_visitors *visitors)
-{
-    return PASS_ON(FAKE_LOAD, load, visitors);
-}
-
-static enum job_store_status fake_take_ids(struct job_store *store, uint64_t count,
-                                           uint64_t *first_r)
-{
-    *first_r = 0;
-    return PASS_ON(FAKE_TAKE_IDS, take_ids, count, first_r);
-}
-
-static enum job_store_status fake_put(struct job_store *store, const struct job_record *job,
-                                      struct bytes body)
-{
-    struct fake *f = unconst(store);
-    enum job_store_status status = enter(store, FAKE_PUT);
-    if (status == JOB_STORE_OK && f->disk->is_full)
-        status = fail(f, JOB_STORE_FULL);
-    return leave(f, status == JOB_STORE_OK ? job_store_sqlite.put(f->real, job, body) : status);
-}
-
-/* The same of a job that has a row. */
-static enum job_store_status enter_row(struct job_store *store, enum fake_call call, uint64_t id)
-{
-    struct fake *f = unconst(store);
-    enum job_store_status status = enter(store, call);
-    return status == JOB_STORE_OK && id == f->disk->bad_row ? fail(f, JOB_STORE_CORRUPT) : status;
-}
-
-static enum job_store_status fake_change(struct job_store *store, uint64_t id,
-                                         const struct job_changing *now)
-{
-    struct fake *f = unconst(store);
-    enum job_store_status status = enter_row(store, FAKE_CHANGE, id);
-    return leave(f, status == JOB_STORE_OK ? job_store_sqlite.change(f->real, id, now) : status);
-}
-
-static enum job_store_status fake_remove(struct job_store *store, uint64_t id)
-{
-    struct fake *f = unconst(store);
-    enum job_store_status status = enter_row(store, FAKE_REMOVE, id);
-    return leave(f, status == JOB_STORE_OK ? job_store_sqlite.remove(f->real, id) : status);
-}
-
-static enum job_store_status fake_execute(struct job_store *store, uint64_t id, int64_t time_ns,
-                                          int64_t forget_ns)
-{
-    return PASS_ON(FAKE_EXECUTE, execute, id, time_ns, forget_ns);
-}
-
-static enum job_store_status fake_set_tube(struct job_store *store,
-                                           const struct job_tube_record *tube)
-{
-    return PASS_ON(FAKE_SET_TUBE, set_tube, tube);
-}
-
-static enum job_store_status fake_remember(struct job_store *store, enum job_memory_kind kind,
-                                           const struct job_memory *memory)
-{
-    return PASS_ON(FAKE_REMEMBER, remember, kind, memory);
-}
-
-static enum job_store_status fake_recall(struct job_store *store, enum job_memory_kind kind,
-                                         struct job_memory *memory)
-{
-    return PASS_ON(FAKE_RECALL, recall, kind, memory);
-}
-
-static enum job_store_status fake_forget(struct job_store *store, enum job_memory_kind kind,
-                                         struct bytes tube, struct bytes name)
-{
-    return PASS_ON(FAKE_FORGET, forget, kind, tube, name);
-}
-
-static enum job_store_status fake_forget_old(struct job_store *store, int64_t now_ns, uint32_t most,
-                                             uint32_t *count_r)
-{
-    *count_r = 0;
-    return PASS_ON(FAKE_FORGET_OLD, forget_old, now_ns, most, count_r);
-}
-
-static enum job_store_status fake_read_body(struct job_store *store, uint64_t id, void *into,
-                                            uint32_t len)
-{
-    struct fake *f = unconst(store);
-    enum job_store_status status = enter(store, FAKE_READ_BODY);
-    if (status == JOB_STORE_OK && id == f->disk->bad_body && f->disk->bad_status != JOB_STORE_OK)
-        status = fail(f, f->disk->bad_status);
-    return leave(f, status == JOB_STORE_OK ? job_store_sqlite.read_body(f->real, id, into, len)
-                                           : status);
-}
-
-static enum job_store_status fake_tend(struct job_store *store, int64_t mono_ns)
-{
-    return PASS_ON(FAKE_TEND, tend, mono_ns);
-}
-
-/* What SQLite's function says, under the lock. */
-#define LOCKED(function, ...)                                                                      \
-    ({                                                                                             \
-        struct fake *f_ = unconst(store);                                                          \
-        pthread_mutex_lock(&f_->disk->lock);                                                       \
-        __auto_type said_ = job_store_sqlite.function(f_->real, ##__VA_ARGS__);                    \
-        pthread_mutex_unlock(&f_->disk->lock);                                                     \
-        said_;                                                                                     \
-    })
-
-static enum job_store_status fake_can_open(struct job_store *store)
-{
-    return LOCKED(can_open);
-}
-
-static int64_t fake_tend_ns(const struct job_store *store)
-{
-    return LOCKED(tend_ns);
-}
-
-static bool fake_is_full(const struct job_store *store)
-{
-    return LOCKED(is_full);
-}
-
-static void fake_get_sizes(struct job_store *store, struct job_store_sizes *sizes_r)
-{
-    struct fake *f = unconst(store);
-    pthread_mutex_lock(&f->disk->lock);
-    job_store_sqlite.get_sizes(f->real, sizes_r);
-    pthread_mutex_unlock(&f->disk->lock);
+        job_store_sqlite.rollback(disk->real);
+    set_inside(disk, false);
+    return leave(store, status);
 }
 
 const struct job_store_kind fake_store = {
@@ -369,7 +304,7 @@ void fake_disk_free(struct fake_disk **disk)
     char name[64];
     if (!d)
         return;
-    CHECK(!d->open);
+    CHECK(!d->real);
     pthread_mutex_lock(&disks_lock);
     struct fake_disk **link = &disks;
     while (*link != d)
@@ -394,10 +329,7 @@ const char *fake_disk_path(const struct fake_disk *disk)
 
 uint64_t fake_disk_calls(struct fake_disk *disk, enum fake_call call)
 {
-    pthread_mutex_lock(&disk->lock);
-    uint64_t calls = disk->calls[call];
-    pthread_mutex_unlock(&disk->lock);
-    return calls;
+    return LOCKED(disk->calls[call]);
 }
 
 void fake_disk_fail(struct fake_disk *disk, enum fake_call call, uint64_t nth, uint64_t times,
@@ -413,32 +345,29 @@ void fake_disk_fail(struct fake_disk *disk, enum fake_call call, uint64_t nth, u
 
 void fake_disk_fill(struct fake_disk *disk, bool full)
 {
-    pthread_mutex_lock(&disk->lock);
-    disk->is_full = full;
-    pthread_mutex_unlock(&disk->lock);
+    (void)LOCKED(disk->is_full = full);
 }
 
 void fake_disk_break_body(struct fake_disk *disk, uint64_t id, enum job_store_status status)
 {
-    pthread_mutex_lock(&disk->lock);
-    disk->bad_body = id;
-    disk->bad_status = status;
-    pthread_mutex_unlock(&disk->lock);
+    (void)LOCKED(disk->bad_body = id, disk->bad_status = status);
 }
 
 void fake_disk_break_row(struct fake_disk *disk, uint64_t id)
 {
-    pthread_mutex_lock(&disk->lock);
-    disk->bad_row = id;
-    pthread_mutex_unlock(&disk->lock);
+    (void)LOCKED(disk->bad_row = id);
+}
+
+void fake_disk_lie(struct fake_disk *disk,
+                   const struct job_store_visitors *(*lie)(const struct job_store_visitors *))
+{
+    disk->lie = lie;
 }
 
 void fake_disk_hold(struct fake_disk *disk, bool holds)
 {
-    pthread_mutex_lock(&disk->lock);
-    disk->holds = holds;
+    (void)LOCKED(disk->holds = holds);
     pthread_cond_broadcast(&disk->changed);
-    pthread_mutex_unlock(&disk->lock);
 }
 
 /* ---- what is committed ----------------------------------------------------------------------- */
@@ -446,10 +375,10 @@ void fake_disk_hold(struct fake_disk *disk, bool holds)
 void fake_disk_look(struct fake_disk *disk, const struct job_store_visitors *visitors)
 {
     pthread_mutex_lock(&disk->lock);
-    CHECK(disk->open);
-    while (disk->open->inside)
+    CHECK(disk->real);
+    while (disk->inside)
         pthread_cond_wait(&disk->changed, &disk->lock);
-    CHECK(job_store_sqlite.load(disk->open->real, visitors) == JOB_STORE_OK);
+    CHECK(job_store_sqlite.load(disk->real, visitors) == JOB_STORE_OK);
     pthread_mutex_unlock(&disk->lock);
 }
 
@@ -457,22 +386,16 @@ bool fake_disk_has_body(struct fake_disk *disk, uint64_t id, struct bytes body)
 {
     uint8_t is[64];
     CHECK(body.len <= sizeof(is));
-    pthread_mutex_lock(&disk->lock);
-    bool has =
-        job_store_sqlite.read_body(disk->open->real, id, is, (uint32_t)body.len) == JOB_STORE_OK &&
-        memcmp(is, body.data, body.len) == 0;
-    pthread_mutex_unlock(&disk->lock);
-    return has;
+    return LOCKED(job_store_sqlite.read_body(disk->real, id, is, (uint32_t)body.len)) ==
+               JOB_STORE_OK &&
+           memcmp(is, body.data, body.len) == 0;
 }
 
 bool fake_disk_memory(struct fake_disk *disk, enum job_memory_kind kind, struct bytes tube,
                       struct bytes name, struct job_memory *memory_r)
 {
     *memory_r = (struct job_memory){.tube = tube, .name = name};
-    pthread_mutex_lock(&disk->lock);
-    bool is = job_store_sqlite.recall(disk->open->real, kind, memory_r) == JOB_STORE_OK;
-    pthread_mutex_unlock(&disk->lock);
-    return is;
+    return LOCKED(job_store_sqlite.recall(disk->real, kind, memory_r)) == JOB_STORE_OK;
 }
 
 struct search {

@@ -58,6 +58,9 @@ void fake_disk_fill(struct fake_disk *disk, bool full);
 void fake_disk_break_body(struct fake_disk *disk, uint64_t id, enum job_store_status status);
 /* Changing or removing the job `id` fails: CORRUPT; 0: none does. One job at a time. */
 void fake_disk_break_row(struct fake_disk *disk, uint64_t id);
+/* Has loads visit what `lie` makes of their visitors; NULL: what is in the file. */
+void fake_disk_lie(struct fake_disk *disk,
+                   const struct job_store_visitors *(*lie)(const struct job_store_visitors *));
 /* Commits wait until this is called with false. */
 void fake_disk_hold(struct fake_disk *disk, bool holds);
 

@@ -2,14 +2,153 @@
  * jobs_test.c - rules of the jobs that are easy to break, each in a few calls. The model test
  * (t/models/jobs_test.c) has all of them, in any order.
  */
+#include "jobs/jobs.h"
+#include "jobs/jobs_inside.h"
 #include "jobs/jobs_state.h"
-#include "t/unit/jobs/jobs_rig.h"
+#include "t/unit/random.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 /* A job, with its share of the table of ids and the head of its body. */
 _Static_assert(sizeof(struct job) + 12 + sizeof(struct job_body) <= 160, "a job costs too much");
+
+/* ---- two clients, and short words for what they do ---------------------------------------------
+ */
+
+static struct jobs *jobs;
+static struct jobs_client *client, *other;
+static struct jobs_effects effects;
+static struct moment now;
+
+static struct jobs *new_jobs(void)
+{
+    const struct jobs_config config = {.memory_limit = UINT64_MAX,
+                                       .defaults = job_default_settings};
+    struct jobs *made = jobs_new(&config);
+    ck_assert(made != NULL);
+    return made;
+}
+
+static void begin(void)
+{
+    now = (struct moment){.mono_ns = NS_PER_S, .unix_s = 1000};
+    jobs = new_jobs();
+    jobs_effects_init(&effects);
+    client = jobs_client_new(jobs, 0, NULL);
+    other = jobs_client_new(jobs, 1, NULL);
+    ck_assert(client && other);
+}
+
+/* Does what is due now. */
+static bool run_once(void)
+{
+    if (jobs_next_ns(jobs) > now.mono_ns + 1)
+        return false;
+    now.mono_ns++;
+    jobs_run(jobs, now, &effects);
+    return true;
+}
+
+static void run(void)
+{
+    while (run_once())
+        continue;
+}
+
+static void end_clients(void)
+{
+    jobs_client_end(client, now, &effects);
+    jobs_client_end(other, now, &effects);
+}
+
+static void end(void)
+{
+    jobs_check(jobs, now);
+    end_clients();
+    run();
+    jobs_check(jobs, now);
+    jobs_free(&jobs);
+}
+
+static struct bytes numbered(const char *before, unsigned number)
+{
+    static char name[JOBS_TUBE_MAX];
+    int len = snprintf(name, sizeof(name), "%s%u", before, number);
+    return bytes_at(name, (size_t)len);
+}
+
+static uint64_t put_with(struct bytes tube, uint64_t id, uint32_t pri, uint32_t delay_s)
+{
+    struct job_put put = {.tube = tube,
+                          .id = id,
+                          .pri = pri,
+                          .delay_s = delay_s,
+                          .ttr_s = 100,
+                          .tries = JOB_TRIES_OF_TUBE,
+                          .body = job_body_new(jobs, JOBS_PUTS, 0)};
+    ck_assert(put.body && jobs_put(other, &put, now, &effects) == JOBS_OK);
+    return put.id;
+}
+
+static uint64_t put(struct bytes tube)
+{
+    return put_with(tube, jobs_take_id(jobs), 0, 0);
+}
+
+static uint64_t put_t(uint32_t delay_s)
+{
+    return put_with(bytes_of("t"), jobs_take_id(jobs), 0, delay_s);
+}
+
+/* 0: there is none. */
+static uint64_t reserve(struct jobs_client *by)
+{
+    struct job_view view;
+    if (jobs_reserve(by, 0, &view, now) != JOBS_OK)
+        return 0;
+    job_body_drop(jobs, &view.body);
+    return view.id;
+}
+
+static void wait_for_job(struct jobs_client *by)
+{
+    struct job_view view;
+    ck_assert(jobs_reserve(by, JOBS_FOREVER, &view, now) == JOBS_WAITS);
+}
+
+/* The client has a letter with this job. */
+static void hears(struct jobs_client *which, uint64_t id)
+{
+    struct mail *mail = mail_list_take(&effects.letters);
+    struct job_view view;
+    ck_assert(mail && jobs_client_of(mail) == which && jobs_client_letter(which));
+    ck_assert(jobs_read(which, &view) && view.id == id);
+    job_body_drop(jobs, &view.body);
+}
+
+static void watch(struct jobs_client *by, unsigned count)
+{
+    uint32_t watched;
+    for (unsigned n = 0; n < count; n++)
+        ck_assert(jobs_watch(by, numbered("w", n), &watched) == JOBS_OK);
+}
+
+static struct jobs_stats stats(void)
+{
+    struct jobs_stats s;
+    jobs_get_stats(jobs, &s);
+    return s;
+}
+
+static struct tube_stats stats_of(const char *tube)
+{
+    struct tube_stats s;
+    ck_assert(jobs_stats_tube(jobs, bytes_of(tube), now, &s) == JOBS_OK);
+    return s;
+}
 
 /* ---- upgrades -------------------------------------------------------------------------------- */
 
@@ -51,101 +190,7 @@ static void upgrade(void)
     record_unmap(&r);
 }
 
-TEST(an_upgrade_keeps_the_first_tube_when_nobody_is_connected)
-{
-    const struct job_settings settings = {.given = 1u << JOB_SETTING_TRIES, .tries = 3};
-    begin();
-    ck_assert(jobs_set_tube(jobs, bytes_of("default"), &settings, now, &effects) == JOBS_OK);
-    end_clients();
-    upgrade();
-    ck_assert(stats_of("default").settings.tries == 3);
-    jobs_free(&jobs);
-}
-
-TEST(a_restored_wait_names_each_tube_once)
-{
-    struct bytes tubes[] = {bytes_of("name1"), bytes_of("name2")};
-    struct job_claim_request request = {
-        .tubes = tubes, .tube_count = 2, .count = 1, .timeout_ns = 1, .answer_max = SIZE_MAX};
-    char reason[JOBS_READ_ONLY_MAX + 1];
-    struct record_reader r, again, section;
-    struct job_view view;
-    size_t count;
-    uint32_t kind;
-    begin();
-    ck_assert(jobs_claim(client, &request, &view, &count, reason, now) == JOBS_WAITS);
-    int fd = begin_record();
-    record_begin(&writer, 1);
-    jobs_client_save(client, &writer);
-    record_end(&writer);
-    map_record(&r, fd);
-    uint8_t *bytes = malloc(r.len);
-    ck_assert(bytes != NULL);
-    memcpy(bytes, r.data, r.len);
-    for (unsigned damaged = 0; damaged < 2; damaged++) {
-        jobs_client_end(client, now, &effects);
-        record_reader_init(&again, bytes, r.len);
-        ck_assert(record_enter(&again, &kind, &section));
-        client = jobs_client_restore(jobs, 1, NULL, &section);
-        ck_assert(damaged ? client == NULL && strstr(again.why, "twice") : client != NULL);
-        ((uint8_t *)memmem(bytes, r.len, "name", 4))[4] = '2';
-    }
-    record_unmap(&r);
-    free(bytes);
-    client = jobs_client_new(jobs, 0, NULL);
-    end();
-}
-
-/* ---- lists, trees, tables -------------------------------------------------------------------- */
-
-uint32_t __real_job_tree_from(const struct jobs *of, const struct job_tree *tree, uint64_t id);
-uint32_t __wrap_job_tree_from(const struct jobs *of, const struct job_tree *tree, uint64_t id);
-void __real_jobs_enter(struct jobs *of);
-void __wrap_jobs_enter(struct jobs *of);
-uint64_t __real_hash_bytes(const struct hash_key *key, const void *data, size_t len);
-uint64_t __wrap_hash_bytes(const struct hash_key *key, const void *data, size_t len);
-
-static unsigned searches, most_searches, locks, hashes; /* most: under one lock */
-
-uint64_t __wrap_hash_bytes(const struct hash_key *key, const void *data, size_t len)
-{
-    hashes++;
-    return __real_hash_bytes(key, data, len);
-}
-
-uint32_t __wrap_job_tree_from(const struct jobs *of, const struct job_tree *tree, uint64_t id)
-{
-    searches++;
-    most_searches = searches > most_searches ? searches : most_searches;
-    return __real_job_tree_from(of, tree, id);
-}
-
-void __wrap_jobs_enter(struct jobs *of)
-{
-    locks++;
-    searches = 0;
-    __real_jobs_enter(of);
-}
-
-TEST(a_list_searches_once_for_each_job_and_lets_others_in_between)
-{
-    static struct job_view views[JOBS_STEP];
-    size_t count;
-    uint64_t next, last = 0;
-    begin();
-    for (unsigned n = 0; n < JOBS_STEP + 1; n++)
-        last = put_t(n % 3);
-    locks = most_searches = 0;
-    ck_assert(jobs_list(jobs, bytes_of("t"), JOBS_ALL, 0, JOBS_STEP, SIZE_MAX, views, &count,
-                        &next) == JOBS_OK);
-    ck_assert(count == JOBS_STEP && next == last - 1 && views[0].id == last - JOBS_STEP);
-    ck_assert(most_searches <= 80 && locks <= 1 + JOBS_STEP / 64);
-    for (size_t n = 0; n < count; n++) {
-        ck_assert(n == 0 || views[n].id == views[n - 1].id + 1);
-        job_body_drop(jobs, &views[n].body);
-    }
-    end();
-}
+/* ---- trees, tables -------------------------------------------------------------------- */
 
 /* Recursive. */
 static unsigned depth_of(uint32_t at)
@@ -167,20 +212,15 @@ TEST(a_tree_of_many_jobs_is_not_deep)
     end();
 }
 
-TEST(the_table_of_tubes_grows_in_steps)
+TEST(the_table_of_tubes_grows_with_them)
 {
     enum { TUBES = 5000 };
     begin();
-    for (unsigned n = 0; n < TUBES; n++) {
-        hashes = 0;
+    for (unsigned n = 0; n < TUBES; n++)
         (void)put(numbered("t", n));
-        ck_assert(hashes <= 64); /* chains are short */
-    }
-    jobs_check(jobs, now);
-    for (unsigned n = 0; n < TUBES; n++) {
+    ck_assert_uint_ge(jobs->tube_mask, TUBES / 2);
+    for (unsigned n = 0; n < TUBES; n++)
         ck_assert(tube_find(jobs, numbered("t", n)) != NULL);
-        delete (other, n + 1);
-    }
     end();
 }
 
@@ -234,63 +274,6 @@ static uint64_t put_many_t(unsigned count, uint32_t delay_s)
     return last;
 }
 
-TEST(a_clear_leaves_what_comes_meanwhile)
-{
-    struct jobs_clear clear = {.deleted = 0}, second = {.deleted = 0};
-    begin();
-    uint64_t early = jobs_take_id(jobs); /* of a put whose body is still to come */
-    uint64_t last = put_many_t(CLEARED, 0), reserved = put_t(0), delayed = put_t(1);
-    reserve_id(reserved);
-    ck_assert(step(&clear, JOB_READY) == JOBS_WAITS && clear.deleted == 1000);
-    (void)put_with(bytes_of("t"), early, 0, 0);
-    reserve_id(last);
-    release(last);
-    release(reserved);
-    now.mono_ns += NS_PER_S;
-    jobs_run(jobs, now, &effects);
-    ck_assert(finish(&clear, JOB_READY) == CLEARED - 1);
-    const uint64_t left[] = {early, last, reserved, delayed};
-    for (size_t n = 0; n < ARRAY_SIZE(left); n++)
-        ck_assert(state_of(left[n]) == JOB_READY);
-    ck_assert(finish(&second, JOB_READY) == ARRAY_SIZE(left));
-    end();
-}
-
-TEST(a_clear_of_all_has_jobs_that_only_change_their_state)
-{
-    struct jobs_clear clear = {.deleted = 0}, ready = {.deleted = 0};
-    begin();
-    (void)put_many_t(CLEARED, 100);
-    uint64_t delayed = put_t(1);
-    (void)put_t(0);
-    ck_assert(step(&clear, JOBS_ALL) == JOBS_WAITS && clear.deleted == 1000);
-    ck_assert(step(&ready, JOB_READY) == JOBS_OK && ready.deleted == 1);
-    uint64_t late = put_t(0);
-    now.mono_ns += NS_PER_S;
-    jobs_run(jobs, now, &effects);
-    ck_assert(state_of(delayed) == JOB_READY);
-    reserve_id(late);
-    release(late);
-    ck_assert(finish(&clear, JOBS_ALL) == CLEARED + 1);
-    ck_assert(state_of(delayed) == JOB_STATES && state_of(late) == JOB_READY);
-    end();
-}
-
-TEST(a_clear_of_reserved_jobs_leaves_new_reservations)
-{
-    struct jobs_clear clear = {.deleted = 0};
-    begin();
-    uint64_t last = put_many_t(CLEARED, 0);
-    for (uint64_t id = 1; id <= last; id++)
-        reserve_id(id);
-    ck_assert(step(&clear, JOB_RESERVED) == JOBS_WAITS);
-    ck_assert(jobs_touch(client, last - 1, now) == JOBS_OK); /* it stays reserved */
-    release(last);
-    reserve_id(last);
-    ck_assert(finish(&clear, JOB_RESERVED) == CLEARED - 1 && state_of(last) == JOB_RESERVED);
-    end();
-}
-
 TEST(clears_are_counted_anew)
 {
     struct jobs_clear clear = {.deleted = 0}, next = {.deleted = 0}, given_up = {.deleted = 0};
@@ -314,6 +297,8 @@ TEST(an_upgrade_goes_on_with_a_clear)
     struct jobs_clear clear = {.deleted = 0}, given_up = {.deleted = 0};
     char reason[JOBS_READ_ONLY_MAX + 1];
     begin();
+    jobs->defaults.claim = JOB_CLAIM_LEASE; /* reservations outlast their clients */
+    jobs->clears = CLEARS_MAX - 2;
     uint64_t back = put_many_t(CLEARED, 0);
     for (unsigned n = 0; n < CLEARED; n++)
         (void)put(bytes_of("u"));
@@ -321,6 +306,8 @@ TEST(an_upgrade_goes_on_with_a_clear)
     uint64_t late = put_t(0);
     reserve_id(back);
     release(back);
+    for (unsigned n = 0; n < 2; n++)
+        reserve_id(put_t(0));
     ck_assert(jobs_clear(jobs, bytes_of("u"), JOB_READY, &given_up, reason, now) == JOBS_WAITS);
     jobs_clear_end(jobs, &given_up);
     struct jobs_clear saved = {.deleted = clear.deleted,
@@ -331,7 +318,8 @@ TEST(an_upgrade_goes_on_with_a_clear)
     ring_remove(&clear.running);
     ring_add(&jobs->clearing, &saved.running);
     end_clients();
-    for (unsigned n = 0; n < 2; n++) { /* another one before its next step */
+    atomic_store(&jobs->next_id, (uint64_t)INT64_MAX / 2); /* the greatest one */
+    for (unsigned n = 0; n < 2; n++) {                     /* another one before its next step */
         upgrade();
         ck_assert(stats_of("t").states[JOB_READY] == CLEARED - clear.deleted + 1);
         memset(&saved.running, 0, sizeof(saved.running));
@@ -341,6 +329,25 @@ TEST(an_upgrade_goes_on_with_a_clear)
     ck_assert(state_of(late) == JOB_READY && state_of(back) == JOB_READY);
     ck_assert(stats_of("u").states[JOB_READY] == CLEARED - 1000);
     jobs_free(&jobs);
+}
+
+TEST(a_restored_wait_for_no_tube_is_refused)
+{
+    const struct jobs_ready none = {.limit = 1};
+    struct record_reader r, section;
+    uint32_t kind;
+    begin();
+    int fd = begin_record();
+    ck_assert(jobs_list_ready(client, &none, true, NULL, NULL) == JOBS_WAITS);
+    record_begin(&writer, 1);
+    jobs_client_save(client, &writer);
+    record_end(&writer);
+    map_record(&r, fd);
+    ck_assert(record_enter(&r, &kind, &section));
+    ck_assert(jobs_client_restore(jobs, 0, NULL, &section) == NULL);
+    record_unmap(&r);
+    ck_assert(jobs_end_wait(client));
+    end();
 }
 
 /* ---- answers and lines ----------------------------------------------------------------------- */
@@ -373,11 +380,7 @@ TEST(a_tube_serves_its_line_in_steps)
     }
     ck_assert(jobs_pause(jobs, tube, 0, now, &effects) == JOBS_OK);
     ck_assert(stats().waiting == CLIENTS - JOBS_STEP && stats().steps == 1);
-    (void)put(tube); /* the tube has its next step to come */
-    ck_assert(stats().waiting == CLIENTS - JOBS_STEP);
-    for (uint64_t before = stats().waiting; before > 0; before = stats().waiting) {
-        jobs_check(jobs, now);
-        ck_assert(jobs_next_ns(jobs) <= now.mono_ns);
+    for (uint64_t before; (before = stats().waiting) > 0;) {
         jobs_run(jobs, now, &effects);
         ck_assert(stats().waiting < before && before - stats().waiting <= 256);
     }
@@ -389,27 +392,145 @@ TEST(a_tube_serves_its_line_in_steps)
     end();
 }
 
-static void add_ready(void *arg, struct bytes name, uint64_t jobs_there)
+/* ---- watches, ends, batches: visits are counted ------------------------------------------------
+ */
+
+enum { FEW_VISITS = 12 };
+
+static uint64_t claim(void)
 {
-    ck_assert(bytes_equal(name, bytes_of("t")));
-    *(uint64_t *)arg += jobs_there;
+    const struct job_claim_request request = {.count = 1, .answer_max = SIZE_MAX};
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    struct job_view view;
+    size_t count;
+    ck_assert(jobs_claim(client, &request, &view, &count, reason, now) == JOBS_OK);
+    job_body_drop(jobs, &view.body);
+    return view.id;
 }
 
-TEST(who_looks_too_late_for_what_is_ready_waits_on)
+TEST(a_reserve_looks_at_few_of_many_tubes_with_jobs)
 {
-    const struct jobs_ready ready = {.pattern = bytes_of("t"), .limit = 1};
-    uint64_t seen = 0;
+    enum { TUBES = 3000 };
     begin();
-    ck_assert(jobs_list_ready(client, &ready, true, add_ready, &seen) == JOBS_WAITS);
-    for (unsigned n = 0; n < 4; n++) { /* the job has gone before the letter comes; at last not */
-        uint64_t id = put_t(0);
-        if (n < 3)
-            delete (other, id);
-        struct mail *mail = mail_list_take(&effects.letters);
-        ck_assert(mail && jobs_client_of(mail) == client && jobs_client_letter(client));
-        ck_assert(jobs_read_ready(client, add_ready, &seen) == (n == 3));
+    watch(client, TUBES);
+    for (unsigned n = 0; n < TUBES; n++)
+        (void)put(numbered("w", n));
+    ck_assert(reserve(client) == 1);
+    for (unsigned n = 2; n <= TUBES; n++) {
+        uint64_t before = stats().visits;
+        ck_assert((n < TUBES / 2 ? reserve(client) : claim()) == n);
+        ck_assert_uint_le(stats().visits - before, FEW_VISITS);
     }
-    ck_assert(seen == 1);
+    end();
+}
+
+TEST(the_longest_wait_is_found_among_many)
+{
+    enum { CLIENTS = 300, FIRST = 10 };
+    struct jobs_client *clients[CLIENTS];
+    begin();
+    for (unsigned n = 0; n < CLIENTS; n++) {
+        ck_assert((clients[n] = jobs_client_new(jobs, 2 + n, NULL)) != NULL);
+        watch(clients[n], JOBS_MANY_WATCHES + n % 2); /* some watch few tubes */
+        wait_for_job(clients[n]);
+    }
+    hears(clients[0], put(numbered("w", 1)));
+    for (unsigned n = 0; n < FIRST; n++) { /* these begin anew */
+        ck_assert(n == 0 || jobs_end_wait(clients[n]));
+        wait_for_job(clients[n]);
+    }
+    ck_assert(stats_of("w1").waiting == CLIENTS);
+    for (unsigned n = 0; n < 2; n++) {
+        uint64_t before = stats().visits;
+        hears(clients[FIRST + n], put(numbered("w", 1)));
+        ck_assert_uint_le(stats().visits - before, (n == 0 ? FIRST : 0) + FEW_VISITS);
+    }
+    ck_assert(stats_of("w2").waiting == CLIENTS - 2);
+    for (unsigned n = 0; n < CLIENTS; n++)
+        jobs_client_end(clients[n], now, &effects);
+    end();
+}
+
+TEST(ends_under_way_go_on_are_finished_before_an_upgrade_or_freed)
+{
+    enum { MANY = 1500 };
+    uint64_t ids[MANY];
+    for (unsigned finished = 0; finished < 3; finished++) {
+        begin();
+        watch(client, MANY);
+        for (unsigned n = 0; n < MANY; n++) {
+            ids[n] = put(numbered("w", 7));
+            ck_assert(reserve(client) == ids[n]);
+        }
+        if (finished) {
+            jobs_client_end(client, now, &effects);
+            ck_assert(finished == 2 || jobs_finish_ends(jobs, now));
+            run();
+            ck_assert(!jobs_finish_ends(jobs, now));
+            ck_assert(stats().states[JOB_RESERVED] == 0 && stats().states[JOB_READY] == MANY);
+            ck_assert(stats().tubes == 2 && effects.letters.first == NULL);
+            jobs_check(jobs, now);
+            watch(other, 8);
+            ck_assert(reserve(other) == ids[0]);
+            ck_assert((client = jobs_client_new(jobs, 0, NULL)) != NULL);
+        }
+        end_clients();
+        jobs_free(&jobs);
+    }
+}
+
+/* A batch's job has a key and a root, which may have its number modulo something, or a part of it.
+ */
+struct names {
+    const char *key, *root;
+    unsigned key_modulus, root_divisor, root_modulus;
+    bool newer; /* each root makes the one before stale */
+    unsigned duplicates;
+};
+
+/* Puts a batch, whose jobs look at a few others each. */
+static void put_batch(const struct names *names)
+{
+    enum { BATCH = 1000 };
+    static struct job_put puts[BATCH];
+    static struct job_duplicate duplicates[BATCH];
+    static char keys[BATCH][32], roots[BATCH][32];
+    unsigned count = 0;
+    size_t failed;
+    uint64_t before = stats().visits;
+    for (unsigned n = 0; n < BATCH; n++) {
+        snprintf(keys[n], 32, "%s%u", names->key, n % names->key_modulus);
+        snprintf(roots[n], 32, "%s%u", names->root, n / names->root_divisor % names->root_modulus);
+        puts[n] = (struct job_put){.tube = bytes_of("t"),
+                                   .id = jobs_take_id(jobs),
+                                   .ttr_s = 60,
+                                   .tries = JOB_TRIES_OF_TUBE,
+                                   .key = bytes_of(keys[n]),
+                                   .root = bytes_of(*names->root ? roots[n] : ""),
+                                   .root_ms = names->newer ? n + 1 : 0,
+                                   .body = job_body_new(jobs, JOBS_PUTS, 0),
+                                   .duplicate_r = &duplicates[n]};
+    }
+    ck_assert(jobs_put_all(client, puts, BATCH, &failed, now, &effects) == JOBS_OK);
+    for (unsigned n = 0; n < BATCH; n++)
+        count += duplicates[n].is;
+    ck_assert_uint_eq(count, names->duplicates);
+    ck_assert(stats().visits - before <= 8 * BATCH);
+}
+
+TEST(puts_of_a_batch_look_at_few_others)
+{
+    static const struct names rows[] = {
+        {"same", "root", 1, 1, 1000, false, 0},
+        {"turn", "newer", 2, 1, 1, true, 0},
+        {"key", "some", 20, 20, 20, false, 600},
+        {"same", "", 1, 1, 1, false, 999},
+        {"same", "", 1, 1, 1, false, 1000},
+        {"same", "root", 1, 1, 1000, false, 1000}, /* one of no root is there */
+    };
+    begin();
+    for (size_t n = 0; n < ARRAY_SIZE(rows); n++)
+        put_batch(&rows[n]);
     end();
 }
 

@@ -1,16 +1,10 @@
 jobs_unit_tests = \
 	t/unit/jobs/jobs_test \
-	t/unit/jobs/jobs_threads_test \
-	t/unit/jobs/watch_test
+	t/unit/jobs/jobs_threads_test
 check_PROGRAMS += $(jobs_unit_tests)
 TESTS += $(jobs_unit_tests)
 t_unit_jobs_jobs_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_jobs_jobs_test_LDFLAGS = -Wl,--wrap=job_tree_from -Wl,--wrap=jobs_enter \
-	-Wl,--wrap=hash_bytes
 t_unit_jobs_jobs_test_LDADD = libjobs.a libbase.a $(CHECK_LIBS)
 t_unit_jobs_jobs_threads_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_jobs_jobs_threads_test_LDADD = libjobs.a libbase.a $(CHECK_LIBS)
-t_unit_jobs_watch_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_jobs_watch_test_LDADD = libjobs.a libbase.a $(CHECK_LIBS)
-t_unit_jobs_jobs_test_SOURCES = t/unit/jobs/jobs_test.c t/unit/jobs/jobs_rig.h
-t_unit_jobs_watch_test_SOURCES = t/unit/jobs/watch_test.c t/unit/jobs/jobs_rig.h
+t_unit_jobs_jobs_test_SOURCES = t/unit/jobs/jobs_test.c

@@ -11,6 +11,7 @@
 #include "t/unit/unit.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sqlite3.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -149,120 +150,38 @@ TEST(ids_are_never_taken_twice_and_are_above_all_jobs)
     end();
 }
 
-TEST(what_is_not_there_is_none_and_fails_no_transaction)
-{
-    begin(JOB_STORE_SYNC_FULL);
-    struct job_changing now = {.pri = 1};
-    struct job_memory memory = {.tube = bytes_of("t"), .name = bytes_of("k")};
-    char body[4];
-    OK(begin);
-    ck_assert(DOES(change, 7, &now) == JOB_STORE_NONE);
-    ck_assert(DOES(change, UINT64_MAX, &now) == JOB_STORE_NONE);
-    ck_assert(DOES(remove, 7) == JOB_STORE_NONE);
-    ck_assert(DOES(remove, UINT64_MAX) == JOB_STORE_NONE);
-    ck_assert(DOES(execute, 7, 1, 2) == JOB_STORE_NONE);
-    ck_assert(DOES(recall, JOB_MEMORY_ROOT, &memory) == JOB_STORE_NONE);
-    ck_assert(DOES(forget, JOB_MEMORY_ROOT, memory.tube, memory.name) == JOB_STORE_NONE);
-    ck_assert(DOES(read_body, 7, body, 4) == JOB_STORE_NONE);
-    ck_assert(DOES(read_body, UINT64_MAX, body, 4) == JOB_STORE_NONE);
-    struct job_record job = {.id = 8, .tube = bytes_of("t")};
-    OK(put, &job, bytes_of("body"));
-    OK(commit, 0);
-    ck_assert(DOES(read_body, 8, body, 3) == JOB_STORE_CORRUPT);
-    OK(read_body, 8, body, 4);
-    ck_assert(memcmp(body, "body", 4) == 0);
-    end();
-}
-
-TEST(a_transaction_sees_its_own_executions_and_old_ones_go_in_steps)
-{
-    begin(JOB_STORE_SYNC_FULL);
-    struct job_memory memory = {.tube = bytes_of("t")};
-    char name[16];
-    OK(begin);
-    for (int i = 0; i < 10; i++) {
-        snprintf(name, sizeof(name), "k%d", i);
-        memory.name = bytes_of(name);
-        memory.time_ns = 100 + i;
-        memory.forget_ns = i < 7 ? 1000 + i : JOB_STORE_KEEP;
-        OK(remember, (enum job_memory_kind)(i % 2), &memory);
-        struct job_memory found = {.tube = memory.tube, .name = memory.name};
-        OK(recall, (enum job_memory_kind)(i % 2), &found);
-        ck_assert(found.time_ns == memory.time_ns && found.forget_ns == memory.forget_ns);
-        ck_assert(DOES(recall, (enum job_memory_kind)(1 - i % 2), &found) == JOB_STORE_NONE);
-    }
-    OK(commit, 0);
-    uint32_t count = 0, sum = 0;
-    static const uint32_t steps[] = {0, 3, 2, 0}; /* before any; k0 k2 k4; k1 k3; none */
-    static const int64_t times[] = {999, 1004, 1004, 1004};
-    for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-        OK(begin);
-        OK(forget_old, times[i], 3, &count);
-        OK(commit, 0);
-        ck_assert_uint_eq(count, steps[i]);
-        sum += count;
-    }
-    ck_assert_uint_eq(sum, 5);
-    end();
-}
-
-/* What is kept of a name in tube "t"; forget_ns 0: nothing. */
-static struct job_memory recalled(enum job_memory_kind kind, const char *name)
-{
-    struct job_memory memory = {.tube = bytes_of("t"), .name = bytes_of(name)};
-    enum job_store_status status = DOES(recall, kind, &memory);
-    ck_assert(status == JOB_STORE_OK || status == JOB_STORE_NONE);
-    return memory;
-}
-
-/* Times that come after each other, and what is kept then. */
+/* Times that come after each other, and what is kept then; kept_forget_ns 0: nothing. */
 struct times {
     int64_t time_ns, forget_ns, kept_ns, kept_forget_ns;
 };
 
-static void check_kept(enum job_memory_kind kind, const struct times *times)
+static void check_kept(const struct times *times)
 {
-    struct job_memory kept = recalled(kind, "k");
+    struct job_memory kept = {.tube = bytes_of("t"), .name = bytes_of("k")};
+    enum job_store_status status = DOES(recall, JOB_MEMORY_EXECUTION, &kept);
+    ck_assert(status == (times->kept_forget_ns ? JOB_STORE_OK : JOB_STORE_NONE));
     ck_assert(kept.time_ns == times->kept_ns && kept.forget_ns == times->kept_forget_ns);
 }
 
-TEST(of_two_times_the_later_is_kept)
+TEST(an_execution_replaces_that_of_before)
 {
-    static const struct times remembered[] = {
-        {100, 7, 100, 7},
-        {99, 8, 100, 7},                            /* older: as if it had not come */
-        {100, JOB_STORE_KEEP, 100, JOB_STORE_KEEP}, /* the same */
-        {101, 9, 101, 9},
-        {100, JOB_STORE_KEEP, 101, 9},
-    };
     static const struct times executed[] = {
-        {JOB_STORE_NO_TIME, 5, 0, 0}, /* nothing is made */
         {100, JOB_STORE_KEEP, 100, JOB_STORE_KEEP},
-        {99, 6, 100, 6}, /* but when it may be forgotten is new */
-        {101, 7, 101, 7},
-        {JOB_STORE_NO_TIME, JOB_STORE_KEEP, 101, JOB_STORE_KEEP},
-        {JOB_STORE_NO_TIME, 8, 101, 8},
+        {JOB_STORE_NO_TIME, 8, 100, 8},
+        {99, 6, 99, 6},
         {101, 9, 101, 9},
     };
     const struct job_record jobs[] = {{.id = 1, .tube = bytes_of("t"), .key = bytes_of("k")},
                                       {.id = 2, .tube = bytes_of("t"), .root = bytes_of("r")}};
-    struct job_memory memory = {.tube = bytes_of("t"), .name = bytes_of("k")};
     begin(JOB_STORE_SYNC_FULL);
     OK(begin);
     for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
         OK(put, &jobs[i], bytes_of(""));
+    ck_assert(DOES(execute, 1, JOB_STORE_NO_TIME, 5) == JOB_STORE_NONE);
+    check_kept(&(struct times){.kept_ns = 0});
     for (size_t i = 0; i < ARRAY_SIZE(executed); i++) { /* by the id of a job */
         OK(execute, 1, executed[i].time_ns, executed[i].forget_ns);
-        check_kept(JOB_MEMORY_EXECUTION, &executed[i]);
-    }
-    OK(forget, JOB_MEMORY_EXECUTION, memory.tube, memory.name);
-    for (int kind = 0; kind < 2; kind++) {
-        for (size_t i = 0; i < ARRAY_SIZE(remembered); i++) {
-            memory.time_ns = remembered[i].time_ns;
-            memory.forget_ns = remembered[i].forget_ns;
-            OK(remember, (enum job_memory_kind)kind, &memory);
-            check_kept((enum job_memory_kind)kind, &remembered[i]);
-        }
+        check_kept(&executed[i]);
     }
     for (unsigned i = 0; i < 2; i++) { /* job 2 has no key */
         int64_t time_ns = i == 0 ? JOB_STORE_NO_TIME : 200;
@@ -330,34 +249,32 @@ TEST(people_see_states_by_the_clock)
     folder_remove();
 }
 
-TEST(people_find_bodies_of_any_length)
+/* Large bodies are apart. The store does not look for them while there have been none. */
+TEST(people_find_bodies_of_any_length_until_their_jobs_go)
 {
-    begin(JOB_STORE_SYNC_FULL);
     static const size_t lengths[] = {0, 1, 511, 512, 513, 9000};
     static char body[9001], got[9001];
+    char text[200];
+    begin(JOB_STORE_SYNC_NORMAL);
     for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
         memset(body, 'b', lengths[i]);
         body[lengths[i]] = '\0';
         put_one(i + 1, body);
     }
-    char text[200];
-    static const char all[] =
-        "SELECT group_concat(id || ':' || bytes || ':' || length(text), ' ')"
-        " FROM jobs JOIN (SELECT id AS body_of, body AS text FROM bodies) ON body_of = id";
-    sql_text(all, text, sizeof(text));
+    sql_text("SELECT group_concat(id || ':' || bytes || ':' || length(text), ' ')"
+             " FROM jobs JOIN (SELECT id AS body_of, body AS text FROM bodies) ON body_of = id",
+             text, sizeof(text));
     ck_assert_str_eq(text, "1:0:0 2:1:1 3:511:511 4:512:512 5:513:513 6:9000:9000");
-    sql_text("SELECT length(body) FROM bodies WHERE id = 5", text, sizeof(text));
-    ck_assert_str_eq(text, "513");
-    memset(body, 'b', 9000);
     for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
         OK(read_body, i + 1, got, (uint32_t)lengths[i]);
         ck_assert(memcmp(got, body, lengths[i]) == 0);
         ck_assert(DOES(read_body, i + 1, got, 2) == JOB_STORE_CORRUPT);
-    }
-    OK(begin);
-    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+        OK(begin);
         OK(remove, i + 1);
-    OK(commit, 0);
+        OK(commit, 0);
+        if (lengths[i] > 512)
+            reopen(JOB_STORE_SYNC_NORMAL);
+    }
     sql_text("SELECT count(*) FROM bodies", text, sizeof(text));
     ck_assert_str_eq(text, "0");
     put_one(7, body);
@@ -369,33 +286,19 @@ TEST(people_find_bodies_of_any_length)
     end();
 }
 
-/* The store does not look for large bodies while there have been none. */
-TEST(a_large_body_goes_with_its_job_also_in_the_next_process)
-{
-    static char body[514]; /* more than what is kept beside a job */
-    char text[200];
-    folder_make();
-    memset(body, 'b', sizeof(body) - 1);
-    store = open_store(JOB_STORE_SYNC_NORMAL);
-    put_one(1, body);
-    put_one(2, body);
-    for (uint64_t id = 1; id <= 2; id++) {
-        OK(begin);
-        OK(remove, id);
-        OK(commit, 0);
-        sql_text("SELECT count(*) FROM large_bodies", text, sizeof(text));
-        ck_assert_str_eq(text, id == 1 ? "1" : "0");
-        reopen(JOB_STORE_SYNC_NORMAL);
-    }
-    end();
-}
-
-/* Opens the store in another process, which must refuse. */
-static void refuses_elsewhere(const char *at, const char *expected)
+/* Opens the store in another process, which must refuse; `apart`: one that cannot see this one,
+ * where that is allowed. */
+static void refuses_elsewhere(const char *at, const char *expected, bool apart)
 {
     int status = 0;
     pid_t child = fork();
     ck_assert(child >= 0);
+    if (child == 0 && apart) {
+        if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)
+            _exit(0);
+        if ((child = fork()) != 0)
+            _exit(waitpid(child, &status, 0) == child && status == 0 ? 0 : 1);
+    }
     if (child == 0) {
         struct job_store_config config = config_of(JOB_STORE_SYNC_FULL);
         struct job_store *second = NULL;
@@ -414,13 +317,14 @@ TEST(a_second_process_is_refused_and_a_reader_is_not)
     begin(JOB_STORE_SYNC_FULL);
     put_one(1, "body");
     snprintf(text, sizeof(text), "process %ld uses it", (long)getpid());
-    refuses_elsewhere(path, text);
+    refuses_elsewhere(path, text, false);
+    refuses_elsewhere(path, "another process uses it", true);
     snprintf(other, sizeof(other), "%s/../%s", folder, path + 5);
-    refuses_elsewhere(other, text);
+    refuses_elsewhere(other, text, false);
     for (unsigned n = 0; n < 2; n++) {
         snprintf(other, sizeof(other), "%s/other", folder);
         ck_assert((n == 0 ? symlink(path, other) : link(path, other)) == 0);
-        refuses_elsewhere(other, "another process uses it, by another path");
+        refuses_elsewhere(other, "another process uses it, by another path", false);
         unlink(other);
     }
     unlink(strcat(other, "-lock"));
@@ -498,20 +402,6 @@ TEST(other_files_are_refused_and_left_alone)
     sql_text("PRAGMA journal_mode", text, sizeof(text));
     ck_assert_str_eq(text, "delete"); /* it was not touched */
     folder_remove();
-}
-
-TEST(a_visitor_can_stop)
-{
-    begin(JOB_STORE_SYNC_FULL);
-    put_one(1, "");
-    put_one(2, "");
-    int left = 1;
-    struct job_store_visitors visitors = {.arg = &left, .job = stops};
-    ck_assert(DOES(load, &visitors) == JOB_STORE_NO_MEMORY);
-    left = 3;
-    OK(load, &visitors);
-    put_one(3, "later"); /* it is as ever */
-    end();
 }
 
 TEST(the_log_stays_short_and_a_reader_only_delays_that)
@@ -728,72 +618,6 @@ TEST(a_copy_ends_though_each_of_its_pieces_follows_a_transaction)
     folder_remove();
 }
 
-TEST(a_copy_that_is_given_up_leaves_nothing)
-{
-    begin(JOB_STORE_SYNC_NORMAL);
-    struct job_store_copied copied;
-    put_large(1, COPY_JOBS, 'o');
-    OK(begin_copy, folder, "a.db");
-    ck_assert(DOES(copy, &copied) == JOB_STORE_OK && !copied.whole && copied.done > 0);
-    ck_assert(has_file(".jobs.part") && !has_file("a.db"));
-    DOES(end_copy);
-    ck_assert(!has_file(".jobs.part") && !has_file("a.db"));
-    DOES(end_copy);
-    OK(begin_copy, folder, "a.db");
-    job_store_sqlite.close(&store); /* in the midst of one */
-    ck_assert(!has_file(".jobs.part"));
-
-    char part[128]; /* of a process that was killed */
-    path_beside(part, ".jobs.part");
-    for (int i = 0; i < 2; i++) {
-        ck_assert(close(open(part, O_CREAT | O_WRONLY, 0600)) == 0);
-        if (i == 0)
-            job_store_sqlite.forget_copy(path, folder);
-        else
-            store = open_store(JOB_STORE_SYNC_NORMAL);
-    }
-    (void)copy_all("a.db", NULL);
-    remove_file("a.db");
-    end();
-}
-
-TEST(a_copy_takes_no_name_that_means_something)
-{
-    begin(JOB_STORE_SYNC_NORMAL);
-    put_one(1, "body");
-    static const struct {
-        const char *beside, *name;
-        enum job_store_status status;
-        const char *says;
-    } rows[] = {
-        {NULL, "jobs", JOB_STORE_EXISTS, "there is such a file already"},
-        {"a.db", "a.db", JOB_STORE_EXISTS, "there is such a file already"},
-        {"a.db-wal", "a.db", JOB_STORE_EXISTS, "and -wal"},
-        {"a.db-journal", "a.db", JOB_STORE_EXISTS, "and -journal"},
-        {NULL, "jobs-journal", JOB_STORE_ACCESS, "it ends with -journal"},
-        {NULL, "a.db-wal", JOB_STORE_ACCESS, "it ends with -wal"},
-        {NULL, "no/folder", JOB_STORE_IO, ""},
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        char full[128];
-        struct job_store_copied copied = {0};
-        if (rows[i].beside) {
-            path_beside(full, rows[i].beside);
-            ck_assert(symlink("nowhere", full) == 0);
-        }
-        enum job_store_status status = DOES(begin_copy, folder, rows[i].name);
-        while (status == JOB_STORE_OK && !copied.whole)
-            status = DOES(copy, &copied);
-        ck_assert_msg(status == rows[i].status && strstr(store->reason, rows[i].says), "%s: %s",
-                      rows[i].name, store->reason);
-        ck_assert(!has_file(".jobs.part"));
-        if (rows[i].beside)
-            remove_file(rows[i].beside);
-    }
-    ck_assert(DOES(begin_copy, "/no/such/folder", "a.db") == JOB_STORE_IO);
-    end();
-}
-
 static const char *appears;
 
 static void make_it_appear(void)
@@ -944,23 +768,6 @@ TEST(a_full_disk_can_be_emptied)
     bad_disk_end();
     check_integrity();
     folder_remove();
-}
-
-TEST(a_body_that_cannot_be_read_fails_alone)
-{
-    static char body[100000], got[100000];
-    begin(JOB_STORE_SYNC_FULL);
-    memset(body, 'b', sizeof(body) - 1);
-    put_one(1, body);
-    job_store_sqlite.close(&store);
-    bad_disk_start(1);
-    store = open_store(JOB_STORE_SYNC_FULL); /* with an empty cache */
-    bad_disk.reads_fail = true;
-    ck_assert(DOES(read_body, 1, got, sizeof(body) - 1) == JOB_STORE_IO);
-    bad_disk.reads_fail = false;
-    OK(read_body, 1, got, sizeof(body) - 1);
-    end();
-    bad_disk_end();
 }
 
 UNIT_MAIN("store")
