@@ -180,10 +180,19 @@ void contention_note_peak(struct shard *s, const struct counter *c, uint64_t has
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
+/* Before a list is read: peaks of another interval go, and if the landmark has to move it does so
+ * now, because that changes all weights. */
+static void enter_now(struct shard *s, uint32_t interval, struct moment now)
+{
+    lock_assert_held(&s->lock);
+    if (!contention_is_in(s, interval))
+        contention_enter(s, interval);
+    (void)scale_at(s->contention, now);
+}
+
 /* Counts the waiting time of up to CONTENDED_ACCOUNTED queues; in most shards that is all. */
 static void bring_up_to_date(struct shard *s, struct moment now)
 {
-    lock_assert_held(&s->lock);
     for (unsigned i = 0; i < CONTENDED_ACCOUNTED; i++) {
         if (!s->oldest || queue_at(s, s->oldest)->since_ns >= now.mono_ns)
             break;
@@ -346,9 +355,8 @@ size_t table_contended(struct table *t, enum contended_by by, struct moment now,
         struct contended found[SKETCH_ENTRIES];
         struct shard *s = &t->shards[n];
         lock_acquire(&s->lock);
+        enter_now(s, interval, now);
         bring_up_to_date(s, now);
-        if (!contention_is_in(s, interval))
-            contention_enter(s, interval);
         const struct sketch *list = list_by(s, by);
         unsigned count = list->count;
         for (unsigned i = 0; i < count; i++)
@@ -369,8 +377,7 @@ double table_contended_bound(struct table *t, enum contended_by by, struct momen
     for (uint32_t n = 0; n < TABLE_SHARDS; n++) {
         struct shard *s = &t->shards[n];
         lock_acquire(&s->lock);
-        if (!contention_is_in(s, interval))
-            contention_enter(s, interval);
+        enter_now(s, interval, now);
         double bound = value_of(s, by, sketch_bound(list_by(s, by)), now);
         if (by == CONTENDED_WAITING && s->oldest)
             bound += (double)s->waiting * load_of(now.mono_ns - queue_at(s, s->oldest)->since_ns);

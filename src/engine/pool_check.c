@@ -300,5 +300,6 @@ void pools_check(struct pools *pools, struct moment now)
     CHECK(count == pools->pool_count);
     CHECK(pools_next_ns(pools) ==
           (ring_is_empty(&pools->leaving) ? deadlines_next(&pools->deadlines) : 0));
+    CHECK(pools->visited_most <= POOL_VISITS_MAX + 4 * POOL_CHOOSY_MAX);
     lock_release(&pools->lock);
 }

@@ -134,7 +134,7 @@ static inline void idle_begins(struct idle_names *idle, uint16_t interval)
     uint16_t ahead = (uint16_t)(interval - idle->interval);
     if (ahead == 0) {
         idle->now++;
-    } else if (ahead == UINT16_MAX) { /* one interval behind */
+    } else if (ahead == UINT16_MAX && idle->count > 1) { /* one interval behind */
         idle->before++;
     } else {
         idle->before = ahead == 1 ? idle->now : 0;

@@ -145,7 +145,7 @@ static void on_decided(struct model_wait *w)
 /* The name, in memory that the next one uses again. */
 static struct bytes lent(unsigned n)
 {
-    static unsigned char memory[2000];
+    static unsigned char memory[4000];
     memcpy(memory, names[n].data, names[n].len);
     return bytes_at(memory, names[n].len);
 }
@@ -156,6 +156,16 @@ static struct bytes lent(unsigned n)
 static bool may_refuse(void)
 {
     return faults > faults_before || squeezed > 0;
+}
+
+/* After a request without memory no other name of its shard is at 0: it has dropped them all. */
+static void see_room_was_made(unsigned n)
+{
+    learn_of_dropped();
+    for (unsigned k = 1; k < NAMES && !faulty && squeezed > 0; k++) {
+        if (k != n && k % 2 == n % 2 && n > 0)
+            AGREE(!model_exists(&m, k) || m.names[k].consumption > 0 || m.names[k].reserved > 0);
+    }
 }
 
 /* A holding has units or reservations now. */
@@ -205,6 +215,8 @@ static void step_acquire(void)
     struct wait *wait = &waits[place < WAITS ? place : 0];
     AGREE(model_acquire(&m, &has[holder], &is, &wait->has) == status);
     AGREE(!is.no_memory || (may_refuse() && !(had && fit)));
+    if (is.no_memory)
+        see_room_was_made(n);
     AGREE((status == TABLE_WAITING) == (real != NULL));
     if (status == TABLE_OK)
         note_holding(holder, n, where, had);
@@ -248,6 +260,7 @@ static void step_add(void)
     if (status == TABLE_NO_MEMORY) {
         AGREE(may_refuse() && !had);
         (void)model_release(&m, &has[holder], n, 0); /* it was used */
+        see_room_was_made(n);
         return;
     }
     learn_of_made(n);
@@ -274,6 +287,7 @@ static void step_reserve(void)
     AGREE(where || (may_refuse() && of->reserved == 0));
     if (!where) {
         m.names[n].present = model_exists(&m, n); /* it was looked for */
+        see_room_was_made(n);
         return;
     }
     learn_of_made(n);
@@ -512,8 +526,10 @@ static void one_step(void)
 /* Names of several lengths, all in two shards, so that little memory is kept for later names. */
 static void make_names(const struct hash_key *key)
 {
-    static const size_t lengths[NAMES] = {1, 2, 5, 8, 24, 25, 64, 65, 200, 300, 1500, 1997};
+    size_t lengths[NAMES] = {1, 2, 5, 8, 24, 25, 64, 65, 200, 300, 1500, 1997};
     for (unsigned n = 0; n < NAMES; n++) {
+        lengths[n] +=
+            n > 1 ? rng_below(&rng, (uint32_t)lengths[n]) : 0; /* at times not in a slot */
         unsigned char *data = malloc(lengths[n]);
         ck_assert(data != NULL);
         do {

@@ -2,7 +2,6 @@ engine_unit_tests = \
 	t/unit/engine/arena_test \
 	t/unit/engine/index_test \
 	t/unit/engine/waitq_test \
-	t/unit/engine/sketch_test \
 	t/unit/engine/table_test \
 	t/unit/engine/contention_test \
 	t/unit/engine/pool_steps_test \
@@ -24,8 +23,6 @@ t_unit_engine_index_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_index_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_waitq_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_waitq_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
-t_unit_engine_sketch_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_sketch_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_contention_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_contention_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_table_test_CFLAGS = $(UNIT_CFLAGS)

@@ -240,9 +240,30 @@ static bool see_pool(void *arg, const struct pool_entry *entry)
     return true;
 }
 
+static bool see_member(void *arg, const struct pool_member_entry *entry)
+{
+    (void)arg;
+    CHECK(entry->name.len == 1 && (entry->holder == 0 || entry->fence > 0));
+    return true;
+}
+
+static bool see_waiter(void *arg, const struct pool_waiter_entry *entry)
+{
+    (void)arg;
+    CHECK(entry->count > 0);
+    return true;
+}
+
+static void show(struct worker *w)
+{
+    const struct bytes none = bytes_at(NULL, 0), name = names[rng_below(&w->rng, POOLS)];
+    (void)!pools_list(pools, none, none, 9, see_pool, NULL, w->now);
+    (void)!pool_show_members(pools, name, none, 9, see_member, NULL);
+    (void)!pool_show_waiters(pools, name, 0, 9, see_waiter, NULL);
+}
+
 static void act(struct worker *w, struct client *c)
 {
-    const struct bytes none = bytes_at(NULL, 0);
     uint32_t what = rng_below(&w->rng, 100);
     if (!c->real)
         begin_client(w, c);
@@ -262,7 +283,7 @@ static void act(struct worker *w, struct client *c)
     else if (what < 97)
         end_client(w, c);
     else if (what < 98)
-        (void)!pools_list(pools, none, none, 9, see_pool, NULL, w->now);
+        show(w);
     else
         pools_run(pools, w->now, &w->effects);
     send_letters(w);
@@ -383,28 +404,6 @@ END_TEST
 TEST(invariants_hold_in_small_steps)
 {
     run(3);
-}
-END_TEST
-
-/* Threads read the clock at different times; a list that is kept by time must not suffer. */
-TEST(time_never_goes_back)
-{
-    struct worker *w = &workers[0];
-    struct moment later = start_time;
-    begin(POOL_VISITS_MAX);
-    *w = (struct worker){.rng = {1}, .now = start_time};
-    mailbox_init(&w->box);
-    pool_effects_init(&w->effects);
-    begin_client(w, &w->clients[0]);
-    begin_client(w, &w->clients[1]);
-    struct pool_take take = {.targets = names, .target_count = 1, .count = 1};
-    later.mono_ns += 5 * NS_PER_MS;
-    ck_assert(pool_take(w->clients[0].real, &take, &reader, 0, later, &w->effects) == POOL_OK);
-    ck_assert(pool_take(w->clients[1].real, &take, &reader, 0, start_time, &w->effects) == POOL_OK);
-    pools_check(pools, later);
-    for (unsigned i = 0; i < 2; i++)
-        end_client(w, &w->clients[i]);
-    finish(later);
 }
 END_TEST
 

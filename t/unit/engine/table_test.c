@@ -1,7 +1,7 @@
 /*
  * table_test.c - what random calls beside the model (t/models/table_test.c) do not show of the
- * table: names of every length and of equal hashes, many names, walks while names come and go,
- * intervals that come round, and memory.
+ * table: names of equal hashes, many names, walks while names come and go, intervals that come
+ * round, and memory.
  */
 #include "engine/shard.h"
 #include "t/unit/engine/faults.h"
@@ -9,47 +9,6 @@
 #include "t/unit/random.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */
-
-TEST(names_of_every_length)
-{
-    static unsigned char bytes[TABLE_NAME_MAX];
-    struct rng rng = rng_start("names", random_seed());
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        bytes[i] = (unsigned char)rng_next(&rng);
-    start_with(&(struct table_config){
-        .buckets = 100, .memory_limit = 256 * MIB, .stats_interval_s = INTERVAL});
-    /*
-     * Each name begins with a shorter one; together they use every byte, all lengths of slots, and
-     * some lengths outside slots.
-     */
-    size_t lengths[2500];
-    uint32_t count = 0;
-    for (size_t len = 1; len <= 2200; len++)
-        lengths[count++] = len;
-    for (size_t len = 2201; len < TABLE_NAME_MAX; len += len / 3)
-        lengths[count++] = len;
-    lengths[count++] = TABLE_NAME_MAX - 1;
-    lengths[count++] = TABLE_NAME_MAX;
-    for (uint32_t i = 0; i < count; i++)
-        ck_assert_int_eq(take_bytes(&h[0], bytes, lengths[i], i + 1, false), TABLE_OK);
-    ck_assert(stats().names == count);
-    table_check(t);
-    for (uint32_t i = 0; i < count; i++)
-        ck_assert(count_of_bytes(bytes, lengths[i]) == i + 1);
-    size_t used = stats().memory;
-    for (uint32_t i = 0; i < count; i++) {
-        struct bytes name = {bytes, lengths[i]};
-        ck_assert_int_eq(table_release(t, &h[0], &(struct release){.name = name, .units = i + 1},
-                                       now, NULL, &out),
-                         TABLE_OK);
-        ck_assert(count_of_bytes(bytes, lengths[i]) == 0);
-        if (i % 200 == 0)
-            table_check(t);
-    }
-    ck_assert(stats().names == 0 && stats().memory < used);
-    finish();
-}
-END_TEST
 
 TEST(names_of_equal_hashes_are_different_names)
 {
@@ -508,14 +467,21 @@ END_TEST
 TEST(odd_sizes)
 {
     static const uint64_t buckets[] = {0, 1, 63, 64, 65, 384, 385, 100000, UINT64_MAX};
-    static const size_t limits[] = {2 * MIB, 3 * MIB + 12345, 16 * MIB, SIZE_MAX};
+    static const size_t limits[] = {1, 2 * MIB - 1, 2 * MIB, 3 * MIB + 12345, 16 * MIB, SIZE_MAX};
     for (size_t b = 0; b < ARRAY_SIZE(buckets); b++) {
         for (size_t l = 0; l < ARRAY_SIZE(limits); l++) {
             if (limits[l] == SIZE_MAX && buckets[b] == UINT64_MAX)
                 continue; /* such a table would start with gigabytes */
-            start_with(&(struct table_config){.buckets = buckets[b],
-                                              .memory_limit = limits[l],
-                                              .stats_interval_s = 1 + (uint32_t)b});
+            const struct table_config config = {.buckets = buckets[b],
+                                                .memory_limit = limits[l],
+                                                .stats_interval_s = 1 + (uint32_t)b};
+            if (limits[l] < 2 * MIB) {
+                errno = 0;
+                ck_assert(table_new(&config) == NULL);
+                ck_assert_int_eq(errno, ENOMEM);
+                continue;
+            }
+            start_with(&config);
             struct table_stats s = stats();
             ck_assert(s.names == 0 && s.names_made == 0 && s.units == 0 && s.waiting == 0);
             ck_assert(s.memory >= (size_t)2 * TABLE_SHARDS * ARENA_PAGE);
@@ -530,18 +496,6 @@ TEST(odd_sizes)
             }
             finish();
         }
-    }
-}
-END_TEST
-
-TEST(too_little_memory_is_no_table)
-{
-    static const size_t limits[] = {1, ARENA_PAGE, (size_t)3 * ARENA_PAGE, MIB, 2 * MIB - 1};
-    for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-        errno = 0;
-        ck_assert(table_new(&(struct table_config){
-                      .buckets = 1, .memory_limit = limits[i], .stats_interval_s = 1}) == NULL);
-        ck_assert_int_eq(errno, ENOMEM);
     }
 }
 END_TEST

@@ -190,10 +190,4 @@ static inline enum table_status take_bytes(struct holder *holder, const void *da
     return table_acquire(t, holder, &a, now, NULL, NULL);
 }
 
-static inline uint32_t count_of_bytes(const void *data, size_t len)
-{
-    uint32_t consumption = 0;
-    return table_get(t, bytes_at(data, len), now, &consumption) == TABLE_OK ? consumption : 0;
-}
-
 #endif
