@@ -162,8 +162,9 @@ static void decide(struct place *place, enum verdict verdict, uint32_t delay_s)
     /* Else it is told when the server answers again. */
 }
 
-/* Takes no more jobs. Places without a command end; the others when their command has ended, which
-   is told to end if `at_once`. The first reason counts. */
+/* Takes no more jobs. Places without a job end; the others when their job's command has ended and
+   the server was told. `at_once`: commands are told to end, and nobody waits for what the server
+   answers. The first reason counts. */
 static void end_all(struct work *work, int status, bool at_once)
 {
     if (!work->is_ending)
@@ -173,10 +174,10 @@ static void end_all(struct work *work, int status, bool at_once)
         struct place *place = &work->places[i];
         if (place->state == LOCKING)
             decide(place, RETURN, 0);
-        else if (place->state < LOOKING || (at_once && place->state == REPORTING))
-            finish(place);
         else if (place->state == RUNNING && at_once)
             terminate(place);
+        else if (place->state < LOOKING || at_once)
+            finish(place);
     }
 }
 

@@ -136,9 +136,11 @@ void node_op_add(struct node_call *call, struct command *c, const struct node_op
             command_number(c, ask->seq);
         break;
     case OP_UNITS:
+        CHECK(op->name);
         command_number(c, op->name->units - op->name->told);
         break;
     case OP_LESS:
+        CHECK(op->name);
         command_number(c, op->name->told - op->name->units);
         break;
     case OP_GET:
