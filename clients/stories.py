@@ -13,11 +13,13 @@ T_TIMES=1 also prints which stories took longest.
 import argparse
 import concurrent.futures
 import hashlib
+import itertools
 import json
 import os
 import queue
 import random
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -79,7 +81,7 @@ STORY_FIELDS = {
 }
 STEP_KINDS = (
     "do", "await", "pending", "event", "no_event", "fake", "heard", "daemon", "text", "jobs",
-    "binary", "close", "signal", "sleep", "connections", "sockets", "write", "memory",
+    "binary", "close", "signal", "sleep", "connections", "sockets", "write", "memory", "files",
 )  # fmt: skip
 
 
@@ -551,7 +553,9 @@ class Play:
         self.step, self.passed, self.memory = None, False, 0
         # In a plain story nothing is about the process of the agent, and nothing of the real server
         # is held: the agent may have played other stories. ("refuse": it may remember down servers.)
-        own = '"(in|signal|memory|sockets|later|env)": |"do": "(fork|worker|drop|close|scope)"'
+        own = (
+            '"(in|signal|memory|sockets|files|later|env)": |"do": "(fork|worker|drop|close|scope)"'
+        )
         own += (
             '|"refuse"|"stuck"|SHUTTING_DOWN' if story["with"] == "fake" else '|"as": "|"daemon": "'
         )
@@ -904,6 +908,15 @@ class Play:
         used = fake_server.peak(self.agent().child.pid) - self.memory
         if used > step["memory"] << 20:
             raise Failure("the agent used %.1f MiB more than before the story" % (used / (1 << 20)))
+
+    def _files(self, step):
+        """The limit counts numbers of descriptors, and the lowest free one is used next."""
+        pid, limits = self.agent_of(step).child.pid, resource.getrlimit(resource.RLIMIT_NOFILE)
+        if step["files"] is not None:
+            used = {int(fd) for fd in os.listdir("/proc/%d/fd" % pid)}
+            free = (fd for fd in itertools.count() if fd not in used)
+            limits = next(itertools.islice(free, step["files"], None)), limits[1]
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
 
     def _write(self, step):
         with open(os.path.join(self.dir, step["write"]), "w", encoding="utf-8") as f:

@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <openssl/err.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +71,9 @@ static json_t *as_hex(struct counter_bytes from)
 
 static json_t *as_text(struct counter_bytes from)
 {
-    json_t *text = from.data ? json_stringn(from.data, from.len) : json_null();
+    if (!from.data)
+        return json_null();
+    json_t *text = json_stringn(from.data, from.len);
     return text ? text : as_hex(from);
 }
 
@@ -220,7 +223,7 @@ static json_t *open_client(const struct call *call)
     const char *url = json_string_value(json_object_get(call->args, "url"));
     if (!url && json_object_size(call->args) > 0) {
         url = getenv("COUNTER_URL"); // NOLINT(concurrency-mt-unsafe): one thread
-        url = url ? url : "counter://127.0.0.1";
+        url = url && *url ? url : "counter://127.0.0.1";
     }
     json_t *options = json_copy(call->args);
     json_object_del(options, "url");
@@ -663,14 +666,26 @@ static bool read_calls(void)
     return got > 0;
 }
 
+/* What a program has in OpenSSL's error queue stays there, whatever the library does. */
+static void keep_error(void)
+{
+    if (ERR_GET_REASON(ERR_get_error()) != 42 || ERR_peek_error() != 0) {
+        fputs("agent: the error queue is not as it was\n", stderr);
+        abort();
+    }
+    ERR_raise(ERR_LIB_USER, 42);
+}
+
 int main(void)
 {
     static struct pollfd fds[4096];
+    ERR_raise(ERR_LIB_USER, 42);
     say(json_pack("{s:s,s:[s,s,s]}", "agent", "c", "can", "later", "cancel", "fork"));
     for (;;) {
         nfds_t n = 1;
         int wait_ms = -1;
         step_all();
+        keep_error();
         for (struct call *c = calls; c; c = c->next) {
             int ms = counter_wait_ms(c->op);
             wait_ms = ms >= 0 && (wait_ms < 0 || ms < wait_ms) ? ms : wait_ms;

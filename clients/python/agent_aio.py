@@ -43,6 +43,7 @@ async def worker(client: aio.Client, handle: str, tubes: list[Any], **args: Any)
     async def run(job: aio.Job) -> None:
         words = {"of": handle, "id": job.id, "tries": job.tries, "body": encoded(job.body)}
         say(event="run", **words)
+        kept[f"{handle}/{job.id}"] = job  # as a program may; its connection closes all the same
         try:
             word, *rest = job.body.decode().split()
             if word == "sleep":

@@ -54,6 +54,7 @@ def worker(client: counterd.Client, handle: str, tubes: list[Any], **args: Any) 
     def run(job: counterd.Job) -> None:
         shown = {"of": handle, "id": job.id, "tries": job.tries, "body": encoded(job.body)}
         say(event="run", **shown)
+        kept[f"{handle}/{job.id}"] = job  # as a program may; its connection closes all the same
         try:
             word, *numbers = job.body.decode().split() or ["ok"]
             if word in RAISED:

@@ -77,22 +77,7 @@ for (const id of [first, late]) await producer.delete(id);
 for (const call of ["delete", "peek", "statsJob", "kickJob", "touch"]) await refused(producer[call](first), "NOT_FOUND");
 await refused(producer.release(first), "NOT_FOUND");
 await refused(producer.bury(first, 0), "NOT_FOUND");
-const short = await producer.put("short", { ttr: 3 });
-assert.equal((await worker.reserve()).id, short);
-await refused(worker.reserve(), "DEADLINE_SOON");
-// beanstalkd 1.12 may never take back a job that has run out of time: there it is released.
-let expires = process.env.RELEASE_LATE_JOBS ? 0 : 1;
-if (!expires) {
-    await worker.release(short).catch(() => {
-        expires = 1; // it did
-    });
-}
-const other = await connected({ useLegacyStringPayloads: true });
-await other.watch("jackd");
-assert.deepEqual(await other.reserve(), { id: short, payload: "short" });
-assert.equal(entries(await producer.statsJob(short)).timeouts, String(expires));
-await other.quit();
 const stats = entries(await producer.stats());
-assert.deepEqual([stats["max-job-size"], stats["job-timeouts"]], ["65535", String(expires)]);
+assert.equal(stats["max-job-size"], "65535");
 await worker.disconnect();
 await producer.close();

@@ -21,11 +21,9 @@ EXTRA_DIST += $(library_tests) \
 	t/clients/typed.ts \
 	t/clients/mediawiki/LocalSettings.php \
 	t/clients/mediawiki/RecordedJob.php \
-	t/clients/mediawiki/RecordedPool.php \
 	t/clients/mediawiki/cases.php \
 	t/clients/mediawiki/names.php \
 	t/clients/mediawiki/push.php \
-	t/clients/mediawiki/renders.php \
 	t/clients/mediawiki/unpack
 
 # Clients of beanstalkd, for system/test_jobs_clients.py.

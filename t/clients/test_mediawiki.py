@@ -29,7 +29,6 @@ EXTENSION = os.path.join(TOP, "clients", "mediawiki")
 ROOT = os.path.join(os.environ.get("TOP_BUILDDIR", "build"), "mediawiki", "root")
 SHARE = os.path.join(os.path.abspath(ROOT), "usr", "share", "mediawiki")
 MODULES = {"sqlite3", "intl", "mbstring", "xml", "pcntl", "posix", "zlib"}
-RENDERS = 40
 
 
 def missing():
@@ -155,26 +154,6 @@ def run_cases(site):
         told = json.loads(line) if line.startswith("{") else {"case": "PHP", "error": line}
         found[told["case"]] = told["error"]
     return found
-
-
-def render(site, is_killed):
-    """
-    Renders a page in many processes at once: one parse is enough for all of them. A server that is killed meanwhile
-    costs no page.
-    """
-    page = "Slow " + ("killed" if is_killed else "whole")
-    script = os.path.join(HERE, "renders.php")
-    child = site.start(script, "--count", str(RENDERS), page, T_MW_WAITERS=str(RENDERS - 1))
-    if is_killed:
-        with site.daemon.text_client() as client:
-            wire.poll(lambda: client.stat("waiting_workers") == RENDERS - 1, "all but one wait")
-        site.daemon.is_expected_to_be_gone = True
-        site.daemon.kill()
-    rows = [line.split(" ", 1)[1] for line in site.end(child).splitlines()]
-    assert rows == ["ok"] * RENDERS, rows
-    assert len(site.notes("parse")) == (RENDERS if is_killed else 1)
-    others = "pool-servererror" if is_killed else "DONE"
-    assert [len(site.notes("pool", came)) for came in ("LOCKED", others)] == [1, RENDERS - 1]
 
 
 def run_side_by_side(site):
@@ -310,8 +289,6 @@ def run_moves(site):
 GROUPS = {
     "cases": run_cases,
     "failing": run_failing,
-    "whole": lambda site: render(site, False),
-    "killed": lambda site: render(site, True),
     "beside": run_side_by_side,
     "farm": run_farm,
     "runners": run_killed,
@@ -325,10 +302,6 @@ def all_groups():
     with tempfile.TemporaryDirectory(prefix="mediawiki-") as folder:
         wiki = Wiki(folder)
         sites = {name: Site(wiki, name) for name in GROUPS}
-        pages = ("Quick", "Slow whole", "Slow killed")
-        sites["whole"].run(os.path.join(HERE, "renders.php"), "--create", *pages, T_MW_NO_CACHE="1")
-        for site in sites.values():
-            open(site.runs, "w").close()
         try:
             with concurrent.futures.ThreadPoolExecutor(4) as pool:
                 ends = {name: pool.submit(run, sites[name]) for name, run in GROUPS.items()}

@@ -9,19 +9,16 @@ import gc
 import hashlib
 import logging
 import os
-import resource
 import signal
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 import time
 import warnings
 import weakref
 
 import programs
-from programs import JOBS, TOP, url
+from programs import JOBS, url
 import tap
 import pytest
 
@@ -131,16 +128,6 @@ def on_alarm(handler):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def test_signals_do_not_prolong_a_wait():
-    with on_alarm(lambda number, frame: None), serving(lambda line: b"") as (port, _, _):
-        signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
-        began = time.monotonic()
-        with counterd.Client("counter://127.0.0.1:%d" % port, io_timeout=0.3) as client:
-            with pytest.raises(counterd.Unanswered):
-                client.lock("k", timeout=0)
-        assert 0.3 <= time.monotonic() - began < 60
 
 
 def test_what_is_no_text_is_a_wrong_type():
@@ -324,32 +311,6 @@ def test_a_child_has_no_connection_in_the_making():
     assert errors
 
 
-def test_a_name_that_descriptors_lack_for_is_no_fault_of_the_server(monkeypatch):
-    told, kept = [], []
-
-    def unknown(*_, **__):  # what the resolver says when it can't read its files
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    client = counterd.Client("counter://localhost", on_event=told.append)
-    few, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))
-    try:
-        with contextlib.suppress(OSError):
-            while True:
-                kept.append(os.dup(0))
-        with pytest.raises(counterd.Unreachable):
-            client.lock("k")
-    finally:
-        for fd in kept:
-            os.close(fd)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (few, most))
-    assert "down" not in [event.kind for event in told]
-    with pytest.raises(counterd.Unreachable):
-        client.lock("k")
-    assert "down" in [event.kind for event in told]
-
-
 def test_a_handshake_has_its_share_of_the_time(monkeypatch):
     shares = []
 
@@ -371,13 +332,6 @@ def test_a_handshake_has_its_share_of_the_time(monkeypatch):
 # --- options
 
 
-def test_an_empty_variable_is_none(monkeypatch):
-    monkeypatch.setenv("COUNTER_URL", "")
-    counterd.Client()
-    with pytest.raises(counterd.Usage):
-        counterd.Client("")
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -394,23 +348,6 @@ def test_an_empty_variable_is_none(monkeypatch):
 def test_wrong_options_are_usage(wrong):
     with pytest.raises(counterd.Usage):
         counterd.Client("counter://127.0.0.1:1", **wrong)
-
-
-def test_a_key_with_a_password_is_usage(tmp_path):
-    key, cert = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
-    make = "openssl req -x509 -newkey rsa:2048 -passout pass:secret -subj /CN=x -days 2".split()
-    subprocess.run([*make, "-keyout", key, "-out", cert], check=True, capture_output=True)
-    program = "import sys, counterd; counterd.Client('counter://h:1', tls=1, tls_cert=sys.argv[1], tls_key=sys.argv[2])"
-    done = subprocess.run(
-        [sys.executable, "-c", program, cert, key],
-        env={**os.environ, "PYTHONPATH": os.path.join(TOP, "clients", "python")},
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-        capture_output=True,
-        text=True,
-        timeout=20,
-    )
-    assert "Usage" in done.stderr and "PEM pass phrase" not in done.stderr
 
 
 def test_the_order_of_servers_is_no_security(monkeypatch):
@@ -527,22 +464,6 @@ def test_failed_jobs_are_freed_at_once(way, monkeypatch):
 
 
 @WAYS
-def test_the_connection_of_a_lost_job_closes(way):
-    kept = []
-
-    async def handler(made, job, sleep):
-        kept.append(job)
-        made.stop()
-        while not job.lost:
-            await sleep(0.01)
-
-    with serving(lambda line: b"NOT_FOUND\r\n" if line[:5] in ("renew", "stats") else None) as (port, _, ended):
-        assert work(way, port, handler) == 0
-        until(lambda: ended == [0])
-    assert len(kept) == 1
-
-
-@WAYS
 def test_a_stop_before_run_is_not_forgotten(way):
     async def story(start, made):
         made.stop()
@@ -561,19 +482,6 @@ def test_a_handler_that_ends_well_in_the_last_second_acknowledges():
     with serving() as (port, heard, _):
         assert work("threads", port, handler, grace=0.2) == 0
     assert "ack 1 99" in heard and not [line for line in heard if line.startswith("nack")]
-
-
-@WAYS
-def test_a_handler_that_ends_since_it_was_told_to_does_not_acknowledge(way):
-    async def handler(made, job, sleep):
-        made.stop()
-        with contextlib.suppress(asyncio.CancelledError):
-            while not job.lost:
-                await sleep(0.01)
-
-    with serving() as (port, heard, _):
-        assert work(way, port, handler, grace=0.2) == 1
-    assert "nack 1 99 0" in heard and "ack 1 99" not in heard
 
 
 @WAYS

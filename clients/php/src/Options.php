@@ -98,6 +98,9 @@ final class Options
     {
         $chosen = $this->$protocol;
         if (str_starts_with($chosen, 'unix:')) {
+            if ($protocol !== 'jobs' && count($this->servers) > 1) {
+                throw new Usage("One unix socket for $protocol is not for several servers");
+            }
             return [$chosen, 0];
         }
         if ($chosen !== '' && !ctype_digit($chosen)) {

@@ -3,12 +3,13 @@
 /**
  * The settings of the wiki under test. The environment says where it is:
  * T_MW_DATA, the folder of the database; T_MW_URL, the server; T_MW_RUNS, the file that gets a line for each run of a
- * job and each parse; T_MW_EXTENSION, the folder of the extension.
+ * job; T_MW_EXTENSION, the folder of the extension.
  */
 
 declare(strict_types=1);
 
 use Counterd\MediaWiki\JobQueue;
+use Counterd\MediaWiki\PoolCounter;
 
 $wgSitename = 'Wiki';
 $wgServer = 'http://127.0.0.1';
@@ -21,20 +22,6 @@ $wgTmpDirectory = getenv('T_MW_DATA');
 $wgLocalisationCacheConf['storeDirectory'] = getenv('T_MW_DATA');
 $wgLocalisationCacheConf['store'] = 'array';
 $wgMainCacheType = CACHE_NONE;
-$wgParserCacheType = getenv('T_MW_NO_CACHE') ? CACHE_NONE : CACHE_DB;
-$wgObjectCaches[CACHE_DB] = [
-    'class' => SqlBagOStuff::class,
-    'loggroup' => 'SQLBagOStuff',
-    'server' => [
-        'type' => 'sqlite',
-        'dbname' => 'cache',
-        'tablePrefix' => '',
-        'variables' => ['synchronous' => 'OFF'],
-        'dbDirectory' => getenv('T_MW_DATA'),
-        'trxMode' => 'IMMEDIATE',
-        'flags' => 0,
-    ],
-];
 $wgJobRunRate = 0;
 $wgShowExceptionDetails = true;
 $wgPhpCli = PHP_BINARY;
@@ -44,7 +31,7 @@ wfLoadExtension('Counterd', getenv('T_MW_EXTENSION') . '/extension.json');
 $wgCounterdUrl = getenv('T_MW_URL');
 $wgPoolCounterConf = [
     'ArticleView' => [
-        'class' => RecordedPool::class,
+        'class' => PoolCounter::class,
         'timeout' => 60,
         'workers' => 1,
         'maxqueue' => 100,
@@ -59,20 +46,9 @@ $wgJobQueueMigrationConfig = [
 ];
 
 $wgAutoloadClasses['RecordedJob'] = __DIR__ . '/RecordedJob.php';
-$wgAutoloadClasses['RecordedPool'] = __DIR__ . '/RecordedPool.php';
 foreach (['one', 'two', 'three', 'fatal', 'long', 'later', 'root', 'moved', 'leased', 'failing'] as $type) {
     $wgJobClasses[$type] = RecordedJob::class;
 }
 for ($number = 0; $number < 100; $number++) {
     $wgJobClasses["case$number"] = RecordedJob::class;
 }
-
-// <slow/> in a page is a second of parsing, and goes on until T_MW_WAITERS processes wait for it.
-$wgHooks['ParserFirstCallInit'][] = static function (Parser $parser): void {
-    $parser->setHook('slow', static function (): string {
-        RecordedJob::note('parse');
-        usleep(1000000);
-        RecordedPool::awaitWaiters((int)getenv('T_MW_WAITERS'));
-        return 'slow';
-    });
-};

@@ -137,14 +137,8 @@ class Cases extends Maintenance
 
     private function ofQueues(): array
     {
-        $services = MediaWiki\MediaWikiServices::getInstance();
         $delayed = fn (int $n, int $seconds) => ['n' => $n, 'jobReleaseTimestamp' => time() + $seconds];
         return [
-            'an unused queue is empty' => function (): void {
-                check($this->queue()->isEmpty(), 'empty');
-                same([0, 0, 0, 0], $this->sizes(), 'sizes');
-                same(false, $this->queue()->pop(), 'pop');
-            },
             'a popped job is what was pushed' => function (): void {
                 $params = ['n' => 1, 'deep' => ['a' => [1, 2, ['b' => 'c']]], 'requestId' => 'r1', 'null' => null,
                     'text' => "ä\u{1F600}'\"\\", 'bytes' => "\x00\xff\r\n", 'float' => 0.1,
@@ -361,12 +355,6 @@ class Cases extends Maintenance
                 same(null, CounterdQueue::wikiOf('default'), 'not of MediaWiki');
                 same(null, CounterdQueue::wikiOf('a/b/c'), 'not of MediaWiki');
             },
-            'odd names work' => function (): void {
-                $conf = ['domain' => 'my-wiki-ä_', 'type' => $this->type];
-                $this->push([1], $conf);
-                same([$this->type], $this->queue($conf)->getSiblingQueuesWithJobs([$this->type, 'one']), 'siblings');
-                same([1], $this->drain($conf), 'popped');
-            },
             'siblings have sizes' => function (): void {
                 $types = array_map(static fn ($n) => "sibling$n", range(1, 1500));
                 foreach ($types as $n => $type) { // over the page of `ready`
@@ -380,17 +368,6 @@ class Cases extends Maintenance
                 same(1500, count($sizes), 'queues');
                 same([2, 1], [$sizes['sibling7'], $sizes['sibling1500']], 'sizes');
                 same(['sibling3'], $queue->getSiblingQueuesWithJobs(['sibling3', 'none']), 'with jobs');
-            },
-            'the group of queues' => function () use ($services): void {
-                $group = $services->getJobQueueGroup();
-                $group->push([$this->job(['n' => 1]), $this->job(['n' => 2], 'case97')]);
-                check(in_array($this->type, $group->getQueuesWithJobs()), 'with jobs');
-                check($group->queuesHaveJobs(), 'have jobs');
-                same(1, $group->getQueueSizes()[$this->type], 'size');
-                $job = $group->pop($this->type);
-                $group->ack($job);
-                check(!in_array($this->type, $group->getQueuesWithJobs()), 'without jobs');
-                $group->get('case97')->delete();
             },
             'popped and never acknowledged: at most 500 connections' => function (): void {
                 $this->push(range(1, 510));
@@ -535,6 +512,21 @@ class Cases extends Maintenance
                 same('pool-timeout', $do('Short', $work, $error), 'error');
                 $wgPoolCounterConf['Short'] = ['maxqueue' => 1] + $conf;
                 same('pool-queuefull', $do('Short', $work, $error), 'error');
+            },
+            'pool: what another one has done meanwhile is not done again' => function (): void {
+                [, $socket] = $this->raw('text', "ACQ4ANY done 1 5 0\n");
+                pcntl_async_signals(true);
+                pcntl_signal(SIGALRM, function () use ($socket): void {
+                    if ($this->raw('text', "STATS waiting_workers\n")[0] === "waiting_workers: 1\n") {
+                        fwrite($socket, "RELEASE done\n");
+                    } else {
+                        pcntl_alarm(1); // we do not wait yet
+                    }
+                });
+                pcntl_alarm(1);
+                $status = $this->pool('done', ['timeout' => 60])->acquireForAnyone();
+                same([true, PoolCounter::DONE], [$status->isGood(), $status->value], 'for anyone');
+                pcntl_signal(SIGALRM, SIG_DFL);
             },
             'pool: servers as in $wgPoolCountClientConf' => function (): void {
                 global $wgCounterdUrl;

@@ -219,30 +219,6 @@ TEST(the_serial_number_changes_with_the_socket)
 }
 END_TEST
 
-/* Steps for no reason, before and after the end. */
-TEST(steps_do_no_harm)
-{
-    start("");
-    counter_op *op = counter_usage(client, counter_str("k"));
-    while (counter_step(op) == COUNTER_AGAIN)
-        peer_turn(&peer);
-    ck_assert_uint_eq(counter_next_row(op)->number, 5);
-    ck_assert_int_eq(counter_step(op), COUNTER_OK);
-    ck_assert_ptr_null(counter_next_row(op));
-    ck_assert_ptr_null(counter_take_hold(op));
-    ck_assert_ptr_null(counter_take_job(op));
-    ck_assert_int_eq(counter_run(op), COUNTER_OK);
-    ck_assert_int_eq(counter_op_error(op)->status, COUNTER_OK);
-    counter_op_free(op);
-    op = counter_lock(client, counter_str(""), NULL);
-    for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(counter_step(op), COUNTER_USAGE);
-    ck_assert_int_eq(counter_op_error(op)->status, COUNTER_USAGE);
-    counter_op_free(op);
-    finish();
-}
-END_TEST
-
 TEST(the_end_of_a_hold_makes_its_descriptor_readable)
 {
     start("");
@@ -262,29 +238,6 @@ TEST(the_end_of_a_hold_makes_its_descriptor_readable)
 END_TEST
 
 /* ---- signals ----------------------------------------------------------------------------- */
-
-TEST(writes_raise_no_signal)
-{
-    signal(SIGPIPE, SIG_DFL);
-    start("");
-    counter_link *link = counter_link_open(client, COUNTER_TEXT, 0);
-    while (counter_link_step(link) == COUNTER_AGAIN)
-        peer_turn(&peer);
-    while (peer.accepted == 0)
-        peer_turn(&peer);
-    struct linger now = {.l_onoff = 1}; /* a reset: a write behind it would raise the signal */
-    setsockopt(peer.conns[0].fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-    peer_cut_all(&peer);
-    int status = COUNTER_OK;
-    for (int i = 0; i < 1000 && status <= COUNTER_AGAIN; i++) {
-        (void)counter_link_say(link, "ACQ4ME k 1 9 0\n", 15);
-        status = counter_link_step(link);
-    }
-    ck_assert_int_eq(status, COUNTER_UNANSWERED);
-    counter_link_free(link);
-    finish();
-}
-END_TEST
 
 static void on_alarm(int number)
 {

@@ -1,6 +1,6 @@
 /*
  * link_test.c - connections of libcounter where stories do not reach: messages of the links that
- * programs use themselves, bounds, addresses, a machine that lacks sockets.
+ * programs use themselves, bounds, addresses.
  */
 #include "base/clock.h"
 #include "lib/link.h"
@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -220,37 +219,6 @@ END_TEST
 
 /* ---- ends -------------------------------------------------------------------------------- */
 
-static void limit_descriptors(rlim_t to)
-{
-    struct rlimit limit;
-    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    limit.rlim_cur = to < limit.rlim_max ? to : limit.rlim_max;
-    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-}
-
-TEST(a_machine_that_cannot_ask_for_addresses_is_no_fault_of_the_server)
-{
-    struct counter_error error = COUNTER_ERROR;
-    settings = settings_read("counter://localhost:1,name.invalid:1", &error);
-    ck_assert_ptr_nonnull(settings);
-    const struct host *host = settings_place(settings, COUNTER_TEXT, 0).host;
-    (void)settings_look_up(settings, COUNTER_TEXT, 0);
-    size_t known = host->count;
-    for (size_t i = 0; i < 2; i++) {
-        at = link_open(settings, COUNTER_TEXT, i);
-        limit_descriptors(3);
-        ck_assert_int_eq(settings_look_up(settings, COUNTER_TEXT, i), COUNTER_UNREACHABLE);
-        ck_assert_int_eq(counter_link_step(at), COUNTER_UNREACHABLE);
-        limit_descriptors(RLIM_INFINITY);
-        ck_assert(link_is_our_fault(at));
-        ck_assert_str_eq(counter_link_error(at)->reason, "Too many open files");
-        counter_link_free(at);
-    }
-    ck_assert_uint_eq(host->count, known);
-    settings_drop(settings);
-}
-END_TEST
-
 /* Links that fill the queue of the listener. */
 static counter_link *others[8];
 
@@ -368,18 +336,6 @@ TEST(what_is_there_when_we_are_late_to_look_counts)
     (void)step();
     ck_assert_int_eq(link_line(at, 100, &line), COUNTER_OK);
     ck_assert_int_eq(counter_link_wait_ms(at), -1);
-    finish();
-}
-END_TEST
-
-TEST(a_server_that_takes_no_more_is_late)
-{
-    start(COUNTER_TEXT, "&io_timeout=0.1");
-    ck_assert_int_eq(counter_link_say(at, huge, HUGE_SIZE), COUNTER_OK);
-    int64_t from = clock_mono_ns();
-    ck_assert_int_eq(await_end(), COUNTER_UNANSWERED);
-    ck_assert(link_is_late(at) && clock_mono_ns() - from >= 100 * NS_PER_MS);
-    ck_assert_ptr_nonnull(strstr(counter_link_error(at)->reason, "takes no more bytes"));
     finish();
 }
 END_TEST
