@@ -11,6 +11,7 @@
  * parallel halve it.
  */
 #include "base/hash.h"
+#include "bench/counterbench/names.h"
 #include "engine/table.h"
 
 #include <inttypes.h>
@@ -20,43 +21,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIB ((size_t)1 << 20)
-
 enum { NAME_LEN = 24, THREADS_MAX = 2, BATCH_PAIRS = 16, BLOCK = 1024 };
-
-/* Size of the table: the default of counter.buckets. */
-enum { BUCKETS = 16384 };
 
 #define RUN_NS (400 * NS_PER_MS)
 
 static struct table *t;
 
-/* ---- names ------------------------------------------------------------------------------- */
-
+/* A one-to-one function. */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
     return x ^ x >> 31;
-}
-
-/* Converts 16 bits to four letters, one letter in each byte. */
-static uint32_t letters(uint64_t bits)
-{
-    uint32_t x = (uint32_t)bits & 0xffff;
-    x = (x | x << 8) & 0x00ff00ff;
-    x = (x | x << 4) & 0x0f0f0f0f;
-    return x + 0x61616161;
-}
-
-/* Name number `number`: 24 letters; all names share the first 8. */
-static void write_name(uint64_t number, unsigned char *to)
-{
-    uint64_t bits = mix(number); /* a one-to-one function */
-    static const char first[8] = {'e', 'n', 'w', 'i', 'k', 'i', ':', 'a'};
-    memcpy(to, first, sizeof(first));
-    for (size_t i = 0; i < 4; i++)
-        memcpy(to + 8 + 4 * i, &(uint32_t){letters(bits >> 16 * i)}, 4);
 }
 
 /* ---- threads ----------------------------------------------------------------------------- */
@@ -102,7 +78,8 @@ static void draw_names(struct runner *r)
     for (unsigned i = 0; i < BLOCK; i++) {
         r->random += UINT64_C(0x9e3779b97f4a7c15);
         uint64_t number = (uint64_t)((mix(r->random) >> 32) * run->names >> 32);
-        write_name(number / run->threads * run->threads + r->number, r->names[i]);
+        number = number / run->threads * run->threads + r->number;
+        names_write((uint32_t)number, r->names[i], NAME_LEN);
     }
 }
 
@@ -199,24 +176,13 @@ static double measure_pairs(const struct run *run)
 
 /* ---- tables ------------------------------------------------------------------------------ */
 
-static void new_table(void)
-{
-    t = table_new(&(struct table_config){
-        .buckets = BUCKETS,
-        .memory_limit = 4096 * MIB,
-        .stats_interval_s = 86400,
-        .hash_key = {.k0 = 0x0706050403020100, .k1 = 0x0f0e0d0c0b0a0908},
-    });
-    CHECK(t);
-}
-
 static void make_names(uint64_t count)
 {
     const struct moment now = {.unix_s = 1000000};
     struct runner *maker = &runners[0];
     holder_init(&maker->holder, 100, 0);
     for (uint64_t n = 0; n < count; n++) {
-        write_name(n, maker->names[0]);
+        names_write((uint32_t)n, maker->names[0], NAME_LEN);
         acquire(maker, 0, now);
         release(maker, 0, now);
     }
@@ -229,7 +195,13 @@ int main(int argc, char **argv)
     struct run run = {.names = strtoull(argv[1], NULL, 10),
                       .threads = (unsigned)strtoul(argv[2], NULL, 10)};
     CHECK(run.names > 0 && run.threads > 0 && run.threads <= THREADS_MAX);
-    new_table();
+    t = table_new(&(struct table_config){
+        .buckets = 16384, /* the default of counter.buckets */
+        .memory_limit = (size_t)4 << 30,
+        .stats_interval_s = 86400,
+        .hash_key = {.k0 = 0x0706050403020100, .k1 = 0x0f0e0d0c0b0a0908},
+    });
+    CHECK(t);
     make_names(run.names);
     printf("{\"names\":%" PRIu64 ",\"threads\":%u,\"ns_per_operation\":%.2f}\n", run.names,
            run.threads, measure_pairs(&run));

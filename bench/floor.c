@@ -1,24 +1,20 @@
 /*
  * floor.c - the bare server that all others are compared with.
  *
- * usage: floor echo|words WORKERS
+ * usage: floor echo|words
  *
  * It does only what every TCP server must do for a request: wait, receive, send. It counts nothing.
  * `echo` sends back what it received. `words` answers LOCKED to a line that begins with A and
  * RELEASED to one that begins with R. One send answers all requests of one read. So the difference
  * between a server and this one is what that server adds to the kernel's work.
  *
- * It uses level-triggered epoll and one system call for each thing, as plainly as possible. Each
- * worker is a thread with its own epoll; all watch one listening socket, and a connection stays
- * with the worker that accepted it. It prints "listening on 127.0.0.1:PORT" when clients may
- * connect; SIGTERM ends it.
+ * It uses level-triggered epoll, one thread, and one system call for each thing, as plainly as
+ * possible. It says "listening on 127.0.0.1:PORT" when clients may connect.
  */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,14 +25,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define WORKERS_MAX 64
-#define EVENTS      256
-#define ROOM        65536 /* bytes read at once */
-#define PATIENCE    2000  /* milliseconds that a client may take to read its answers */
+#define EVENTS   256
+#define ROOM     65536 /* bytes read at once */
+#define PATIENCE 2000  /* milliseconds that a client may take to read its answers */
 
 static bool has_words;
 static int listener;
-static bool *is_in_line; /* by descriptor; only the worker of a connection touches its entry */
 
 static _Noreturn void fail(const char *what)
 {
@@ -44,21 +38,19 @@ static _Noreturn void fail(const char *what)
     _exit(1);
 }
 
-/* Answers `len` bytes of lines at `in` by writing to `out`. Returns the number of bytes written. */
-static size_t answer(bool *in_line, const uint8_t *in, size_t len, uint8_t *out)
+/* Answers the lines of `len` bytes at `in` by writing to `out`. Returns the number of bytes
+   written. A line comes whole: clients send one with each packet. */
+static size_t answer(const uint8_t *in, size_t len, uint8_t *out)
 {
     static const char locked[] = "LOCKED\n", released[] = "RELEASED\n";
     const uint8_t *end = in + len;
     uint8_t *to = out;
     while (in < end) {
-        if (!*in_line) {
-            const char *word = *in == 'A' ? locked : released;
-            size_t size = *in == 'A' ? sizeof locked - 1 : sizeof released - 1;
-            memcpy(to, word, size);
-            to += size;
-        }
+        const char *word = *in == 'A' ? locked : released;
+        size_t size = *in == 'A' ? sizeof locked - 1 : sizeof released - 1;
+        memcpy(to, word, size);
+        to += size;
         const uint8_t *stop = memchr(in, '\n', (size_t)(end - in));
-        *in_line = stop == NULL;
         in = stop ? stop + 1 : end;
     }
     return (size_t)(to - out);
@@ -91,7 +83,7 @@ static void serve(int fd, uint8_t *in, uint8_t *out)
         return;
     bool stays = got > 0;
     if (stays && has_words)
-        stays = send_all(fd, out, answer(&is_in_line[fd], in, (size_t)got, out));
+        stays = send_all(fd, out, answer(in, (size_t)got, out));
     else if (stays)
         stays = send_all(fd, in, (size_t)got);
     if (!stays)
@@ -102,20 +94,18 @@ static void take(int epoll)
 {
     int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0)
-        return; /* another worker accepted it, or the client has gone */
-    is_in_line[fd] = false;
+        return; /* the client has gone */
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
     if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)
         close(fd);
 }
 
-static void *work(void *unused)
+static _Noreturn void work(void)
 {
-    (void)unused;
     /* The shortest request is an empty line, the longest answer RELEASED with its line end. */
     uint8_t *in = malloc(ROOM), *out = malloc((size_t)ROOM * 9);
     int epoll = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event event = {.events = EPOLLIN | EPOLLEXCLUSIVE, .data.fd = listener};
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = listener};
     if (!in || !out || epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event) != 0)
         fail("floor");
     for (;;) {
@@ -130,13 +120,7 @@ static void *work(void *unused)
     }
 }
 
-static void end(int signal_number)
-{
-    (void)signal_number;
-    _exit(0);
-}
-
-/* Raises the limit of descriptors to the maximum, and allocates the state for each. */
+/* Raises the limit of descriptors to the maximum. */
 static void make_room(void)
 {
     struct rlimit limit;
@@ -145,9 +129,6 @@ static void make_room(void)
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         fail("setrlimit");
-    is_in_line = calloc(limit.rlim_cur, sizeof *is_in_line);
-    if (!is_in_line)
-        fail("calloc");
 }
 
 static void listen_anywhere(void)
@@ -162,26 +143,17 @@ static void listen_anywhere(void)
         listen(listener, SOMAXCONN) != 0 ||
         getsockname(listener, (struct sockaddr *)&address, &size) != 0)
         fail("floor: listening");
-    printf("listening on 127.0.0.1:%u\n", (unsigned)ntohs(address.sin_port));
-    fflush(stdout);
+    fprintf(stderr, "listening on 127.0.0.1:%u\n", (unsigned)ntohs(address.sin_port));
 }
 
 int main(int argc, char **argv)
 {
-    long workers = argc == 3 ? strtol(argv[2], NULL, 10) : 0;
-    if (workers < 1 || workers > WORKERS_MAX) {
-        fputs("usage: floor echo|words WORKERS\n", stderr);
+    if (argc != 2) {
+        fputs("usage: floor echo|words\n", stderr);
         return 2;
     }
     has_words = strcmp(argv[1], "words") == 0;
-    signal(SIGTERM, end);
-    signal(SIGINT, end);
     make_room();
     listen_anywhere();
-    for (long i = 1; i < workers; i++) {
-        pthread_t thread;
-        if (pthread_create(&thread, NULL, work, NULL) != 0)
-            fail("pthread_create");
-    }
-    work(NULL);
+    work();
 }

@@ -2,8 +2,6 @@
 # runs the suite that uses them.
 noinst_PROGRAMS += bench/floor
 bench_floor_SOURCES = bench/floor.c
-bench_floor_CFLAGS = $(AM_CFLAGS) -pthread
-bench_floor_LDFLAGS = $(AM_LDFLAGS) -pthread
 
 noinst_PROGRAMS += bench/engine_bench
 bench_engine_bench_SOURCES = bench/engine_bench.c
@@ -11,9 +9,6 @@ bench_engine_bench_LDADD = libengine.a libbase.a
 
 EXTRA_DIST += bench/README.md \
 	bench/suite/bench.py \
-	bench/suite/child.py \
-	bench/suite/columns.py \
-	bench/suite/figures.py \
 	bench/suite/goals.py \
 	bench/suite/goals.txt \
 	bench/suite/load.py \
@@ -21,6 +16,6 @@ EXTRA_DIST += bench/README.md \
 	bench/suite/report.py \
 	bench/suite/rounds.py \
 	bench/suite/rows.py \
-	bench/suite/servers.py \
+	bench/suite/kinds.py \
 	bench/suite/store.py \
 	$(wildcard $(srcdir)/bench/RESULTS.md $(srcdir)/bench/FINDINGS.md)

@@ -13,9 +13,11 @@
  * more answers than requests to locks; the fences and the ids of jobs that a client gets rise; all
  * invariants of the table, the pools and the jobs hold; when the clients have gone, nothing is
  * held, waited for or open.
+ *
+ * There are three programs of it. Their names choose the protocols of their clients.
  */
-#include "fuzz/service.h"
 #include "base/log.h"
+#include "fuzz/fuzz.h"
 #include "proto/beanstalk.h"
 #include "proto/counter.h"
 #include "proto/poolcounter.h"
@@ -26,12 +28,23 @@
 #include "t/campaigns/simulate/fake.h"
 #include "t/unit/serving.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <sys/random.h>
 
+#define CLIENTS    4
 #define MAX_LINE   ((size_t)512)
 #define INTERVAL_S 60
+
+/* Either all clients are clients of jobs, or none is. */
+static const struct kind {
+    const char *program, *clients[CLIENTS];
+} kinds[] = {{"text-service", {"poolcounter", "poolcounter", "poolcounter", "counter"}},
+             {"binary-service", {"counter", "counter", "counter", "poolcounter"}},
+             {"job-service", {"jobs", "jobs", "jobs", "jobs"}}};
+static const struct kind *kind; /* of this program */
 
 /* Limits that inputs reach. */
 static const struct pools_settings pools_settings = {
@@ -59,7 +72,7 @@ struct client {
     } got, sent;
     bool cut; /* answers may be incomplete */
 };
-static struct client clients[SERVICE_CLIENTS];
+static struct client clients[CLIENTS];
 
 static bool is_open(const struct client *c)
 {
@@ -224,14 +237,25 @@ static void check_answers(struct client *c)
 
 /* ---- the server ---------------------------------------------------------------------------- */
 
+/* Instead of the C library's (--wrap), so that an input always gives the same result. */
+ssize_t __wrap_getrandom(void *to, size_t len, unsigned flags);
+ssize_t __wrap_getrandom(void *to, size_t len, unsigned flags)
+{
+    (void)flags;
+    memset(to, 7, len);
+    return (ssize_t)len;
+}
+
 static bool has_jobs(void)
 {
-    return strcmp(service_clients[0], "jobs") == 0;
+    return strcmp(kind->clients[0], "jobs") == 0;
 }
 
 /* Makes it, for an input of this size. */
 static void make_server(size_t size)
 {
+    for (kind = kinds; strcmp(kind->program, program_invocation_short_name) != 0; kind++)
+        CHECK(kind + 1 < kinds + ARRAY_SIZE(kinds));
     if (has_jobs()) {
         fake_now = (struct moment){.mono_ns = NS_PER_S, .unix_s = 1700000000};
         fake_unix_ns = 0;
@@ -283,7 +307,7 @@ static void connect_client(struct client *c, unsigned i)
     free(c->peer.input);
     c->peer = (struct fake_peer){
         .fd = c->peer.fd, .address = 0x0a000000 + i, .window = SIZE_MAX}; /* 10.0.0.i */
-    c->protocol = services_protocol(services, service_clients[i]);
+    c->protocol = services_protocol(services, kind->clients[i]);
     worker_begin_iteration(server.workers[0]);
     atomic_fetch_add(&c->protocol->connections, 1);
     CHECK(worker_open(server.workers[0], c->protocol, (struct stream){.fd = c->peer.fd}, 0));
@@ -318,10 +342,10 @@ static void drop_pools(void)
 /* All clients go: nothing may be held, waited for or open then. */
 static void drain(void)
 {
-    for (unsigned i = 0; i < SERVICE_CLIENTS; i++)
+    for (unsigned i = 0; i < CLIENTS; i++)
         clients[i].peer.broken = clients[i].peer.news = clients[i].protocol != NULL;
     run();
-    for (unsigned i = 0; i < SERVICE_CLIENTS; i++) {
+    for (unsigned i = 0; i < CLIENTS; i++) {
         CHECK(!is_open(&clients[i]));
         clients[i].protocol = NULL;
     }
@@ -361,8 +385,8 @@ static void send_some(unsigned i, const uint8_t *bytes, size_t len)
     while (has_jobs() && len > 0 && (mark = memchr(bytes, 1, len)) != NULL) {
         size_t before = (size_t)(mark - bytes);
         uint64_t token = 0;
-        for (unsigned n = 0; n < SERVICE_CLIENTS && token == 0; n++)
-            token = check_jobs(&clients[(i + n) % SERVICE_CLIENTS]);
+        for (unsigned n = 0; n < CLIENTS && token == 0; n++)
+            token = check_jobs(&clients[(i + n) % CLIENTS]);
         snprintf(text, sizeof(text), "%" PRIu64, token);
         send_bytes(i, bytes, before);
         send_bytes(i, (const uint8_t *)text, strlen(text));
@@ -434,7 +458,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input in = {.at = data, .left = size};
     if (!services)
         make_server(size);
-    for (unsigned i = 0; i < SERVICE_CLIENTS; i++)
+    for (unsigned i = 0; i < CLIENTS; i++)
         fake_peer_join(&clients[i].peer);
     while (in.left > 0)
         step(&in);
@@ -442,7 +466,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     table_check(services->table); /* also checks what the previous input left */
     pools_check(pools_of(services), fake_now);
     jobs_check(jobs_of(services), fake_now);
-    for (unsigned i = 0; i < SERVICE_CLIENTS; i++)
+    for (unsigned i = 0; i < CLIENTS; i++)
         check_answers(&clients[i]);
     drain();
     if (has_jobs()) /* jobs outlive their clients, and ids go on */

@@ -202,6 +202,16 @@ void link_ask_composed(struct link *link, enum ask ask, uint32_t number, struct 
     end_request(link, len, flight);
 }
 
+bool link_fill(struct link *link, uint32_t step, uint32_t end, uint32_t most,
+               void (*ask)(struct link *link))
+{
+    while (link->name < end && link->count < most && !link_is_full(link)) {
+        ask(link);
+        link->name = end - link->name > step ? link->name + step : end;
+    }
+    return link->count > 0;
+}
+
 /* ---- receiving ------------------------------------------------------------------------------- */
 
 /* Judges the received answers. Returns the number of bytes in complete answers. */

@@ -71,6 +71,11 @@ void link_ask(struct link *link, enum ask ask, uint32_t number, int64_t start_ns
 void link_ask_composed(struct link *link, enum ask ask, uint32_t number, struct bytes member,
                        int64_t start_ns);
 
+/* Makes the requests of many names, `step` apart from link->name on and below `end`, as far as
+   `most` may be in flight: `ask` makes one. Returns false when all are answered. */
+bool link_fill(struct link *link, uint32_t step, uint32_t end, uint32_t most,
+               void (*ask)(struct link *link));
+
 /* True when too much is unsent to start anything new. */
 static inline bool link_is_full(const struct link *link)
 {

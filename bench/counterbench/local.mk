@@ -6,21 +6,19 @@ libcounterbench_a_SOURCES = \
 	bench/counterbench/driver.h bench/counterbench/driver.c \
 	bench/counterbench/latency.h bench/counterbench/latency.c \
 	bench/counterbench/link.h bench/counterbench/link.c \
-	bench/counterbench/names.h bench/counterbench/names.c \
+	bench/counterbench/names.h \
 	bench/counterbench/options.h bench/counterbench/options.c \
 	bench/counterbench/protocol.h bench/counterbench/protocol.c \
 	bench/counterbench/protocol_binary.c \
 	bench/counterbench/protocol_jobs.c \
-	bench/counterbench/protocol_memcached.c \
 	bench/counterbench/protocol_redis.c \
 	bench/counterbench/protocol_text.c \
-	bench/counterbench/report.h bench/counterbench/report.c \
+	bench/counterbench/report.c \
 	bench/counterbench/run.h bench/counterbench/run.c \
-	bench/counterbench/schedule.h bench/counterbench/schedule.c \
 	bench/counterbench/secure.h bench/counterbench/secure.c \
 	bench/counterbench/server.h bench/counterbench/server.c \
 	bench/counterbench/target.h bench/counterbench/target.c \
-	bench/counterbench/workload.h bench/counterbench/workload.c \
+	bench/counterbench/workload.h \
 	bench/counterbench/workload_herd.c \
 	bench/counterbench/workload_jobs.c \
 	bench/counterbench/workload_mixed.c \

@@ -4,7 +4,7 @@
 #include "config.h"
 
 #include "base/file.h"
-#include "bench/counterbench/report.h"
+#include "bench/counterbench/run.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -17,6 +17,27 @@
 /* The highest number of a processor. */
 #define CPU_MAX 4095
 
+enum bench_option_type {
+    BENCH_IS_FLAG,
+    BENCH_IS_TEXT,
+    BENCH_IS_TARGET,  /* may be given several times */
+    BENCH_IS_NUMBER,  /* uint32_t from min to max */
+    BENCH_IS_PID,     /* such a number; may be given several times */
+    BENCH_IS_SECONDS, /* int64_t of nanoseconds */
+    BENCH_IS_JSON     /* a file may follow */
+};
+
+struct bench_option_row {
+    const char *name; /* without the dashes */
+    char letter;      /* 0: no letter */
+    enum bench_option_type type;
+    const char *argument;
+    size_t offset; /* of the value in struct bench_options */
+    uint32_t min, max;
+    const char *default_text; /* as on the command line; NULL: none, or the workload's */
+    const char *help;
+};
+
 #define FIELD(name) offsetof(struct bench_options, name)
 
 static const struct bench_option_row rows[BENCH_OPTION_COUNT] = {
@@ -74,11 +95,21 @@ static const struct bench_option_row rows[BENCH_OPTION_COUNT] = {
                        "print the version and exit"},
 };
 
-const struct bench_option_row *bench_option_at(size_t index)
-{
-    CHECK(index < BENCH_OPTION_COUNT);
-    return &rows[index];
-}
+static const struct workload *const workloads[] = {
+    &workload_pairs,
+    &workload_churn,
+    &workload_hot,
+    &workload_herd,
+    &workload_mixed,
+    &workload_dump,
+    &workload_idle,
+    &workload_names,
+    &workload_pools,
+    &workload_jobs,
+    &workload_put_jobs,
+    &workload_take_jobs,
+    NULL,
+};
 
 /* Prints an error as one line. Always returns false. */
 static bool complain(FILE *err, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -101,7 +132,8 @@ static void *field(struct bench_options *options, const struct bench_option_row 
     return (char *)options + row->offset;
 }
 
-bool bench_parse_cpus(const char *text, uint32_t cpus[BENCH_CPUS], size_t *count_r)
+/* Parses a list of processors, such as 0,2-3. Returns false for anything else. */
+static bool parse_cpus(const char *text, uint32_t cpus[BENCH_CPUS], size_t *count_r)
 {
     struct bytes in = bytes_of(text);
     size_t count = 0;
@@ -203,11 +235,30 @@ static const struct bench_option_row *row_of(int option)
     return NULL;
 }
 
+/* The workload or protocol of that name, which is the first field of both; NULL: there is none. */
+static const void *named(const void *const *from, const char *name)
+{
+    while (*from && strcmp(*(const char *const *)*from, name) != 0)
+        from++;
+    return *from;
+}
+
+#define NAMED(from, name) named((const void *const *)(from), name)
+
+/* Ends a message with all names. Always returns false. */
+static bool complain_none_of(const void *const *from, FILE *err)
+{
+    for (; *from; from++)
+        fprintf(err, " %s", *(const char *const *)*from);
+    fputc('\n', err);
+    return false;
+}
+
 /* Takes the file after --json if it is a separate word: not a workload, not an option. */
 static const char *file_behind_json(char **argv)
 {
     const char *next = argv[optind];
-    if (!next || (next[0] == '-' && next[1]) || workload_named(next))
+    if (!next || (next[0] == '-' && next[1]) || NAMED(workloads, next))
         return NULL;
     optind++;
     return next;
@@ -250,25 +301,16 @@ static bool read_options(int argc, char **argv, struct bench_options *options, F
     }
 }
 
-static bool complain_workload(const char *word, FILE *err)
-{
-    fputs("counterbench: ", err);
-    if (word)
-        fprintf(err, "there is no workload \"%.*s\"; it is one of", SHOWN_MAX, word);
-    else
-        fputs("no workload is named; it is one of", err);
-    for (size_t i = 0; workload_at(i); i++)
-        fprintf(err, " %s", workload_at(i)->name);
-    fputc('\n', err);
-    return false;
-}
-
 static bool find_workload(int argc, char **argv, struct bench_options *options, FILE *err)
 {
     const char *word = optind < argc ? argv[optind] : NULL;
-    options->workload = word ? workload_named(word) : NULL;
-    if (!options->workload)
-        return complain_workload(word, err);
+    options->workload = word ? NAMED(workloads, word) : NULL;
+    if (!options->workload) {
+        fprintf(err, "counterbench: %s%.*s%s; it is one of",
+                word ? "there is no workload \"" : "no workload is named", SHOWN_MAX,
+                word ? word : "", word ? "\"" : "");
+        return complain_none_of((const void *const *)workloads, err);
+    }
     if (optind + 1 < argc)
         return complain(err, "unexpected word \"%.*s\": give one workload", SHOWN_MAX,
                         argv[optind + 1]);
@@ -279,15 +321,12 @@ static bool find_protocol(struct bench_options *options, FILE *err)
 {
     if (!options->protocol_name)
         return true;
-    options->protocol = protocol_named(options->protocol_name);
+    options->protocol = NAMED(protocols, options->protocol_name);
     if (options->protocol)
         return true;
     fprintf(err, "counterbench: --protocol: \"%.*s\" is none of", SHOWN_MAX,
             options->protocol_name);
-    for (size_t i = 0; protocol_at(i); i++)
-        fprintf(err, " %s", protocol_at(i)->name);
-    fputc('\n', err);
-    return false;
+    return complain_none_of((const void *const *)protocols, err);
 }
 
 /* Defaults of a workload. */
@@ -345,7 +384,7 @@ static bool check(struct bench_options *options, FILE *err)
                         options->name_length, names_most(options->name_length), options->names);
     if (options->tls_ca && !options->tls)
         return complain(err, "--tls-ca needs --tls");
-    if (options->cpu && !bench_parse_cpus(options->cpu, options->cpus, &options->cpu_count))
+    if (options->cpu && !parse_cpus(options->cpu, options->cpus, &options->cpu_count))
         return complain(err, "--cpu: \"%.*s\" is not a list of processors such as 0,2-3", SHOWN_MAX,
                         options->cpu);
     if (options->seconds_ns == 0 && !options->requests)
@@ -407,14 +446,13 @@ void bench_print_help(FILE *to)
           "Puts load on a server of counterd's protocols, or on one to compare with, and measures\n"
           "how it answers.\n\nWorkloads:\n",
           to);
-    for (size_t i = 0; workload_at(i); i++) {
-        fprintf(to, "  %-14s  %s\n", workload_at(i)->name, workload_at(i)->help);
-        print_options_of(workload_at(i), to);
+    for (const struct workload *const *one = workloads; *one; one++) {
+        fprintf(to, "  %-14s  %s\n", (*one)->name, (*one)->help);
+        print_options_of(*one, to);
     }
     fputs("\nProtocols:\n", to);
-    for (size_t i = 0; protocol_at(i); i++)
-        fprintf(to, "  %-14s  %s (port %u)\n", protocol_at(i)->name, protocol_at(i)->help,
-                protocol_at(i)->port);
+    for (const struct protocol *const *one = protocols; *one; one++)
+        fprintf(to, "  %-14s  %s (port %u)\n", (*one)->name, (*one)->help, (*one)->port);
     fputs("\nOptions:\n", to);
     for (size_t i = 0; i < BENCH_OPTION_COUNT; i++)
         print_option(&rows[i], to);

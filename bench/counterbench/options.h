@@ -79,30 +79,6 @@ struct bench_options {
     uint64_t given; /* BENCH_BIT of each given option */
 };
 
-enum bench_option_type {
-    BENCH_IS_FLAG,
-    BENCH_IS_TEXT,
-    BENCH_IS_TARGET,  /* may be given several times */
-    BENCH_IS_NUMBER,  /* uint32_t from min to max */
-    BENCH_IS_PID,     /* such a number; may be given several times */
-    BENCH_IS_SECONDS, /* int64_t of nanoseconds */
-    BENCH_IS_JSON     /* a file may follow */
-};
-
-struct bench_option_row {
-    const char *name; /* without the dashes */
-    char letter;      /* 0: no letter */
-    enum bench_option_type type;
-    const char *argument;
-    size_t offset; /* of the value in struct bench_options */
-    uint32_t min, max;
-    const char *default_text; /* as on the command line; NULL: none, or the workload's */
-    const char *help;
-};
-
-/* The row at an index below BENCH_OPTION_COUNT. */
-const struct bench_option_row *bench_option_at(size_t index);
-
 /*
  * Parses the command line, and sets missing options to the workload's defaults. Returns false after
  * printing the error to `err`; exit with BENCH_USAGE then. The result points into `argv`. One
@@ -110,9 +86,6 @@ const struct bench_option_row *bench_option_at(size_t index);
  */
 bool bench_options_parse(int argc, char **argv, struct bench_options *options_r,
                          FILE *err) MUST_USE;
-
-/* Parses a list of processors, such as 0,2-3. Returns false for anything else. */
-bool bench_parse_cpus(const char *text, uint32_t cpus[BENCH_CPUS], size_t *count_r) MUST_USE;
 
 void bench_print_help(FILE *to);
 

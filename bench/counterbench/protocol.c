@@ -6,24 +6,21 @@
 /* The most bytes of a request without its name. */
 #define REQUEST_ROOM 1024
 
-static const struct protocol *const protocols[] = {
-    &protocol_text,       &protocol_binary,    &protocol_echo_text,    &protocol_echo_binary,
-    &protocol_redis_incr, &protocol_redis_lua, &protocol_redis_tokens, &protocol_redis_pool,
-    &protocol_memcached,  &protocol_beanstalk, &protocol_jobs,         &protocol_redis_jobs,
+const struct protocol *const protocols[] = {
+    &protocol_text,
+    &protocol_binary,
+    &protocol_echo_text,
+    &protocol_echo_binary,
+    &protocol_redis_incr,
+    &protocol_redis_lua,
+    &protocol_redis_tokens,
+    &protocol_redis_pool,
+    &protocol_memcached,
+    &protocol_beanstalk,
+    &protocol_jobs,
+    &protocol_redis_jobs,
+    NULL,
 };
-
-const struct protocol *protocol_at(size_t index)
-{
-    return index < ARRAY_SIZE(protocols) ? protocols[index] : NULL;
-}
-
-const struct protocol *protocol_named(const char *name)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(protocols); i++)
-        if (strcmp(protocols[i]->name, name) == 0)
-            return protocols[i];
-    return NULL;
-}
 
 void protocol_say(char *said, const void *data, size_t len)
 {
@@ -64,8 +61,7 @@ static bool make_form(struct form *form, const struct protocol *protocol, enum a
         form->len = protocol->compose(&request, form->bytes, room);
         CHECK(form->len > 0 && form->len == len);
         form->name_end = find_name_end(form->bytes, other, len);
-        form->hope_len =
-            protocol->hope ? protocol->hope(ask, terms->units, form->hope, sizeof form->hope) : 0;
+        form->hope = protocol->hopes[ask];
     }
     bool done = name && other && form->bytes;
     free(name);

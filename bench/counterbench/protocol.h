@@ -50,6 +50,10 @@ enum ask {
     (ASK_BIT(ASK_TUBE) | ASK_BIT(ASK_PUT) | ASK_BIT(ASK_BATCH) | ASK_BIT(ASK_RESERVE) |            \
      ASK_BIT(ASK_DELETE))
 
+/* Those that may wait for their answer. */
+#define ASKS_WAITING                                                                               \
+    (ASK_BIT(ASK_WAIT) | ASK_BIT(ASK_SHARE) | ASK_BIT(ASK_TAKE) | ASK_BIT(ASK_RESERVE))
+
 /* Those that are composed anew each time. */
 #define ASKS_COMPOSED (ASKS_OF_POOLS | ASKS_OF_JOBS)
 
@@ -102,15 +106,11 @@ struct protocol {
      * what RETURN needs for TAKE, the stamp and after a space what DELETE needs for RESERVE.
      */
     enum heard (*hear)(enum ask ask, const uint8_t *data, size_t len, size_t *used_r, char *said);
-    /* Writes the expected answer, if there is just one; 0: there are several. */
-    size_t (*hope)(enum ask ask, uint32_t units, uint8_t *to, size_t room);
+    struct bytes hopes[ASK_COUNT]; /* the answer of success for one unit, if there is just one */
     bool is_echo; /* an answer is as long as its request; its bytes do not matter */
 };
 
-/* The row at an index; NULL after the last. The row of a name; NULL: unknown. */
-const struct protocol *protocol_at(size_t index);
-const struct protocol *protocol_named(const char *name);
-
+extern const struct protocol *const protocols[]; /* NULL after the last */
 extern const struct protocol protocol_text, protocol_binary, protocol_echo_text,
     protocol_echo_binary, protocol_redis_incr, protocol_redis_lua, protocol_redis_pool,
     protocol_redis_tokens, protocol_redis_jobs, protocol_memcached, protocol_beanstalk,
@@ -128,9 +128,8 @@ void protocol_write_body(int64_t stamp_ns, uint8_t *to, size_t len);
 struct form {
     uint8_t *bytes;
     size_t len;
-    size_t name_end; /* end of the name; 0: no name */
-    uint8_t hope[32];
-    size_t hope_len;
+    size_t name_end;   /* end of the name; 0: no name */
+    struct bytes hope; /* empty: there are several */
 };
 
 struct language {
@@ -161,9 +160,9 @@ static inline enum heard language_hear(const struct language *language, enum ask
                                        const uint8_t *data, size_t len, size_t *used_r, char *said)
 {
     const struct form *form = &language->forms[ask];
-    if (form->hope_len > 0 && len >= form->hope_len &&
-        memcmp(data, form->hope, form->hope_len) == 0) {
-        *used_r = form->hope_len;
+    if (form->hope.len > 0 && len >= form->hope.len &&
+        memcmp(data, form->hope.data, form->hope.len) == 0) {
+        *used_r = form->hope.len;
         return HEARD_YES;
     }
     if (language->protocol->is_echo) {

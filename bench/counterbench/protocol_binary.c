@@ -4,8 +4,6 @@
 
 #include <stdio.h>
 
-static const uint8_t opaque[4];
-
 static uint8_t opcode_of(enum ask ask)
 {
     switch (ask) {
@@ -29,20 +27,6 @@ static size_t binary_compose(const struct request *request, uint8_t *to, size_t 
                                 .maximum = request->terms.limit,
                                 .name = request->name};
     return ctr_compose_request(&frame, to, room);
-}
-
-static size_t binary_hope(enum ask ask, uint32_t units, uint8_t *to, size_t room)
-{
-    uint8_t reply[CTR_REPLY_ROOM];
-    size_t len = 0;
-    if (ask == ASK_ACQUIRE)
-        len = ctr_compose_number(CTR_ACQUIRE, opaque, units, reply);
-    else if (ask == ASK_RELEASE)
-        len = ctr_compose_status(CTR_RELEASE, opaque, CTR_STATUS_SUCCESS, reply);
-    if (len > room)
-        return 0;
-    memcpy(to, reply, len);
-    return len;
 }
 
 static enum heard binary_hear(enum ask ask, const uint8_t *data, size_t len, size_t *used_r,
@@ -79,7 +63,8 @@ const struct protocol protocol_binary = {
     .help = "the counter protocol of counterd and yrmcds",
     .compose = binary_compose,
     .hear = binary_hear,
-    .hope = binary_hope,
+    .hopes = {[ASK_ACQUIRE] = BYTES_OF_LITERAL("\x91\2\0\0\0\0\0\4\0\0\0\0\0\0\0\1"),
+              [ASK_RELEASE] = BYTES_OF_LITERAL("\x91\3\0\0\0\0\0\0\0\0\0\0")},
 };
 
 const struct protocol protocol_echo_binary = {

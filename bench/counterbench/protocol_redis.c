@@ -93,36 +93,27 @@ static const struct command jobs[ASK_COUNT] = {
 /* The longest line of an answer that we accept. */
 #define LINE_MAX_BYTES 1024
 
-/* Appends to `to` after *len_r. Returns false if it does not fit. */
-static bool add(uint8_t *to, size_t room, size_t *len_r, const void *data, size_t len)
-{
-    if (len > room - *len_r)
-        return false;
-    memcpy(to + *len_r, data, len);
-    *len_r += len;
-    return true;
-}
-
-/* Appends a line of a mark and a number. */
-static bool add_count(uint8_t *to, size_t room, size_t *len_r, char mark, size_t count)
-{
-    char line[32];
-    int len = snprintf(line, sizeof line, "%c%zu\r\n", mark, count);
-    return add(to, room, len_r, line, (size_t)len);
-}
-
 /* Writes a command of `count` arguments. 0: it does not fit. */
 static size_t resp_compose(const struct bytes *arguments, size_t count, uint8_t *to, size_t room)
 {
-    size_t len = 0;
-    if (!add_count(to, room, &len, '*', count))
-        return 0;
-    for (size_t i = 0; i < count; i++)
-        if (!add_count(to, room, &len, '$', arguments[i].len) ||
-            !add(to, room, &len, arguments[i].data, arguments[i].len) ||
-            !add(to, room, &len, "\r\n", 2))
+    char line[32];
+    size_t len = 0, size = (size_t)snprintf(line, sizeof line, "*%zu\r\n", count);
+    for (size_t i = 0;; i++) {
+        if (size > room - len)
             return 0;
-    return len;
+        memcpy(to + len, line, size);
+        len += size;
+        if (i == count)
+            return len;
+        size_t more = arguments[i].len;
+        size = (size_t)snprintf(line, sizeof line, "$%zu\r\n", more);
+        if (size + more + 2 > room - len)
+            return 0;
+        memcpy(to + len, line, size);
+        memcpy(to + len + size, arguments[i].data, more);
+        len += size + more;
+        size = (size_t)snprintf(line, sizeof line, "\r\n");
+    }
 }
 
 /* The number after a line's mark; too large a number becomes the largest one. */
@@ -362,27 +353,6 @@ static enum heard hear(const struct command *command, const uint8_t *data, size_
     }
 }
 
-static size_t hope(const char *answer, uint8_t *to, size_t room)
-{
-    struct bytes said = bytes_of(answer);
-    if (said.len > room)
-        return 0;
-    memcpy(to, said.data, said.len);
-    return said.len;
-}
-
-static size_t lua_hope(enum ask ask, uint32_t units, uint8_t *to, size_t room)
-{
-    (void)units;
-    return ask == ASK_HELLO ? 0 : hope(":1\r\n", to, room);
-}
-
-static size_t tokens_hope(enum ask ask, uint32_t units, uint8_t *to, size_t room)
-{
-    (void)units;
-    return ask == ASK_ACQUIRE ? hope("$1\r\nu\r\n", to, room) : 0;
-}
-
 /* ---- the protocols --------------------------------------------------------------------------- */
 
 #define PROTOCOL(table, called, has, does, ...)                                                    \
@@ -404,11 +374,14 @@ static size_t tokens_hope(enum ask ask, uint32_t units, uint8_t *to, size_t room
                                                     __VA_ARGS__};
 
 PROTOCOL(incr, "redis-incr", ASK_BIT(ASK_ACQUIRE) | ASK_BIT(ASK_RELEASE), "INCR and DECR")
-PROTOCOL(lua, "redis-lua", ASK_BIT(ASK_ACQUIRE) | ASK_BIT(ASK_RELEASE),
-         "a semaphore in Lua, by EVALSHA", .hope = lua_hope)
+PROTOCOL(
+    lua, "redis-lua", ASK_BIT(ASK_ACQUIRE) | ASK_BIT(ASK_RELEASE), "a semaphore in Lua, by EVALSHA",
+    .hopes = {
+        [ASK_ACQUIRE] = BYTES_OF_LITERAL(":1\r\n"), [ASK_RELEASE] = BYTES_OF_LITERAL(":1\r\n")})
 PROTOCOL(tokens, "redis-tokens",
          ASK_BIT(ASK_ACQUIRE) | ASK_BIT(ASK_WAIT) | ASK_BIT(ASK_RELEASE) | ASK_BIT(ASK_STOCK),
-         "a semaphore on lists, by LPOP, BLPOP and RPUSH", .hope = tokens_hope)
+         "a semaphore on lists, by LPOP, BLPOP and RPUSH",
+         .hopes = {[ASK_ACQUIRE] = BYTES_OF_LITERAL("$1\r\nu\r\n")})
 PROTOCOL(pool, "redis-pool", ASKS_OF_POOLS, "a pool on lists, by BLMOVE, LREM and LPUSH")
 PROTOCOL(jobs, "redis-jobs", ASKS_OF_JOBS & ~ASK_BIT(ASK_BATCH),
          "a queue on lists, by LPUSH, BLMOVE and LREM")

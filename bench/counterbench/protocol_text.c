@@ -1,6 +1,7 @@
 /*
  * protocol_text.c - the PoolCounter protocol, as counterd and poolcounterd speak it. A unit is a
- * lock. Pools are counterd's alone; a member is given back by its fence.
+ * lock. Pools are counterd's alone; a member is given back by its fence. And memcached's `version`,
+ * for the workload idle.
  */
 #include "base/number.h"
 #include "bench/counterbench/protocol.h"
@@ -104,18 +105,6 @@ static size_t text_compose(const struct request *request, uint8_t *to, size_t ro
     return pc_compose_request(&line, to, room);
 }
 
-static size_t text_hope(enum ask ask, uint32_t units, uint8_t *to, size_t room)
-{
-    (void)units;
-    if (ask == ASK_SHARE || ask == ASK_WAITING)
-        return 0; /* several answers mean success */
-    struct bytes line = pc_reply_line(ask == ASK_RELEASE ? PC_REPLY_RELEASED : PC_REPLY_LOCKED);
-    if (line.len > room)
-        return 0;
-    memcpy(to, line.data, line.len);
-    return line.len;
-}
-
 /* Copies the number after the label of a STATS line to `said`. */
 static bool hear_number(struct bytes line, char *said)
 {
@@ -161,7 +150,9 @@ const struct protocol protocol_text = {
     .help = "PoolCounter: ACQ4ME and RELEASE; TAKE and RETURN",
     .compose = text_compose,
     .hear = text_hear,
-    .hope = text_hope,
+    .hopes = {[ASK_ACQUIRE] = BYTES_OF_LITERAL("LOCKED\n"),
+              [ASK_WAIT] = BYTES_OF_LITERAL("LOCKED\n"),
+              [ASK_RELEASE] = BYTES_OF_LITERAL("RELEASED\n")},
 };
 
 /* Of a server that sends every byte back: the least that one of such packets can cost. */
@@ -172,4 +163,39 @@ const struct protocol protocol_echo_text = {
     .help = "sends the requests of \"text\" to an echo server, which returns them",
     .compose = text_compose,
     .is_echo = true,
+};
+
+/* ---- memcached ------------------------------------------------------------------------------- */
+
+static size_t memcached_compose(const struct request *request, uint8_t *to, size_t room)
+{
+    (void)request;
+    const struct bytes hello = bytes_of("version\r\n");
+    if (room < hello.len)
+        return 0;
+    memcpy(to, hello.data, hello.len);
+    return hello.len;
+}
+
+static enum heard memcached_hear(enum ask ask, const uint8_t *data, size_t len, size_t *used_r,
+                                 char *said)
+{
+    (void)ask;
+    const uint8_t *end = memchr(data, '\n', len);
+    struct bytes line = bytes_at(data, len);
+    bool is_good = end && bytes_take_text(&line, "VERSION ");
+    *used_r = is_good ? (size_t)(end - data) + 1 : 0;
+    if (!end && len < SAID_ROOM)
+        return HEARD_MORE;
+    protocol_say(said, data, len);
+    return is_good ? HEARD_YES : HEARD_BROKEN;
+}
+
+const struct protocol protocol_memcached = {
+    .name = "memcached",
+    .port = 11211,
+    .asks = ASK_BIT(ASK_HELLO),
+    .help = "memcached: version; only for idle",
+    .compose = memcached_compose,
+    .hear = memcached_hear,
 };

@@ -1,5 +1,5 @@
-/* report.c - the result of a run (report.h). */
-#include "bench/counterbench/report.h"
+/* report.c - the result of a run (run.h). */
+#include "bench/counterbench/run.h"
 
 #include "base/clock.h"
 
@@ -37,7 +37,8 @@ void report_set_us(json_t *object, const char *name, double ns)
     set(object, name, in_us(ns));
 }
 
-json_t *report_latency(const struct latency *latency)
+/* The latencies of a histogram as an object: mean, percentiles, worst, in microseconds. */
+static json_t *summary(const struct latency *latency)
 {
     json_t *object = json_object();
     set(object, "mean", in_us(latency_mean_ns(latency)));
@@ -54,10 +55,8 @@ static json_t *histogram(const struct latency *latency)
     for (size_t i = 0; i < LATENCY_CLASSES; i++) {
         if (latency->counts[i] == 0)
             continue;
-        json_t *pair = json_array();
-        json_array_append_new(pair, in_us((double)latency_upper_ns(i)));
-        json_array_append_new(pair, json_integer((json_int_t)latency->counts[i]));
-        json_array_append_new(array, pair);
+        json_array_append_new(array, json_pack("[oI]", in_us((double)latency_upper_ns(i)),
+                                               (json_int_t)latency->counts[i]));
     }
     return array;
 }
@@ -118,21 +117,16 @@ json_t *report_make(const struct run *run)
 {
     const struct bench_options *options = run->options;
     double seconds = (double)run->elapsed_ns / (double)NS_PER_S;
-    json_t *object = json_object();
+    json_t *object = json_pack(
+        "{ss ss sI sI sI sI so sf sI sI sI sI}", "workload", run->workload->name, "protocol",
+        options->protocol ? options->protocol->name : "both", "connections",
+        (json_int_t)run->plan.links, "depth", (json_int_t)options->depth, "threads",
+        (json_int_t)options->threads, "seed", (json_int_t)options->seed, "connecting",
+        real((double)run->connecting_ns / (double)NS_PER_S), "seconds", seconds, "operations",
+        (json_int_t)run->counts.operations, "requests", (json_int_t)run->counts.requests, "refused",
+        (json_int_t)run->counts.refused, "errors", (json_int_t)run->counts.errors);
     if (!object)
         return NULL;
-    set(object, "workload", json_string(run->workload->name));
-    set(object, "protocol", json_string(options->protocol ? options->protocol->name : "both"));
-    set_count(object, "connections", run->plan.links);
-    set_count(object, "depth", options->depth);
-    set_count(object, "threads", options->threads);
-    set_count(object, "seed", options->seed);
-    set(object, "connecting", real((double)run->connecting_ns / (double)NS_PER_S));
-    set(object, "seconds", json_real(seconds));
-    set_count(object, "operations", run->counts.operations);
-    set_count(object, "requests", run->counts.requests);
-    set_count(object, "refused", run->counts.refused);
-    set_count(object, "errors", run->counts.errors);
     if (options->rate) {
         set_count(object, "rate", options->rate);
         set_count(object, "missed", run->counts.missed);
@@ -140,11 +134,11 @@ json_t *report_make(const struct run *run)
     if (seconds > 0)
         set(object, "per_second", real((double)run->counts.operations / seconds));
     if (run->latency.count > 0) {
-        set(object, "latency_us", report_latency(&run->latency));
+        set(object, "latency_us", summary(&run->latency));
         set(object, "histogram", histogram(&run->latency));
     }
     if (run->quiet.count > 0)
-        set(object, "before_us", report_latency(&run->quiet));
+        set(object, "before_us", summary(&run->quiet));
     if (options->pid_count > 0)
         set_servers(object, run);
     if (run->workload->describe)

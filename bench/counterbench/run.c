@@ -90,15 +90,18 @@ static bool make_languages(struct run *run, char *reason_r)
     return make_language(run, 0, options->protocol, reason_r);
 }
 
-/* The default plan: units are always available. */
+/* The default plan: units are always available, and waits are longer than any run. */
 static void make_plan(struct run *run)
 {
     const struct bench_options *options = run->options;
     struct terms terms = {.units = 1, .limit = options->limit, .queue = UINT32_MAX};
     run->plan =
         (struct plan){.links = options->connections, .flights = 1, .slots = 1, .requests = 2};
-    for (size_t i = 0; i < ASK_COUNT; i++)
+    for (size_t i = 0; i < ASK_COUNT; i++) {
         run->plan.terms[i] = terms;
+        if (ASKS_WAITING & ASK_BIT(i))
+            run->plan.terms[i].timeout_ns = 86400 * NS_PER_S;
+    }
     if (run->workload->plan)
         run->workload->plan(options, &run->plan);
 }
@@ -252,39 +255,28 @@ struct progress {
     uint64_t requests;
 };
 
-#define BAR_WIDTH 30
-#define SHOW_NS   (200 * NS_PER_MS)
-
-static void progress_start(struct progress *progress, bool quiet)
-{
-    *progress = (struct progress){.is_shown = !quiet && isatty(STDERR_FILENO)};
-}
-
-/* The share of the time from `begin` to `end` that has passed, 0 to 1. */
-static double share_of(int64_t begin, int64_t end, int64_t now)
-{
-    if (end <= begin || now <= begin)
-        return 0;
-    return now >= end ? 1 : (double)(now - begin) / (double)(end - begin);
-}
+#define SHOW_NS (200 * NS_PER_MS)
 
 /* Draws it, at most a few times a second. `doing` names the current phase. */
 static void progress_show(struct progress *progress, struct run *run, const char *doing)
 {
-    int64_t now = clock_mono_ns();
+    static const char done[] = "##############################";
+    static const char rest[] = "..............................";
+    enum { WIDTH = sizeof done - 1 };
+    int64_t now = clock_mono_ns(), until_ns = run_until(run);
     if (!progress->is_shown || now - progress->shown_ns < SHOW_NS)
         return;
     uint64_t requests = 0;
     for (unsigned i = 0; i < run->driver_count; i++)
         requests += atomic_load_explicit(&run->drivers[i].shown, memory_order_relaxed);
-    int64_t until_ns = run_until(run);
-    double share = until_ns == RUN_NO_LIMIT ? 0 : share_of(run->begin_ns, until_ns, now);
+    double share = until_ns == RUN_NO_LIMIT || now <= run->begin_ns ? 0
+                   : now >= until_ns
+                       ? 1
+                       : (double)(now - run->begin_ns) / (double)(until_ns - run->begin_ns);
     double passed = (double)(now - progress->shown_ns) / (double)NS_PER_S;
-    char bar[BAR_WIDTH + 1];
-    for (int i = 0; i < BAR_WIDTH; i++)
-        bar[i] = i < (int)(share * BAR_WIDTH) ? '#' : '.';
-    bar[BAR_WIDTH] = '\0';
-    fprintf(stderr, "\r\x1b[K%s [%s] %3.0f %%", doing, bar, share * 100);
+    int width = (int)(share * WIDTH);
+    fprintf(stderr, "\r\x1b[K%s [%.*s%.*s] %3.0f %%", doing, width, done, WIDTH - width, rest,
+            share * 100);
     if (progress->shown_ns > 0 && requests > progress->requests)
         fprintf(stderr, "  %.0f requests/s", (double)(requests - progress->requests) / passed);
     fflush(stderr);
@@ -292,44 +284,25 @@ static void progress_show(struct progress *progress, struct run *run, const char
     progress->shown_ns = now;
 }
 
-static void progress_end(struct progress *progress)
-{
-    if (progress->is_shown && progress->shown_ns > 0)
-        fputs("\r\x1b[K", stderr);
-    progress->is_shown = false;
-}
-
 /* ---- the main thread ------------------------------------------------------------------------- */
 
-/* Signals that end a run. The main thread reads them here while it waits for the other threads. */
-struct watch {
-    int signals;
-    sigset_t before;
-};
-
-static void watch_start(struct watch *watch)
+/* A descriptor of the signals that end a run. The main thread reads them while it waits for the
+   others. They stay blocked: one that arrives at the end would only lose the result. */
+static int watch_signals(void)
 {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &set, &watch->before);
-    watch->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
-/* The signals stay blocked: one that arrives now would only lose the result. */
-static void watch_end(struct watch *watch)
-{
-    if (watch->signals >= 0)
-        close(watch->signals);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 /* Waits for news, a signal (which stops the run), or until a time. */
-static void wait_for_news(struct run *run, const struct watch *watch, int64_t until_ns)
+static void wait_for_news(struct run *run, int signals, int64_t until_ns)
 {
-    struct pollfd fds[] = {{.fd = run->news, .events = POLLIN},
-                           {.fd = watch->signals, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = run->news, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
     int64_t pause = until_ns - clock_mono_ns();
     if (pause > TICK_NS)
         pause = TICK_NS;
@@ -340,7 +313,7 @@ static void wait_for_news(struct run *run, const struct watch *watch, int64_t un
         uint64_t times;
         struct signalfd_siginfo signal;
         (void)!read(run->news, &times, sizeof times);
-        if (read(watch->signals, &signal, sizeof signal) == (ssize_t)sizeof signal) {
+        if (read(signals, &signal, sizeof signal) == (ssize_t)sizeof signal) {
             run->was_interrupted = true;
             run_end(run, clock_mono_ns());
         }
@@ -356,12 +329,12 @@ static unsigned count_of(struct run *run, const unsigned *field)
 }
 
 /* Waits until all links are connected. Returns false if a thread failed, or a signal arrived. */
-static bool await_connected(struct run *run, const struct watch *watch, struct progress *progress)
+static bool await_connected(struct run *run, int signals, struct progress *progress)
 {
     while (count_of(run, &run->ready) < run->driver_count) {
         if (count_of(run, &run->ended) > 0 || run_until(run) != RUN_NO_LIMIT)
             return false;
-        wait_for_news(run, watch, RUN_NO_LIMIT);
+        wait_for_news(run, signals, RUN_NO_LIMIT);
         progress_show(progress, run, "connecting");
     }
     return true;
@@ -417,8 +390,7 @@ static void set_times(struct run *run)
 }
 
 /* Runs from connected links to the end. Reads the server's state when counting begins and ends. */
-static bool measure(struct run *run, const struct watch *watch, struct progress *progress,
-                    char *reason_r)
+static bool measure(struct run *run, int signals, struct progress *progress, char *reason_r)
 {
     bool seen = true, looked_before = false, looked_after = false;
     set_times(run);
@@ -432,7 +404,7 @@ static bool measure(struct run *run, const struct watch *watch, struct progress 
             looked_after = true;
         }
         progress_show(progress, run, now < run->from_ns ? "warming up" : "measuring");
-        wait_for_news(run, watch,
+        wait_for_news(run, signals,
                       !looked_before  ? run->from_ns
                       : !looked_after ? run_until(run)
                                       : RUN_NO_LIMIT);
@@ -479,26 +451,26 @@ const char *run_complaint(const struct run *run)
 
 bool run_execute(struct run *run, char *reason_r)
 {
-    struct watch watch;
-    struct progress progress;
+    int signals = watch_signals();
+    struct progress progress = {.is_shown = !run->options->quiet && isatty(STDERR_FILENO)};
     unsigned started = 0;
-    watch_start(&watch);
-    progress_start(&progress, run->options->quiet);
     int64_t start_ns = clock_mono_ns();
     bool good = look(run, run->at_rest, reason_r) && start_threads(run, &started, reason_r);
-    if (good && !await_connected(run, &watch, &progress)) {
+    if (good && !await_connected(run, signals, &progress)) {
         good = false;
         reason_r[0] = '\0';
     }
     run->connecting_ns = clock_mono_ns() - start_ns;
     if (good)
-        good = measure(run, &watch, &progress, reason_r);
+        good = measure(run, signals, &progress, reason_r);
     else
         run_end(run, 0);
     for (unsigned i = 0; i < started; i++)
         pthread_join(run->drivers[i].thread, NULL);
-    progress_end(&progress);
-    watch_end(&watch);
+    if (progress.shown_ns > 0)
+        fputs("\r\x1b[K", stderr);
+    if (signals >= 0)
+        close(signals);
     if (!good && reason_r[0] == '\0') {
         const char *why = run_complaint(run);
         snprintf(reason_r, RUN_REASON_MAX, "%s", why ? why : "interrupted");

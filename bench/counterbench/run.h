@@ -12,6 +12,8 @@
 #include "bench/counterbench/server.h"
 #include "bench/counterbench/target.h"
 
+#include <stdio.h>
+
 #define RUN_LANGUAGES  2
 #define RUN_NO_LIMIT   INT64_MAX
 #define RUN_REASON_MAX 640
@@ -87,5 +89,16 @@ void run_end(struct run *run, int64_t until_ns);
 
 /* Calls the `woken` of all roles, each in its own thread. */
 void run_wake(struct run *run);
+
+/* ---- the result (report.c) ---- */
+
+/* The whole result as JSON; the caller frees it with json_decref. NULL: no memory. */
+json_t *report_make(const struct run *run) MUST_USE;
+
+/* Sets a member to a time, in microseconds. */
+void report_set_us(json_t *object, const char *name, double ns);
+
+/* Prints a summary of a few lines for people. */
+void report_print(const struct run *run, const json_t *report, FILE *to);
 
 #endif

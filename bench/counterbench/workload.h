@@ -1,5 +1,5 @@
 /*
- * workload.h - the table of workloads.
+ * workload.h - workloads.
  *
  * A workload plans a run: the number of connections, and the role of each. The driver connects,
  * starts a role's operations, passes it the answers, and counts.
@@ -89,10 +89,6 @@ struct workload {
     /* Adds to the JSON. NULL: adds nothing. */
     void (*describe)(const struct run *run, json_t *to);
 };
-
-/* The row at an index; NULL after the last. The row of a name; NULL: unknown. */
-const struct workload *workload_at(size_t index);
-const struct workload *workload_named(const char *name);
 
 extern const struct workload workload_pairs, workload_churn, workload_hot, workload_herd,
     workload_mixed, workload_dump, workload_idle, workload_names, workload_pools, workload_jobs,

@@ -10,13 +10,9 @@
  */
 #include "base/clock.h"
 #include "bench/counterbench/driver.h"
-#include "bench/counterbench/report.h"
 #include "bench/counterbench/run.h"
 
 #include <stdlib.h>
-
-/* Longer than any run. */
-#define TIMEOUT_NS (86400 * NS_PER_S)
 
 /* The interval between two polls of the queue's length, and the most polls. */
 #define POLL_NS   NS_PER_MS
@@ -207,7 +203,6 @@ static void plan(const struct bench_options *options, struct plan *plan_r)
     plan_r->nap_ns = NAP_NS;
     plan_r->end = ENDS_BY_ROLE;
     plan_r->shared_size = sizeof(struct herd);
-    plan_r->terms[ASK_WAIT].timeout_ns = plan_r->terms[ASK_SHARE].timeout_ns = TIMEOUT_NS;
 }
 
 static int compare_rounds(const void *a, const void *b)

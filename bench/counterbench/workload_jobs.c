@@ -18,9 +18,6 @@
 #include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"
 
-/* Longer than any run. */
-#define TIMEOUT_NS (86400 * NS_PER_S)
-
 /* True if the protocol's requests name their tube. */
 static bool names_tubes(const struct protocol *protocol)
 {
@@ -222,7 +219,6 @@ static void plan(const struct bench_options *options, struct plan *plan_r)
     plan_r->requests = 3;
     plan_r->terms[ASK_PUT].body = plan_r->terms[ASK_DELETE].body = options->body;
     plan_r->terms[ASK_BATCH] = (struct terms){.body = options->body, .jobs = options->batch};
-    plan_r->terms[ASK_RESERVE].timeout_ns = TIMEOUT_NS;
 }
 
 static void plan_puts(const struct bench_options *options, struct plan *plan_r)
@@ -238,54 +234,22 @@ static void plan_takes(const struct bench_options *options, struct plan *plan_r)
     plan_r->requests = 2;
 }
 
-#define ASKS (ASK_BIT(ASK_PUT) | ASK_BIT(ASK_RESERVE) | ASK_BIT(ASK_DELETE))
+#define WORKLOAD(called, does, tubes_most, takes, ...)                                             \
+    {                                                                                              \
+        .name = (called), .help = (does), .protocol = &protocol_beanstalk, .connections = 50,      \
+        .depth = 1, .names = (tubes_most), .body = 64,                                             \
+        .asks = ASK_BIT(ASK_PUT) | ASK_BIT(ASK_RESERVE) | ASK_BIT(ASK_DELETE),                     \
+        .options = WORKLOAD_TIMED | BENCH_BIT(BENCH_CONNECTIONS) | BENCH_BIT(BENCH_DEPTH) |        \
+                   BENCH_BIT(BENCH_RATE) | BENCH_BIT(BENCH_NAMES) | BENCH_BIT(BENCH_BODY) |        \
+                   (takes),                                                                        \
+        .refuses = refuses, __VA_ARGS__                                                            \
+    }
 
-const struct workload workload_jobs = {
-    .name = "jobs",
-    .help = "put, reserve and delete jobs",
-    .protocol = &protocol_beanstalk,
-    .connections = 50,
-    .depth = 1,
-    .names = 1000000,
-    .body = 64,
-    .asks = ASKS,
-    .options = WORKLOAD_TIMED | BENCH_BIT(BENCH_CONNECTIONS) | BENCH_BIT(BENCH_DEPTH) |
-               BENCH_BIT(BENCH_RATE) | BENCH_BIT(BENCH_NAMES) | BENCH_BIT(BENCH_WAITERS) |
-               BENCH_BIT(BENCH_BODY),
-    .refuses = refuses,
-    .plan = plan,
-    .role_of = role_of,
-};
-
-const struct workload workload_put_jobs = {
-    .name = "put-jobs",
-    .help = "put jobs",
-    .protocol = &protocol_beanstalk,
-    .connections = 50,
-    .depth = 1,
-    .names = 1,
-    .body = 64,
-    .asks = ASKS,
-    .options = WORKLOAD_TIMED | BENCH_BIT(BENCH_CONNECTIONS) | BENCH_BIT(BENCH_DEPTH) |
-               BENCH_BIT(BENCH_RATE) | BENCH_BIT(BENCH_NAMES) | BENCH_BIT(BENCH_BODY) |
-               BENCH_BIT(BENCH_BATCH),
-    .refuses = refuses,
-    .plan = plan_puts,
-    .role = &puts_only,
-};
-
-const struct workload workload_take_jobs = {
-    .name = "take-jobs",
-    .help = "reserve and delete jobs that are there",
-    .protocol = &protocol_beanstalk,
-    .connections = 50,
-    .depth = 1,
-    .names = 1,
-    .body = 64,
-    .asks = ASKS,
-    .options = WORKLOAD_TIMED | BENCH_BIT(BENCH_CONNECTIONS) | BENCH_BIT(BENCH_DEPTH) |
-               BENCH_BIT(BENCH_RATE) | BENCH_BIT(BENCH_NAMES) | BENCH_BIT(BENCH_BODY),
-    .refuses = refuses,
-    .plan = plan_takes,
-    .role = &takes_only,
-};
+const struct workload workload_jobs =
+    WORKLOAD("jobs", "put, reserve and delete jobs", 1000000, BENCH_BIT(BENCH_WAITERS),
+             .plan = plan, .role_of = role_of);
+const struct workload workload_put_jobs = WORKLOAD(
+    "put-jobs", "put jobs", 1, BENCH_BIT(BENCH_BATCH), .plan = plan_puts, .role = &puts_only);
+const struct workload workload_take_jobs =
+    WORKLOAD("take-jobs", "reserve and delete jobs that are there", 1, 0, .plan = plan_takes,
+             .role = &takes_only);

@@ -18,24 +18,15 @@
 
 /* ---- a connection that acquires one name after the other ------------------------------------- */
 
-/* link->name is the next name to request; past --names there is none. */
-static bool ask_next(struct link *link, uint32_t step)
+static void ask_for_name(struct link *link)
 {
-    struct driver *driver = link->driver;
-    uint32_t names = driver->run->options->names;
-    if (link->name >= names)
-        return false;
-    link_ask(link, ASK_ACQUIRE, link->name, driver->now_ns);
-    link->name = names - link->name > step ? link->name + step : names;
-    return true;
+    link_ask(link, ASK_ACQUIRE, link->name, link->driver->now_ns);
 }
 
-/* Requests as many names as may be in flight. */
-static void ask_many(struct link *link, uint32_t step)
+static bool fill(struct link *link, uint32_t step)
 {
-    while (link->count < link->driver->run->options->depth && !link_is_full(link) &&
-           ask_next(link, step)) {
-    }
+    const struct bench_options *options = link->driver->run->options;
+    return link_fill(link, step, options->names, options->depth, ask_for_name);
 }
 
 /* Requests the names first, first + step, ... below --names, as many at once as may be in flight.
@@ -43,17 +34,16 @@ static void ask_many(struct link *link, uint32_t step)
 static bool fill_begin(struct link *link, uint32_t first, uint32_t step)
 {
     link->name = first;
-    ask_many(link, step);
-    if (link->count > 0)
-        driver_begun(link);
-    return link->count > 0;
+    if (!fill(link, step))
+        return false;
+    driver_begun(link);
+    return true;
 }
 
 /* Requests the next name after an answer. Returns false after the last answer. */
 static bool fill_goes_on(struct link *link, uint32_t step)
 {
-    ask_many(link, step);
-    if (link->count > 0)
+    if (fill(link, step))
         return true;
     driver_ended(link);
     return false;
@@ -230,13 +220,10 @@ static void dump_describe(const struct run *run, json_t *to)
 {
     const struct dump *dumped = run->shared;
     double each_ns = dumped->dumps > 0 ? (double)dumped->sum_ns / (double)dumped->dumps : 0;
-    json_t *object = json_object();
-    json_object_set_new(object, "seconds", json_real(each_ns / (double)NS_PER_S));
-    json_object_set_new(object, "longest",
-                        json_real((double)dumped->longest_ns / (double)NS_PER_S));
-    json_object_set_new(object, "names", json_integer((json_int_t)dumped->names));
-    json_object_set_new(object, "dumps", json_integer((json_int_t)dumped->dumps));
-    json_object_set_new(to, "dump", object);
+    json_object_set_new(to, "dump",
+                        json_pack("{sf sf sI sI}", "seconds", each_ns / (double)NS_PER_S, "longest",
+                                  (double)dumped->longest_ns / (double)NS_PER_S, "names",
+                                  (json_int_t)dumped->names, "dumps", (json_int_t)dumped->dumps));
 }
 
 const struct workload workload_dump = {

@@ -20,28 +20,28 @@
 /* The most units of all names. */
 #define STOCK_MAX 1000000
 
-/* link->name is the next name. */
-static void ask_many(struct link *link)
+static void ask_for_stock(struct link *link)
+{
+    link_ask(link, ASK_STOCK, link->name, link->driver->now_ns);
+}
+
+static bool stock(struct link *link)
 {
     const struct run *run = link->driver->run;
-    for (; link->count < run->plan.flights && link->name < run->options->names; link->name++)
-        link_ask(link, ASK_STOCK, link->name, link->driver->now_ns);
+    return link_fill(link, 1, run->options->names, run->plan.flights, ask_for_stock);
 }
 
 /* A role's `prepare`: the first connection puts those of all names there. */
 static bool stock_begin(struct link *link)
 {
-    if (link->number > 0 || !(link->language->protocol->asks & ASK_BIT(ASK_STOCK)))
-        return false;
     link->name = 0;
-    ask_many(link);
-    return true;
+    return link->number == 0 && (link->language->protocol->asks & ASK_BIT(ASK_STOCK)) &&
+           stock(link);
 }
 
 static void stock_goes_on(struct link *link)
 {
-    ask_many(link);
-    if (link->count == 0)
+    if (!stock(link))
         driver_prepared(link);
 }
 
@@ -114,9 +114,6 @@ const struct workload workload_pairs = {
 
 /* ---- hot ------------------------------------------------------------------------------------- */
 
-/* Longer than any run. */
-#define TIMEOUT_NS (86400 * NS_PER_S)
-
 /* The time of the last release of each name. */
 static _Atomic int64_t *released(const struct link *link)
 {
@@ -161,7 +158,6 @@ static void hot_plan(const struct bench_options *options, struct plan *plan_r)
     plan_r->links = options->waiters;
     plan_r->is_awake = true;
     plan_r->shared_size = options->names * sizeof(_Atomic int64_t);
-    plan_r->terms[ASK_WAIT].timeout_ns = TIMEOUT_NS;
 }
 
 const struct workload workload_hot = {

@@ -10,9 +10,6 @@
 #include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"
 
-/* Longer than any run. */
-#define TIMEOUT_NS (86400 * NS_PER_S)
-
 /* Requests in flight while the pool is made. */
 #define MAKING_DEPTH 16
 
@@ -24,15 +21,17 @@ static void ask(struct link *link, enum ask ask, struct bytes member, int64_t st
 
 /* ---- making the pool ------------------------------------------------------------------------- */
 
-/* link->name is the number of the next member. */
-static void add_members(struct link *link)
+static void add_member(struct link *link)
 {
-    const struct bench_options *options = link->driver->run->options;
     uint8_t name[LINK_NAME_MAX];
-    for (; link->count < MAKING_DEPTH && link->name < options->members; link->name++) {
-        names_write(link->name, name, options->name_length);
-        ask(link, ASK_MEMBER, bytes_at(name, options->name_length), link->driver->now_ns);
-    }
+    size_t length = link->driver->run->options->name_length;
+    names_write(link->name, name, length);
+    ask(link, ASK_MEMBER, bytes_at(name, length), link->driver->now_ns);
+}
+
+static bool add_members(struct link *link)
+{
+    return link_fill(link, 1, link->driver->run->options->members, MAKING_DEPTH, add_member);
 }
 
 static bool prepare(struct link *link)
@@ -43,8 +42,7 @@ static bool prepare(struct link *link)
     link->name = 0;
     ask(link, ASK_UNMAKE, none, link->driver->now_ns);
     ask(link, ASK_MAKE, none, link->driver->now_ns);
-    add_members(link);
-    return true;
+    return add_members(link);
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -68,11 +66,8 @@ static void heard(struct link *link, const struct flight *flight, enum heard hea
         ask(link, ASK_RETURN, bytes_of(driver->said), driver->now_ns);
     else if (flight->ask == ASK_TAKE)
         driver_done(link, false);
-    else {
-        add_members(link);
-        if (link->count == 0)
-            driver_prepared(link);
-    }
+    else if (!add_members(link))
+        driver_prepared(link);
 }
 
 static const struct role role = {
@@ -99,7 +94,6 @@ static void plan(const struct bench_options *options, struct plan *plan_r)
     plan_r->slots = options->depth > 1 ? options->depth / 2 : 1;
     plan_r->flights = options->depth > MAKING_DEPTH ? options->depth : MAKING_DEPTH;
     plan_r->is_awake = options->members < options->connections;
-    plan_r->terms[ASK_TAKE].timeout_ns = TIMEOUT_NS;
 }
 
 const struct workload workload_pools = {

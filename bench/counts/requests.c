@@ -10,7 +10,7 @@
  * the daemon.
  *
  * callgrind selects functions by name, so these names begin with `counts_`. It counts in
- * counts_serve and counts_use_engine, but not in counts_await, which they call. Each count begins
+ * counts_serve, but not in counts_await, which it calls. Each count begins
  * with counts_begin and ends with counts_end. Standard output says what each count is.
  */
 #include "net/listener.h"
@@ -639,51 +639,15 @@ __attribute__((noinline)) static void counts_serve(void)
     loop_run(worker_reactor(server.workers[0])->loop);
 }
 
-static void say(const char *name, unsigned units, const char *unit)
-{
-    printf("count %s %u %s\n", name, units, unit);
-}
-
 static void play(const struct count *count)
 {
-    say(count->name, count->units, count->unit);
+    printf("count %s %u %s\n", count->name, count->units, count->unit);
     playing = count;
     round_now = step_now = 0;
     phase = CONNECTING;
     counts_serve();
     if (count->members > 0)
         end_pool();
-}
-
-__attribute__((noinline)) static void counts_use_engine(struct holder *holder, unsigned pairs)
-{
-    verdicts out;
-    struct histogram holds;
-    const struct moment now = {.mono_ns = NS_PER_S, .unix_s = 1700000000};
-    memset(&holds, 0, sizeof(holds));
-    mail_list_init(&out);
-    for (unsigned i = 0; i < pairs; i++) {
-        struct bytes name = name_of(i);
-        struct acquire a = {.name = {.data = name.data, .len = name.len},
-                            .units = 1,
-                            .limit = 10,
-                            .wait = WAIT_NO,
-                            .keep = true};
-        CHECK(table_acquire(services->table, holder, &a, now, NULL, NULL) == TABLE_OK);
-        struct release r = {.name = a.name, .units = 1};
-        CHECK(table_release(services->table, holder, &r, now, &holds, &out) == TABLE_OK);
-    }
-}
-
-static void count_engine(void)
-{
-    struct holder holder;
-    holder_init(&holder, 1, 1);
-    counts_use_engine(&holder, NAMES);
-    say("engine-pair", NAMES, "pair");
-    counts_begin();
-    counts_use_engine(&holder, NAMES);
-    counts_end();
 }
 
 static void *do_nothing(void *arg)
@@ -694,28 +658,21 @@ static void *do_nothing(void *arg)
     return NULL;
 }
 
-/* Some distributions' compilers do this by default. */
+/* Some distributions' compilers add flags by default. */
+static const char flags[] = "flags " BUILT_WITH
 #ifdef __PIE__
-#define ADDS_PIE " -fpie"
-#else
-#define ADDS_PIE ""
+                            " -fpie"
 #endif
 #ifdef __SSP_STRONG__
-#define ADDS_SSP " -fstack-protector-strong"
-#else
-#define ADDS_SSP ""
+                            " -fstack-protector-strong"
 #endif
 #ifdef __CET__
-#define ADDS_CET " -fcf-protection"
-#else
-#define ADDS_CET ""
+                            " -fcf-protection"
 #endif
 #ifdef _FORTIFY_SOURCE
-#define ADDS_FORTIFY " -D_FORTIFY_SOURCE"
-#else
-#define ADDS_FORTIFY ""
+                            " -D_FORTIFY_SOURCE"
 #endif
-#define COMPILER_ADDS ADDS_PIE ADDS_SSP ADDS_CET ADDS_FORTIFY
+    ;
 
 int main(void)
 {
@@ -724,14 +681,13 @@ int main(void)
 #else
     printf("compiler gcc %s\n", __VERSION__);
 #endif
-    printf("flags %s\nlibc %s\n", BUILT_WITH COMPILER_ADDS, gnu_get_libc_version());
+    printf("%s\nlibc %s\n", flags, gnu_get_libc_version());
     pthread_t idle;
     CHECK(pthread_create(&idle, NULL, do_nothing, NULL) == 0);
     make_names();
     set_up();
     for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
         play(&counts[i]);
-    count_engine();
     tear_down();
     CHECK(pthread_cancel(idle) == 0 && pthread_join(idle, NULL) == 0);
     return 0;

@@ -1,7 +1,7 @@
 """Runs the two programs that measure: counterbench against a server, engine_bench without one.
 
-A result is the JSON that they print, plus "others" (the share of the processors used by unrelated
-processes) and "requests_per_second". The result of a failed run has "failed", a text that says why.
+A result is the JSON that they print, plus "others", the share of the processors used by unrelated
+processes. The result of a failed run has "failed", a text that says why.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import os
 import subprocess
 
 import machine
-from child import bound, cpu_ns, cpu_of_ended
+from machine import cpu_ns, cpu_of_ended, in_child
 
 # Extra seconds beyond the time of a run: to connect, to fill a server with names, to end.
 SPARE = 90.0
@@ -43,17 +43,6 @@ class Load:
         return argv + (["--tls"] if self.tls else [])
 
 
-def objects_in(text):
-    """The JSON objects in a text, in order; skips the text between them."""
-    decoder = json.JSONDecoder()
-    found, at = [], text.find("{")
-    while at >= 0:
-        one, at = decoder.raw_decode(text, at)
-        found.append(one)
-        at = text.find("{", at)
-    return found
-
-
 def _result(argv, seconds, cpus=None):
     """Runs a program that prints a result. Returns the result, or an object with "failed"."""
     child = subprocess.Popen(
@@ -62,7 +51,7 @@ def _result(argv, seconds, cpus=None):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **bound(cpus),
+        preexec_fn=in_child(cpus),
     )
     try:
         out, err = child.communicate(timeout=seconds + SPARE)
@@ -72,22 +61,14 @@ def _result(argv, seconds, cpus=None):
         if child.poll() is None:
             child.kill()
             child.communicate()
-    try:
-        objects = objects_in(out)
-    except ValueError as e:
-        return {"failed": "its JSON is broken: %s" % e}
-    result = objects[-1] if objects else {}
-    return judged(result, child.returncode, err.strip()[-500:])
+    return judged(json.loads(out or "{}"), child.returncode, err.strip()[-500:])
 
 
 def judged(result, status, said):
     """The result, with "failed" added if it is not valid."""
-    requests = result.get("requests", 0)
-    if result.get("seconds") and requests:
-        result["requests_per_second"] = requests / result["seconds"]
     if status == 0 and result:
         return result
-    if status == 1 and 0 < result.get("errors", 0) <= requests * ERRORS_MAX:
+    if status == 1 and 0 < result.get("errors", 0) <= result.get("requests", 0) * ERRORS_MAX:
         result["said"] = said
         return result
     if status == 0:
@@ -124,7 +105,7 @@ def beside(build, load, server):
     for address in server.addresses(load.family):
         argv += ["--target", address]
     child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                             stderr=subprocess.DEVNULL, **bound(server.layout.load_cpus))  # fmt: skip
+                             stderr=subprocess.DEVNULL, preexec_fn=in_child(server.layout.load_cpus))  # fmt: skip
     try:
         yield
         if child.poll() is not None:

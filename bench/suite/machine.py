@@ -1,10 +1,15 @@
-"""The environment of the measurements: the machine, the versions of all servers, the cores."""
+"""
+The environment of the measurements: the machine, the versions of all servers, the cores, and what
+all processes that the suite starts have in common.
+"""
 
+import ctypes
 import datetime
 import os
 import platform
 import re
 import resource
+import signal
 import subprocess
 import time
 from collections import namedtuple
@@ -149,3 +154,41 @@ def facts(build):
         found = _said_by("dpkg-query", "-W", "-f=${Version}", package)
         rows.append((package, found or "not installed"))
     return rows
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+
+
+def in_child(cpus=None):
+    """
+    What a child does first. It gets its own session, so that Ctrl-C reaches only us, and we end it.
+    The kernel kills it when we are killed. With `cpus` it runs only on these processors.
+    """
+
+    def begin():
+        os.setsid()
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if cpus is not None:
+            os.sched_setaffinity(0, cpus)
+
+    return begin
+
+
+def cpu_ns(pid):
+    """Processor time used by all threads of a process."""
+    used = 0
+    folder = "/proc/%d/task" % pid
+    for task in os.listdir(folder):
+        try:
+            with open("%s/%s/schedstat" % (folder, task)) as f:
+                used += int(f.read().split()[0])
+        except FileNotFoundError:
+            pass
+    return used
+
+
+def cpu_of_ended():
+    """Processor seconds of all children that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

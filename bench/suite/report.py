@@ -1,8 +1,7 @@
-"""RESULTS.md: the goals and their results, a part with a table for each row, the machine."""
+"""RESULTS.md: the goals and what was measured for them, the loads, the machine."""
 
 import os
 
-import figures
 import goals
 import machine
 import rows
@@ -48,12 +47,26 @@ def table(head, lines, left=1):
 # ---- goals ---------------------------------------------------------------------------------------
 
 
+def unit_of(path):
+    """The unit of a number of a result."""
+    return "a second" if path == "per_second" else "ns" if path.startswith("ns_") else "µs"
+
+
+def both(formula, store):
+    """The two numbers of a ratio, each the median of its rounds."""
+    if not isinstance(formula, goals.Ratio):
+        return NONE
+    over, under = (number(one.figure(store).value) for one in (formula.over, formula.under))
+    return "%s ÷ %s" % (over, with_unit(under, unit_of(formula.over.path)))
+
+
 def goal_line(goal, store):
     figure, is_met = goals.judged(goal, store)
-    said = {True: "yes", False: "**no**", None: "not measured"}[is_met]
-    seen = with_unit(beside(figure.value, goal.limit), goal.unit) if figure else NONE
-    between = (spread(figure) if figure else "") or NONE
-    return [goal.workload, goal.measure, goal.bound, seen, between, said]
+    if not figure:
+        return [goal.workload, goal.measure, goal.bound, NONE, NONE, NONE, "not measured"]
+    seen = with_unit(beside(figure.value, goal.limit), goal.unit)
+    return [goal.workload, goal.measure, goal.bound, seen, spread(figure) or NONE,
+            both(goal.formula, store), "yes" if is_met else "**no**"]  # fmt: skip
 
 
 def goals_part(store):
@@ -63,55 +76,27 @@ def goals_part(store):
     yield ""
     yield "%d of %d are met%s. The column \"seen\" is the median over rounds, or for a worst " \
         "answer the worst of all rounds; a ratio is one of two runs of the same round. The " \
-        "spread is from the least to the greatest value." % (
+        "spread is from the least to the greatest value, \"measured\" both numbers of a ratio." % (
             sum(measured), len(verdicts),
             "" if len(measured) == len(verdicts)
             else ", %d have not been measured" % (len(verdicts) - len(measured)))  # fmt: skip
     yield ""
     lines = [goal_line(goal, store) for goal in goals.GOALS]
-    yield from table(["workload", "measure", "goal", "seen", "spread", "met"], lines, 2)
+    yield from table(["workload", "measure", "goal", "seen", "spread", "measured", "met"], lines, 2)
     yield ""
 
 
-# ---- rows ----------------------------------------------------------------------------------------
+# ---- loads ---------------------------------------------------------------------------------------
 
 
-def values(row, subject, column, store):
-    """The values of a column for a subject, by round."""
-    mine = goals.Value(row.name, subject.name, column.path).by_round(store)
-    if column.compared:
-        if not subject.ours:
-            return []
-        mine = figures.ratios(mine, goals.Value(row.name, subject.ours, column.path).by_round(store))
-    return [None if value is None else value * column.scale for value in mine]
-
-
-def cell(figure, column):
-    if figure is None:
-        return NONE
-    text = number(figure.value)
-    between = spread(figure) if column.spread else ""
-    return "%s (%s)" % (text, between) if between else text
-
-
-def line_for_each(row, store):
-    """A line for each measured subject."""
-    lines = []
-    for subject in row.subjects:
-        there = [figures.summary(values(row, subject, one, store)) for one in row.columns]
-        if any(there):
-            lines.append([subject.name, *map(cell, there, row.columns)])
-    yield from table(["", *(column.title for column in row.columns)], lines)
-
-
-def remarks(row, kept, store, tree):
+def remarks(row, kept, tree):
     """Remarks on how a row was measured."""
     rounds = len(kept["rounds"])
     yield "%d round%s%s" % (rounds, "" if rounds == 1 else "s",
                            " of %d asked for" % kept["asked"] if rounds < kept["asked"] else "")  # fmt: skip
     if any(s.load and s.load.timed for s in row.subjects):
         yield "%g s for each run" % kept["seconds"]
-    shares = [figures.lookup(one, "others") or 0 for results in kept["rounds"] for one in results.values()]
+    shares = [goals.lookup(one, "others") or 0 for results in kept["rounds"] for one in results.values()]
     if max(shares) > machine.OTHERS_MAX:
         yield "other processes took up to %.0f %% of the cores during a run, %.0f %% on average" % (
             100 * max(shares), 100 * sum(shares) / len(shares))  # fmt: skip
@@ -122,28 +107,24 @@ def remarks(row, kept, store, tree):
 def troubles(row, store):
     """Failed runs and wrong answers."""
     for name, why in dict(store.failures(row.name)).items():
-        yield "- %s failed at least once: `%s`" % (name, why.replace("\n", " ").replace("`", "'"))
+        yield "  - %s failed at least once: `%s`" % (name, why.replace("\n", " ").replace("`", "'"))
     for subject in row.subjects:
         errors = goals.Value(row.name, subject.name, "errors").by_round(store)
         total = sum(filter(None, errors))
         if total:
-            yield "- %s: %d requests went wrong in all rounds together" % (subject.name, total)
+            yield "  - %s: %d requests went wrong in all rounds together" % (subject.name, total)
 
 
-def row_part(row, store, tree):
-    kept = store.read(row.name)
-    if kept is None:
-        return
-    yield "### %s" % row.title
+def loads_part(store, tree):
+    """What each row is, and how it went."""
+    yield "## Loads"
     yield ""
-    yield "%s (`%s`: %s.)" % (row.about, row.name, ", ".join(remarks(row, kept, store, tree)))
+    for row in rows.ROWS:
+        if kept := store.read(row.name):
+            said = ", ".join(remarks(row, kept, tree))
+            yield "- `%s`: %s. %s (%s.)" % (row.name, row.title, row.about, said)
+            yield from troubles(row, store)
     yield ""
-    yield from line_for_each(row, store)
-    yield ""
-    said = list(troubles(row, store))
-    if said:
-        yield from said
-        yield ""
 
 
 # ---- the whole -----------------------------------------------------------------------------------
@@ -175,10 +156,7 @@ def whole(build, store, tree, note, findings=False):
             " Where the time goes: [FINDINGS.md](FINDINGS.md)." if findings else "")  # fmt: skip
     yield ""
     yield from goals_part(store)
-    yield "## Measurements"
-    yield ""
-    for row in rows.ROWS:
-        yield from row_part(row, store, tree)
+    yield from loads_part(store, tree)
     yield from machine_part(build)
 
 

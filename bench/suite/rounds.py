@@ -4,17 +4,15 @@ Each run starts its own server, so the layout of its memory varies between runs,
 disturbs the measurement. Every second round runs the subjects in reverse order.
 """
 
-import os
 import sys
 import time
 
-import figures
+import goals
+import kinds
 import load
 import machine
-import servers
 
-sys.path.append(os.path.join(os.path.dirname(__file__), "..", "..", "t", "system"))
-import certificates  # pylint: disable=wrong-import-position
+import certificates  # of t/system, as kinds.py's servers
 
 
 def say(text):
@@ -42,7 +40,7 @@ class Measuring:
         if subject.engine:
             return load.run_engine(self.build, **subject.engine)
         layout = machine.LAYOUTS[subject.layout]()
-        kind = servers.KINDS[subject.server]
+        kind = kinds.KINDS[subject.server]
         options = dict(subject.options)
         if options.get("tls"):
             options["tls"] = certificates.Authority(self.store.folder).issue("server")
@@ -58,7 +56,7 @@ class Measuring:
                     result = load.run(self.build, subject.load, server, seconds, self.warmup)
                 log_bytes = server.log_bytes()
                 return result if log_bytes is None else dict(result, log_bytes=log_bytes)
-        except (servers.Trouble, RuntimeError) as e:
+        except (AssertionError, OSError, RuntimeError) as e:
             return {"failed": str(e)[-500:]}
 
     def _round(self, row, subjects, title):
@@ -107,7 +105,7 @@ def in_short(result):
     """A result in one line, for the terminal."""
     if "failed" in result:
         return "failed: " + result["failed"].replace("\n", " ")[:160]
-    parts = [text % figures.lookup(result, path) for path, text in SHORT if figures.lookup(result, path)]
+    parts = [text % goals.lookup(result, path) for path, text in SHORT if goals.lookup(result, path)]
     if result.get("others", 0) > machine.OTHERS_MAX:
         parts.append("others took %.0f %% of the cores" % (100 * result["others"]))
     return ", ".join(parts)

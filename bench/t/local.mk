@@ -1,4 +1,4 @@
 # Tests of ./dev bench and of the manual of counterbench. None of them asserts on speed.
-suite_tests = bench/t/test_manual.py bench/t/test_suite.py
+suite_tests = bench/t/test_suite.py
 TESTS += $(suite_tests)
 EXTRA_DIST += $(suite_tests)

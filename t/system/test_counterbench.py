@@ -147,7 +147,10 @@ herd -t {text} --waiters 200 -n 600 --pid {pid} | operations=600 rounds=3
 herd -t {text} --waiters 200 -T 3 -n 600 | operations=600 rounds=3
 mixed -t {text} -t {binary} -c 30 -T 2 -n 4000 | protocol=both operations=2000
 mixed -t {text} -p text -k 2 --limit 1 -c 30 -n 4000 | operations=2000 refused=0<
-dump -t {binary} -k 3000 --beside 5 -T 2 -s 0.2 | operations=0< entries=1
+dump -t {binary} -k 3000 --beside 5 -T 2 -s 0.2 | operations=0< entries=1 dumped=3000
+dump -t {binary} -k 100 --beside 0 -T 2 -r 1000 -s 0.1 | missed=0 latency=none
+pairs -t {text} -c 2 -T 4 -n 1000 | requests=1000
+pairs -t {text} -c 2 -T 4 -n 200 -r 1000 | operations=100
 pairs -t {text} -c 20 -k 1 --limit 1 -T 2 -n 4000 | refused=0<
 pairs -t {text} -c 10 -T 2 -r 1000 -n 300 | operations=150
 pairs -t {text} -t {unix} --pid {pid} --pid {pid} -c 6 -n 3000 | operations=1500
@@ -229,6 +232,12 @@ def check_value(found, name, value, daemon):
     elif name == "members":
         with daemon.text_client() as client:
             assert "members=" + value in client.ask("POOL LIST")
+    elif name == "latency":
+        assert "latency_us" not in found
+    elif name == "dumped":
+        dump = found["dump"]
+        assert dump["names"] == int(value) and dump["dumps"] >= 1 and found["before_us"]["max"] > 0
+        assert 0 < dump["seconds"] <= dump["longest"]
     elif name == "rounds":
         times = sorted(one["time_to_last_us"] for one in found["rounds"])
         assert len(times) == int(value) and times[1] == found["time_to_last_us"] and times[0] > 0
@@ -271,9 +280,6 @@ def test_workload(tubes, pair, others, line):
         each = server["cpu_us_per_operation"]  # of herd: that of the median round
         assert each == pytest.approx(server["cpu_us"] / operations, abs=0.01) or words[0] == "herd"
         assert server["cpu_us"] > 0 and each > 0
-    if words[0] == "dump":
-        assert found["dump"]["names"] == 3000 and found["dump"]["dumps"] >= 1
-        assert 0 < found["dump"]["seconds"] <= found["dump"]["longest"] and found["before_us"]["max"] > 0
     if words[0] == "put-jobs":
         args = ("-p", found["protocol"], "-c", 5, "-d", 4, "-n", 600, "-w", 0)
         taken = measure("take-jobs", "-t", ctl.at(tubes.jobs), *args)
@@ -313,15 +319,6 @@ def test_an_open_loop_does_not_hide_a_stall():
         assert sum(count for upper, count in found["histogram"] if upper > 450000) >= 1
 
 
-def test_threads_without_operations_take_no_share(daemon):
-    args = ("pairs", "-t", ctl.at(daemon.text), "-T", 4, "-c", 2, "-w", 0)
-    assert measure(*args, "-n", 1000)["requests"] == 1000
-    assert measure(*args, "-n", 200, "-r", 1000)["operations"] == 100
-    found = measure("dump", "-t", ctl.at(daemon.binary), "-k", 100, "--beside", 0, "-T", 2, "-r",
-                    1000, "-s", "0.1", "-w", 0)  # fmt: skip
-    assert found["missed"] == 0 and "latency_us" not in found
-
-
 def test_what_could_not_begin_is_counted():
     def slow(toy, sock):
         answer(toy, sock, pause=0.01)
@@ -330,24 +327,6 @@ def test_what_could_not_begin_is_counted():
         found = measure("pairs", "-t", toy.target, "-c", 1, "-r", 2000, "-s", "0.5", "-w", 0)
         assert found["missed"] > 100
         assert sum(count for _, count in found["histogram"]) >= found["missed"]
-
-
-# --- TLS -----------------------------------------------------------------------------------------
-
-
-def test_tls_that_does_not_fit(tubes, pair, tmp_path):
-    other = certificates.Authority(tmp_path, "other")
-    text, secure = ctl.at(tubes.text), ctl.at(tubes.text_tls)
-    for target, authority, why in (
-        (secure, other.cert, "handshake failed"),
-        (text, pair[2], "handshake failed"),
-        (secure, str(tmp_path / "none"), "none"),
-    ):
-        done = run("pairs", "-t", target, "--tls", "--tls-ca", authority, "-n", 10, "-w", 0)
-        assert done.status == FAILED and why in done.err
-
-
-# --- output and errors ---------------------------------------------------------------------------
 
 
 def test_the_same_seed_asks_the_same():

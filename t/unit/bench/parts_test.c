@@ -3,9 +3,7 @@
  * and addresses of the server and of ours.
  */
 #include "base/clock.h"
-#include "bench/counterbench/latency.h"
-#include "bench/counterbench/names.h"
-#include "bench/counterbench/schedule.h"
+#include "bench/counterbench/driver.h"
 #include "bench/counterbench/target.h"
 #include "t/unit/random.h"
 
@@ -112,17 +110,10 @@ static const struct {
 } addresses[] = {
     {"127.0.0.1", AF_INET, 7531, true, "127.0.0.1"},
     {"127.1.2.3:99", AF_INET, 99, true, "127.1.2.3"},
-    {"192.0.2.1", AF_INET, 7531, false, "192.0.2.1"},
     {"[::1]:99", AF_INET6, 99, false, "::1"},
     {"/run/x", AF_UNIX, 7, false, ""},
     {"unix:@x", AF_UNIX, 2, false, ""},
     {.text = ""},
-    {.text = "127.0.0.1:"},
-    {.text = "127.0.0.1:x"},
-    {.text = "[::1"},
-    {.text = "unix:"},
-    {.text = "unix:@"},
-    {.text = "no host"},
 };
 
 TEST(addresses_of_servers)

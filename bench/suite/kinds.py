@@ -1,84 +1,45 @@
-"""Starts the measured servers, and ends them.
+"""The kinds of measured servers, started by t/system/servers.py.
 
 A server is a context manager. Inside, it listens, is pinned if its layout says so, and is idle.
 Afterwards it is gone, by its process id, whatever happened. Each server gets its own port or
-address and its own folder, so any number may run beside other servers of the machine. We poll for
-readiness and never just wait.
+address and its own folder, so any number may run beside other servers of the machine.
 """
 
 import contextlib
 import os
 import random
-import re
 import shutil
-import signal
 import socket
 import struct
-import subprocess
+import sys
 import tempfile
 import time
 
-from child import bound, cpu_ns
+from machine import in_child
 
-DEADLINE = 15.0  # seconds for a server to start or to end
-POLL = 0.002
+sys.path.append(os.path.join(os.path.dirname(__file__), "..", "..", "t", "system"))
+import servers  # pylint: disable=wrong-import-position
+import wire  # pylint: disable=wrong-import-position
+
 HOST = "127.0.0.1"
-LISTENS = "0A"  # a socket's state in /proc/net/tcp
 
 
-class Trouble(Exception):
-    """A server or a tool failed; the message says how."""
-
-
-def _poll(condition, what, deadline=DEADLINE):
+def _poll(condition, what, deadline):
+    """As wire.poll, but looks often, for times that are measured."""
     until = time.monotonic() + deadline
-    while True:
-        got = condition()
-        if got:
-            return got
+    while not condition():
         if time.monotonic() > until:
-            raise Trouble("not within %g s: %s" % (deadline, what))
-        time.sleep(POLL)
-
-
-def _free_port(host=HOST):
-    """A port that was free a moment ago, below the range that the kernel gives to clients."""
-    while True:
-        port = random.randrange(16000, 32000)
-        with socket.socket() as s:
-            try:
-                s.bind((host, port))
-                return port
-            except OSError:
-                pass
-
-
-def _is_listened_on(host, port):
-    """
-    True if a process listens at this address, or at any address. Reads the kernel's table instead
-    of connecting: yrmcdsd never notices the end of a connection that it has not accepted.
-    """
-    packed = "%08X" % int.from_bytes(socket.inet_aton(host), "little")
-    wanted = {"%s:%04X" % (address, port) for address in (packed, "0" * 8, "0" * 32)}
-    for path in "/proc/net/tcp", "/proc/net/tcp6":
-        with open(path) as table:
-            next(table)
-            for line in table:
-                fields = line.split()
-                if fields[3] != LISTENS:  # listening sockets come first
-                    break
-                if fields[1] in wanted:
-                    return True
-    return False
+            raise AssertionError("not within %g s: %s" % (deadline, what))
+        time.sleep(0.002)
 
 
 class Server:
-    """The base class. A subclass defines `argv` and `is_ready`."""
+    """The base class. A subclass defines `start`, which sets `child` and `targets`."""
 
     program = None  # path of the executable, from the build folder
-    end_signal = signal.SIGKILL
     question = b"list-tube-used\r\n"  # answered by one that has loaded what it keeps
     log_name = None  # of the log of changes, in its folder
+    part = "server"
 
     def __init__(self, build, layout, **options):
         self.build = build
@@ -97,55 +58,18 @@ class Server:
         return [self.target(family)]
 
     @property
-    def pid(self):
-        return self.child.pid
-
-    @property
     def parts(self):
         """Pairs of what a process is, and its id."""
-        return [("server", self.pid)]
-
-    @property
-    def log(self):
-        with open(os.path.join(self.folder, "log"), errors="replace") as f:
-            return f.read()
-
-    def _launch(self):
-        argv = self.argv()
-        with open(os.path.join(self.folder, "log"), "w") as log:
-            self.child = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.folder,
-                **bound(self.layout.server_cpus),
-            )
-        _poll(self._has_come_up, "%s is ready\n%s" % (os.path.basename(argv[0]), self.log))
-
-    def _has_come_up(self):
-        if self.child.poll() is not None:
-            raise Trouble("%s ended at once:\n%s" % (self.program, self.log))
-        return self.is_ready()
-
-    def is_ready(self):
-        host, port = self.address
-        return _is_listened_on(host, port)
-
-    def _settle(self, patience=2.0):
-        """Waits until it uses no processor time; False if it stays busy."""
-        until = time.monotonic() + patience
-        while time.monotonic() < until:
-            before = cpu_ns(self.pid)
-            time.sleep(0.02)
-            if cpu_ns(self.pid) - before < 1000000:
-                return True
-        return False
+        return [(self.part, self.child.pid)]
 
     @property
     def keeps(self):
         """How it keeps jobs on disk; None: it does not."""
         return self.options.get("keeps")
+
+    @property
+    def _how(self):
+        return {"preexec": in_child(self.layout.server_cpus)}
 
     def _disk(self):
         """A folder on the disk of the build; the usual one for temporary files may be in memory."""
@@ -158,7 +82,7 @@ class Server:
     def _has_loaded(self):
         host, port = self.target("beanstalk").rsplit(":", 1)
         try:
-            with socket.create_connection((host, int(port)), DEADLINE) as s:
+            with socket.create_connection((host, int(port)), wire.DEADLINE) as s:
                 s.sendall(self.question)
                 return s.recv(100)[:1] not in (b"", b"-")
         except ConnectionError:
@@ -167,9 +91,8 @@ class Server:
     def restart(self):
         """Kills it and starts it again. Returns the seconds until it answers about its jobs."""
         self.child.kill()
-        self.child.wait()
         begun = time.monotonic()
-        self._launch()
+        self.start()
         _poll(self._has_loaded, "%s has loaded its jobs" % self.program, 120)
         return time.monotonic() - begun
 
@@ -181,36 +104,24 @@ class Server:
         return os.path.getsize(path) if os.path.exists(path) else 0
 
     def __enter__(self):
-        if not os.access(self.program, os.X_OK):
-            raise Trouble("not installed: %s" % self.program)
+        assert os.access(self.program, os.X_OK), "not installed: %s" % self.program
         self.folder = tempfile.mkdtemp(prefix="counterd-bench-", dir=self._disk())
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.push(self.__exit__)
             # A worker of yrmcdsd sometimes spins from the start; then we start another yrmcdsd.
             for _ in range(10):
-                self._launch()
-                if self._settle():
+                self.start()
+                with contextlib.suppress(wire.Timeout):
+                    servers.await_idle(self.child, 2)
+                    stack.pop_all()
                     return self
-                self._end()
-            raise Trouble("%s spins at every start" % self.program)
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-
-    def _end(self):
-        if self.child is None or self.child.poll() is not None:
-            return
-        self.child.send_signal(self.end_signal)
-        try:
-            self.child.wait(DEADLINE)
-        except subprocess.TimeoutExpired:
-            self.child.kill()
-            self.child.wait()
+                self.child.kill()
+            raise AssertionError("%s spins at every start" % self.program)
 
     def __exit__(self, *exception):
-        try:
-            self._end()
-        finally:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if self.child:
+            self.child.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Counterd(Server):
@@ -218,46 +129,31 @@ class Counterd(Server):
     of the daemon; keeps: jobs.sync."""
 
     program = "counterd"
-    end_signal = signal.SIGTERM
     log_name = "jobs.db-wal"
 
-    def argv(self):
+    def start(self):
         said = {
-            "poolcounter.port": 0,
             "poolcounter.listen": HOST,
-            "counter.enable": "true",
-            "counter.port": 0,
             "counter.listen": HOST,
             "counter.threads": self.layout.workers,
             "counter.memory_limit": "4G",
-            "admin.port": 0,
         }
         if "tls" in self.options:
-            cert, key = self.options["tls"]
-            said.update({"tls.cert": cert, "tls.key": key})
+            said["tls.cert"], said["tls.key"] = self.options["tls"]
             # The plain ports stay open too.
-            said["poolcounter.tls_port"] = _free_port()
-            said["counter.tls_port"] = _free_port()
+            said["poolcounter.tls_port"] = servers.free_port()
+            said["counter.tls_port"] = servers.free_port()
         said.update(self.options.get("set", {}))
         if self.keeps is not None:
             said.update({"jobs.path": self.folder + "/jobs.db", "jobs.sync": self.keeps})
-        argv = [self.program]
-        for key, value in said.items():
-            argv += ["-o", "%s=%s" % (key, value)]
-        return argv
-
-    def is_ready(self):
-        log = self.log
-        if not re.search(r"\bready\b", log):
-            return False
-        families = {"poolcounter": "text", "counter": "binary", "jobs": "beanstalk"}
-        for service, tls, address in re.findall(
-            r"(poolcounter|counter|jobs): listening( with TLS)? on ([0-9.]+:\d+)", log
-        ):
-            self.targets[families[service] + ("+tls" if tls else "")] = address
-            if service == "jobs":
-                self.targets["jobs"] = address  # by our own verbs
-        return True
+        options = ["%s=%s" % pair for pair in said.items()]
+        self.child = servers.Counterd(*options, program=self.program, **self._how)
+        families = {"text": "text", "binary": "binary", "beanstalk": "jobs", "jobs": "jobs"}
+        for family, name in families.items():
+            for end in "", "_tls":
+                address = getattr(self.child, name + end)
+                if address:
+                    self.targets[family + end.replace("_", "+")] = "%s:%d" % address
 
 
 class Floor(Server):
@@ -265,14 +161,9 @@ class Floor(Server):
 
     program = "bench/floor"
 
-    def argv(self):
-        return [self.program, self.options["mode"], str(self.layout.workers)]
-
-    def is_ready(self):
-        found = re.search(r"listening on (\S+)\n", self.log)
-        if found:
-            self.targets["any"] = found.group(1)
-        return bool(found)
+    def start(self):
+        self.child = servers.Peer([self.program, self.options["mode"]], **self._how)
+        self.targets["any"] = self.child.wait_log(r"listening on (\S+)$").group(1)
 
 
 class Peer(Server):
@@ -281,12 +172,14 @@ class Peer(Server):
     address = None
 
     def choose(self):
-        return HOST, _free_port()
+        return HOST, servers.free_port()
 
-    def argv(self):
+    def start(self):
         self.address = self.choose()
         self.targets["any"] = "%s:%d" % self.address
-        return [self.program, *self.command(*self.address)]
+        argv = [self.program, *self.command(*self.address)]
+        self.child = servers.Peer(argv, cwd=self.folder, **self._how)
+        servers.wait_listening(self.child, self.address)
 
 
 class Poolcounterd(Peer):
@@ -295,10 +188,7 @@ class Poolcounterd(Peer):
     program = "/usr/bin/poolcounterd"
 
     def choose(self):
-        while True:
-            host = "127.77.%d.%d" % (random.randrange(256), random.randrange(1, 255))
-            if not _is_listened_on(host, 7531):
-                return host, 7531
+        return "127.77.%d.%d" % (random.randrange(256), random.randrange(1, 255)), servers.TEXT_PORT
 
     def command(self, host, port):
         return ["-l", host]
@@ -315,7 +205,7 @@ class Yrmcds(Peer):
         with open(path, "w") as f:
             f.write(user)
             f.write('virtual_ip = %s\ntemp_dir = "%s"\n' % (host, self.folder))
-            f.write("port = %d\nrepl_port = %d\n" % (_free_port(), _free_port()))
+            f.write("port = %d\nrepl_port = %d\n" % (servers.free_port(), servers.free_port()))
             f.write("workers = %d\n" % self.options.get("workers", self.layout.workers))
             f.write("buckets = 10000\nlog.threshold = warning\n")
             f.write("counter.enable = true\ncounter.port = %d\n" % port)
@@ -327,10 +217,7 @@ class Redis(Peer):
 
     program = "/usr/bin/redis-server"
     question = b"PING\r\n"
-
-    @property
-    def parts(self):
-        return [("engine", self.pid)]
+    part = "engine"
 
     def command(self, host, port):
         return [
@@ -373,7 +260,7 @@ class Cluster:
                         "cluster.node": "node-%d" % number, "cluster.lease": self.LEASE}  # fmt: skip
                 node = Counterd(self.build, self.layout, set=dict(said, **self.set))
                 self.nodes.append(stack.enter_context(node))
-            _poll(self._is_up, "all nodes are live, and grace is over", DEADLINE + 3 * self.LEASE)
+            wire.poll(self._is_up, "all nodes are live, and grace is over")
             self.stack = stack.pop_all()
         return self
 
@@ -389,7 +276,7 @@ class Cluster:
     def _redis(self):
         """A function that sends a line to Redis and returns the one that answers it."""
         host, port = self.redis.address
-        with socket.create_connection((host, port), DEADLINE) as s, s.makefile("rb") as lines:
+        with socket.create_connection((host, port), wire.DEADLINE) as s, s.makefile("rb") as lines:
 
             def ask(line):
                 s.sendall(line.encode() + b"\r\n")
@@ -402,7 +289,7 @@ class Cluster:
 
     @property
     def parts(self):
-        return [("engine", self.redis.pid)] + [("nodes", node.pid) for node in self.nodes]
+        return self.redis.parts + [("nodes", node.child.pid) for node in self.nodes]
 
     @staticmethod
     def log_bytes():
@@ -414,13 +301,13 @@ class Cluster:
         until it knows all units again.
         """
         host, port = self.nodes[0].target("binary").rsplit(":", 1)
-        with socket.create_connection((host, int(port)), DEADLINE) as client, self._redis() as ask:
+        with socket.create_connection((host, int(port)), wire.DEADLINE) as client, self._redis() as ask:
             self._hold(client)
 
             def is_told():
                 return ask("HLEN {counterd}:units") == b":%d" % self.held
 
-            _poll(is_told, "the engine has all units")
+            wire.poll(is_told, "the engine has all units")
             begun = time.monotonic()
             ask("FLUSHALL")
             for kind in "pubsub", "normal":
@@ -440,7 +327,7 @@ class Cluster:
             while missing > 0:
                 data = client.recv(missing)
                 if not data:
-                    raise Trouble("the node closed amid acquisitions")
+                    raise AssertionError("the node closed amid acquisitions")
                 missing -= len(data)
 
 
