@@ -70,8 +70,8 @@ fuzz_built() {
     need "${build_packages[@]}" "${fuzz_packages[@]}"
     configured build/fuzzing CC=clang --enable-sanitize=address,undefined,fuzzer-no-link \
         CFLAGS="-O2 -g -fsanitize-coverage-ignorelist=$PWD/fuzz/unwatched"
-    local programs=("${fuzz_harnesses[@]/#/fuzz/}")
-    make -s -C build/fuzzing -j"$jobs" "${programs[@]/%/.fuzz}" t/vectors/run
+    make -s -C build/fuzzing -j"$jobs" LDFLAGS=-fsanitize=fuzzer "${fuzz_harnesses[@]/#/fuzz/}"
+    make -s -C build/fuzzing -j"$jobs" t/vectors/run
     fuzz_vectors build/fuzzing
 }
 
@@ -90,7 +90,7 @@ fuzz_one() {
     [ ! -f "fuzz/dictionaries/$harness" ] || from+=("-dict=fuzz/dictionaries/$harness")
     mkdir -p "$work" "build/fuzzing/found/$harness"
     say "== $harness: --seed $seed"
-    ASAN_OPTIONS=quarantine_size_mb=8:detect_leaks=1 "build/fuzzing/fuzz/$harness.fuzz" \
+    ASAN_OPTIONS=quarantine_size_mb=8:detect_leaks=1 "build/fuzzing/fuzz/$harness" \
         -max_len=$fuzz_max_len -timeout=60 -seed="$seed" \
         -runs="$runs" -max_total_time="$seconds" -print_final_stats=1 \
         -artifact_prefix="build/fuzzing/found/$harness/" "${from[@]}" >"$log" 2>&1 || status=$?
@@ -158,7 +158,7 @@ fuzz_corpus() {
         rm -rf "$kept"
         mkdir -p "$kept" "build/fuzzing/work/$harness"
         [ "$harness" != codecs ] || cp build/fuzzing/vectors/* "$kept"
-        "build/fuzzing/fuzz/$harness.fuzz" -merge=1 -use_counters=0 -max_len=$fuzz_max_len "$kept" \
+        "build/fuzzing/fuzz/$harness" -merge=1 -use_counters=0 -max_len=$fuzz_max_len "$kept" \
             "fuzz/corpus/$harness" "build/fuzzing/work/$harness" >"build/fuzzing/$harness.log" 2>&1
         rm -rf "fuzz/corpus/$harness"
         mkdir "fuzz/corpus/$harness"

@@ -123,12 +123,18 @@ class FakeBackend:
 
     def open(self, conn, source):
         self.connections[conn.name] = conn
-        self.command("open", conn.name, conn.kind, *([source] if source else []))
+        over = ["2"] if conn.over.startswith("tls") else []
+        self.command("open", conn.name, conn.kind, *([source or "127.0.0.1"] if source or over else []), *over)
+        if conn.over == "tls":
+            self.command("send", conn.name, "0000")  # its handshake
 
     def send(self, conn, data):
         # In pieces, because a line may have any length.
         for at in range(0, len(data), 1 << 20):
             self.command("send", conn.name, data[at : at + (1 << 20)].hex())
+
+    def part(self, conn, data):
+        self.command("part", conn.name, data.hex())
 
     def end(self, conn, how):
         self.command("reset" if how == "reset" else "eof", conn.name)

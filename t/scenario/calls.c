@@ -1,22 +1,21 @@
 /*
  * calls.c - counterd in trouble: the daemon, with system calls of its workers replaced by the
  * linker (--wrap). At random, as the environment says, they are interrupted, are not ready, or move
- * one byte; or OpenSSL gets no memory.
+ * one byte.
  *
  *     CALLS_SEED=N     one call in 3 is troubled, as this seed chooses
- *     CALLS_REFUSE=N   one allocation in N of OpenSSL's is refused; calls are left alone
  *
  * epoll tells of a connection's bytes only once. So after a read that this program has cut short or
  * refused it arms the descriptor again (`tell_again`), as if the rest came later. A descriptor
- * belongs to one thread; nothing is locked.
+ * belongs to one thread; nothing is locked. With one seed in four, the first accept of each worker
+ * fails SPELL times, in half of these runs because no descriptors are left: the daemon must rest in
+ * between, not try for as long as a processor can.
  */
 #include "t/unit/rng.h"
 
 #include <errno.h>
-#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,18 +23,21 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <time.h>
 
-#define FDS 4096
+#define FDS   4096
+#define SPELL 20
 
 enum trouble { NONE, INTERRUPTED, AGAIN, ONE_BYTE };
 
-static uint64_t seed, refuse_one_in;
-static _Atomic uint64_t pieces;
+static uint64_t seed;
 
 static _Thread_local struct {
     bool is_worker;
     struct rng rng;
     bool any_again;
+    unsigned spell; /* tries to accept that have failed */
+    time_t spell_ms;
 } here;
 
 /* The descriptors of this thread's loop. */
@@ -57,7 +59,7 @@ int __wrap_pthread_setname_np(pthread_t thread, const char *name)
 /* Chooses the trouble for this call, among these kinds (bits). */
 static enum trouble befall(unsigned kinds)
 {
-    if (!seed || refuse_one_in || !here.is_worker || !rng_one_in(&here.rng, 3))
+    if (!seed || !here.is_worker || !rng_one_in(&here.rng, 3))
         return NONE;
     enum trouble kind = INTERRUPTED + (enum trouble)rng_below(&here.rng, 3);
     return kinds & 1u << kind ? kind : NONE;
@@ -106,10 +108,35 @@ ssize_t __wrap_writev(int fd, const struct iovec *parts, int count)
                             : __real_writev(fd, parts, count);
 }
 
+static time_t now_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static bool accept_fails(void)
+{
+    if (!seed || seed % 4 || !here.is_worker || here.spell > SPELL)
+        return false;
+    if (here.spell++ == 0)
+        here.spell_ms = now_ms();
+    if (here.spell <= SPELL)
+        return true;
+    if (now_ms() >= here.spell_ms + 500)
+        return false;
+    fprintf(stderr, "calls: %d tries to accept failed without a rest\n", SPELL);
+    abort();
+}
+
 int __real_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags);
 int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags);
 int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags)
 {
+    if (accept_fails()) {
+        errno = seed % 8 ? ENETDOWN : EMFILE;
+        return -1;
+    }
     enum trouble kind = befall(IS(INTERRUPTED) | IS(AGAIN));
     return kind ? in_vain(kind) : __real_accept4(fd, from, len, flags);
 }
@@ -182,38 +209,8 @@ int __wrap_epoll_pwait2(int epoll_fd, struct epoll_event *events, int room,
     return kind ? in_vain(kind) : __real_epoll_pwait2(epoll_fd, events, room, timeout, mask);
 }
 
-static bool refuse(void)
-{
-    return refuse_one_in && here.is_worker &&
-           (atomic_fetch_add(&pieces, 1) + seed) % refuse_one_in == 0;
-}
-
-static void *ssl_malloc(size_t size, const char *file, int line)
-{
-    (void)file;
-    (void)line;
-    return refuse() ? NULL : malloc(size);
-}
-
-static void *ssl_realloc(void *from, size_t size, const char *file, int line)
-{
-    (void)file;
-    (void)line;
-    return refuse() ? NULL : realloc(from, size);
-}
-
-static void ssl_free(void *at, const char *file, int line)
-{
-    (void)file;
-    (void)line;
-    free(at);
-}
-
 __attribute__((constructor)) static void take_orders(void)
 {
-    const char *of_seed = getenv("CALLS_SEED"), *of_refuse = getenv("CALLS_REFUSE");
+    const char *of_seed = getenv("CALLS_SEED");
     seed = of_seed ? strtoull(of_seed, NULL, 10) : 0;
-    refuse_one_in = of_refuse ? strtoull(of_refuse, NULL, 10) : 0;
-    if (refuse_one_in && CRYPTO_set_mem_functions(ssl_malloc, ssl_realloc, ssl_free) != 1)
-        abort();
 }

@@ -34,9 +34,19 @@ STEPS = (
     *("file", "write", "remove", "start", "ends", "reload", "upgrade", "signal", "exits", "said", "unsaid", "http"),
     *("program", "chmod", "mode"),
 )
-MODES = ("tcp", "unix", "tls", "store", "reload", "upgrade", "calls", "clock", "service")
+MODES = ("tcp", "unix", "tls", "store", "reload", "upgrade", "wrong", "calls", "clock", "service")
 SERVICE = os.path.join(os.path.dirname(__file__), "..", "..", "conf", "systemd", "counterd.service")
 CALLS = os.path.join(os.environ.get("TOP_BUILDDIR", "."), "t", "scenario", "calls")
+
+# What a new program does in a part of an upgrade that must fail: it ends, flips a bit of the state, or has a wrong option.
+ENDS = ("exit 0", "exit 3", "kill -ABRT \\$\\$")
+OTHER = "echo counterd-upgrade rehearse 9.9 1 2 3 4; exit 0"
+FLIPS = (
+    '/usr/bin/python3 -Ic \'import os; fd = int(os.environ["COUNTERD_UPGRADE"].split()[1]); '
+    "at = 24 + {0} % (os.fstat(fd).st_size - 24); os.pwrite(fd, bytes([os.pread(fd, 1, at)[0] ^ {1}]), at)'"
+)
+IS_WRONG = 'set -- "\$@" -o new.option=1'
+WRONG = {"check": (*ENDS, IS_WRONG), "rehearse": (*ENDS, OTHER, FLIPS, IS_WRONG), "take": (IS_WRONG,)}
 
 # In ns: milliseconds in 31 and 32 bits, a double, stored ages of connections and holdings, and seconds in 31 bits.
 EDGES = [2**31 * 10**6, 2**32 * 10**6, 2**53, 2**56, 2**58, 2**31 * 10**9]
@@ -159,8 +169,16 @@ class Daemon(backends.SocketBackend):
 
     def before(self, _, number):
         """Does what the mode does before a step; called as a mode of modes.py is."""
-        if number and self.mode in ("reload", "upgrade") and not self.random.randrange(3):
+        if number and self.mode in ("reload", "upgrade", "wrong") and not self.random.randrange(3):
             self.step(self.mode, "", {})
+
+    def do_wrong(self, *_):
+        """An upgrade to a program that cannot take over; nothing changes."""
+        part = self.random.choice(list(WRONG))
+        deed = self.random.choice(WRONG[part])
+        deed = deed.format(self.random.getrandbits(40), 1 << self.random.randrange(8))
+        self.do_program("%s: %s" % (part, deed), None)
+        self.do_upgrade("fails", None)
 
     def explains(self, _):
         return False
@@ -168,6 +186,8 @@ class Daemon(backends.SocketBackend):
     @property
     def process(self):
         if self.running is None:
+            if self.mode == "wrong":
+                self.do_program("", None)
             self.running = self._start(self._options())
         return self.running
 
@@ -293,14 +313,14 @@ class Daemon(backends.SocketBackend):
         is the daemon in the others; `program` alone: another copy of the daemon.
         """
         part, _, deed = decode(rest).decode("latin-1").partition(": ")
-        path = os.path.join(self.folder, "counterd")
+        path, source = os.path.join(self.folder, "counterd"), servers.COUNTERD
         if part:
             text = '#!/bin/sh\ncase "$COUNTERD_UPGRADE" in\n%s*) %s ;;\nesac\nexec %s "$@"\n'
-            self._replace("counterd", (text % (part, deed, os.path.abspath(servers.COUNTERD))).encode())
-            os.chmod(path, 0o755)
-        else:
-            shutil.copy(servers.COUNTERD, path + ".new")
-            os.replace(path + ".new", path)
+            self._replace("script", (text % (part, deed, os.path.abspath(servers.COUNTERD))).encode())
+            source = os.path.join(self.folder, "script")
+        # Written by another process: what threads start here may inherit a descriptor, and the program would be busy.
+        subprocess.run(["install", "-m", "755", source, path + ".new"], check=True)
+        os.replace(path + ".new", path)
 
     def do_signal(self, rest, _):
         self.seen = self.process.log
@@ -365,6 +385,10 @@ class Daemon(backends.SocketBackend):
     def finish(self):
         """Ends it. It must end in order, without a sanitizer's report."""
         super().finish()
+        if self.mode == "wrong" and self.running and not self.random.randrange(3):  # it ends while one hangs
+            self.do_program(self.random.choice(("check", "rehearse")) + ": exec sleep 1000", None)
+            self.do_signal("USR1", None)
+            self.do_said("upgrade: to", {})
         for process in filter(None, [self.running, *self.others]):
             if not process.is_expected_to_be_gone:
                 process.stop()

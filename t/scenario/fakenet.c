@@ -6,9 +6,11 @@
  * Commands come on standard input, one in each line:
  *
  *     start [KEY=VALUE...]     starts a server; the keys are those of ARGUMENT_ROWS
- *     open NAME text|binary|jobs [ADDRESS]
- *                              a client connects, from an IPv4 address (127.0.0.1)
+ *     open NAME text|binary|jobs [ADDRESS] [SHAKES]
+ *                              a client connects, from an IPv4 address (127.0.0.1); over TLS, its
+ *                              first SHAKES bytes are the handshake
  *     send NAME HEX            it sends bytes
+ *     part NAME HEX            likewise, and they are a part of a TLS record that never ends
  *     eof NAME                 it shuts down its sending side
  *     reset NAME               its connection breaks
  *     window NAME N|all        it accepts only N more bytes
@@ -32,7 +34,8 @@
  *     split=N      what a client sends arrives in pieces of at most N bytes
  *     short=N      reads and writes move at most N bytes, or none
  *     slow=N       a client reads only when the server has nothing else to do: N bytes, then more
- *     amid=N       before one in N of those pieces and reads, another server takes over
+ *     amid=N       before one in N of those pieces and reads, and of the steps of an answer in
+ *                  pieces, another server takes over
  *     refuse=N     allocation N gets no memory (event `refused`); `refuse_start`: of the start
  *     break=N      read or write N finds the connection broken (event `broke NAME`)
  *
@@ -69,10 +72,19 @@ static struct client *closing_order;
 static unsigned cut;
 static uint64_t calls;
 
+/* How often a worker passed to another connection to write to it in this iteration; and at most, if
+ * no client is slow (net/worker.c). */
+static unsigned written;
+static const struct fake_peer *last_written;
+#define WRITTEN_MOST 512
+
 /* Decides what a read or write may do (fake_hooks). */
 static ssize_t on_call(struct fake_peer *peer, bool writes, size_t len)
 {
-    (void)writes;
+    if (writes && peer != last_written) {
+        written++;
+        last_written = peer;
+    }
     if (++calls == arguments[BREAK]) {
         printf("broke %s\n", clients[peer->fd]->name);
         peer->broken = true;
@@ -81,6 +93,43 @@ static ssize_t on_call(struct fake_peer *peer, bool writes, size_t len)
         return (ssize_t)len;
     uint64_t most = rng_below(&rng, (uint32_t)arguments[SHORT] + 1);
     return most == 0 ? STREAM_AGAIN : most < len ? (ssize_t)most : (ssize_t)len;
+}
+
+/* ---- budget ------------------------------------------------------------------------------ */
+
+/* What a story may cost: steps (base/steps.h) for each byte that clients send or receive, and bytes
+ * that each visit of the engines is worth, and that are free. Stories need at most 51 of the steps.
+ * Neither what passing time causes counts, nor a story in trouble. */
+enum { STEPS_OF_BYTE = 120, BYTES_OF_VISIT = 20, BYTES_FREE = 2000 };
+
+static uint64_t traffic, work; /* bytes and steps, since the start */
+static bool time_passes;
+
+static void work_begins(void)
+{
+    steps_begin(STEPS_LOOP);
+}
+
+static void work_ends(void)
+{
+#ifdef COUNT_STEPS
+    if (!time_passes)
+        work += steps_done.steps - steps_at_begin[STEPS_LOOP].steps;
+#endif
+}
+
+static const char *judge_work(void)
+{
+    static char why[100];
+    struct pools_sums pools;
+    struct jobs_stats jobs;
+    pools_sums(pools_of(services), &pools);
+    jobs_get_stats(jobs_of(services), &jobs);
+    uint64_t bytes = traffic + BYTES_OF_VISIT * (pools.visited + jobs.visits) + BYTES_FREE;
+    if (arguments[SEED] || work <= STEPS_OF_BYTE * bytes)
+        return NULL;
+    snprintf(why, sizeof(why), "%" PRIu64 " steps for %" PRIu64 " bytes", work, bytes);
+    return why;
 }
 
 /* ---- iterations -------------------------------------------------------------------------- */
@@ -92,7 +141,14 @@ static bool holds;
 static bool turn(struct loop *loop)
 {
     in_server = true;
+    work_begins();
+    uint64_t shakes = fake_shakes;
+    written = 0;
+    last_written = NULL;
     bool any = fake_turn(loop);
+    CHECK(fake_shakes <= shakes + 1); /* one handshake goes on in an iteration */
+    CHECK(written <= WRITTEN_MOST || arguments[SHORT] || arguments[SLOW]);
+    work_ends();
     in_server = false;
     return any;
 }
@@ -106,6 +162,18 @@ static void upgrade_amid(void)
 {
     if (arguments[AMID] && rng_one_in(&rng, (uint32_t)arguments[AMID]) && ++moves <= MOVES_MOST)
         CHECK(!server_upgrade(server.count));
+}
+
+static bool answers_in_pieces(void)
+{
+    for (unsigned i = 0; i < server.count; i++) {
+        for (uint32_t slot = 0; slot < worker_slots(server.workers[i]); slot++) {
+            const struct conn *conn = worker_conn_at(server.workers[i], slot);
+            if (conn && conn_in_pieces(conn))
+                return true;
+        }
+    }
+    return false;
 }
 
 /* Slow clients that the server waits for read a little, and more the next time. Returns false if
@@ -124,14 +192,24 @@ static bool read_slowly(void)
     return any;
 }
 
+/* The clock stands still for so many turns without a read or write. */
+#define TURNS_AT_ONCE 100
+
 static void run_until_quiet(void)
 {
     unsigned idle = 0, next = 0;
+    uint64_t turns = 0, called = calls;
     for (int i = 0; i < client_count; i++)
         clients[i]->gulp = arguments[SLOW];
     while (idle < server.count) {
         next = server.count > 1 ? (next + 1 + rng_below(&rng, 2)) % server.count : 0;
         idle = turn(loop_of(next)) ? 0 : idle + 1;
+        if (arguments[AMID] && idle == 0 && answers_in_pieces())
+            upgrade_amid();
+        turns = calls == called ? turns + 1 : 0;
+        called = calls;
+        if (turns > TURNS_AT_ONCE)
+            fake_pass_time(1);      /* work in steps goes on when the clock has moved */
         if (idle >= server.count) { /* it may have looked at one of them twice */
             for (unsigned i = 0; i < server.count; i++)
                 idle = turn(loop_of(i)) ? 0 : idle;
@@ -155,12 +233,14 @@ static void advance(int64_t ns)
 {
     int64_t end_ns = fake_now.mono_ns + ns;
     run_until_quiet();
+    time_passes = true;
     while (next_timer_ns() <= end_ns) {
         fake_pass_time(next_timer_ns() - fake_now.mono_ns);
         run_until_quiet();
     }
     fake_pass_time(end_ns - fake_now.mono_ns);
     run_until_quiet();
+    time_passes = false;
 }
 
 /* ---- output to clients ------------------------------------------------------------------- */
@@ -169,6 +249,7 @@ static void advance(int64_t ns)
 static void on_received(struct fake_peer *peer, const uint8_t *bytes, size_t len, bool first,
                         bool last)
 {
+    traffic += len;
     if (first)
         printf("recv %s ", clients[peer->fd]->name);
     for (size_t i = 0; i < len; i++) {
@@ -234,7 +315,7 @@ static struct client *find(const char *name)
     return NULL;
 }
 
-static const char *do_open(const char *name, const char *kind, const char *from)
+static const char *do_open(const char *name, const char *kind, const char *from, const char *shakes)
 {
     struct in_addr address;
     unsigned k = 0;
@@ -242,7 +323,7 @@ static const char *do_open(const char *name, const char *kind, const char *from)
         k++;
     if (!kind || k == ARRAY_SIZE(kinds) || strlen(name) >= sizeof(clients[0]->name) ||
         inet_pton(AF_INET, from ? from : "127.0.0.1", &address) != 1)
-        return "open NAME text|binary|jobs [ADDRESS]";
+        return "open NAME text|binary|jobs [ADDRESS] [SHAKES]";
     struct client *c = calloc(1, sizeof(*c));
     clients = realloc(clients, (size_t)(client_count + 1) * sizeof(struct client *));
     CHECK(c && clients);
@@ -253,7 +334,8 @@ static const char *do_open(const char *name, const char *kind, const char *from)
     c->peer.window = c->slow ? 0 : SIZE_MAX;
     clients[client_count++] = c;
     fake_peer_join(&c->peer);
-    struct stream stream = {.fd = c->peer.fd};
+    c->peer.shakes = shakes ? (unsigned)strtoul(shakes, NULL, 10) : 0;
+    struct stream stream = {.fd = c->peer.fd, .transport = shakes ? TRANSPORT_TLS : TRANSPORT_TCP};
     struct worker *worker = server.workers[(unsigned)c->peer.fd % server.count];
     struct protocol *protocol = protocol_of(k);
     in_server = true;
@@ -292,6 +374,7 @@ static const char *do_send(struct client *c, const char *hex)
         }
         bytes[i] = (uint8_t)(high << 4 | low);
     }
+    traffic += len;
     size_t longest = holds || !arguments[SPLIT] ? len : arguments[SPLIT];
     longest = longest < len / 1000 ? len / 1000 : longest;
     for (size_t at = 0, n; at < len; at += n) {
@@ -345,7 +428,7 @@ static const char *start(char **save)
 {
     static const struct fake_hooks hooks = {
         .received = on_received, .closed = on_closed, .call = on_call};
-    calls = 0;
+    calls = traffic = work = 0;
     return server_start(save, &hooks);
 }
 
@@ -375,12 +458,13 @@ static const char *do_finish(void)
 {
     const char *wrong = NULL;
     if (services) {
+        wrong = judge_work();
         for (int i = 0; i < client_count; i++)
             clients[i]->peer.broken = clients[i]->peer.news = true;
         holds = false;
         run_until_quiet();
         server_check();
-        wrong = see_all_free();
+        wrong = wrong ? wrong : see_all_free();
         printf("info allocations %" PRIu64 "\ninfo calls %" PRIu64 "\n", allocations, calls);
     }
     server_gone();
@@ -417,8 +501,10 @@ static const char *carry_out(char *line)
     const char *second = strtok_r(NULL, " \n", &save);
     if (!first)
         return "a command and its arguments";
-    if (strcmp(verb, "open") == 0)
-        return do_open(first, second, strtok_r(NULL, " \n", &save));
+    if (strcmp(verb, "open") == 0) {
+        const char *from = strtok_r(NULL, " \n", &save);
+        return do_open(first, second, from, strtok_r(NULL, " \n", &save));
+    }
     if (strcmp(verb, "upgrade") == 0)
         return server_upgrade((unsigned)strtoul(first, NULL, 10));
     if (strcmp(verb, "advance") == 0) {
@@ -451,6 +537,10 @@ static const char *carry_out(char *line)
     c->peer.news = true;
     if (strcmp(verb, "send") == 0)
         return do_send(c, second);
+    if (strcmp(verb, "part") == 0) {
+        c->peer.sealed = c->peer.input_len + (second ? strlen(second) / 2 : 0);
+        return do_send(c, second);
+    }
     if (strcmp(verb, "eof") == 0)
         c->peer.ended = true;
     else if (strcmp(verb, "reset") == 0)

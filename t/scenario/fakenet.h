@@ -21,6 +21,8 @@
     ROW(MAX_LINE, "max_line", 8192)                                                                \
     ROW(MAX_CONNECTIONS, "max_connections", 0)                                                     \
     ROW(OUTPUT_BUFFER, "output_buffer", 262144)                                                    \
+    ROW(HANDSHAKES, "handshakes", 1000)                                                            \
+    ROW(UNFINISHED, "unfinished", 256 << 20)                                                       \
     ROW(REQUEST_TIMEOUT, "request_timeout", 30)                                                    \
     ROW(WRITE_TIMEOUT, "write_timeout", 30)                                                        \
     ROW(MONO, "mono", 0)                                                                           \

@@ -95,16 +95,28 @@ static bool take_argument(const char *text)
     return false;
 }
 
+/* The fake network needs no TLS context, but rules have one. */
+void __wrap_tls_free(struct tls **tls);
+void __wrap_tls_free(struct tls **tls)
+{
+    *tls = NULL;
+}
+
 /* Makes rules. NULL: there is no memory. */
 static struct rules *make_rules(void)
 {
+    static char context;
     return rules_new(&(struct rules_config){
         .limits =
             {
                 .output_buffer = arguments[OUTPUT_BUFFER],
+                .unfinished = arguments[UNFINISHED],
+                .handshakes = (uint32_t)arguments[HANDSHAKES],
+                .handshake_timeout_ns = 10 * NS_PER_S,
                 .request_timeout_ns = (int64_t)arguments[REQUEST_TIMEOUT] * NS_PER_S,
                 .write_timeout_ns = (int64_t)arguments[WRITE_TIMEOUT] * NS_PER_S,
             },
+        .tls = (struct tls *)(void *)&context,
     });
 }
 

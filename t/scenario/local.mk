@@ -25,6 +25,7 @@ scenarios = \
 	t/scenario/jobs-stats.scn \
 	t/scenario/jobs-store.scn \
 	t/scenario/jobs-take.scn \
+	t/scenario/many.scn \
 	t/scenario/pools-elsewhere.scn \
 	t/scenario/pools-fits.scn \
 	t/scenario/pools-join.scn \
@@ -64,6 +65,6 @@ t_scenario_calls_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=recv,--wrap=write,--wrap=wri
 check_PROGRAMS += t/scenario/fakenet
 fakenet_server_sources = t/scenario/fakenet.h t/scenario/fakenet_server.c $(fake_sources)
 t_scenario_fakenet_SOURCES = t/scenario/fakenet.c $(fakenet_server_sources)
-t_scenario_fakenet_LDFLAGS = $(fault_wraps) -Wl,--wrap=getpeername,--wrap=fcntl
+t_scenario_fakenet_LDFLAGS = $(fault_wraps) -Wl,--wrap=getpeername,--wrap=fcntl,--wrap=tls_free
 t_scenario_fakenet_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
 	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(SQLITE_LIBS)

@@ -147,8 +147,9 @@ def specs(story, names, backend, chance):
 def sample(story, info, chance):
     """One mode of a story: of those with counted numbers, or of the others, also two together."""
     free = [name for name in MODES if name not in story.cannot]
-    if chance.randrange(2):
-        name = chance.choice([name for name in free if name in COUNTED])
+    counted = [name for name in free if name in COUNTED]
+    if counted and chance.randrange(2):
+        name = chance.choice(counted)
         return "%s=%d" % (name, 1 + chance.randrange(max(1, info[COUNTED[name]])))
     uncounted = [name for name in free if name not in COUNTED]
     return some(chance.sample(uncounted, min(len(uncounted), chance.choice((1, 1, 2)))), chance)

@@ -78,6 +78,14 @@ ALWAYS_QUOTED = {"stats": ("version",), "tube": ("name", "read-only")}
 QUOTED = re.compile(r"#.*|[0-9.]+(e[0-9]+)?|true")
 
 
+def repeated(line):
+    """`times 3: w > watch t$#` stands for so many lines, each with its number for `$#`."""
+    found = re.fullmatch(r"times (\d+): (.*)", line)
+    if not found:
+        return [line]
+    return [found.group(2).replace("$#", str(number)) for number in range(1, int(found.group(1)) + 1)]
+
+
 class Player:
     """
     Plays one story on one backend, in a mode (modes.py). Once trouble of the mode explains why an
@@ -104,7 +112,8 @@ class Player:
                     return
                 if self.mode:
                     self.mode.before(self.backend, number)
-                self.attempt(self.act if self.lost else self.step, line)
+                for text in repeated(line):
+                    self.attempt(self.act if self.lost else self.step, text)
             step = None
             if not self.lost:
                 self.attempt(self.check_nothing_left)
@@ -205,6 +214,9 @@ class Player:
             self.send(conn, self.request(conn, rest))
         elif verb == ">>":
             self.send(conn, decode(substitute(rest, self.known)))
+        elif verb == "part":
+            self.backend.part(conn, self.request(conn, rest))
+            conn.sent_at = self.backend.now
         elif verb == "each":
             answer, _, lines = rest.partition(": ")
             for text in lines.split("; "):

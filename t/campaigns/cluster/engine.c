@@ -83,7 +83,7 @@ static void dropped(int at, int text)
     luaL_unref(lua, LUA_REGISTRYINDEX, text);
 }
 
-struct fake_engine *fake_engine_new(const char *prefix, uint64_t seed)
+struct fake_engine *fake_engine_new(const char *prefix, uint64_t seed, const char *password)
 {
     if (!lua)
         start_lua();
@@ -92,7 +92,8 @@ struct fake_engine *fake_engine_new(const char *prefix, uint64_t seed)
     lua_remove(lua, -2);
     lua_pushfstring(lua, "{%s}:", prefix);
     lua_pushnumber(lua, (double)(seed >> 16));
-    call(2, 1);
+    lua_pushstring(lua, password); /* nil for NULL */
+    call(3, 1);
     return kept();
 }
 
@@ -145,29 +146,10 @@ bool fake_engine_closed(const struct fake_link *link)
 
 /* ---- Faults ---- */
 
-void fake_engine_forget_scripts(struct fake_engine *engine)
+void fake_engine_do(struct fake_engine *engine, const char *what, long value)
 {
-    begin("forget", engine->at);
-    call(1, 0);
-}
-
-void fake_engine_flush(struct fake_engine *engine)
-{
-    begin("flush", engine->at);
-    call(1, 0);
-}
-
-void fake_engine_restart(struct fake_engine *engine, bool with_data)
-{
-    begin("restart", engine->at);
-    lua_pushboolean(lua, with_data);
-    call(2, 0);
-}
-
-void fake_engine_keep(struct fake_engine *engine, size_t writes)
-{
-    begin("keep", engine->at);
-    lua_pushinteger(lua, (lua_Integer)writes);
+    begin(what, engine->at);
+    lua_pushinteger(lua, value);
     call(2, 0);
 }
 
@@ -181,43 +163,23 @@ struct fake_engine *fake_engine_replica(const struct fake_engine *engine, size_t
     return kept();
 }
 
-void fake_engine_promote(struct fake_engine *engine)
+void fake_engine_spoil(struct fake_engine *engine, const char *name, bool spoils)
 {
-    begin("promote", engine->at);
-    call(1, 0);
-}
-
-void fake_engine_trouble(struct fake_engine *engine, enum fake_trouble trouble)
-{
-    begin("trouble", engine->at);
-    lua_pushinteger(lua, (lua_Integer)trouble);
-    call(2, 0);
+    begin("spoil", engine->at);
+    lua_pushstring(lua, name);
+    lua_pushboolean(lua, spoils);
+    call(3, 0);
 }
 
 /* ---- Looking ---- */
 
-static const char *said(struct fake_engine *engine, const char *what)
+const char *fake_engine_look(struct fake_engine *engine, const char *what)
 {
     begin(what, engine->at);
     return text_of(1, &engine->text, NULL);
 }
 
-const char *fake_engine_check(struct fake_engine *engine)
-{
-    return said(engine, "check");
-}
-
-const char *fake_engine_misuse(struct fake_engine *engine)
-{
-    return said(engine, "misuse");
-}
-
-const char *fake_engine_left(struct fake_engine *engine)
-{
-    return said(engine, "left");
-}
-
-static uint64_t counted(const struct fake_engine *engine, const char *what, const char *name)
+uint64_t fake_engine_count(const struct fake_engine *engine, const char *what, const char *name)
 {
     begin(what, engine->at);
     lua_pushstring(lua, name);
@@ -225,14 +187,4 @@ static uint64_t counted(const struct fake_engine *engine, const char *what, cons
     uint64_t count = (uint64_t)lua_tonumber(lua, -1);
     lua_pop(lua, 1);
     return count;
-}
-
-uint64_t fake_engine_units(const struct fake_engine *engine, const char *name)
-{
-    return counted(engine, "units", name);
-}
-
-uint64_t fake_engine_waits(const struct fake_engine *engine, const char *name)
-{
-    return counted(engine, "waits", name);
 }

@@ -20,9 +20,10 @@ struct fake_link; /* a connection of a client */
 
 /*
  * A primary without data, for the prefix PREFIX of the keys {PREFIX}:. The seed makes its run ids.
- * The caller frees it; its connections are closed then, but stay the caller's.
+ * `password`: what connections must say first; NULL: nothing. The caller frees it; its connections
+ * are closed then, but stay the caller's.
  */
-struct fake_engine *fake_engine_new(const char *prefix, uint64_t seed);
+struct fake_engine *fake_engine_new(const char *prefix, uint64_t seed, const char *password);
 void fake_engine_free(struct fake_engine *engine);
 
 /* ---- Connections ---- */
@@ -41,23 +42,6 @@ bool fake_engine_closed(const struct fake_link *link);
 
 /* ---- Faults ---- */
 
-/* Ends and starts anew with its data or without: another run_id and master_replid, no scripts, all
- * connections closed. */
-void fake_engine_restart(struct fake_engine *engine, bool with_data);
-/* FLUSHALL: the data is gone, the term is the same. */
-void fake_engine_flush(struct fake_engine *engine);
-
-/* Keeps what the last `writes` scripts that wrote have changed. 0: none. */
-void fake_engine_keep(struct fake_engine *engine, size_t writes);
-/*
- * A copy of an engine that lacks the last `lacks` writes, at most those that are kept. It is a
- * replica: its role says so and scripts are refused with READONLY. Both go on, each by itself.
- */
-struct fake_engine *fake_engine_replica(const struct fake_engine *engine, size_t lacks,
-                                        uint64_t seed);
-/* A replica becomes a primary: another master_replid. Its run_id stays, connections too. */
-void fake_engine_promote(struct fake_engine *engine);
-
 enum fake_trouble {
     FAKE_NO_TROUBLE,
     FAKE_FULL,       /* maxmemory is reached: `call` is refused with OOM */
@@ -65,23 +49,41 @@ enum fake_trouble {
     FAKE_NOREPLICAS, /* too few replicas: scripts are refused */
     FAKE_READONLY,   /* a replica by its answers, though its role says master */
     FAKE_LOADING,    /* still reads its data: INFO and few others work */
-    FAKE_BUSY        /* a script runs for too long */
+    FAKE_BUSY,       /* a script runs for too long */
+    FAKE_DENIED,     /* AUTH is refused, and what it said is quoted */
+    FAKE_EVICTS      /* any key may be evicted */
 };
-void fake_engine_trouble(struct fake_engine *engine, enum fake_trouble trouble);
-/* Forgets the scripts: SCRIPT FLUSH. */
-void fake_engine_forget_scripts(struct fake_engine *engine);
+
+/*
+ * What happens to the engine:
+ *
+ *     trouble  it has that one, of enum fake_trouble, and no other
+ *     restart  another run_id and master_replid, no scripts, all connections closed; value 0: its
+ *              data is gone
+ *     flush    FLUSHALL: the data is gone, the term is the same
+ *     forget   SCRIPT FLUSH
+ *     keep     what the last `value` scripts that wrote have changed is kept, for replicas
+ *     promote  a replica becomes a primary: another master_replid; its connections stay
+ */
+void fake_engine_do(struct fake_engine *engine, const char *what, long value);
+/*
+ * A copy of an engine that lacks the last `lacks` writes, at most those that are kept. It is a
+ * replica: its role says so and scripts are refused with READONLY. Both go on, each by itself.
+ */
+struct fake_engine *fake_engine_replica(const struct fake_engine *engine, size_t lacks,
+                                        uint64_t seed);
+/* Another program writes the key of a name's queue, or deletes it (`spoils` false). */
+void fake_engine_spoil(struct fake_engine *engine, const char *name, bool spoils);
 
 /* ---- Looking ---- */
 
-/* NULL, or what is wrong (sums.lua). The text is the engine's, until its next call. */
-const char *fake_engine_check(struct fake_engine *engine);
-/* NULL, or the first command that no node may send: an unknown one, or one that a script refuses.
+/*
+ * NULL, or a text that is the engine's until its next call. `check`: what is wrong (sums.lua);
+ * `misuse`: the first command that no node may send, an unknown one or one that a script refuses;
+ * `left`: a key of units, waits, sessions or unfinished names.
  */
-const char *fake_engine_misuse(struct fake_engine *engine);
-/* Units of a name, and waits for it. */
-uint64_t fake_engine_units(const struct fake_engine *engine, const char *name);
-uint64_t fake_engine_waits(const struct fake_engine *engine, const char *name);
-/* NULL if there are no units, waits, sessions and unfinished names, or a key of them. */
-const char *fake_engine_left(struct fake_engine *engine);
+const char *fake_engine_look(struct fake_engine *engine, const char *what);
+/* How many `units` or `waits` a name has. */
+uint64_t fake_engine_count(const struct fake_engine *engine, const char *what, const char *name);
 
 #endif

@@ -4,7 +4,7 @@
 local sums = assert(loadstring((...), '=sums.lua'))
 local api, commands, verbs, compiled, texts = {}, {}, {}, {}, 0
 local E -- the engine of the call
-local FULL, MISCONF, NOREPLICAS, READONLY, LOADING, BUSY = 1, 2, 3, 4, 5, 6 -- enum fake_trouble
+local FULL, MISCONF, NOREPLICAS, READONLY, LOADING, BUSY, DENIED, EVICTS = 1, 2, 3, 4, 5, 6, 7, 8 -- enum fake_trouble
 
 -- Keys: `data` has for each a kind, the number of its members, and these with their values.
 
@@ -18,7 +18,9 @@ end
 
 local function read(key, kind)
     local value = E.data[key]
-    assert(not value or value.kind == kind, key)
+    if value and value.kind ~= kind then
+        error({err = 'WRONGTYPE Operation against a key holding the wrong kind of value'}, 0)
+    end
     return value
 end
 
@@ -224,9 +226,10 @@ function commands.UNLINK(...)
 end
 
 function commands.INFO()
-    return string.format('redis_version:7.0.15\r\nrun_id:%s\r\nmaxmemory_policy:noeviction\r\nloading:%d\r\n'
-        .. 'role:%s\r\nmaster_replid:%s\r\ncluster_enabled:0\r\n', E.run_id, E.trouble == LOADING and 1 or 0,
-        E.replica and 'slave' or 'master', E.replid)
+    local policy = E.trouble == EVICTS and 'allkeys-lru' or 'noeviction'
+    return string.format('redis_version:7.0.15\r\nrun_id:%s\r\nmaxmemory_policy:%s\r\nloading:%d\r\n'
+        .. 'role:%s\r\nmaster_replid:%s\r\ncluster_enabled:0\r\n', E.run_id, policy,
+        E.trouble == LOADING and 1 or 0, E.replica and 'slave' or 'master', E.replid)
 end
 
 -- What only sums.lua calls.
@@ -371,8 +374,13 @@ local function run(script, key, ...)
     return err and {err = err} or answer
 end
 
-function verbs.AUTH()
-    return {ok = 'OK'}
+-- Redis quotes the arguments of commands that it does not know.
+function verbs.AUTH(link, password)
+    if E.trouble == DENIED then
+        return {err = "ERR unknown command 'AUTH', with args beginning with: '" .. password .. "'"}
+    end
+    link.known = not E.password or password == E.password -- without a password any is good
+    return link.known and {ok = 'OK'} or {err = 'WRONGPASS invalid username-password pair or user is disabled.'}
 end
 
 function verbs.CONFIG() -- as for words that no setting has
@@ -424,6 +432,9 @@ function verbs.EVALSHA(_, sha, count, key, ...)
 end
 
 local function serve(link, name, ...)
+    if E.password and not link.known and name ~= 'AUTH' then
+        return {err = 'NOAUTH Authentication required.'}
+    end
     if not verbs[name] or (link.channel and name ~= 'SUBSCRIBE') then
         misused('a command that no node sends', name, ...)
         return {err = 'ERR unknown command'}
@@ -459,8 +470,9 @@ local function new_id(e)
     return table.concat(digits)
 end
 
-function api.new(prefix, seed)
+function api.new(prefix, seed, password)
     local e = {prefix = prefix, seed = seed % 2147483646 + 1, links = {}, data = {}, undo = {}, keep = 0, loaded = {}}
+    e.password = password
     e.run_id, e.replid, e.trouble = new_id(e), new_id(e), 0
     return e
 end
@@ -474,7 +486,7 @@ end
 function api.restart(e, with_data)
     api.free(e)
     api.forget(e)
-    if not with_data then
+    if with_data == 0 then
         api.flush(e)
     end
     e.run_id, e.replid = new_id(e), new_id(e)
@@ -494,7 +506,7 @@ end
 
 -- It has what `other` had before its last `lacks` scripts that wrote.
 function api.replica(other, lacks, seed)
-    local e = api.new(other.prefix, seed)
+    local e = api.new(other.prefix, seed, other.password)
     e.replica, e.replid = true, other.replid
     for key, value in pairs(other.data) do
         e.data[key] = copy(value)
@@ -513,6 +525,14 @@ end
 
 function api.trouble(e, trouble)
     e.trouble = trouble
+end
+
+-- Another program writes the key of a name's queue, or deletes it.
+function api.spoil(e, name, spoils)
+    local key = e.prefix .. 'k:' .. name
+    if spoils or e.data[key] and e.data[key].kind == 'string' then
+        e.data[key] = spoils and {kind = 'string', n = 1, at = {}} or nil
+    end
 end
 
 -- Looks.

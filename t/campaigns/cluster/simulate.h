@@ -24,11 +24,14 @@
 #define WORKERS      2u
 #define CLIENTS      10u
 #define NAMES        8u
+#define MANY         5000u /* names that a place holds from its start on */
+#define NOBODY       CLIENTS
 #define ENGINES      3u
 #define SENTINELS    3u
 #define PATTERN_SETS 2u
 #define LEASE_NS     (2000 * MS)
 #define PREFIX       "sim"
+#define PASSWORD     "open-sesame"
 #define NEVER        INT64_MAX
 
 struct sim;
@@ -92,8 +95,9 @@ struct box {
 
 struct request {
     struct node_ask ask;
-    unsigned client;
-    uint32_t turn; /* of the client; another one: it has gone, or has its answer */
+    unsigned client;  /* NOBODY: of none */
+    int64_t given_ns; /* to the node */
+    uint32_t turn;    /* of the client; another one: it has gone, or has its answer */
     unsigned worker, name;
     bool queued_sent, answered;
 };
@@ -134,6 +138,9 @@ struct place {
     struct sim *sim;
     unsigned number, life, machine;
     bool up, parked, leaving;
+    bool has_many;     /* it holds MANY names */
+    int64_t live_ns;   /* since when its session lives and it runs; NEVER */
+    char said[512];    /* why there is no session, as the log had it last; to be compared */
     int64_t paused_ns; /* runs again then; 0: it runs */
     int64_t clock_ns;  /* what its clock shows beyond the simulation's */
     bool moved;        /* on another machine */
@@ -156,8 +163,8 @@ struct place {
 struct sim {
     uint64_t seed;
     struct rng rng;
-    int64_t now_ns, end_of_faults_ns, quiet_ns, end_ns;
-    bool trace, calm, closing, frozen;
+    int64_t now_ns;
+    bool trace, calm, frozen, is_far; /* far: engines are, and a place has many names */
     struct url url;
     bool sentinels;
     unsigned places_used;
@@ -169,10 +176,13 @@ struct sim {
     int64_t learns_ns[SENTINELS];
     bool deaf[SENTINELS];
     struct wire *wires;
-    int64_t delay_ns;
+    int64_t delay_ns, patience_ns;
     struct patterns *sets[PATTERN_SETS];
     int64_t fault_ns;
     int64_t mended_ns;          /* when the trouble of the engine ends; 0: none */
+    int64_t evicts_ns[ENGINES]; /* since when it evicts; NEVER */
+    unsigned wrong;             /* the name whose queue another program has written; NAMES: none */
+    unsigned asked;             /* questions of `ask_all` that have no answer */
     int64_t released_ns[NAMES]; /* when a client said that the work is done */
     uint64_t order;             /* grows: orders the waits of the table */
     uint64_t steps;
@@ -192,6 +202,7 @@ static inline bool sim_one_in(struct sim *sim, uint32_t n)
 }
 extern const char *const sim_names[NAMES];
 extern const uint32_t sim_limits[NAMES];
+extern char sim_many[MANY][8];
 
 /* ---- simulate_net.c */
 void net_begin(struct sim *sim);
@@ -238,5 +249,6 @@ void faults_begin(struct sim *sim);
 void faults_step(struct sim *sim);
 int64_t faults_due_ns(const struct sim *sim);
 void faults_end(struct sim *sim);
+void faults_spoil(struct sim *sim, unsigned name);
 
 #endif

@@ -268,8 +268,28 @@ static bool is_releasing(const struct sim *sim, unsigned name)
     return false;
 }
 
+/* A question of nobody's: what the engine has. */
+static void asked(struct place *p, const struct request *r)
+{
+    struct fake_engine *engine = p->sim->engines[p->sim->primary];
+    const char *name = sim_names[r->name];
+    bool right = r->ask.result == NODE_COUNTED &&
+                 r->ask.count_units == fake_engine_count(engine, "units", name) &&
+                 r->ask.count_waits == fake_engine_count(engine, "waits", name);
+    p->sim->asked--;
+    if (!right && (r->name != p->sim->wrong || r->ask.result != NODE_ALONE))
+        sim_fail(p->sim, "node %u is asked for %s, and answers %u: %llu and %llu", p->number, name,
+                 r->ask.result, (unsigned long long)r->ask.count_units,
+                 (unsigned long long)r->ask.count_waits);
+}
+
 void client_answered(struct place *p, struct request *r)
 {
+    if (r->client == NOBODY) {
+        if (r->ask.op == NODE_GET)
+            asked(p, r);
+        return;
+    }
     struct client *c = &p->clients[r->client];
     bool mine = c->request == r && c->turn == r->turn;
     if (r->ask.result == NODE_GRANTED && !mine)

@@ -21,6 +21,7 @@ enum fault {
     FAULT_SCRIPTS,
     FAULT_FAILOVER,
     FAULT_SENTINEL,
+    FAULT_WRONG,
     FAULTS
 };
 
@@ -45,16 +46,20 @@ static struct wire *some_wire(struct sim *sim)
 
 static void stall(struct sim *sim)
 {
-    struct wire *w = some_wire(sim);
-    if (!w)
+    struct wire *one = some_wire(sim);
+    if (!one)
         return;
     int64_t until = sim->now_ns + (int64_t)sim_below(sim, sim_one_in(sim, 3) ? 6000 : 600) * MS;
     uint32_t which = 1 + sim_below(sim, 3);
-    sim_trace(sim, "place %u wire %u stalls (%u)", w->place->number, w->number, which);
-    if (which & 1)
-        w->to_node.stalled_ns = until;
-    if (which & 2)
-        w->to_engine.stalled_ns = until;
+    bool all = sim_one_in(sim, 3);
+    sim_trace(sim, "place %u wire %u stalls (%u)%s", one->place->number, one->number, which,
+              all ? ", all others too" : "");
+    for (struct wire *w = sim->wires; w; w = w->next) {
+        if ((which & 1) && (all || w == one))
+            w->to_node.stalled_ns = until;
+        if ((which & 2) && (all || w == one))
+            w->to_engine.stalled_ns = until;
+    }
 }
 
 /* Nothing arrives any more, and nobody says so. */
@@ -114,13 +119,30 @@ static void reload(struct sim *sim)
 
 static void trouble(struct sim *sim)
 {
-    static const enum fake_trouble kinds[] = {FAKE_FULL,       FAKE_FULL,     FAKE_MISCONF,
-                                              FAKE_NOREPLICAS, FAKE_READONLY, FAKE_LOADING,
-                                              FAKE_BUSY};
+    static const enum fake_trouble kinds[] = {
+        FAKE_FULL,    FAKE_FULL, FAKE_MISCONF, FAKE_NOREPLICAS, FAKE_READONLY,
+        FAKE_LOADING, FAKE_BUSY, FAKE_DENIED,  FAKE_EVICTS,     FAKE_EVICTS};
     enum fake_trouble kind = kinds[sim_below(sim, sizeof(kinds) / sizeof(kinds[0]))];
     sim_trace(sim, "trouble %u", kind);
-    fake_engine_trouble(sim->engines[sim->primary], kind);
-    sim->mended_ns = sim->now_ns + (int64_t)sim_below(sim, 3000) * MS + 1;
+    fake_engine_do(sim->engines[sim->primary], "trouble", kind);
+    sim->evicts_ns[sim->primary] = kind == FAKE_EVICTS ? sim->now_ns : NEVER;
+    for (struct wire *w = sim->wires; w && kind == FAKE_DENIED; w = w->next)
+        if (sim_one_in(sim, 2))
+            net_cut(sim, w);
+    sim->mended_ns = sim->now_ns + (int64_t)sim_below(sim, 4000) * MS + 1;
+}
+
+void faults_spoil(struct sim *sim, unsigned name)
+{
+    struct fake_engine *engine = sim->engines[sim->primary];
+    unsigned either = name < NAMES ? name : sim->wrong;
+    if (name < NAMES && fake_engine_count(engine, "waits", sim_names[name]))
+        return; /* what it has overwritten nobody can know */
+    sim->wrong = name;
+    if (either == NAMES)
+        return;
+    sim_trace(sim, "the queue of %s is %s", sim_names[either], name < NAMES ? "wrong" : "mended");
+    fake_engine_spoil(engine, sim_names[either], name < NAMES);
 }
 
 /* Another engine has the data, but for the last writes; the old one may go on for a while. */
@@ -139,16 +161,21 @@ static void failover(struct sim *sim)
     size_t lacks = sim_one_in(sim, 2) ? sim_below(sim, 20) : 0;
     sim->engines[to] = fake_engine_replica(old, lacks, rng_next(&sim->rng));
     sim_trace(sim, "failover from e%u to e%u without the last %zu writes", sim->primary, to, lacks);
-    fake_engine_promote(sim->engines[to]);
-    fake_engine_keep(sim->engines[to], 20);
+    fake_engine_do(sim->engines[to], "promote", 0);
+    fake_engine_do(sim->engines[to], "keep", 20);
     bool goes_on = sim_one_in(sim, 2);
     if (!goes_on)
-        fake_engine_trouble(old, FAKE_READONLY);
+        fake_engine_do(old, "trouble", FAKE_READONLY);
     if (sim_one_in(sim, 2) && !goes_on)
         for (struct wire *w = sim->wires; w; w = w->next)
             if (w->engine == sim->primary)
                 net_cut(sim, w);
     sim->primary = to;
+    sim->evicts_ns[to] = NEVER;
+    unsigned wrong = sim->wrong;
+    sim->wrong = NAMES;
+    if (wrong < NAMES)
+        faults_spoil(sim, wrong);
     sim->mended_ns = 0;
     /* A majority of the Sentinels names the new one before it is promoted; others learn later. */
     unsigned first = sim_below(sim, SENTINELS);
@@ -199,11 +226,13 @@ static void one_fault(struct sim *sim)
     case FAULT_RESTART:
     case FAULT_EMPTY:
         sim_trace(sim, "the engine restarts %s", fault == FAULT_EMPTY ? "empty" : "with its data");
-        fake_engine_restart(engine, fault == FAULT_RESTART);
+        fake_engine_do(engine, "restart", fault == FAULT_RESTART);
+        sim->wrong = fault == FAULT_RESTART ? sim->wrong : NAMES;
         break;
     case FAULT_FLUSH:
         sim_trace(sim, "FLUSHALL");
-        fake_engine_flush(engine);
+        fake_engine_do(engine, "flush", 0);
+        sim->wrong = NAMES;
         break;
     case FAULT_PAUSE:
         pause_place(sim);
@@ -230,13 +259,16 @@ static void one_fault(struct sim *sim)
         trouble(sim);
         break;
     case FAULT_SCRIPTS:
-        fake_engine_forget_scripts(engine);
+        fake_engine_do(engine, "forget", 0);
         break;
     case FAULT_FAILOVER:
         failover(sim);
         break;
     case FAULT_SENTINEL:
         sentinel_fault(sim);
+        break;
+    case FAULT_WRONG:
+        faults_spoil(sim, sim->wrong < NAMES ? NAMES : sim_below(sim, NAMES - 1));
         break;
     case FAULTS:
         break;
@@ -253,7 +285,12 @@ static int64_t next_fault(struct sim *sim)
 void faults_begin(struct sim *sim)
 {
     sim->fault_ns = sim_one_in(sim, 20) ? NEVER : next_fault(sim);
-    fake_engine_keep(sim->engines[0], 20);
+}
+
+static void mend(struct sim *sim)
+{
+    fake_engine_do(sim->engines[sim->primary], "trouble", FAKE_NO_TROUBLE);
+    sim->evicts_ns[sim->primary] = NEVER;
 }
 
 int64_t faults_due_ns(const struct sim *sim)
@@ -271,7 +308,7 @@ void faults_step(struct sim *sim)
 {
     if (sim->mended_ns && sim->mended_ns <= sim->now_ns) {
         sim->mended_ns = 0;
-        fake_engine_trouble(sim->engines[sim->primary], FAKE_NO_TROUBLE);
+        mend(sim);
     }
     for (unsigned i = 0; i < SENTINELS; i++)
         if (sim->learns_ns[i] && sim->learns_ns[i] <= sim->now_ns) {
@@ -289,7 +326,7 @@ void faults_end(struct sim *sim)
     sim_trace(sim, "no faults from now on");
     sim->fault_ns = NEVER;
     sim->mended_ns = 0;
-    fake_engine_trouble(sim->engines[sim->primary], FAKE_NO_TROUBLE);
+    mend(sim);
     for (unsigned i = 0; i < SENTINELS; i++) {
         sim->learns_ns[i] = 0;
         sim->named[i] = sim->primary;

@@ -11,7 +11,7 @@
 static int64_t delay(struct sim *sim)
 {
     int64_t ns = 100000 + (int64_t)sim_below(sim, (uint32_t)sim->delay_ns);
-    return sim_one_in(sim, 200) ? ns + (int64_t)sim_below(sim, 200) * MS : ns;
+    return !sim->calm && sim_one_in(sim, 200) ? ns + (int64_t)sim_below(sim, 200) * MS : ns;
 }
 
 static void line_add(struct sim *sim, struct line *line, bool dead, const char *bytes, size_t len)
@@ -254,7 +254,8 @@ void net_begin(struct sim *sim)
 {
     for (unsigned i = 0; i < ENGINES && (i == 0 || sim->sentinels); i++)
         sim->engines[i] = NULL;
-    sim->engines[0] = fake_engine_new(PREFIX, rng_next(&sim->rng));
+    sim->engines[0] = fake_engine_new(PREFIX, rng_next(&sim->rng), PASSWORD);
+    fake_engine_do(sim->engines[0], "keep", sim->sentinels ? 20 : 0);
     sim->primary = 0;
 }
 

@@ -30,7 +30,7 @@ struct sim_letter *place_post(struct place *p, unsigned worker, enum letter_kind
     l->kind = kind;
     l->at_ns = sim->now_ns + (sim_one_in(sim, 20) ? (int64_t)sim_below(sim, 10) * MS : 1000);
     /* A thread with many connections takes its time for a report. */
-    if (kind == TO_WORKER_REPORT && !sim->calm && !sim->closing && sim_one_in(sim, 4))
+    if (kind == TO_WORKER_REPORT && !sim->calm && sim_one_in(sim, 4))
         l->at_ns += (int64_t)sim_below(sim, 1000) * MS;
     if (l->at_ns < box->last_ns)
         l->at_ns = box->last_ns;
@@ -58,9 +58,9 @@ struct request *request_new(struct place *p, unsigned worker, unsigned client, e
     if (!r)
         abort();
     r->ask.op = op;
-    r->ask.name = bytes_of(sim_names[name]);
+    r->ask.name = bytes_of(name < NAMES ? sim_names[name] : sim_many[name - NAMES]);
     r->ask.report = p->workers[worker].report;
-    r->ask.limit = sim_limits[name];
+    r->ask.limit = name < NAMES ? sim_limits[name] : 1;
     r->client = client;
     r->worker = worker;
     r->name = name;
@@ -128,6 +128,9 @@ static void does_close_strict(void *arg)
 static void does_lease(void *arg, int64_t end_ns)
 {
     struct place *p = arg;
+    /* As the daemon: what is lost leaves a time that has passed, at which threads look. */
+    if (end_ns == 0 && p->lease_end_ns)
+        end_ns = p->lease_end_ns < place_now(p) ? p->lease_end_ns : place_now(p);
     p->lease_end_ns = end_ns;
 }
 
@@ -151,7 +154,10 @@ static void does_log(void *arg, enum node_level level, const char *text)
 {
     struct place *p = arg;
     sim_trace(p->sim, "place %u log %u: %s", p->number, level, text);
-    if (strstr(text, "no sense") || strstr(text, "fewer units"))
+    if (level != NODE_LOG_INFO && (strstr(text, "does not join") || strstr(text, " the engine (") ||
+                                   strstr(text, " is over (")))
+        snprintf(p->said, sizeof(p->said), "%s", text);
+    if (strstr(text, "no sense") || strstr(text, "fewer units") || strstr(text, PASSWORD))
         sim_fail(p->sim, "place %u says: %s", p->number, text);
 }
 
@@ -174,14 +180,14 @@ static void make_node(struct place *p)
 {
     struct node_config config = {.url = &p->sim->url,
                                  .user = "",
-                                 .password = "",
+                                 .password = PASSWORD,
                                  .node = p->name,
                                  .where = p->where,
                                  .prefix = PREFIX,
                                  .version = "1",
                                  .patterns = p->patterns,
                                  .lease_ns = LEASE_NS,
-                                 .patience_ns = (1 + (int64_t)(p->sim->seed / 3 % 3) * 700) * MS};
+                                 .patience_ns = p->sim->patience_ns};
     p->node = node_new(&config, &does, p);
     if (!p->node)
         abort();
@@ -277,12 +283,15 @@ static void node_letter(struct place *p, struct sim_letter *l)
     int64_t now = place_now(p);
     switch (l->kind) {
     case TO_NODE_SUBMIT:
+        l->request->given_ns = p->sim->now_ns;
         node_submit(p->node, &l->request->ask, now);
         break;
     case TO_NODE_CANCEL:
         node_cancel(p->node, l->id, now);
         break;
     case TO_NODE_PART:
+        for (unsigned i = 0; p->has_many && p->parts_due == WORKERS && i < MANY; i++)
+            node_report(p->node, bytes_of(sim_many[i]), 1);
         for (unsigned n = 0; n < NAMES; n++)
             if (l->units[n])
                 node_report(p->node, bytes_of(sim_names[n]), l->units[n]);
@@ -305,6 +314,8 @@ static void letter_done(struct sim_letter *l)
         patterns_free(&l->patterns);
     free(l);
 }
+
+static void take_over(struct place *p);
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
@@ -366,6 +377,8 @@ void place_step(struct place *p)
         sim_trace(sim, "place %u wakes", p->number);
         for (unsigned w = 0; w < WORKERS; w++)
             worker_hook(p, w);
+        if (p->parked)
+            take_over(p);
         node_tick(p->node, place_now(p));
         node_flush(p->node, place_now(p));
         return;
@@ -403,6 +416,8 @@ void place_start(struct place *p, bool same_machine)
     }
     snprintf(p->where, sizeof(p->where), "boot%u/%u/%u", p->number, p->machine, p->life);
     p->up = true;
+    p->has_many = sim->is_far && p->number == 0;
+    p->live_ns = NEVER;
     p->leaving = p->parked = false;
     p->paused_ns = p->up_again_ns = 0;
     p->lease_end_ns = 0;
@@ -414,8 +429,7 @@ void place_start(struct place *p, bool same_machine)
         p->workers[w] = (struct worker){.patterns = patterns_share(p->patterns)};
     for (unsigned c = 0; c < CLIENTS; c++) {
         p->clients[c] = (struct client){.turn = p->clients[c].turn + 1};
-        p->clients[c].act_ns =
-            sim->closing || sim->calm ? NEVER : sim->now_ns + (int64_t)sim_below(sim, 500) * MS;
+        p->clients[c].act_ns = sim->calm ? NEVER : sim->now_ns + (int64_t)sim_below(sim, 500) * MS;
     }
     make_node(p);
     sim_trace(sim, "place %u starts at %s", p->number, p->where);
@@ -498,8 +512,8 @@ static void arrive(struct place *p)
     }
 }
 
-/* Another program goes on in the same process. */
-void place_upgrade(struct place *p)
+/* The upgrade's new program goes on, or the old one. */
+static void take_over(struct place *p)
 {
     struct sim *sim = p->sim;
     static struct record_writer w;
@@ -507,14 +521,7 @@ void place_upgrade(struct place *p)
     struct node_ask *ask;
     struct node_ask *kept[CLIENTS * 2];
     size_t count = 0;
-    if (!p->up || p->paused_ns || p->leaving)
-        return;
-    sim_trace(sim, "place %u upgrades", p->number);
-    for (unsigned i = 0; i < WORKERS; i++)
-        worker_hook(p, i);
-    arrive(p);
-    node_park(p->node, place_now(p));
-    arrive(p);
+    p->parked = false;
     if (sim_one_in(sim, 3)) {
         sim_trace(sim, "the upgrade fails");
         node_start(p->node, place_now(p));
@@ -559,6 +566,23 @@ void place_upgrade(struct place *p)
     node_flush(p->node, place_now(p));
 }
 
+/* Another program is to go on in the same process: all stands still, maybe for longer than the
+ * lease. */
+void place_upgrade(struct place *p)
+{
+    struct sim *sim = p->sim;
+    if (!p->up || p->paused_ns || p->leaving)
+        return;
+    p->paused_ns = sim->now_ns + (int64_t)sim_below(sim, sim_one_in(sim, 3) ? 4000 : 50) * MS + 1;
+    sim_trace(sim, "place %u upgrades until %lld", p->number, (long long)(p->paused_ns / MS));
+    for (unsigned i = 0; i < WORKERS; i++)
+        worker_hook(p, i);
+    arrive(p);
+    node_park(p->node, place_now(p));
+    arrive(p);
+    p->parked = true;
+}
+
 void place_leave(struct place *p)
 {
     if (!p->up || p->paused_ns || p->leaving)
@@ -568,6 +592,13 @@ void place_leave(struct place *p)
         client_end(p, c);
         p->clients[c].act_ns = NEVER;
     }
+    for (unsigned i = 0; p->has_many && !p->workers[0].alone && i < MANY; i++) {
+        struct request *r = request_new(p, 0, NOBODY, NODE_RELEASE, NAMES + i);
+        r->ask.units = 1;
+        r->ask.by_end = true;
+        request_send(p, r);
+    }
+    p->has_many = false;
     arrive(p);
     p->leaving = true;
     p->leave_until_ns = p->sim->now_ns + LEASE_NS;

@@ -1,4 +1,4 @@
-# Histories: the recorder, the checker, histories made by hand, and planted bugs.
+# Histories: the recorder, the checker, and planted bugs.
 check_PROGRAMS += t/campaigns/history/check
 TESTS += t/campaigns/history/test_history.py
 t_campaigns_history_check_SOURCES = t/campaigns/history/check.c $(table_model_sources)
@@ -23,5 +23,4 @@ planted_in_histories = \
 	t/campaigns/history/planted/timeout-gives-back.patch \
 	t/campaigns/history/planted/verdict-lost-at-timeout.patch \
 	t/campaigns/history/planted/youngest-first.patch
-EXTRA_DIST += t/campaigns/history/test_history.py t/campaigns/history/record.py t/campaigns/history/made.txt \
-	$(planted_in_histories)
+EXTRA_DIST += t/campaigns/history/test_history.py t/campaigns/history/record.py $(planted_in_histories)

@@ -41,12 +41,18 @@ struct fake_peer {
     uint8_t *input;     /* sent, but not read yet */
     size_t input_begin, input_len, input_room;
     size_t window; /* number of bytes that it still accepts; SIZE_MAX: any number */
-    bool ended;    /* sends nothing after its input */
-    bool broken;   /* the connection is reset */
-    bool stubborn; /* does not close after the server's last bytes */
-    bool closed;   /* closed by the server */
-    bool news;     /* something has happened since the last notification */
+    size_t sealed; /* so many of the last bytes of its input are of a TLS record without an end, */
+    size_t taken;  /* and so many of these the server has taken */
+    unsigned shakes; /* bytes that begin its input and are a TLS handshake, a message each */
+    bool ended;      /* sends nothing after its input */
+    bool broken;     /* the connection is reset */
+    bool stubborn;   /* does not close after the server's last bytes */
+    bool closed;     /* closed by the server */
+    bool news;       /* something has happened since the last notification */
 };
+
+/* Calls of stream_handshake, so far. */
+extern uint64_t fake_shakes;
 
 /* Callbacks of the program; each may be NULL. */
 struct fake_hooks {

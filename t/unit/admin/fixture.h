@@ -9,7 +9,6 @@
 #include "admin/token.h"
 #include "base/log.h"
 #include "net/listener.h"
-#include "service/pools_config.h"
 #include "t/unit/http_client.h"
 #include "t/unit/serving.h"
 
@@ -169,18 +168,6 @@ static inline void text_say(int fd, const char *line, const char *expected)
         got[strcspn(got, "\n")] = '\0';
         ck_assert_str_eq(got, expected);
     }
-}
-
-/* Lets all clients change pools and join members. */
-static inline void allow_pools(void)
-{
-    struct pools_settings settings = {.operators.count = 1,
-                                      .max = 5000,
-                                      .max_members = 10000,
-                                      .max_watchers = 9,
-                                      .max_taken = 64};
-    ck_assert(access_parse("127.0.0.1", 9, &settings.operators.at[0]));
-    pools_change_settings(services, &settings);
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------- */

@@ -85,23 +85,6 @@ TEST(everything_is_asked_for_while_the_workers_work)
 }
 END_TEST
 
-/* The admin can end at any point of its clients' requests. */
-TEST(admin_ends_while_it_is_asked)
-{
-    begin(2, TOKEN);
-    log_set_level(LOG_LEVEL_WARNING);
-    int fds[40];
-    for (int i = 0; i < 40; i++) {
-        fds[i] = http_connect(where);
-        http_send(fds[i], "GET /api/v1/names?sort=name HTTP/1.1\r\n\r\n"
-                          "GET /api/v1/connections HTTP/1.1\r\n\r\nGET /api/v1/names/x HTTP/");
-    }
-    finish();
-    for (int i = 0; i < 40; i++)
-        close(fds[i]);
-}
-END_TEST
-
 /* ---- many names ------------------------------------------------------------------------------ */
 
 static void take(struct holder *holder, const void *name, size_t len)

@@ -560,7 +560,7 @@ static void arrive(struct fake_engine *engine)
 /* The node was told nonsense. With an engine in its senses it lives again, and keeps nothing. */
 static void recovers(void)
 {
-    struct fake_engine *engine = fake_engine_new("p", 1);
+    struct fake_engine *engine = fake_engine_new("p", 1, NULL);
     r.wrong_at = 0;
     for (unsigned i = 0; i < NODE_WIRES; i++)
         if (r.asked[i])

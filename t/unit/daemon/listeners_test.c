@@ -89,6 +89,7 @@ TEST(listeners_of_a_stopped_service_stay_open_aside)
     listeners_set_aside_stopped(&listeners);
     listeners_close(&listeners); /* the start has failed */
     ck_assert(!is_open(fds[1]) && !is_open(fds[3]));
+    ck_assert(listeners.count == 0 && listeners.aside == 0);
 }
 END_TEST
 

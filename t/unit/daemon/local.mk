@@ -16,6 +16,7 @@ t_unit_daemon_listeners_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_notify_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_notify_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_options_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_daemon_options_test_LDFLAGS = $(fault_wraps) -Wl,--wrap=fdopen
 t_unit_daemon_options_test_LDADD = libdaemon.a $(admin_test_libs) $(SYSTEMD_LIBS) $(SECCOMP_LIBS)
 t_unit_daemon_sandbox_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_sandbox_test_LDADD = libcluster.a $(daemon_unit_libs) $(LIBCARES_LIBS)

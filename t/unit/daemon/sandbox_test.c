@@ -14,7 +14,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netdb.h>
@@ -96,19 +95,6 @@ static int is_refused_what_no_daemon_does(void)
     return syscall(SYS_keyctl, 0, 0, 0) == -1 && errno == EPERM ? 42 : 4;
 }
 
-static int has_no_rights_left(void)
-{
-    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
-    char reason[SANDBOX_REASON_SIZE];
-    if (!prepare(reason) || !sandbox_enter() || syscall(SYS_capget, &head, caps) != 0)
-        return 1;
-    for (size_t i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
-        if (caps[i].effective || caps[i].permitted || caps[i].inheritable)
-            return 2;
-    return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? 42 : 3;
-}
-
 /* The number of this thread's filters; -1 if the kernel does not tell. */
 static int filters(void)
 {
@@ -141,7 +127,6 @@ TEST(the_main_thread_keeps_what_it_needs)
         return;
     ck_assert_int_eq(end_of(may_read_files_and_run_programs), 42);
     ck_assert_int_eq(end_of(is_refused_what_no_daemon_does), 42);
-    ck_assert_int_eq(end_of(has_no_rights_left), 42);
     ck_assert_int_eq(end_of(enters_once), 42);
 }
 
@@ -212,7 +197,7 @@ static void tear_down(void)
 }
 
 /* Exit statuses of the test's process, apart from the result of what it tries. */
-enum { NOT_PREPARED = 200, NOT_STARTED, ALL_CONFINED };
+enum { NOT_PREPARED = 200, NOT_STARTED, ALL_CONFINED, LEAKED };
 
 static const struct confinement *confined_to;
 static int (*act_confined)(void);
@@ -224,6 +209,14 @@ static void act(void *arg)
     *result = act_confined();
 }
 
+static unsigned descriptors(void)
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < 64; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
 /* Runs `act_confined` in a confined thread; the process survives if that does. */
 static int in_thread(void)
 {
@@ -232,8 +225,11 @@ static int in_thread(void)
     int result;
     if (!sandbox_prepare(&confined_to, 1, reason) || !sandbox_enter())
         return NOT_PREPARED;
+    unsigned had = descriptors();
     if (!thread_make(&thread, "confined", sandbox_confine, confined_to, act, &result))
         return NOT_STARTED;
+    if (descriptors() != had)
+        return LEAKED;
     thread_resume(&thread);
     if (meanwhile)
         meanwhile();
@@ -327,6 +323,16 @@ static bool opens(const char *path, int flags)
     return open(path, flags | O_CLOEXEC, 0600) >= 0;
 }
 
+/* Opens by the call that some C libraries make; newer machines have no such call. */
+static bool opens_by_old_call(const char *path)
+{
+#ifdef SYS_open
+    return syscall(SYS_open, path, O_RDONLY | O_CLOEXEC) >= 0;
+#else
+    return opens(path, O_RDONLY);
+#endif
+}
+
 enum { DONE = 0, KILLED = -SIGSYS };
 
 /*
@@ -338,6 +344,7 @@ enum { DONE = 0, KILLED = -SIGSYS };
 #define TRIES(TRY)                                                                                 \
     /* files */                                                                                    \
     TRY(read_inside, KILLED, DONE, EACCES, opens(in(folder, "file"), O_RDONLY))                    \
+    TRY(read_by_old_call, KILLED, DONE, EACCES, opens_by_old_call(in(folder, "file")))             \
     TRY(read_hosts, KILLED, EACCES, DONE, opens("/etc/hosts", O_RDONLY))                           \
     TRY(read_elsewhere, KILLED, EACCES, EACCES, opens(in(elsewhere, "file"), O_RDONLY))            \
     TRY(make_inside, KILLED, DONE, KILLED, opens(in(folder, "file"), O_RDWR | O_CREAT))            \
@@ -445,15 +452,7 @@ TEST(each_kind_of_thread_may_do_its_own_and_nothing_else)
         assert_tries(&link_, i, tries[i].link_, landlocked);
         assert_tries(&store, i, tries[i].store, landlocked);
     }
-    tear_down();
-}
-
-TEST(who_connects_need_not_read)
-{
-    if (!can())
-        return;
-    set_up();
-    ck_assert_int_eq(end_confined(&blind, connect_tcp), DONE);
+    ck_assert_int_eq(end_confined(&blind, connect_tcp), DONE); /* who connects need not read */
     ck_assert_int_eq(end_confined(&blind, read_hosts), KILLED);
     tear_down();
 }
@@ -608,11 +607,12 @@ TEST(what_requests_consist_of_has_no_conditions)
                                         "close",      "futex"};
     static const struct confinement *const all[] = {&thread_serves, &store, &link_, &blind};
     static char filter[1 << 16];
+    if (!can())
+        return;
     for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
         FILE *file = tmpfile();
         ck_assert_ptr_nonnull(file);
-        if (!sandbox_export(all[i], fileno(file)))
-            return;
+        ck_assert(sandbox_export(all[i], fileno(file)));
         rewind(file);
         filter[fread(filter, 1, sizeof filter - 1, file)] = '\0';
         fclose(file);

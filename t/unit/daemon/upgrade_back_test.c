@@ -114,4 +114,19 @@ TEST(only_sockets_from_before_are_kept)
     close(other);
 }
 
+TEST(more_sockets_than_a_service_manager_gives_are_refused)
+{
+    static struct inherited inherited;
+    static struct activation activation;
+    int file = memfd_create("state", MFD_CLOEXEC);
+    record_writer_init(&writer, file);
+    record_put_u32(&writer, 0);
+    record_put_u32(&writer, ACTIVATION_MAX + 1);
+    ck_assert(record_finish(&writer) && record_map(&state, file));
+    inherited_restore(&inherited, &activation, false, &state);
+    ck_assert_str_eq(state.why, "there are too many sockets from the service manager");
+    record_unmap(&state);
+    close(file);
+}
+
 UNIT_MAIN("daemon/upgrade_back")

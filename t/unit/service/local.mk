@@ -1,5 +1,4 @@
 service_unit_tests = \
-	t/unit/service/cluster_upgrade_test \
 	t/unit/service/job_backup_test \
 	t/unit/service/job_store_test \
 	t/unit/service/state_test
@@ -14,7 +13,4 @@ t_unit_service_job_store_test_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) 
 	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)
 t_unit_service_state_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_service_state_test_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
-	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)
-t_unit_service_cluster_upgrade_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_service_cluster_upgrade_test_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
 	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)

@@ -8,9 +8,11 @@
 
 #include "base/record.h"
 #include "net/private.h"
+#include "service/pools.h"
 #include "t/unit/random.h"
 #include "t/unit/unit.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -369,6 +371,39 @@ TEST(many_names_of_a_closed_connection_are_given_back_in_steps)
     conn_close(conn, CLOSE_PEER);
     close(peers[0]);
     close(peers[1]);
+    end(&world);
+}
+END_TEST
+
+/* ---- rights ------------------------------------------------------------------------------ */
+
+static atomic_bool has_asked;
+
+static void *ask_for_rights(void *conn)
+{
+    for (unsigned i = 0; i < 2000; i++) {
+        struct pool_rights rights = {0};
+        pools_get_rights(conn, &rights);
+    }
+    atomic_store(&has_asked, true);
+    return NULL;
+}
+
+/* TSan finds what the lock is for. */
+TEST(rights_are_asked_for_while_reloads_change_them)
+{
+    struct world world;
+    pthread_t asker;
+    struct pools_settings settings = {.max = 1, .max_members = 1};
+    begin(&world, 1);
+    struct conn conn = {.protocol = services_protocol(world.services, "poolcounter"),
+                        .stream.fd = -1};
+    ck_assert_int_eq(pthread_create(&asker, NULL, ask_for_rights, &conn), 0);
+    while (!atomic_load(&has_asked)) {
+        settings.operators.count ^= 1;
+        pools_change_settings(world.services, &settings);
+    }
+    ck_assert_int_eq(pthread_join(asker, NULL), 0);
     end(&world);
 }
 END_TEST

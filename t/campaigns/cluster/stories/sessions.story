@@ -326,18 +326,14 @@ n1.2 give w x ms1/1 77 13; g x -> 1 [1 8]
 n1.2 ready -> {$n1=2}
 n1.2 reap $n1 2 -> 0
 n1.2 g x -> [1 5]
-n1.2 g x -> [1 5]
-HGET u:$n1.2 x -> 1
 n1.2 b x 1 -> 1
 n1.2 reads G 2 1 x
 n2 reads nothing
 n1.2 g x -> [1 4]
-HGET u:$n1.2 x -> 1
 n1.2 b x 1 -> 1
 n1.2 reads G 4 1 x
 n2 reads nothing
 n1.2 g x -> [1 3]
-HGET u:$n1.2 x -> 1
 n1.2 b x 1 -> 1
 n1.2 reads nothing
 n2 reads G 1 1 x
@@ -347,17 +343,13 @@ n2 b x 1 -> 1
 n1.2 reads G 77 1 x
 n2 reads nothing
 n1.2 g x -> [1 1]
-HGET u:$n1.2 x -> 1
 n1.2 b x 1 -> 1
 n1.2 reads G 3 1 x
 n2 reads nothing
 n1.2 g x -> [1 0]
-n1.2 g x -> [1 0]
-HGET u:$n1.2 x -> 1
 n1.2 b x 1 -> 1
 n1.2 reads nothing
 n2 reads nothing
-n1.2 g x -> [0 0]
 n1.2 g x -> [0 0]
 
 story Told again queue full stays exact

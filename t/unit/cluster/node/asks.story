@@ -22,12 +22,12 @@ cancel a
 = asks 0
 
 story Cancelled while its acquisition is under way: there are none
-each no ~ 0 ~ busy | me ~ -1 ~ cancelled
+each no ~ 0 ~ busy | me ~ -1 ~ cancelled | me ~ !"WRONGTYPE {p}:k:l" ~ cancelled
 live; a: $1 l; > call ...
 cancel a
 < [$2]
+= a $3; = asks 0
 > -
-= asks 0
 
 story Cancelled while its acquisition is under way: it waits
 live; a: me l; > call ...

@@ -148,11 +148,15 @@ patterns s* m*
 = wrong-names 0; = names 0
 
 story Each error is the reason
-each NOAUTH Authentication required. ~ set cluster.password | NOPERM no permissions ~ counterctl cluster acl | ERR max number of clients reached ~ maxclients | ERR unknown command 'INFO', with args beginning with: ~ do not rename | DENIED Redis is running in protected mode ~ protected-mode | NOREPLICAS Not enough good replicas to write. ~ min-replicas-to-write | MISCONF Redis is configured to save ~ stop-writes-on-bgsave-error | READONLY You can't write against a read only replica. ~ primary | LOADING Redis is loading the dataset in memory ~ still loads | BUSY Redis is busy running a script. ~ SCRIPT KILL | ERR something else ~ ERR something else
+each NOAUTH Authentication required. ~ set cluster.password | NOPERM no permissions ~ counterctl cluster acl | ERR max number of clients reached ~ maxclients | ERR unknown command 'INFO', with args beginning with: ~ do not rename | DENIED Redis is running in protected mode ~ protected-mode | NOREPLICAS Not enough good replicas to write. ~ min-replicas-to-write | MISCONF Redis is configured to save ~ stop-writes-on-bgsave-error | READONLY You can't write against a read only replica. ~ primary | LOADING Redis is loading the dataset in memory ~ still loads | BUSY Redis is busy running a script. ~ SCRIPT KILL
 start
 = reasons 0
 opens c m; > INFO; < !"$1"
 = reason 0 "$2"; = log "$2" 1
+
+story An error that this node does not know is told as it is, and refuses no engine
+start; opens c m; > INFO; < !"ERR something else"
+= state away; = reason 0 "ERR something else"; = log "does not join" 0
 
 story An engine that is wrong is refused, again each minute
 each redis_version ~ 6.2.6 ~ 7.0 is the least | role ~ slave ~ is a replica | cluster_enabled ~ 1 ~ cluster-enabled no | maxmemory_policy ~ allkeys-lru ~ maxmemory-policy noeviction | loading ~ 1 ~ still loads

@@ -217,6 +217,10 @@ story A session that ends leaves at once
 live; leave; > leave ...; < 1
 = left 1
 
+story It leaves after an answer that makes no sense, and says so
+live; leave; > leave ...; < [1]
+= left 1; = log "leave: an answer that makes no sense" 1
+
 story Where the engine may have units of a lost session, another one opens first
 live; anew; a: end s; leave
 = left 0
