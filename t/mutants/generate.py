@@ -32,9 +32,7 @@ Kind = clang.CursorKind
 
 def parse(path, arguments):
     index = clang.Index.create()
-    unit = index.parse(
-        path, args=arguments, options=clang.TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD
-    )
+    unit = index.parse(path, args=arguments, options=clang.TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD)
     bad = [d for d in unit.diagnostics if d.severity >= clang.Diagnostic.Error]
     if bad:
         raise SystemExit("%s: clang: %s" % (path, bad[0]))
@@ -56,11 +54,7 @@ class Finder:
             if c.kind == Kind.MACRO_INSTANTIATION and self.is_here(c)
         ]
         for cursor in self.unit.cursor.get_children():
-            if (
-                cursor.kind == Kind.FUNCTION_DECL
-                and cursor.is_definition()
-                and self.is_here(cursor)
-            ):
+            if cursor.kind == Kind.FUNCTION_DECL and cursor.is_definition() and self.is_here(cursor):
                 self.function = cursor.spelling
                 self.locks, self.above = {}, []
                 for child in cursor.get_children():
@@ -77,9 +71,7 @@ class Finder:
 
     def is_in_macro(self, start, end):
         """True if a macro's expansion covers this, or begins or ends within it."""
-        return any(
-            (a <= start and end <= b) or a < start < b or a < end < b for a, b in self.macros
-        )
+        return any((a <= start and end <= b) or a < start < b or a < end < b for a, b in self.macros)
 
     def add(self, operator, text, edits):
         shown = " ".join(text.split())
@@ -126,9 +118,7 @@ class Finder:
             self.look_at_comparison(cursor, start, end)
         elif kind == Kind.INTEGER_LITERAL:
             if re.fullmatch(r"(0x[0-9a-fA-F]+|\d+)[uUlL]*", text):
-                self.add(
-                    "constant", self.around(start, end), [(start, end, "(%s + mutant(%%d))" % text)]
-                )
+                self.add("constant", self.around(start, end), [(start, end, "(%s + mutant(%%d))" % text)])
         elif kind == Kind.IF_STMT:
             self.look_at_branch(cursor)
         elif kind == Kind.CALL_EXPR and parent is not None and cursor.spelling:

@@ -22,9 +22,7 @@ def pytest_collection_modifyitems(items):
     if CASES:
         with open(CASES, encoding="utf-8") as f:
             places = {case: place for place, case in enumerate(json.load(f))}
-        items[:] = sorted(
-            (i for i in items if case_of(i) in places), key=lambda i: places[case_of(i)]
-        )
+        items[:] = sorted((i for i in items if case_of(i) in places), key=lambda i: places[case_of(i)])
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -98,10 +98,7 @@ class Mutants:
             f.write(self.head)
             for name, note in self.notes.items():
                 row = known(name) if known else {}
-                f.write(
-                    "\t".join([name, note] + [row.get(s, "") for s in SUITES + ["asan", "tsan"]])
-                    + "\n"
-                )
+                f.write("\t".join([name, note] + [row.get(s, "") for s in SUITES + ["asan", "tsan"]]) + "\n")
 
     def of(self, bits):
         """The names of the bytes that are set."""
@@ -116,9 +113,7 @@ def arguments_of_clang():
 
 def choose(mutants, seed, count, of):
     """Draws `count` mutants of files whose names begin with `of`."""
-    shares = {
-        operator: round(share * count / sum(SHARES.values())) for operator, share in SHARES.items()
-    }
+    shares = {operator: round(share * count / sum(SHARES.values())) for operator, share in SHARES.items()}
     found = generate.find(ROOT, arguments_of_clang(), lambda name: name.startswith(of))
     chosen = generate.choose(found, random.Random(seed), shares)
     mutants.head = "# mutant, why it changes nothing, the first to kill it of: %s (seed %d)\n" % (
@@ -149,9 +144,7 @@ def command(arguments, cwd):
     with open(os.path.join(WORK, "build.log"), "ab") as out:
         done = subprocess.run(arguments, cwd=cwd, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
-        raise SystemExit(
-            "mutants: %s failed: see build/mutants/build.log" % " ".join(arguments[:3])
-        )
+        raise SystemExit("mutants: %s failed: see build/mutants/build.log" % " ".join(arguments[:3]))
 
 
 def plant(mutants):
@@ -165,11 +158,7 @@ def plant(mutants):
     files = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines()
     for name in files:
         source, to = os.path.join(ROOT, name), os.path.join(TREE, name)
-        if (
-            any(c.file == name for c in planted.values())
-            or os.path.isdir(source)
-            or not os.path.lexists(source)
-        ):
+        if any(c.file == name for c in planted.values()) or os.path.isdir(source) or not os.path.lexists(source):
             continue
         os.makedirs(os.path.dirname(to), exist_ok=True)
         if not os.path.exists(to) or not same(source, to):
@@ -230,13 +219,7 @@ def run(program, number, limit_s, seen=None, cases=None, kind="build"):
     if program.endswith(".py"):
         argv = [sys.executable, "-B", os.path.join(TREE, program)] + (["-x"] if cases else [])
     else:
-        argv = [
-            next(
-                p
-                for p in (os.path.join(builds, program), os.path.join(TREE, program))
-                if os.path.exists(p)
-            )
-        ]
+        argv = [next(p for p in (os.path.join(builds, program), os.path.join(TREE, program)) if os.path.exists(p))]
     start = time.monotonic()
     with open(os.path.join(folder, "log"), "wb") as log:
         child = subprocess.Popen(argv, cwd=builds, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -373,11 +356,7 @@ def kill(results, mutants, name, suites, each):
         if suite in known or (suite == "system" and results.is_dead(name) and not each):
             continue
         kind = suite if suite in BUILDS else "build"
-        runs = sorted(
-            r
-            for s in (SUITES[:-1] if kind != "build" else [suite])
-            for r in runs_for(results, name, s)
-        )
+        runs = sorted(r for s in (SUITES[:-1] if kind != "build" else [suite]) for r in runs_for(results, name, s))
         killers, spent, planned, slower = [], 0.0, 0.0, 1 if kind == "build" else 4
         for usual, program, cases in runs:
             planned += usual
@@ -418,10 +397,7 @@ def table(results, mutants):
         say("%-20s" % key + "".join("%9d" % rows[key][s] for s in ["mutants", "killed"] + suites))
     for suite in SUITES:
         seconds = sum(row["s"] for p, row in results.reach.items() if suite_of(p) == suite)
-        say(
-            "%-8s %7.1f s of tests, %.2f kills for a second"
-            % (suite, seconds, rows["all"][suite] / max(seconds, 1))
-        )
+        say("%-8s %7.1f s of tests, %.2f kills for a second" % (suite, seconds, rows["all"][suite] / max(seconds, 1)))
     programs_that_kill = collections.Counter(
         p for n in real for found in results.kills[n].values() for p in found.get("all", []))  # fmt: skip
     for program, count in programs_that_kill.most_common():
@@ -469,11 +445,7 @@ def main():
                 results.kills.pop(name, None)
         if options.sanitizers:
             suites = ["asan", "tsan"]
-            todo = [
-                n
-                for n in todo
-                if operators[n] in SANITIZED and n in results.kills and not results.is_dead(n)
-            ]
+            todo = [n for n in todo if operators[n] in SANITIZED and n in results.kills and not results.is_dead(n)]
             for kind in suites:
                 build(kind)
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
