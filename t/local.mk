@@ -58,7 +58,7 @@ check-quick:
 		TESTS='$(filter-out %/load_test %/threads_test,$(filter t/unit/% t/models/% t/vectors/% t/scenario/run.py,$(TESTS)))'
 
 # All tests, by t/run_tests.py; RUN has its options. Until it knows how long they take, these start first.
-long_tests = t/browser/test_page.py t/system/test_cluster_basics.py t/system/test_cluster_audit.py t/scenario/real.py \
+long_tests = t/browser/test_page.py t/system/test_cluster.py t/scenario/real.py \
 	t/system/test_vanished.py t/system/test_jobs_clients.py $(library_tests) \
 	t/transcripts/run.py t/system/test_jobs.py t/campaigns/simulate/test_simulate.py \
 	t/system/test_pool_examples.py t/scenario/run.py bench/counts/test_counts.py
@@ -81,9 +81,9 @@ sanitized_tests = $(filter-out $(plain_tests),$(all_tests))
 single_threaded = $(filter t/vectors/% fuzz/%,$(TESTS)) \
 	t/unit/engine/contention_test t/unit/engine/index_test \
 	t/models/pools_test \
-	t/models/table_test t/unit/engine/sketch_test \
+	t/models/table_test \
 	t/unit/jobs/store_test t/unit/jobs/commit_test t/unit/jobs/commit_model_test \
-	t/unit/base/tree_test t/unit/base/ring_test \
+	t/unit/base/tree_test \
 	t/unit/engine/table_test t/unit/engine/waitq_test \
 	t/models/jobs_test \
 	t/campaigns/simulate/test_simulate.py t/campaigns/cluster/simulate \
@@ -94,7 +94,7 @@ threads_tests = $(filter-out $(single_threaded),$(sanitized_tests))
 
 # They stop processes themselves, or look at processes that others stop.
 unstopped = $(filter t/system/test_cluster%,$(TESTS)) $(library_tests) \
-	t/transcripts/run.py t/system/test_process.py
+	t/transcripts/run.py
 
 run_tests = @$(AM_TESTS_ENVIRONMENT) exec $(PYTHON) -B $(abs_top_srcdir)/t/run_tests.py --unstopped '$(unstopped)' $(RUN)
 .PHONY: run-all run-unit run-sanitized run-threads run-one sanitized-made threads-made

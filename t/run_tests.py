@@ -25,7 +25,7 @@ import tempfile
 import threading
 import time
 
-MOST = 2  # programs for each core: some of them start ten at once
+MOST = 3  # programs for each core: some of them start ten at once
 LIMIT_S = 1800  # ends hangs only
 STOP_S = 0.5
 REPORT = r"(ERROR|WARNING): \w+Sanitizer: |runtime error: "  # of a sanitizer

@@ -21,7 +21,7 @@ const tests = [];
 let tidy = null;
 
 /* Adds a test. Tests run in order; each continues from the end of the one before. */
-export function test(name, fn) {
+export function addTest(name, fn) {
     tests.push({name, fn});
 }
 
@@ -89,20 +89,22 @@ export async function poll(condition, what, deadline = DEADLINE_MS) {
     }
 }
 
+/* The value must be the wanted one, or match it. */
+export function agrees(got, wanted, what) {
+    if (wanted instanceof RegExp) check(wanted.test(got), `${what}: ${JSON.stringify(got)} does not match ${wanted}`);
+    else same(got, wanted, what);
+}
+
 /*
  * Waits until `get` returns `wanted`, or a text that matches it. All that the page shows is waited for:
  * the page draws when it has its answers, and not in step with the test. Not so what must stay: that
  * is checked after it has had the time to change.
  */
-export function shows(get, wanted, what) {
-    return poll(async () => {
-        const got = await get();
-        if (wanted instanceof RegExp)
-            check(wanted.test(got), `${what}: ${JSON.stringify(got)} does not match ${wanted}`);
-        else same(got, wanted, what);
+export const shows = (get, wanted, what) =>
+    poll(async () => {
+        agrees(await get(), wanted, what);
         return true;
     }, what);
-}
 
 /* --- the daemon ----------------------------------------------------------------------------- */
 
@@ -122,20 +124,16 @@ async function freePort() {
 export const TOKEN = 'token-of-the-tests';
 
 export class Daemon {
-    /*
-     * `ports`: those of an earlier daemon, to replace it. With 0 the daemon chooses a port; for the
-     * admin interface 0 means none. `token`: of that interface; '': none.
-     */
-    static async start(ports = {}, token = TOKEN) {
+    /* `admin`: the admin interface's port, 0 for a free one. `token`: of that interface; '': none. */
+    static async start(admin = 0, token = TOKEN) {
         const d = new Daemon();
-        const admin = ports.admin || (await freePort());
         const options = {
-            'poolcounter.port': ports.text || 0,
+            'poolcounter.port': 0,
             'counter.port': 0,
-            'admin.port': admin,
+            'admin.port': admin || (await freePort()),
             'counter.enable': 'true',
             'jobs.enable': 'true',
-            'jobs.port': ports.jobs || 0,
+            'jobs.port': 0,
             'jobs.listen': '127.0.0.1',
             'counter.threads': 2,
             'poolcounter.listen': '127.0.0.1',
@@ -222,11 +220,16 @@ export class TextClient {
         return new Promise((resolve) => this.waiting.push(resolve));
     }
 
-    async ask(line, wanted) {
+    /* Returns the answer, which must be the wanted one, or match it. */
+    async ask(line, wanted = /^/) {
         this.say(line);
         const answer = await this.answer();
-        check(wanted === undefined || answer === wanted, `${line.slice(0, 60)}: ${answer}`);
+        agrees(answer, wanted, line.slice(0, 60));
         return answer;
+    }
+
+    async each(wanted, lines) {
+        for (const line of lines) await this.ask(line, wanted);
     }
 
     get address() {
@@ -251,15 +254,13 @@ export class JobClient extends TextClient {
     /* Puts a body, a latin-1 string, into a tube. Returns the job's id. */
     async put(tube, body, pri = 1024, delay = 0) {
         await this.ask('use ' + tube, 'USING ' + tube);
-        const answer = await this.ask(`put ${pri} ${delay} 1000 ${body.length}\r\n${body}`);
-        check(answer.startsWith('INSERTED '), answer);
+        const answer = await this.ask(`put ${pri} ${delay} 1000 ${body.length}\r\n${body}`, /^INSERTED /);
         return answer.slice('INSERTED '.length);
     }
 
     /* Reserves a job whose body is one line. */
     async reserve(id) {
-        const answer = await this.ask('reserve-job ' + id);
-        check(answer.startsWith('RESERVED '), answer);
+        await this.ask('reserve-job ' + id, /^RESERVED /);
         await this.answer();
     }
 }

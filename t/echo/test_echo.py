@@ -4,7 +4,6 @@ a protocol holds for hundreds of connections, at a drain, over an upgrade and un
 import os
 import re
 import signal
-import socket
 import ssl
 import sys
 import threading
@@ -16,6 +15,7 @@ import tap
 import pytest
 
 import certificates
+from conftest import start  # noqa: F401  # pylint: disable=unused-import
 import http_client
 import servers
 import wire
@@ -27,56 +27,40 @@ pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD na
 
 
 @pytest.fixture
-def echo(request, tmp_path):
+def echo(start, tmp_path):
     """A function that starts the daemon; its lines go to tmp_path/lines."""
-    started = []
 
-    def start(*options, **kwargs):
-        options = ("echo.port=0", "echo.folder=%s" % tmp_path) + options
-        daemon = servers.Counterd(*options, program=PROGRAM, **kwargs)
-        started.append(daemon)
+    def start_one(*options, **kwargs):
+        daemon = start("echo.port=0", "echo.folder=%s" % tmp_path, *options, program=PROGRAM, **kwargs)
         listening = daemon.wait_log(r"echo: listening on (\S+):(\d+)")
         daemon.echo = (listening.group(1), int(listening.group(2)))
         return daemon
 
-    yield start
-    try:
-        for daemon in started:
-            if daemon.is_expected_to_be_gone:
-                daemon.check_log()
-            else:
-                daemon.stop()
-    finally:
-        for daemon in started:
-            daemon.kill()
+    return start_one
 
 
-class Client:
+class Client(wire.Client):
     """Sends lines; reads answers, and the events between them."""
 
     def __init__(self, daemon):
-        self.sock = socket.create_connection(daemon.echo, timeout=wire.DEADLINE)
-        self.file = self.sock.makefile("rb")
+        super().__init__(daemon.echo)
         self.events = []
 
     def say(self, *lines):
-        self.sock.sendall(b"".join(line + b"\n" for line in lines))
-
-    def line(self):
-        """The next answer; None: the end."""
-        while True:
-            line = self.file.readline()
-            event = re.fullmatch(rb"event (\d+) lines\n", line)
-            if not event:
-                return line[:-1] if line else None
-            self.events.append(int(event.group(1)))
+        self.send(b"".join(line + b"\n" for line in lines))
 
     def lines(self, count):
-        return [self.line() for _ in range(count)]
+        """The next answers."""
+        found = []
+        while len(found) < count:
+            line = self.take_line(b"\n").encode()
+            event = re.fullmatch(rb"event (\d+) lines", line)
+            (self.events if event else found).append(int(event.group(1)) if event else line)
+        return found
 
-    def close(self):
-        self.file.close()
-        self.sock.close()
+    def rest(self):
+        """What comes until the end, but events."""
+        return re.sub(rb"event \d+ lines\n", b"", self.wait_closed())
 
 
 def written(tmp_path):
@@ -95,12 +79,10 @@ def test_lines_come_back_in_order_with_events_and_are_written(echo, tmp_path):
     assert client.lines(len(sent)) == sent
     assert client.events == list(range(8, 201, 8))
     assert written(tmp_path) == sent
-    client.say(b"x" * 1000)
-    assert client.line() == b"x" * 1000
-    client.say(b"last")
-    client.sock.shutdown(socket.SHUT_WR)
-    assert client.line() == b"last", "the end of input does not take the answer away"
-    assert client.line() is None
+    client.say(b"x" * 1000, b"last")
+    client.eof()  # does not take the answers away
+    assert client.lines(2) == [b"x" * 1000, b"last"]
+    assert client.rest() == b""
     client.close()
 
 
@@ -147,7 +129,7 @@ def test_a_drain_answers_all_that_is_pending(echo):
     assert daemon.end_with(signal.SIGTERM) == 0
     for client in clients:
         assert client.lines(len(sent)) == sent
-        assert client.line() is None
+        assert client.rest() == b""
         client.close()
 
 

@@ -6,7 +6,7 @@ counterctl_tests = \
 	t/transcripts/run.py \
 	t/system/test_pool_examples.py
 EXTRA_DIST += $(counterctl_tests) t/system/ctl.py \
-	t/transcripts/README.md t/transcripts/player.py t/transcripts/shell t/transcripts/ask.py $(transcripts)
+	t/transcripts/README.md t/transcripts/modes.py t/transcripts/player.py t/transcripts/shell t/transcripts/ask.py $(transcripts)
 transcripts = \
 	t/transcripts/activation.ctl \
 	t/transcripts/admin-daemon.ctl \
@@ -28,7 +28,9 @@ transcripts = \
 	t/transcripts/names.ctl \
 	t/transcripts/pool.ctl \
 	t/transcripts/run-pool.ctl \
+	t/transcripts/process.ctl \
 	t/transcripts/run.ctl \
+	t/transcripts/sandbox.ctl \
 	t/transcripts/single.ctl \
 	t/transcripts/tls.ctl \
 	t/transcripts/top.ctl

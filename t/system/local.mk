@@ -3,11 +3,8 @@ AM_PY_LOG_FLAGS = -B
 
 system_tests = \
 	t/system/test_process.py \
-	t/system/test_cluster_audit.py \
-	t/system/test_cluster_basics.py \
-	t/system/test_cluster_tls.py \
+	t/system/test_cluster.py \
 	t/system/test_upgrade.py \
-	t/system/test_activation.py \
 	t/system/test_clients.py \
 	t/system/test_pools.py \
 	t/system/test_jobs.py \
@@ -16,14 +13,12 @@ system_tests = \
 	t/system/test_jobs_clients.py \
 	t/system/test_admin.py \
 	t/system/test_units.py \
-	t/system/test_sandbox.py \
 	t/system/test_vanished.py \
 	t/system/test_readme.py
 TESTS += $(system_tests)
 EXTRA_DIST += $(system_tests) \
 	t/system/certificates.py \
 	t/system/cluster.story \
-	t/system/cluster_clocks.py \
 	t/system/confined.py \
 	t/system/conftest.py \
 	t/system/http_client.py \

@@ -67,8 +67,6 @@ class Process:
         cwd=None,
         env=None,
         preexec=None,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
         pass_fds=(),
     ):
         self.argv = argv
@@ -78,8 +76,8 @@ class Process:
         full_env.update(env or {})
         self.child = subprocess.Popen(
             argv,
-            stdin=stdin,
-            stdout=stdout,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             cwd=cwd,
             env=full_env,
@@ -152,7 +150,7 @@ def listening(address=("127.0.0.1", 0), backlog=512):
 
 
 # Executes the command in argv[3:], and passes it sockets as a service manager does: the descriptors
-# in argv[1] become 3, 4, ..., with the names in argv[2] ("-": no names).
+# in argv[1] become 3, 4, ..., with the names in argv[2].
 _HAND_OVER = """
 import fcntl, os, sys
 given = [int(fd) for fd in sys.argv[1].split(",")]
@@ -163,21 +161,18 @@ for number, fd in enumerate(high):
 os.closerange(3 + len(given), 100 + 3 * len(given))
 os.environ["LISTEN_PID"] = str(os.getpid())
 os.environ["LISTEN_FDS"] = str(len(given))
-if sys.argv[2] != "-":
-    os.environ["LISTEN_FDNAMES"] = sys.argv[2]
+os.environ["LISTEN_FDNAMES"] = sys.argv[2]
 os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
 def hand_over(sockets, names):
     """
-    Returns the words before a command that make it inherit `sockets` by these names (None: no
-    names), and the descriptors that Popen must pass on.
+    Returns the words before a command that make it inherit `sockets` by these names, and the descriptors that Popen must
+    pass on.
     """
     fds = [sock.fileno() for sock in sockets]
-    named = "-" if names[0] is None else ":".join(names)
-    prefix = [sys.executable, "-I", "-c", _HAND_OVER, ",".join(map(str, fds)), named]
-    return prefix, fds
+    return [sys.executable, "-I", "-c", _HAND_OVER, ",".join(map(str, fds)), ":".join(names)], fds
 
 
 class Counterd(Process):
@@ -200,7 +195,6 @@ class Counterd(Process):
         prefix=(),
         inherit=(),
         admin=False,
-        stdin=subprocess.DEVNULL,
         program=None,
     ):
         argv = list(prefix)
@@ -226,7 +220,7 @@ class Counterd(Process):
         for key, value in chosen.items():
             if value is not None:
                 argv += ["-o", "%s=%s" % (key, value)]
-        super().__init__(argv + list(args), preexec=preexec, env=env, stdin=stdin, pass_fds=fds)
+        super().__init__(argv + list(args), preexec=preexec, env=env, pass_fds=fds)
         if made:
             made.close()
         self.is_expected_to_be_gone = False  # a test that ends it sets this
@@ -304,16 +298,9 @@ class Counterd(Process):
             fields = f.read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def status_field(self, field):
-        with open("/proc/%d/status" % self.pid) as f:
-            for line in f:
-                name, _, value = line.partition(":")
-                if name == field:
-                    return value.strip()
-        raise KeyError(field)
-
     def resident_kib(self):
-        return int(self.status_field("VmRSS").split()[0])
+        with open("/proc/%d/status" % self.pid) as f:
+            return int(re.search(r"^VmRSS:\s*(\d+)", f.read(), re.M)[1])
 
     def descriptors(self):
         return len(os.listdir("/proc/%d/fd" % self.pid))

@@ -11,6 +11,7 @@ import sys
 sys.dont_write_bytecode = True
 
 try:
+    import _pytest.runner
     import pytest
 except ImportError:
     print("1..0 # SKIP pytest is not installed")
@@ -24,6 +25,10 @@ for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
 
 # Set on some machines; programs under test that are in Python would then behave as on no other.
 os.environ.pop("PYTHONUNBUFFERED", None)
+
+# pytest puts the name of the test that runs into the environment, and takes it out. Threads that start
+# programs copy the environment meanwhile, and fail if a name in it goes.
+_pytest.runner._update_current_test_var = lambda *_: None
 
 
 class Reporter:

@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import signal
 
 import pytest
 import tap
@@ -24,35 +23,7 @@ def start(request, start, tmp_path):
     return lambda *options, **kwargs: start(*options, *more, **kwargs)
 
 
-@pytest.fixture
-def daemon(start):
-    return start(*JOBS)
-
-
-# --- transports ----------------------------------------------------------------------------------
-
-
-# --- bodies and limits ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "line,answer",
-    [
-        (b"put 0 0 60 10", b"EXPECTED_CRLF\r\n"),
-        (b"put x 0 60 1000000", b"BAD_FORMAT\r\n"),
-        (b"put 0 0 60", b"BAD_FORMAT\r\n"),
-        (b"put-into : 0 0 60 9", b"BAD_FORMAT\r\n"),
-    ],
-)
-def test_the_answer_to_a_bad_put_arrives_before_the_close(daemon, line, answer):
-    with daemon.job_client() as client, daemon.job_client() as other:
-        assert other.put(b"safe") == 1
-        try:
-            client.send_reading(line + b"\r\n" + b"delete 1\r\n" * 100000)
-        except (wire.Closed, OSError):
-            pass  # the server reads no more
-        assert client.wait_closed() == answer
-        assert other.fetch("peek 1") == ("FOUND 1 4", b"safe")
+# --- limits ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("start", ["memory"], indirect=True)  # a store takes long
@@ -72,18 +43,6 @@ def test_without_memory_connections_are_closed(start):
             assert metric(daemon, "counterd_jobs_memory_refused_total", need=need) > 0
         assert client.ask("delete 1") == "DELETED"
         assert client.fetch("reserve") == ("RESERVED 2 1", b"x")
-
-
-def test_an_answer_may_be_larger_than_the_output_buffer(start):
-    daemon = start(*JOBS, "limits.output_buffer=65536", "jobs.max_job_size=4M")
-    body = b"z" * (4 << 20)
-    with daemon.job_client() as client, daemon.job_client() as other:
-        assert client.put(body) == 1
-        client.send(b"peek 1\r\npeek 1\r\nput 0 0 60 1\r\nq\r\n")
-        assert other.ask("list-tube-used") == "USING default"
-        assert client.job() == ("FOUND 1 %d" % len(body), body)
-        assert client.job() == ("FOUND 1 %d" % len(body), body)
-        assert client.line() == "INSERTED 2"
 
 
 def metric(daemon, name, **labels):
@@ -150,23 +109,6 @@ LONG = ["%04d" % number + "n" * 150 for number in range(3000)]
 LONG_LIST = ("---\n- default\n" + "".join("- %s\n" % name for name in LONG)).encode()
 
 
-def test_lists_of_tubes_are_written_as_they_are_read(start, tmp_path):
-    socket = "jobs.socket=%s" % (tmp_path / "jobs.sock")  # it takes less than TCP
-    daemon = start(*JOBS, socket, "limits.output_buffer=16384")
-    with daemon.job_client() as client, wire.JobClient(daemon.jobs_unix) as reader:
-        change_watches(client, b"watch", LONG)
-        reader.say("list-tubes")
-        wire.poll(lambda: client.stats()["cmd-list-tubes"] == "1", "the list has begun")
-        client.send(b"list-tubes-watched\r\nlist-tube-used\r\n")
-        assert client.job() == ("OK %d" % len(LONG_LIST), LONG_LIST)
-        assert client.line() == "USING default"
-        change_watches(client, b"ignore", LONG)
-        assert client.fetch("list-tubes")[1] == b"---\n- default\n"
-        reader.say("list-tube-used")
-        assert reader.job() == ("OK %d" % len(LONG_LIST), LONG_LIST), "tubes that have gone, too"
-        assert reader.line() == "USING default"
-
-
 def test_lists_of_tubes_that_nobody_reads_have_a_bound(start, tmp_path):
     """All together, also when their tubes have gone."""
     more = ("jobs.socket=%s" % (tmp_path / "jobs.sock"), "limits.output_buffer=16384")
@@ -195,9 +137,6 @@ def test_lists_of_tubes_that_nobody_reads_have_a_bound(start, tmp_path):
             assert alive[0].fetch("list-tubes")[1] == LONG_LIST, "lists that were read are over"
         for reader in unread:
             reader.close()
-
-
-# --- ends ----------------------------------------------------------------------------------------
 
 
 # --- upgrades ------------------------------------------------------------------------------------

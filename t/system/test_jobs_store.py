@@ -11,7 +11,6 @@ import sqlite3
 import subprocess
 import tempfile
 import threading
-import time
 from contextlib import closing
 
 import pytest
@@ -74,19 +73,6 @@ def claim(client, tube):
 # --- the file ------------------------------------------------------------------------------------
 
 
-def test_people_may_read_the_file_while_the_daemon_runs(begin, path):
-    with begin().job_client() as client:
-        client.fetch("tube mail claim=lease tries=3")
-        for body in (b"one", b"two", b"x" * 5000):
-            assert isinstance(client.put(body, ttr=600, into="mail"), int)
-        number, token, _, _ = claim(client, "mail")
-        rows = sql(path, "SELECT id, tube, state, tries, bytes FROM jobs_seen ORDER BY id")
-        assert rows == [(1, "mail", "reserved", 1, 3), (2, "mail", "ready", 0, 3), (3, "mail", "ready", 0, 5000)]
-        assert sql(path, "SELECT token FROM jobs WHERE id = ?", number) == [(token,)]
-        assert sql(path, "SELECT body FROM bodies WHERE id = 3") == [(b"x" * 5000,)]
-        assert sql(path, "SELECT name, claim, tries, job_limit FROM tubes") == [("mail", 1, 3, None)]
-
-
 def refused(*options):
     """What a daemon says that does not start."""
     daemon = servers.Counterd(*JOBS, *options, ready=False)
@@ -95,15 +81,6 @@ def refused(*options):
     assert status not in (0, None) and status > 0, daemon.log
     assert "ready" not in daemon.log, daemon.log
     return daemon.log
-
-
-def test_the_file_is_of_a_later_version(begin, path):
-    kill(begin())
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("PRAGMA user_version = 2")
-    said = refused("jobs.path=" + path)
-    assert re.search(r"error: jobs\.path: %s: .*a newer program has written it \(version 2; this one knows 1\)" % path,
-                     said), said  # fmt: skip
 
 
 # The socket of the job queues is closed, though the service manager made it.
@@ -257,44 +234,6 @@ def test_the_files_belong_to_the_user(start, of_nobody, sandbox):
             found = os.stat(os.path.join(folder, name))
             assert (found.st_uid, found.st_mode & 0o137) == (user.pw_uid, 0), name
         kill(daemon)
-
-
-# --- memory --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("end", ["", "kill"])
-def test_a_backlog_larger_than_memory_comes_back_right(begin, end):
-    generator, limit = random.Random(7), 4 << 20
-    daemon = begin("jobs.memory_limit=4M")
-    bodies = {}
-    with daemon.job_client() as client:
-        while sum(map(len, bodies.values())) < 5 * limit:
-            body = generator.randbytes(generator.choice([0, 100, 511, 512, 513, 5000, 60000, 300000]))
-            number = client.put(body, ttr=600)
-            assert isinstance(number, int), "%s with %d jobs" % (number, len(bodies))
-            bodies[number] = body
-        if end:
-            kill(daemon)
-            daemon = begin("jobs.memory_limit=4M")
-    assert daemon.resident_kib() < (limit >> 10) + 60 * 1024 * wire.scaled(1, 10)
-    with daemon.job_client() as client, daemon.job_client() as other:
-        for number in generator.sample(sorted(bodies), 30):
-            assert other.fetch("peek %d" % number)[1] == bodies[number]
-        after, seen = 0, {}
-        while True:
-            _, count, after = other.ask("list-jobs default all %d 8" % after).split()
-            for _ in range(int(count)):
-                line, body = other.job()
-                seen[int(line.split()[1])] = body
-            after = int(after)
-            if after == 0:
-                break
-        assert seen == bodies
-        while bodies:
-            line, body = client.fetch("reserve-with-timeout 0")
-            assert body == bodies.pop(int(line.split()[1])), line
-            assert client.ask("delete %s" % line.split()[1]) == "DELETED"
-        assert client.stats()["current-jobs-ready"] == "0"
 
 
 # --- the disk is full ----------------------------------------------------------------------------

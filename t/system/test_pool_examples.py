@@ -59,12 +59,6 @@ class Example:
         assert done.status == 0, done
         return done.out
 
-    def pool(self, name):
-        """Returns the counts of a pool's states."""
-        answer, status = ctl.run_json(*self.at, "pool", "list", "--json", name)
-        assert status == 0
-        return answer
-
 
 # --- browsers ------------------------------------------------------------------------------------
 
@@ -173,38 +167,6 @@ def test_browsers(daemon, tmp_path):
         poll(lambda: len(browsers()) == 1, "one is left")
         supplier.terminate()
         poll(lambda: not browsers(), "none is left at the end")
-
-
-# --- databases -----------------------------------------------------------------------------------
-
-
-def test_databases(start, tmp_path):
-    members = ", ".join("db_%d=%s/%d.sqlite" % (i, tmp_path, i) for i in (1, 2, 3))
-    daemon = start("pool.dbs.members=" + members, "pool.dbs.on_start=dirty", "pool.dbs.on_return=dirty")
-    with Example(daemon, "databases") as example:
-        example.start("clean", "dbs", "--", "./reset")
-        users = [example.start("run", "--pool", "dbs", "--", "./work") for _ in range(10)]
-        for _ in range(3):
-            # One whose database is in use: it has a child.
-            victim = wire.poll(lambda: next(filter(has_child, users), None), "one of them works")
-            victim.kill()
-            victim.wait()
-        wire.poll(lambda: all(user.poll() is not None for user in users), "all have ended")
-        for user in users:
-            said = user.communicate()[1].decode()
-            assert "somebody has left" not in said
-            assert user.returncode in (0, -signal.SIGKILL), said
-        assert [user.returncode for user in users].count(0) == 7
-        wire.poll(lambda: example.pool("dbs")["free"] == 3, "all are clean again")
-
-
-def has_child(user):
-    """True if a process runs and has a child."""
-    try:
-        with open("/proc/%d/task/%d/children" % (user.pid, user.pid)) as f:
-            return bool(f.read())
-    except FileNotFoundError:
-        return False
 
 
 if __name__ == "__main__":

@@ -438,9 +438,6 @@ class BinaryClient(Client):
             assert reply.body == STATUS_TEXT[reply.status], reply
         return reply
 
-    def noop(self):
-        return self.ask(NOOP).status
-
     def get(self, name):
         """Returns the consumption of `name`; None if there is no such counter."""
         reply = self.ask(GET, get_body(name))

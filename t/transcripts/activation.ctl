@@ -1,5 +1,4 @@
-# Sockets that a service manager hands over: what is said of those without a use. system/test_activation.py has those that
-# are served.
+# Service managers: the sockets that they hand over, and what they are told.
 let names = poolcounter, poolcounter-tls, counter, counter-tls, jobs, jobs-tls or admin
 
 == the environment says how many there are, and their names
@@ -65,6 +64,127 @@ $ grep -o '[a-z]*: listening on .*' log
 > counter: listening on unix socket {dir}/s (inherited)...
 > poolcounter: listening on {net}:7531 (inherited)...
 > admin: listening on {dir}/a...
+$ python3 -c 'import socket; sock = socket.socket(socket.AF_UNIX); sock.connect("a")
+    sock.sendall(b"GET /healthz HTTP/1.0\r\nHost: any.example\r\n\r\n"); print(sock.makefile().readline().strip())'
+> HTTP/1.0 200 OK
 $ for file in /proc/{dpid}/fdinfo/*; do case ${file##*/} in 0 | 1 | 2) ;; *) grep -q '^flags:.*02[0-7]\{6\}$' $file || echo $file ;; esac; done
 ? 0
 d signal TERM
+
+== every name gets its protocol, and nothing besides
+until certificates
+d$ handed 'counter-tls:{net}:7604 poolcounter:{net}:7601 admin:{net}:7603 poolcounter-tls:{net}:7605 counter:{net}:7602' counterd -o counter.enable=true -o tls.cert=server.pem -o tls.key=server.key 2>log
+until grep -q 'info: ready' log
+$ over='--tls --ca ca.pem --tls-name counter.example'
+    counterctl -s {net}:7601 run k -- echo text && counterctl -s {net}:7605 $over run k -- echo text over TLS
+    counterctl -s {net}:7602 acquire k 1 1 -- echo units && counterctl -s {net}:7604 $over acquire k 1 1 -- echo units over TLS
+    ask {net}:7603 <<<'/readyz => 200 ready'
+    grep -c 'listening .* (inherited)' log; ss -Htlnp | grep -c pid={dpid},
+text
+text over TLS
+units
+units over TLS
+4
+5
+
+== a socket outlives the daemon: the service manager keeps it, and clients wait for the next one
+d$ handed 'poolcounter:{net}:7601' bash -c 'for log in 1 2; do (LISTEN_PID=$BASHPID exec counterd -o admin.port=0 2>$log); read; done'
+until grep -q 'info: ready' 1
+$ kill $(child {dpid})
+until [ -z "$(children {dpid})" ]
+c@ {net}:7601
+c< ACQ4ME k 1 2 0
+d< go on
+c> LOCKED
+
+== another name goes by its port or path, and the daemon leaves the files of sockets
+d$ handed 'counterd.socket:{net}:7601 :{net}:7602 x:{dir}/c :@c-{net}' counterd -o poolcounter.port=7601 -o poolcounter.socket=@c-{net} -o admin.port=7602 -o counter.enable=true -o counter.socket={dir}/c 2>log
+until grep -q 'info: ready' log
+$ grep -o '[a-z]*: listening on .*' log
+> poolcounter: listening on {net}:7601 (inherited)...
+> counter: listening on unix socket {dir}/c (inherited)...
+> poolcounter: listening on unix socket @c-{net} (inherited)...
+> admin: listening on {net}:7602...
+$ counterctl -s unix:{dir}/c acquire k 1 1 -- echo units && counterctl -s unix:@c-{net} run k -- echo text
+units
+text
+? 0
+d signal TERM
+d? 0
+$ [ -S c ]
+
+== a listening standard input is served, as by poolcounterd
+d$ handed 'poolcounter:{net}:7601 :{net}:7602' bash -c 'LISTEN_FDS=1 LISTEN_FDNAMES=poolcounter exec counterd -o admin.port=0 <&4 4<&- 2>log'
+until grep -q 'info: ready' log
+$ counterctl -s {net}:7601 run k -- echo one; counterctl -s {net}:7602 run k -- echo two; readlink /proc/{dpid}/fd/0
+one
+two
+/dev/null
+
+== a client that comes over IPv6 from an IPv4 address counts as IPv4
+needs python3 -c 'import socket; socket.socket(socket.AF_INET6).bind(("::", 0))'
+d$ handed 'poolcounter:[::]:{port}' counterd -o access.allow=127.0.0.2 -o admin.port=0 2>log
+until grep -q 'info: ready' log
+$ python3 - {port} <<'END'
+    import socket, sys
+    for last in 2, 3:
+        with socket.create_connection(("127.0.0.1", sys.argv[1]), 60, ("127.0.0.%d" % last, 0)) as sock:
+            try:
+                sock.sendall(b"RELEASE\n")
+                print(sock.recv(99))
+            except ConnectionError:
+                print(b"")
+    END
+b'NOT_LOCKED\n'
+b''
+
+== a service manager that watches hears of start, life, reload and end
+needs ldd "$(type -P counterd)" | grep libsystemd
+m$ heard notify
+until [ -S notify ]
+d$ NOTIFY_SOCKET={dir}/notify WATCHDOG_USEC=3000000 exec counterd -o counter.threads=2 -o poolcounter.listen={net} -o poolcounter.port=7601 -o admin.port=0 2>log
+m> READY=1
+m> STATUS=serving poolcounter in 2 threads
+c@ {net}:7601
+c< RELEASE
+c> NOT_LOCKED
+m> WATCHDOG=1
+m> WATCHDOG=1
+d signal HUP
+m> ...
+m> RELOADING=1
+m> MONOTONIC_USEC={=[1-9]\d*}
+m> ...
+m> READY=1
+m> STATUS=serving poolcounter in 2 threads
+d signal TERM
+m> ...
+m> STOPPING=1
+
+== it hears of life amid an upgrade
+needs ldd "$(type -P counterd)" | grep libsystemd
+m$ heard notify
+until [ -S notify ] && cp "$(type -P counterd)" counterd
+d$ NOTIFY_SOCKET={dir}/notify WATCHDOG_USEC=900000 exec ./counterd -o poolcounter.listen={net} -o admin.port=0 -o upgrade.timeout=600 2>log
+m> READY=1
+until printf '%s\n' '#!/bin/sh' 'while [ ! -e {dir}/over ]; do sleep 0.1; done' 'exit 1' >new && chmod 755 new && mv new counterd
+d signal USR1
+m> ...
+m> RELOADING=1
+m> MONOTONIC_USEC={=.*}
+m> STATUS=reloading
+m> WATCHDOG=1
+m> WATCHDOG=1
+m> WATCHDOG=1
+until touch over
+m> ...
+m> READY=1
+
+== a start that fails is not ready
+needs ldd "$(type -P counterd)" | grep libsystemd
+m$ heard notify
+until [ -S notify ]
+$ NOTIFY_SOCKET={dir}/notify counterd -o poolcounter.listen={net} -o admin.port=0 -o pid_file=/no/such/folder/pid 2>log
+? 2
+$ python3 -c 'import socket; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"nothing else", "notify")'
+m> nothing else

@@ -58,6 +58,7 @@ $ counterctl --admin {admin} connections --limit 1 | wc -l
 > 2
 
 == config, reload and loglevel
+# cannot: upgrade reload because both set the level again
 $ counterctl --admin {admin} config | grep -E 's3cret|threads'
 counter.threads {= +}2 ...
 $ counterctl --admin {admin} loglevel debug --token-file token

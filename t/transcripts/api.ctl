@@ -248,7 +248,7 @@ $ ask {admin} <<<'/api/v1/config options' | cut -c5- | python3 -c '
 
 == the file is read again
 $ printf 'admin.token = s3cret\npoolcounter.port = 0\ncounter.port = 0\nadmin.port = {port}\nlog.level = info\n' >conf
-d$ counterd -f conf 2>log
+d$ exec counterd -f conf 2>log
 until ask 127.0.0.1:{port} <<<'/readyz => 200 ready'
 let a = 127.0.0.1:{port}
 $ sed -i 's/info/debug/' conf; ask {a} <<<'POST /api/v1/reload reloaded report | {M} => 200 true [...log.level...]'
@@ -267,6 +267,9 @@ $ sed -i '/token/d' conf; ask {a} <<'END'
     POST /api/v1/reload reloaded | Authorization: Bearer other => 200 true
     POST /api/v1/reload | Authorization: Bearer other => 403 ...admin.token...
     END
+? 0
+d signal HUP
+until ask {a} <<<'/api/v1/reload tried => 200 5'
 d signal TERM
 
 == stats are as agreed and true

@@ -25,7 +25,7 @@ class Api:
 
     def ask(self, method, target, headers):
         host, _, port = self.address.rpartition(":")
-        link = http.client.HTTPConnection(host, int(port), timeout=60)
+        link = http.client.HTTPConnection(host, int(port), timeout=600)
         link.putrequest(method, target, skip_host=True)
         for name, value in {"Host": self.address, **headers}.items():
             if value != "none":

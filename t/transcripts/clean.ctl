@@ -1,4 +1,5 @@
 # clean, against a server that the transcript plays.
+# cannot: signal because it waits 30 s for the answer when it returns a member
 
 == members are cleaned one after another
 $ counterctl -s {play} clean db -- sh -c 'echo $COUNTER_POOL/$COUNTER_MEMBER $COUNTER_VALUE $COUNTER_FENCE'
@@ -267,3 +268,22 @@ each name
 $ counterctl -s {none} clean {name} -- true
 ! counterctl: ...not the name of a pool...
 ? 64
+
+== an example: databases that are reset behind those who leave (doc/pools/databases)
+# cannot: upgrade reload lost signal because it kills, and looks for children
+daemon "pool.dbs.members=db_1={dir}/1.sqlite, db_2={dir}/2.sqlite, db_3={dir}/3.sqlite" pool.dbs.on_start=dirty pool.dbs.on_return=dirty
+cleaner$ cd {top}/doc/pools/databases && exec counterctl -s {text} clean dbs -- ./reset
+$ cd {top}/doc/pools/databases; exec 2>/dev/null
+    for user in {1..10}; do counterctl -s {text} run --pool dbs -- ./work >>{dir}/out 2>>{dir}/said & users="$users $!"; done
+    victim() { for user in $users; do [ -z "$(children $user)" ] || { echo $user; return; }; done; false; }
+    for times in 1 2 3; do
+        until user=$(victim); do sleep 0.01; done
+        kill -KILL $user
+        until gone $user; do sleep 0.01; done
+    done
+    for user in $users; do wait $user; echo $?; done >{dir}/statuses; sort {dir}/statuses | uniq -c
+    grep 'somebody has left' {dir}/said
+> {= +}7 0
+> {= +}3 137
+? 1
+until counterctl -s {text} pool list --json dbs | grep '"free":3'

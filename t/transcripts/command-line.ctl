@@ -78,6 +78,7 @@ $ while IFS='|' read -r words why; do
     END
 
 == what run asks for
+# cannot: lost because it ends as its command then
 each options | asked
     key | ACQ4ME key 1 100
     -w 3 key -Q9 -a --timeout 0.5 | ACQ4ANY key 3 9 0.5

@@ -1,4 +1,4 @@
-# What bash and zsh offer for a line that is being typed. t/unit/cli/manual_test checks that they know every word.
+# What bash and zsh offer for a line that is being typed. manual.py checks that they know every word.
 until cat >cases <<'END'
     log|loglevel
     d|dump

@@ -102,6 +102,7 @@ $ while read -r key nearest; do echo "-o $key=1 => *unknown key *; did you mean 
     usr user
     pidfile pid_file
     log.levle log.level
+    edmon.pork admin.port
     counter.stats_intervall counter.stats_interval
     limits.output_bufer limits.output_buffer
     threads counter.threads
@@ -493,3 +494,33 @@ $ cp base c; ask 127.0.0.1:{port} <<'END'
     END
 ? 0
 d signal TERM
+
+== output that cannot be written is an error
+each flag
+    -h
+    -V
+    -t
+$ counterd {flag} >/dev/full
+! ...No space left on device...
+? 2
+
+== a pid file is not written through a link
+$ ln -s target pid; counterd -o poolcounter.port=0 -o admin.port=0 -o pid_file=pid
+! ...
+! ...pid: is a symbolic link...
+! ...
+? 2
+$ [ ! -e target ]
+
+== the variable of upgrades is not for people
+$ COUNTERD_UPGRADE='take 99' counterd -o poolcounter.port=0 -o admin.port=0
+! ...do not set COUNTERD_UPGRADE by hand...
+? 2
+
+== closed standard descriptors do no harm
+d$ exec counterd -o poolcounter.port=0 -o admin.port={port} <&- >&- 2>log
+until grep -q ' ready' log
+$ readlink /proc/{dpid}/fd/0 /proc/{dpid}/fd/1 | uniq
+/dev/null
+d signal TERM
+d? 0

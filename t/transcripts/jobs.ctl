@@ -35,6 +35,24 @@ last
 $ counts {jobs} t
 > 1002 0 0 0
 
+== a line that came in part waits for its rest
+do memory
+a$ counterctl -s {jobs} put t --lines
+a<< one\ntw
+a> 1
+a<< o\n
+a> 2
+a eof
+a? 0
+$ counterctl -s {jobs} jobs peek 2; echo
+two
+
+== memory that is short is said
+needs (ulimit -v 60000; counterctl --version)
+do memory
+$ truncate -s 40M body; ulimit -v 60000; counterctl -s {jobs} put t body 2>said; echo $? $(wc -l <said) "$(cat said)"
+70 1 counterctl: out of memory
+
 == a refused line is named
 daemon jobs.enable=true jobs.port={port} jobs.max_job_size=10
 $ printf 'a\nb\nelevenbytes\nc\n' | counterctl -s {jobs} put t --lines

@@ -3,7 +3,7 @@ let OK = OK 2\r\n{}\r\n
 let run = sh -c 'echo $$ >pid; echo $COUNTER_JOB_ID $COUNTER_JOB_TRY; cat go; echo went on'
 
 steps claimed
-    $ mkfifo go; counterctl -s {play} work t --grace 1 -- {run}
+    $ mkfifo go; counterctl -s {play} --io-timeout 600 work t --grace 1 -- {run}
     j> tube default
     j<< {OK}
     j> claim 1 2147483647 t
@@ -55,6 +55,17 @@ signal TERM
 ! ...
 ? 143
 
+== a second signal waits no longer for what the server says of a job
+$ counterctl -s {play} --io-timeout 600 work t -- true
+j> tube default
+j<< {OK}
+j> claim ...
+j<< CLAIMED 1\r\nRESERVED 7 5 11 t 2\r\nhello\r\n
+j> stats-job 7
+signal INT
+signal TERM
+? 130
+
 == a reservation that is over ends the command
 do claimed
 j> renew 7 11
@@ -66,7 +77,7 @@ signal TERM
 $ gone $(cat pid)
 
 == a lost job ends its command on a plain server
-$ mkfifo go; counterctl -s {play} work t --grace 1 -- {run}
+$ mkfifo go; counterctl -s {play} --io-timeout 600 work t --grace 1 -- {run}
 j> tube default
 j< UNKNOWN_COMMAND
 j> watch t
@@ -104,8 +115,8 @@ went on
 j> ...
 j> ack 7 11
 j< DELETED
-signal TERM
-? 143
+signal HUP
+? 129
 
 == tries that workers were lost with bury a job
 $ counterctl -s {play} work t --tries 1 -- echo ran

@@ -80,6 +80,16 @@ def check_conf(options):
         same(name, set(re.findall(r"^\.Ic (\S+)", read("man/" + name), re.M)) - known, set())
 
 
+def check_reloads(options):
+    """Stories of reloads show each option that they change."""
+    shown = re.findall(r"^file ([\w.]+) = ", read("t/scenario/daemon-reload.scn"), re.M)
+    same(
+        "options of daemon-reload.scn",
+        {key for key, row in options.items() if row[3] and "NAME" not in key} - set(shown),
+        set(),
+    )
+
+
 def check_sample(options):
     """It shows each option once, turns all listeners on, and may be uncommented."""
     on = {"counter.enable": "true", "jobs.enable": "true", "jobs.path": "/var/lib/counterd/jobs.db"}
@@ -213,6 +223,7 @@ def check_completions(commands, has, common, options):
 
 OPTIONS = options_of_counterd(ask("/api/v1/config"))
 check_conf(OPTIONS)
+check_reloads(OPTIONS)
 check_sample(OPTIONS)
 check_counterd()
 check_routes()

@@ -720,6 +720,7 @@ do real
 c< POOL DROP p
 c> OK
 until gone $(head -n1 pids.0)
+until [ -z "$(counterctl -s {text} pool list p)" ]
 c< POOL ADD p kind=joined
 c> OK
 until {now} | grep -q '^joined 1 1 '

@@ -169,15 +169,6 @@ s< OK
 s<* EVENT db - - - set\n
 > 141
 
-== closed standard descriptors do no harm
-$ exec counterctl -s {play} run --pool p -- true 0<&- 1>&- 2>&-
-s> TAKE p ...
-until [ "$(readlink /proc/{pid}/fd/0 /proc/{pid}/fd/1 /proc/{pid}/fd/2 | uniq)" = /dev/null ]
-signal TERM
-s> QUIT
-s< BYE
-? 143
-
 == output that is closed is said
 $ counterctl -s {play} pool list >&-
 s> POOL LIST

@@ -225,3 +225,13 @@ s> RETURN 7
 s< RETURNED
 $ by={by}; echo ${#by}
 128
+
+== closed standard descriptors are /dev/null
+r$ exec counterctl -s {play} run --pool p -- true <&- >&- 2>&-
+s> TAKE p ...
+$ readlink /proc/{rpid}/fd/0 /proc/{rpid}/fd/1 /proc/{rpid}/fd/2
+/dev/null
+/dev/null
+/dev/null
+s close
+r? 69

@@ -150,6 +150,7 @@ $ counterctl -s {text} run {key} -- echo ran
 ? 64
 
 == signals are passed on
+# cannot: lost signal because its command takes them
 $ counterctl -s {text} run k -- sh -c '
     for s in INT TERM HUP QUIT USR1 USR2; do trap "echo $s" $s; done
     echo ready; until test -e end; do sleep 0.01; done; exit 5'
@@ -200,6 +201,7 @@ signal INT
 ? 130
 
 == what was ignored stays ignored
+# cannot: signal because it ignores one
 c@ {text}
 c< ACQ4ME k 1 100 0
 c> LOCKED
@@ -236,6 +238,7 @@ c< RELEASE k
 ran
 
 == ctrl c reaches the command once
+# cannot: lost signal because its command takes them
 t$$ counterctl -s {text} run k -- sh -c '
     n=0; trap "n=\$((n+1)); echo INT \$n" INT; trap "echo USR1" USR1
     echo ready; until test -e end; do sleep 0.01; done; exit 5'
@@ -279,6 +282,7 @@ eof
 ? 3
 
 == strict ends the command
+# cannot: signal because its command ignores that
 each options | trap | told
     run --strict k | echo told; exit 0 | told
     run --strict --grace 0.1 k |  | ...

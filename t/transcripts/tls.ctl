@@ -33,6 +33,7 @@ $ counterctl {over} --cert c.pem --key server.key run k -- echo ran
 ? 69
 
 == the files of TLS are read again but not for each try
+# cannot: upgrade reload because it takes files away
 $ counterctl -s {play} --tls --ca ca.pem work --jobs=4 tube -- true
 s accept
 s close
@@ -56,3 +57,11 @@ ready
 kill daemon
 ! counterctl: ...gets TERM...
 ? 79
+
+== a policy of the system does no harm to the test of the library
+each policy
+    VerifyMode = Require
+    MaxProtocol = TLSv1.2\nCipherString = ECDHE-RSA-AES256-GCM-SHA384
+$ printf 'openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\n{policy}\n' >policy
+$ OPENSSL_CONF=policy counterd -t -o poolcounter.tls_port=7 -o tls.cert=server.pem -o tls.key=server.key
+...
