@@ -318,7 +318,12 @@ class Client:
 
     def eof(self):
         """Shuts down the sending side."""
-        self.sock.shutdown(socket.SHUT_WR)
+        try:
+            self.sock.shutdown(socket.SHUT_WR)
+        except OSError as e:
+            if e.errno == errno.ENOTCONN:
+                raise Closed("the server had closed: %s" % e) from None
+            raise
 
     def reset(self):
         """Closes with RST."""
