@@ -396,14 +396,11 @@ test('tabs list by refusals and by peak', async () => {
 test('connections by page and protocol', async () => {
     const extra = Array.from({length: 15}, () => client());
     for (const c of extra) await c.ask('RELEASE none', 'NOT_LOCKED');
+    const all = async () => (await daemon.api('connections?limit=1000')).connections.length;
+    await shows(all, extra.length + load.clients.length, 'those of the last test are gone');
+    await nextCycles(2); // a page begins where the last one ended when that was read
     await sees({'#conns tbody tr': 20, '#conns-next:enabled': 1});
-    await click('#conns-next', {'#conns-where': 'Page 2'});
-    await poll(async () => {
-        const all = (await daemon.api('connections?limit=1000')).connections.length;
-        check(all > 20 && all <= 40, all + ' connections');
-        same(await page.locator('#conns tbody tr').count(), all - 20, 'rows');
-        return true;
-    }, 'the rest');
+    await click('#conns-next', {'#conns-where': 'Page 2', '#conns tbody tr': 5});
     await click('#conns-back', {'#conns-where': 'Page 1', '#conns tbody tr': 20});
     await choose('#conns-of', 'counter', {'#conns-empty': true});
     await choose('#conns-of', '', {'#conns tbody tr': 20});
@@ -855,7 +852,6 @@ test('a second look at a chart with the pointer', async () => {
 test('contrast in both themes, while clients are turned away', async () => {
     await contend('Article:1', 3);
     const other = client();
-    await sees({'#verdict @data-level': 'warn'});
     const turnedAway = async () => {
         await other.ask('ACQ4ME Article:1 1 1 0', 'QUEUE_FULL');
         return look('#verdict @data-level');
