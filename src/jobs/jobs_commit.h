@@ -54,7 +54,7 @@ enum job_write_kind {
     JOB_WRITE_CHANGE,
     JOB_WRITE_REMOVE,
     JOB_WRITE_REMEMBER, /* an execution, or a root's time */
-    JOB_WRITE_FORGET,   /* an execution */
+    JOB_WRITE_FORGET,   /* the same */
     JOB_WRITE_TUBE,
     JOB_WRITE_LOOK, /* reads when a key was executed, or a root's newest time */
 };
