@@ -282,18 +282,6 @@ struct job_duplicate {
 };
 #define JOB_TRIES_OF_TUBE UINT32_MAX
 
-/* Adds a job: OK, READ_ONLY, TUBE_FULL, NO_MEMORY. */
-enum jobs_status jobs_put(struct jobs_client *client, const struct job_put *put, struct moment now,
-                          struct jobs_effects *effects) MUST_USE;
-
-/*
- * Adds up to JOBS_STEP jobs or none, in order: as jobs_put. *failed_r is the index of the first
- * that could not be added.
- */
-enum jobs_status jobs_put_all(struct jobs_client *client, const struct job_put *puts, size_t count,
-                              size_t *failed_r, struct moment now,
-                              struct jobs_effects *effects) MUST_USE;
-
 /* How long a client waits. */
 #define JOBS_FOREVER INT64_MAX
 
@@ -358,32 +346,6 @@ void job_views_free(struct jobs *jobs, struct job_views **views);
 /* True once when a reservation could not be committed; the wait goes on. */
 bool jobs_was_refused(struct jobs_client *client);
 
-/* Reserves one job in any state but reserved: OK, NOT_FOUND. */
-enum jobs_status jobs_reserve_job(struct jobs_client *client, uint64_t id, struct job_view *view_r,
-                                  struct moment now) MUST_USE;
-
-/* OK, NOT_FOUND. */
-enum jobs_status jobs_delete(struct jobs_client *client, uint64_t id, struct moment now) MUST_USE;
-/* The same for one that nobody has reserved. */
-enum jobs_status jobs_remove(struct jobs *jobs, uint64_t id, struct moment now) MUST_USE;
-/* OK, BURIED, NOT_FOUND. */
-enum jobs_status jobs_release(struct jobs_client *client, uint64_t id, uint32_t pri,
-                              uint32_t delay_s, struct moment now,
-                              struct jobs_effects *effects) MUST_USE;
-/* OK, NOT_FOUND. */
-enum jobs_status jobs_bury(struct jobs_client *client, uint64_t id, uint32_t pri,
-                           struct moment now) MUST_USE;
-enum jobs_status jobs_touch(struct jobs_client *client, uint64_t id, struct moment now) MUST_USE;
-
-/* By the token of the reservation, from any client. As delete, release (with the old priority) and
- * touch. */
-enum jobs_status jobs_ack(struct jobs *jobs, uint64_t id, uint64_t token,
-                          struct moment now) MUST_USE;
-enum jobs_status jobs_nack(struct jobs *jobs, uint64_t id, uint64_t token, uint32_t delay_s,
-                           struct moment now, struct jobs_effects *effects) MUST_USE;
-enum jobs_status jobs_renew(struct jobs *jobs, uint64_t id, uint64_t token,
-                            struct moment now) MUST_USE;
-
 /* A kick of many jobs, in steps. Begin with everything zero but `left`. */
 struct jobs_kick {
     uint32_t left; /* how many may be kicked yet */
@@ -392,12 +354,6 @@ struct jobs_kick {
     uint64_t tube;      /* the tube's number, which no later tube of its name has */
     uint64_t turn, id; /* it passes by what is before this place: jobs that the store has damaged */
 };
-/* Makes one step for the used tube. Returns true when it is done. */
-bool jobs_kick(struct jobs_client *client, struct jobs_kick *kick, struct moment now,
-               struct jobs_effects *effects) MUST_USE;
-/* OK, NOT_FOUND. */
-enum jobs_status jobs_kick_job(struct jobs *jobs, uint64_t id, struct moment now,
-                               struct jobs_effects *effects) MUST_USE;
 
 /* What jobs_peek looks for. */
 enum job_peek { JOB_PEEK_READY, JOB_PEEK_DELAYED, JOB_PEEK_BURIED };
@@ -418,20 +374,8 @@ enum jobs_status jobs_ignore(struct jobs_client *client, struct bytes name,
 /* Writes the name of the used tube to `name_r` (JOBS_TUBE_MAX bytes). Returns its length. */
 size_t jobs_used(struct jobs_client *client, char *name_r);
 
-/* OK, NOT_FOUND. 0 seconds end a pause. */
-enum jobs_status jobs_pause(struct jobs *jobs, struct bytes name, uint32_t seconds,
-                            struct moment now, struct jobs_effects *effects) MUST_USE;
-
 /* The settings of tubes that were given none. */
 void jobs_get_defaults(struct jobs *jobs, struct job_settings *settings_r);
-
-/*
- * Sets what is given in `settings` (NULL: nothing), and makes the tube if it is new. OK, NOT_FOUND
- * (nothing was given), NO_MEMORY.
- */
-enum jobs_status jobs_set_tube(struct jobs *jobs, struct bytes name,
-                               const struct job_settings *settings, struct moment now,
-                               struct jobs_effects *effects) MUST_USE;
 
 /* A clear of many jobs, in steps: deletes those that were in the state when it began, and have been
  * since then. Begin with everything zero. */
@@ -440,7 +384,7 @@ struct jobs_clear {
     uint64_t tube, before_id; /* as in struct jobs_kick; ids from this one on came later */
     uint64_t next_id;         /* the place of the next job to look at: */
     unsigned at;              /* in which state */
-    unsigned state;           /* as in jobs_clear */
+    unsigned state;           /* as in struct job_op */
     uint32_t number, round; /* which it is; jobs that came since then have this or a greater one */
     bool begun, again;      /* again: it has passed by jobs under change */
     struct ring running;    /* without a store: of those under way */
@@ -448,10 +392,6 @@ struct jobs_clear {
 /* The states of `list-jobs` and `clear`: an enum job_state, or all. For `clear`, all but reserved.
  * JOB_BURIED has the abandoned ones, too. */
 #define JOBS_ALL ((unsigned)JOB_STATES)
-/* OK: it is done; WAITS: call it again, or jobs_clear_end; NOT_FOUND, READ_ONLY (*reason_r),
- * NO_MEMORY: far too many began meanwhile. */
-enum jobs_status jobs_clear(struct jobs *jobs, struct bytes name, unsigned state,
-                            struct jobs_clear *clear, char *reason_r, struct moment now) MUST_USE;
 /* It is given up. Harmless when it is not under way. */
 void jobs_clear_end(struct jobs *jobs, struct jobs_clear *clear);
 /* It goes on after an upgrade, with the `number` that it had. */

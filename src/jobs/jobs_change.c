@@ -1,226 +1,10 @@
-/* jobs_change.c - what clients do with jobs and tubes, but for reserving (jobs_take.c). */
+/* jobs_change.c - what changes many jobs, in steps: kicks and clears; and settings of tubes. */
 #include "jobs/jobs_inside.h"
 
 #include <string.h>
 
-/* ---- ends of reservations
- * ---------------------------------------------------------------------------- */
-
-uint64_t next_burial(const struct jobs *jobs, struct moment now)
-{
-    uint64_t now_ns = (uint64_t)(BURIAL_BASE + now.mono_ns), next = jobs->last_burial + 1;
-    return now_ns > next ? now_ns : next;
-}
-
-void job_bury(struct jobs *jobs, uint32_t handle, enum job_state state, uint32_t pri,
-              struct moment now)
-{
-    jobs->last_burial = next_burial(jobs, now);
-    job_move(jobs, handle, state, (struct job_place){.turn = jobs->last_burial, .pri = pri});
-}
-
-/* A reservation ends, and the job is not done. */
-static bool give_back(struct jobs *jobs, uint32_t handle, uint32_t pri, uint32_t delay_s,
-                      struct moment now)
-{
-    struct job *job = job_at(jobs, handle);
-    job->token = 0;
-    if (job->last_try) {
-        job_bury(jobs, handle, JOB_ABANDONED, pri, now);
-        job->tube->given_up++;
-        return true;
-    }
-    if (delay_s > 0)
-        job_move(jobs, handle, JOB_DELAYED,
-                 (struct job_place){.turn = (uint64_t)after_seconds(now, delay_s), .pri = pri});
-    else
-        job_move(jobs, handle, JOB_READY, (struct job_place){.pri = pri});
-    return false;
-}
-
-bool job_give_back(struct jobs *jobs, uint32_t handle, uint32_t delay_s, struct moment now)
-{
-    return give_back(jobs, handle, job_at(jobs, handle)->pri, delay_s, now);
-}
-
-/* Deletes a job, and its tube with its last job. */
-static void delete_job(struct jobs *jobs, uint32_t handle, struct moment now)
-{
-    struct tube *tube = job_at(jobs, handle)->tube;
-    bool done = job_at(jobs, handle)->state == JOB_RESERVED;
-    if (done)
-        job_keys_executed(jobs, job_at(jobs, handle), now);
-    job_remove(jobs, handle, now);
-    tube->acks += done;
-    tube_drop_if_unused(jobs, tube);
-}
-
-/* Releases a reserved job. */
-static enum jobs_status release_job(struct jobs *jobs, uint32_t handle, uint32_t pri,
-                                    uint32_t delay_s, struct moment now,
-                                    struct jobs_effects *effects)
-{
-    struct job *job = job_at(jobs, handle);
-    struct tube *tube = job->tube;
-    bool abandoned = give_back(jobs, handle, pri, delay_s, now);
-    if (!abandoned) {
-        job->delay_s = delay_s;
-        job->releases++;
-    }
-    tube_serve(jobs, tube, now, effects);
-    return abandoned ? JOBS_BURIED : JOBS_OK;
-}
-
-static void touch_job(struct jobs *jobs, uint32_t handle, struct moment now)
-{
-    const struct job *job = job_at(jobs, handle);
-    job_move(jobs, handle, JOB_RESERVED,
-             (struct job_place){.turn = (uint64_t)after_seconds(now, job->ttr_s),
-                                .holder = job->holder,
-                                .pri = job->pri});
-}
-
-/* ---- changes of one job ------------------------------------------------------------------------
+/* ---- kick --------------------------------------------------------------------------------------
  */
-
-bool job_act_fits(const struct jobs *jobs, const struct job_act *act, const struct job *job)
-{
-    bool reserved = job->state == JOB_RESERVED;
-    switch (act->verb) {
-    case JOB_DELETE:
-        return !reserved || job->holder == act->client;
-    case JOB_RELEASE:
-    case JOB_BURY:
-    case JOB_TOUCH:
-        return job->holder == act->client; /* the holder of others is NULL */
-    case JOB_ACK:
-    case JOB_NACK:
-    case JOB_RENEW:
-        return reserved && job->token == act->token;
-    case JOB_KICK:
-        return !reserved && job->state != JOB_READY && !*tube_read_only(jobs, job->tube);
-    default:
-        return !reserved && !*tube_read_only(jobs, job->tube);
-    }
-}
-
-enum jobs_status job_act_make(struct jobs *jobs, const struct job_act *act, uint32_t handle,
-                              struct moment now, struct jobs_effects *effects)
-{
-    struct job *job = job_at(jobs, handle);
-    struct tube *tube = job->tube;
-    switch (act->verb) {
-    case JOB_DELETE:
-        tube->cmd_delete++;
-        delete_job(jobs, handle, now);
-        break;
-    case JOB_ACK:
-        delete_job(jobs, handle, now);
-        break;
-    case JOB_RELEASE:
-        return release_job(jobs, handle, act->pri, act->delay_s, now, effects);
-    case JOB_NACK:
-        return release_job(jobs, handle, job->pri, act->delay_s, now, effects);
-    case JOB_BURY:
-        job->token = 0;
-        job->buries++;
-        job_bury(jobs, handle, JOB_BURIED, act->pri, now);
-        break;
-    case JOB_TOUCH:
-    case JOB_RENEW:
-        touch_job(jobs, handle, now);
-        break;
-    case JOB_KICK:
-        job_kick(jobs, handle);
-        tube_serve(jobs, tube, now, effects);
-        break;
-    default:
-        job_reserve(jobs, handle, act->client, act->terms, now, act->view_r);
-    }
-    return JOBS_OK;
-}
-
-static enum jobs_status make_now(struct jobs *jobs, const struct job_act *act, struct moment now,
-                                 struct jobs_effects *effects)
-{
-    enum jobs_status status = JOBS_NOT_FOUND;
-    jobs_enter(jobs);
-    uint32_t handle = job_find(jobs, act->id);
-    if (handle != JOB_NONE && job_act_fits(jobs, act, job_at(jobs, handle)))
-        status = job_act_make(jobs, act, handle, now, effects);
-    jobs_leave(jobs);
-    return status;
-}
-
-enum jobs_status jobs_delete(struct jobs_client *client, uint64_t id, struct moment now)
-{
-    const struct job_act act = {.verb = JOB_DELETE, .client = client, .id = id};
-    return make_now(client->jobs, &act, now, NULL);
-}
-
-enum jobs_status jobs_remove(struct jobs *jobs, uint64_t id, struct moment now)
-{
-    const struct job_act act = {.verb = JOB_DELETE, .id = id};
-    return make_now(jobs, &act, now, NULL);
-}
-
-enum jobs_status jobs_release(struct jobs_client *client, uint64_t id, uint32_t pri,
-                              uint32_t delay_s, struct moment now, struct jobs_effects *effects)
-{
-    const struct job_act act = {
-        .verb = JOB_RELEASE, .client = client, .id = id, .pri = pri, .delay_s = delay_s};
-    return make_now(client->jobs, &act, now, effects);
-}
-
-enum jobs_status jobs_bury(struct jobs_client *client, uint64_t id, uint32_t pri, struct moment now)
-{
-    const struct job_act act = {.verb = JOB_BURY, .client = client, .id = id, .pri = pri};
-    return make_now(client->jobs, &act, now, NULL);
-}
-
-enum jobs_status jobs_touch(struct jobs_client *client, uint64_t id, struct moment now)
-{
-    const struct job_act act = {.verb = JOB_TOUCH, .client = client, .id = id};
-    return make_now(client->jobs, &act, now, NULL);
-}
-
-enum jobs_status jobs_ack(struct jobs *jobs, uint64_t id, uint64_t token, struct moment now)
-{
-    const struct job_act act = {.verb = JOB_ACK, .id = id, .token = token};
-    return make_now(jobs, &act, now, NULL);
-}
-
-enum jobs_status jobs_nack(struct jobs *jobs, uint64_t id, uint64_t token, uint32_t delay_s,
-                           struct moment now, struct jobs_effects *effects)
-{
-    const struct job_act act = {.verb = JOB_NACK, .id = id, .token = token, .delay_s = delay_s};
-    return make_now(jobs, &act, now, effects);
-}
-
-enum jobs_status jobs_renew(struct jobs *jobs, uint64_t id, uint64_t token, struct moment now)
-{
-    const struct job_act act = {.verb = JOB_RENEW, .id = id, .token = token};
-    return make_now(jobs, &act, now, NULL);
-}
-
-enum jobs_status jobs_kick_job(struct jobs *jobs, uint64_t id, struct moment now,
-                               struct jobs_effects *effects)
-{
-    const struct job_act act = {.verb = JOB_KICK, .id = id};
-    return make_now(jobs, &act, now, effects);
-}
-
-/* ---- kick
- * -------------------------------------------------------------------------------------------------
- */
-
-void job_kick(struct jobs *jobs, uint32_t handle)
-{
-    struct job *job = job_at(jobs, handle);
-    job->kicks++;
-    job->tries = 0;
-    job_move(jobs, handle, JOB_READY, (struct job_place){.pri = job->pri});
-}
 
 bool kick_goes_on(struct jobs_kick *kick, const struct jobs *jobs, const struct tube *tube)
 {
@@ -250,30 +34,6 @@ void kick_pass(struct jobs_kick *kick, const struct job *job)
     kick->id = job->id + 1;
 }
 
-bool jobs_kick(struct jobs_client *client, struct jobs_kick *kick, struct moment now,
-               struct jobs_effects *effects)
-{
-    struct jobs *jobs = client->jobs;
-    jobs_enter(jobs);
-    struct tube *tube = client->used;
-    bool goes_on = kick_goes_on(kick, jobs, tube);
-    jobs->steps += kick->left > JOBS_STEP;
-    unsigned done = 0;
-    while (goes_on && kick->left > 0 && done < JOBS_STEP) {
-        uint32_t handle = kick_next(jobs, kick, tube);
-        goes_on = handle != JOB_NONE;
-        if (!goes_on)
-            break;
-        job_kick(jobs, handle);
-        tube_serve(jobs, tube, now, effects);
-        kick->left--;
-        kick->kicked++;
-        done++;
-    }
-    jobs_leave(jobs);
-    return !goes_on || kick->left == 0;
-}
-
 /* ---- tubes
  * -------------------------------------------------------------------------------------------------
  */
@@ -291,20 +51,6 @@ void tube_changed(struct jobs *jobs, struct tube *tube, struct moment now,
     tube_note_ready(jobs, tube);
     tube_set_due(jobs, tube);
     tube_serve(jobs, tube, now, effects);
-}
-
-enum jobs_status jobs_pause(struct jobs *jobs, struct bytes name, uint32_t seconds,
-                            struct moment now, struct jobs_effects *effects)
-{
-    jobs_enter(jobs);
-    struct tube *tube = tube_find(jobs, name);
-    if (tube) {
-        jobs->used = true;
-        tube_pause(tube, seconds, now);
-        tube_changed(jobs, tube, now, effects);
-    }
-    jobs_leave(jobs);
-    return tube ? JOBS_OK : JOBS_NOT_FOUND;
 }
 
 /* True when a setting of a tube is that of all. */
@@ -367,26 +113,6 @@ void settings_with(const struct jobs *jobs, struct job_settings *settings,
         if (is_default(jobs, given, n))
             settings->given &= ~(1u << n);
     }
-}
-
-enum jobs_status jobs_set_tube(struct jobs *jobs, struct bytes name,
-                               const struct job_settings *settings, struct moment now,
-                               struct jobs_effects *effects)
-{
-    enum jobs_status status = JOBS_OK;
-    bool sets = settings && settings->given;
-    jobs_enter(jobs);
-    struct tube *tube = sets ? tube_get(jobs, name) : tube_find(jobs, name);
-    if (!tube) {
-        status = sets ? JOBS_NO_MEMORY : JOBS_NOT_FOUND;
-    } else if (sets) {
-        jobs->used = true;
-        settings_with(jobs, &tube->settings, settings);
-        tube_changed(jobs, tube, now, effects);
-        tube_drop_if_unused(jobs, tube);
-    }
-    jobs_leave(jobs);
-    return status;
 }
 
 bool jobs_set_defaults(struct jobs *jobs, const struct job_settings *defaults, uint64_t *place,
@@ -522,42 +248,20 @@ enum jobs_status clear_begin(struct jobs *jobs, struct bytes name, unsigned stat
     return JOBS_OK;
 }
 
-/* Makes a step without a store. */
-static enum jobs_status clear_step(struct jobs *jobs, struct bytes name, unsigned state,
-                                   struct jobs_clear *clear, char *reason_r, struct moment now)
+void clear_note(struct jobs *jobs, struct jobs_clear *clear, bool goes_on)
 {
-    struct tube *tube;
-    unsigned budget = JOBS_STEP;
-    enum jobs_status status = clear_begin(jobs, name, state, clear, reason_r, &tube);
-    if (status != JOBS_OK || !tube)
-        return status;
-    for (uint32_t at; (at = clear_next(jobs, tube, clear, &budget)) != JOB_NONE;) {
-        job_remove(jobs, at, now);
-        clear->deleted++;
-    }
-    tube_drop_if_unused(jobs, tube);
-    return clear->at < JOB_STATES ? JOBS_WAITS : JOBS_OK;
-}
-
-enum jobs_status jobs_clear(struct jobs *jobs, struct bytes name, unsigned state,
-                            struct jobs_clear *clear, char *reason_r, struct moment now)
-{
-    jobs_enter(jobs);
-    enum jobs_status status = clear_step(jobs, name, state, clear, reason_r, now);
-    jobs->steps += status == JOBS_WAITS;
-    if (status == JOBS_WAITS && !ring_has(&clear->running))
+    if (goes_on == ring_has(&clear->running))
+        return;
+    if (goes_on)
         ring_add(&jobs->clearing, &clear->running);
-    else if (status != JOBS_WAITS && ring_has(&clear->running))
+    else
         ring_remove(&clear->running);
-    jobs_leave(jobs);
-    return status;
 }
 
 void jobs_clear_end(struct jobs *jobs, struct jobs_clear *clear)
 {
     jobs_enter(jobs);
-    if (ring_has(&clear->running))
-        ring_remove(&clear->running);
+    clear_note(jobs, clear, false);
     jobs_leave(jobs);
 }
 
@@ -565,6 +269,6 @@ void jobs_clear_restored(struct jobs *jobs, struct jobs_clear *clear)
 {
     jobs_enter(jobs);
     clear->round = jobs->clear_rounds;
-    ring_add(&jobs->clearing, &clear->running);
+    clear_note(jobs, clear, true);
     jobs_leave(jobs);
 }

@@ -132,7 +132,8 @@ struct jobs_client *jobs_client_new(struct jobs *jobs, uint64_t tag, void *owner
 static void end_reservation(struct jobs *jobs, uint32_t handle, struct moment now,
                             struct jobs_effects *effects)
 {
-    struct job *job = job_at(jobs, handle);
+    const struct job_act act = {.verb = JOB_END};
+    const struct job *job = job_at(jobs, handle);
     bool last_try = jobs->commit && job->last_try;
     if (job->is_lease || last_try) {
         /* Its holder changes, not its state. */
@@ -141,11 +142,11 @@ static void end_reservation(struct jobs *jobs, uint32_t handle, struct moment no
                                     .holder = jobs->leases,
                                     .pri = job->pri});
         if (last_try && !job->is_lease)
-            (void)job_begin_abandon(jobs, handle, false, now); /* else it is due at once */
+            (void)job_begin_own(jobs, JOB_END, handle, now); /* else it is due at once */
         return;
     }
     struct tube *tube = job->tube;
-    (void)job_give_back(jobs, handle, 0, now);
+    job_change_now(jobs, handle, &act, now);
     if (effects)
         tube_serve(jobs, tube, now, effects);
     else

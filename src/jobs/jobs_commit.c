@@ -91,16 +91,15 @@ bool jobs_has_ops(struct jobs *jobs)
 
 static void count_client(struct job_op *op)
 {
-    if (op->client && !op->counted)
-        op->client->under_way++;
-    op->counted = op->client != NULL;
+    if (op->act.client && !op->counted)
+        op->act.client->under_way++;
+    op->counted = op->act.client != NULL;
 }
 
 /* The jobs' own changes that go in steps. */
 static bool is_own_step(const struct job_op *op)
 {
-    return job_op_is_own(op) && ((int)op->kind == JOB_OP_DROP || (int)op->kind == JOB_OP_ABANDON ||
-                                 (int)op->kind == JOB_OP_SPOILED);
+    return (int)op->kind == JOB_OP_DROP || (int)op->kind == JOB_OP_CHANGE;
 }
 
 /* Counts an operation that is queued (`by` is 1), or over (-1). */
@@ -112,14 +111,14 @@ static void count_queued(struct job_ops *ops, const struct job_op *op, int by)
         ops->own += op->write_count * (size_t)(ptrdiff_t)by;
     if (!op->counted)
         return;
-    op->client->writes += (uint32_t)op->write_count * (uint32_t)by;
-    op->client->behind += op->behind ? (uint32_t)by : 0;
+    op->act.client->writes += (uint32_t)op->write_count * (uint32_t)by;
+    op->act.client->behind += op->behind ? (uint32_t)by : 0;
 }
 
 /* True for what others do not wait for. What a client asks for stays in order. */
 static bool is_behind(const struct job_op *op)
 {
-    const struct jobs_client *client = op->client;
+    const struct jobs_client *client = op->act.client;
     return op->write_count > JOB_OP_FEW ||
            (client && (client->behind > 0 || client->writes + op->write_count > JOB_OP_FEW));
 }
@@ -169,9 +168,11 @@ enum jobs_status job_op_park(struct jobs *jobs, struct job_op *op)
 /* Gives back everything that is not the owner's. */
 static void release(struct jobs *jobs, struct job_op *op)
 {
-    job_op_forget_looks(jobs, op);
-    job_op_free_writes(jobs, op);
-    if (op->plans)
+    if (op->writes) {
+        job_op_forget_looks(jobs, op);
+        job_op_free_writes(jobs, op);
+    }
+    if (op->plans && op->plans != &op->plan)
         jobs_release_memory(jobs, op->plans, op->count * sizeof(*op->plans));
     op->plans = NULL;
     if (op->new_settings)
@@ -184,6 +185,16 @@ static void release(struct jobs *jobs, struct job_op *op)
     op->of = NULL;
 }
 
+static void begin(struct job_op *op)
+{
+    op->of = NULL;
+    op->plans = NULL;
+    op->new_settings = NULL;
+    op->writes = NULL;
+    op->write_count = op->write_room = 0;
+    op->fetches = op->has_writes = op->counted = op->many = op->behind = false;
+}
+
 static size_t own_size(const struct job_op *op)
 {
     return sizeof(*op) + op->tube.len;
@@ -193,7 +204,7 @@ static size_t own_size(const struct job_op *op)
 static void finish(struct jobs *jobs, struct job_op *op, struct moment now,
                    struct jobs_effects *effects)
 {
-    struct jobs_client *client = op->counted ? op->client : NULL;
+    struct jobs_client *client = op->counted ? op->act.client : NULL;
     op->counted = op->fetches = op->many = false; /* its owner may submit it again */
     release(jobs, op);
     if ((int)op->kind == JOB_OP_DROP)
@@ -218,24 +229,25 @@ void jobs_hold(struct jobs *jobs, struct moment now)
 
 static struct job_op *own_op(struct jobs *jobs, unsigned kind, size_t more)
 {
-    struct job_op *op = jobs_alloc(jobs, job_op_need(kind), sizeof(*op) + more);
+    struct job_op *op =
+        jobs_alloc(jobs, kind == JOB_OP_GIVE ? JOBS_REST : JOBS_ENDS, sizeof(*op) + more);
     if (op)
         op->kind = (enum job_op_kind)kind;
     return op;
 }
 
-bool job_begin_own(struct jobs *jobs, unsigned kind, uint32_t handle, unsigned state,
-                   struct moment now)
+bool job_begin_own(struct jobs *jobs, enum job_verb verb, uint32_t handle, struct moment now)
 {
     if (now.mono_ns < jobs->hold_until_ns || jobs_are_busy(jobs))
         return false;
-    struct job_op *op = own_op(jobs, kind, 0);
+    struct job_op *op = own_op(jobs, JOB_OP_CHANGE, 0);
     if (!op) {
         jobs_hold(jobs, now);
         return false;
     }
-    op->state = state;
-    CHECK(job_plan_own(jobs, op, handle, job_times_of(jobs, now))); /* one write needs no memory */
+    op->act.verb = verb;
+    /* One write needs no memory. */
+    CHECK(job_plan(jobs, op, &op->act, handle, job_times_of(jobs, now)));
     (void)job_op_queue(jobs, op);
     return true;
 }
@@ -258,7 +270,8 @@ static struct job_op *drop_op(size_t count)
     struct job_op *op = malloc(sizeof(*op) + count * sizeof(struct job_write));
     if (!op)
         return NULL;
-    *op = (struct job_op){.kind = (enum job_op_kind)JOB_OP_DROP, .write_room = count};
+    *op = (struct job_op){
+        .kind = (enum job_op_kind)JOB_OP_DROP, .act.verb = JOB_DROP, .write_room = count};
     op->writes = (struct job_write *)(op + 1);
     return op;
 }
@@ -280,7 +293,7 @@ unsigned jobs_begin_drops(struct jobs *jobs, struct moment now)
     if (may && !op)
         jobs_hold(jobs, now);
     for (size_t n = 0; op && n < count; n++)
-        CHECK(job_plan_own(jobs, op, jobs->doomed.first, at));
+        CHECK(job_plan(jobs, op, &op->act, jobs->doomed.first, at));
     if (op)
         (void)job_op_queue(jobs, op);
     drops_set_due(jobs);
@@ -296,11 +309,6 @@ int64_t jobs_upkeep_over(struct jobs *jobs, int64_t took_ns, struct moment now)
     drops_set_due(jobs);
     jobs_leave(jobs);
     return until_ns;
-}
-
-bool job_begin_abandon(struct jobs *jobs, uint32_t handle, bool timed_out, struct moment now)
-{
-    return job_begin_own(jobs, JOB_OP_ABANDON, handle, timed_out, now);
 }
 
 void tube_forget_row(struct jobs *jobs, const struct tube *tube)
@@ -339,8 +347,8 @@ bool jobs_promise(struct jobs_client *client, const uint32_t *handles, size_t co
             client->claimed->count = count;
     }
     if (op && (count == 1 || client->claimed)) {
-        op->client = client;
-        while (planned < count && job_plan_reserve(jobs, op, handles[planned], at))
+        op->act = (struct job_act){.verb = JOB_RESERVE, .client = client};
+        while (planned < count && job_plan(jobs, op, &op->act, handles[planned], at))
             planned++;
     }
     if (planned == count) {
@@ -371,17 +379,18 @@ static enum jobs_status job_op_arrives(struct jobs *jobs, struct job_op *op)
 enum jobs_status jobs_submit(struct jobs *jobs, struct job_op *op, struct moment now,
                              struct jobs_effects *effects)
 {
-    CHECK(!job_op_is_own(op) &&
-          (op->kind != JOB_OP_PUT || (op->count > 0 && op->count <= JOBS_STEP)));
+    CHECK(!job_op_is_own(op));
+    begin(op);
     jobs_enter(jobs);
-    uint64_t parks = jobs->commit->parks;
+    const struct job_ops *ops = jobs->commit;
+    uint64_t parks = ops ? ops->parks : 0;
     enum jobs_status status =
-        jobs->commit->unparks ? job_op_arrives(jobs, op) : job_op_decide(jobs, op, now, effects);
+        ops && ops->unparks ? job_op_arrives(jobs, op) : job_op_decide(jobs, op, now, effects);
     if (status != JOBS_COMMITS) {
         op->status = status;
         release(jobs, op);
     }
-    op->parked = jobs->commit->parks != parks;
+    op->parked = ops && ops->parks != parks;
     jobs_leave(jobs);
     return status;
 }
@@ -540,7 +549,8 @@ static void free_list(struct jobs *jobs, struct mail_list *list)
     for (struct mail *mail; (mail = mail_list_take(list)) != NULL;) {
         struct job_op *op = op_of(mail);
         job_op_free_writes(jobs, op);
-        free(op->plans);
+        if (op->plans != &op->plan)
+            free(op->plans);
         free(op->new_settings);
         if (job_op_is_own(op))
             free(op);

@@ -1,7 +1,8 @@
 /*
- * jobs_commit.h - changes of jobs that a store keeps. (Protocol page: job queues, section 8.)
+ * jobs_commit.h - changes of jobs. (Protocol page: job queues, sections 3, 6 and 8.)
  *
- * With a store, a change takes effect when it is committed. Each is an operation (struct job_op):
+ * Each is an operation (struct job_op). Without a store, jobs_submit makes it at once. With one, it
+ * takes effect when it is committed:
  *
  *     jobs_submit  decides what changes, freezes those jobs, and queues the operation
  *     the store's thread takes what is queued (jobs_take_ops), writes it in one transaction
@@ -40,14 +41,65 @@ struct job_mark;
 struct put_plan;
 struct tube;
 
+/* ---- changes of one job ---------------------------------------------------------------------- */
+
+enum job_verb {
+    JOB_PUT, /* of a new job */
+    JOB_DELETE,
+    JOB_RELEASE,
+    JOB_BURY,
+    JOB_TOUCH,
+    JOB_ACK,
+    JOB_NACK,
+    JOB_RENEW,
+    JOB_KICK,
+    JOB_RESERVE,
+    /* The jobs' own. */
+    JOB_EXPIRE, /* the time of the reservation is over */
+    JOB_END,    /* the connection that had it has ended */
+    JOB_SPOIL,  /* the body cannot be read, or the store cannot change it: bury it */
+    /* These two last; they delete it, though nobody has executed it: */
+    JOB_CLEAR,
+    JOB_DROP, /* it is stale, or to be pruned */
+};
+
+/* What is asked of a job. */
+struct job_act {
+    enum job_verb verb;
+    struct jobs_client *client; /* that asks; NULL: no client of job queues */
+    uint64_t id, token;
+    uint32_t pri, delay_s; /* of the verbs that have them */
+};
+
+/* What becomes of a job. */
+struct job_change {
+    enum job_verb verb;
+    uint8_t state; /* enum job_state; JOB_STATES: it is deleted, and what follows means nothing */
+    bool is_lease, last_try; /* of a new reservation */
+    uint32_t pri, delay_s;
+    uint64_t turn;    /* buried: when, as in struct job */
+    int64_t after_ns; /* delayed, reserved: that ends so long after it is made */
+    uint64_t token;   /* of a new reservation */
+    int64_t began_ms; /* the same, of a job with a key; wall clock */
+    struct jobs_client *holder;
+};
+
 /* ---- inside of operations ---------------------------------------------------------------------
  */
 
-/* What a reservation is; drawn when it is decided. */
-struct job_terms {
-    uint64_t token;
-    bool is_lease, last_try;
+/* A put that is decided: what it will do. */
+struct put_plan {
+    uint32_t handle;        /* the new job, in no state; JOB_NONE: it is a duplicate */
+    uint32_t twin;          /* of this job, which is frozen and has the later times; JOB_NONE */
+    int64_t at_ms, root_ms; /* the times of the twin before that */
+    bool froze, changes;    /* this put has frozen the twin; the twin has other times */
+    struct job_mark *root;  /* to learn `newest_ms` when the put is made; NULL: none */
+    int64_t newest_ms;
+    bool forgets_key, forgets_root; /* takes their time out of the store first, as it is over */
+    /* A table of what puts that are decided together concern, by key and root of the job. */
+    struct put_plan *first, *next;
 };
+
 enum job_write_kind {
     JOB_WRITE_NOTHING, /* it only reads a body */
     JOB_WRITE_PUT,
@@ -64,7 +116,16 @@ struct job_write {
     enum job_write_kind kind;
     uint32_t handle; /* of a frozen job; JOB_NONE */
     uint64_t id;
-    struct job_changing now;
+    struct job_change change;
+    union {
+        struct job_changing now; /* JOB_WRITE_PUT, JOB_WRITE_CHANGE */
+        uint32_t pause_s;        /* JOB_WRITE_TUBE; its end is time_ns */
+        struct {                 /* JOB_WRITE_REMEMBER, JOB_WRITE_FORGET, JOB_WRITE_LOOK */
+            enum job_memory_kind memory;
+            struct bytes name; /* text of the owner */
+        };
+    };
+    struct job_mark *mark; /* of a look: it is kept until the put is decided */
 
     /* JOB_WRITE_PUT */
     const struct job_put *put;
@@ -74,10 +135,6 @@ struct job_write {
     struct job_mark *leaves;
     bool executes; /* the store keeps time_ns and forget_ns */
 
-    /* JOB_WRITE_REMEMBER, JOB_WRITE_FORGET, JOB_WRITE_LOOK; text of the owner */
-    enum job_memory_kind memory;
-    struct bytes name;
-    struct job_mark *mark; /* of a look: it is kept until the put is decided */
     int64_t time_ns, forget_ns;
     bool is_over; /* of a look: the store has a time that it should have forgotten */
 
@@ -87,8 +144,6 @@ struct job_write {
     bool reads, unreadable;
     uint32_t body_len;
     struct job_body *body;
-
-    struct job_terms terms; /* of a reservation */
 };
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -98,20 +153,12 @@ struct job_write {
 #define JOBS_MANY_MAX 2u
 
 enum job_op_kind {
-    JOB_OP_PUT,      /* client, puts, count: as jobs_put_all */
-    JOB_OP_DELETE,   /* client, id */
-    JOB_OP_RELEASE,  /* client, id, pri, delay_s */
-    JOB_OP_BURY,     /* client, id, pri */
-    JOB_OP_TOUCH,    /* client, id */
-    JOB_OP_ACK,      /* id, token */
-    JOB_OP_NACK,     /* id, token, delay_s */
-    JOB_OP_RENEW,    /* id, token */
-    JOB_OP_KICK_JOB, /* id */
-    JOB_OP_RESERVE,  /* client, id, views (one) */
-    JOB_OP_KICK,     /* client or tube, kick: a step; JOBS_WAITS: another one */
+    JOB_OP_PUT,      /* act.client, puts, count */
+    JOB_OP_ACT,      /* act; view: of JOB_RESERVE */
+    JOB_OP_KICK,     /* act.client or tube, kick: a step; JOBS_WAITS: another one */
     JOB_OP_CLEAR,    /* tube, state, clear, reason: the same */
     JOB_OP_PAUSE,    /* tube, seconds */
-    JOB_OP_SET_TUBE, /* tube, settings */
+    JOB_OP_SET_TUBE, /* tube, settings; makes the tube if it is new */
     JOB_OP_READ, /* views, view_count: those without a body get it. NOT_FOUND: one job has gone */
     JOB_OP_OWN,  /* the jobs' own kinds follow */
 };
@@ -119,11 +166,29 @@ enum job_op_kind {
 struct job_op {
     struct letter letter; /* first; back to the owner, whose tag is in `letter.to` */
     enum job_op_kind kind;
+    struct job_act act;
 
-    /* What is asked. All pointers are to the owner's memory, which stays until the answer. */
-    struct jobs_client *client;
-    uint64_t id, token;
-    uint32_t pri, delay_s, seconds;
+    /* The answer. */
+    enum jobs_status status; /* JOBS_IO: a body is not readable, or what the store has is damaged */
+    bool parked; /* jobs_submit has, or will: each commit looks at it; ask for no more meanwhile */
+    size_t failed;
+
+    /* Inside; jobs_submit sets it. */
+    struct tube *of;
+    struct put_plan *plans;
+    struct job_settings *new_settings;
+    struct job_write *writes;
+    size_t write_count, write_room;
+    enum job_store_status stored;
+    bool fetches;    /* this round only asks the store for times of keys */
+    bool has_writes; /* not only reads */
+    bool counted;    /* in client->under_way */
+    bool many;       /* it changes many jobs, and takes turns with others that do */
+    bool behind;     /* it is written behind what others ask for */
+
+    /* What is asked; each kind reads its own. All pointers are to the owner's memory, which stays
+     * until the answer. */
+    uint32_t seconds;
     unsigned state;
     struct bytes tube;
     const struct job_put *puts; /* duplicate_r of each is set */
@@ -133,27 +198,12 @@ struct job_op {
     struct jobs_clear *clear;
     struct job_view *views;
     size_t view_count;
+    char *reason; /* of READ_ONLY: JOBS_READ_ONLY_MAX + 1 bytes, the owner's */
 
-    /* The answer. */
-    enum jobs_status status; /* as of the function of that name; JOBS_IO: a body is not readable */
-    bool parked; /* jobs_submit has, or will: each commit looks at it; ask for no more meanwhile */
-    size_t failed;
-    char *reason; /* of READ_ONLY: JOBS_READ_ONLY_MAX + 1 bytes, the owner's; or NULL */
-
-    /* Inside. */
-    struct tube *of;
-    struct put_plan *plans;
-    struct job_settings *new_settings;
-    struct job_write *writes, one;
-    size_t write_count, write_room;
-    enum job_store_status stored;
-    bool fetches;    /* this round only asks the store for times of keys */
-    bool has_writes; /* not only reads */
-    bool counted;    /* in client->under_way */
-    bool many;       /* it changes many jobs, and takes turns with others that do */
-    bool behind;     /* it is written behind what others ask for */
+    /* Room for one. */
+    struct put_plan plan;
+    struct job_write write;
 };
-
 /*
  * Uses a store from now on. `wake` is called when something is queued, by any thread, without the
  * jobs' lock. Call it before the first client comes. Returns false without memory.
@@ -162,8 +212,9 @@ bool jobs_use_store(struct jobs *jobs, void (*wake)(void *arg), void *arg) MUST_
 bool jobs_has_store(const struct jobs *jobs);
 
 /*
- * Decides an operation. JOBS_COMMITS: it is the jobs' until its letter comes (effects->done, of
- * this call or of jobs_settle), with the answer in op->status. Any other status is the answer.
+ * Decides an operation, and without a store makes it. JOBS_COMMITS: it is the jobs' until its
+ * letter comes (effects->done, of this call or of jobs_settle), with the answer in op->status. Any
+ * other status is the answer; without a store, there is no JOBS_COMMITS.
  */
 enum jobs_status jobs_submit(struct jobs *jobs, struct job_op *op, struct moment now,
                              struct jobs_effects *effects);

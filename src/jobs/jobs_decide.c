@@ -1,7 +1,7 @@
 /*
  * jobs_decide.c - what an operation changes: decided with the jobs' lock, when it is submitted and
- * when what it waited for is over. It freezes those jobs and plans what the store writes
- * (jobs_plan.c). See jobs_commit.h.
+ * when what it waited for is over. With a store, it freezes those jobs and plans what the store
+ * writes (jobs_plan.c); without one, it makes the change at once. See jobs_commit.h.
  */
 #include "jobs/jobs_op.h"
 
@@ -34,27 +34,11 @@ static bool is_busy(const struct job *job)
     return job->frozen || (job->keys && job->keys->key && job->keys->key->busy > 0);
 }
 
-struct job_act job_act_of(const struct job_op *op)
-{
-    static const enum job_verb verbs[] = {
-        [JOB_OP_DELETE] = JOB_DELETE,   [JOB_OP_RELEASE] = JOB_RELEASE,
-        [JOB_OP_BURY] = JOB_BURY,       [JOB_OP_TOUCH] = JOB_TOUCH,
-        [JOB_OP_ACK] = JOB_ACK,         [JOB_OP_NACK] = JOB_NACK,
-        [JOB_OP_RENEW] = JOB_RENEW,     [JOB_OP_KICK_JOB] = JOB_KICK,
-        [JOB_OP_RESERVE] = JOB_RESERVE, [JOB_OP_KICK] = JOB_KICK,
-    };
-    return (struct job_act){.verb = verbs[op->kind],
-                            .client = op->client,
-                            .id = op->id,
-                            .token = op->token,
-                            .pri = op->pri,
-                            .delay_s = op->delay_s,
-                            .view_r = op->views};
-}
-
-/* True when the store keeps nothing of this change. */
+/* True when no store keeps anything of this change. */
 static bool is_immediate(const struct jobs *jobs, const struct job_act *act, const struct job *job)
 {
+    if (!jobs->commit)
+        return true;
     if (act->verb == JOB_TOUCH || act->verb == JOB_RENEW)
         return !job->is_lease;
     return act->verb == JOB_RESERVE && !job_needs_store(jobs, job);
@@ -63,25 +47,24 @@ static bool is_immediate(const struct jobs *jobs, const struct job_act *act, con
 static enum jobs_status decide_act(struct jobs *jobs, struct job_op *op, struct moment now,
                                    struct jobs_effects *effects)
 {
-    const struct job_act act = job_act_of(op);
-    struct job_times at = job_times_of(jobs, now);
-    uint32_t handle = job_find(jobs, op->id);
+    uint32_t handle = job_find(jobs, op->act.id);
     if (handle == JOB_NONE)
         return JOBS_NOT_FOUND;
     const struct job *job = job_at(jobs, handle);
+    struct tube *tube = job->tube;
     if (is_busy(job))
         return job_op_park(jobs, op);
-    if (!job_act_fits(jobs, &act, job))
+    if (!job_act_fits(jobs, &op->act, job))
         return JOBS_NOT_FOUND;
-    if (act.verb == JOB_RESERVE && job_is_stale(jobs, job, now)) {
+    if (op->act.verb == JOB_RESERVE && job_is_stale(jobs, job, now)) {
         job_drop(jobs, handle, now);
+        tube_drop_if_unused(jobs, tube);
         return JOBS_NOT_FOUND;
     }
-    if (is_immediate(jobs, &act, job))
-        return job_act_make(jobs, &act, handle, now, effects);
-    bool planned = act.verb == JOB_RESERVE ? job_plan_reserve(jobs, op, handle, at)
-                                           : job_plan_act(jobs, op, &act, handle, at);
-    return planned ? job_op_queue(jobs, op) : JOBS_NO_MEMORY;
+    if (is_immediate(jobs, &op->act, job))
+        return job_act_now(jobs, handle, &op->act, op->views, now, effects);
+    return job_plan(jobs, op, &op->act, handle, job_times_of(jobs, now)) ? job_op_queue(jobs, op)
+                                                                         : JOBS_NO_MEMORY;
 }
 
 /* True while it is open what a kick kicks: buried jobs, and delayed ones if there are none. */
@@ -94,17 +77,42 @@ static bool kick_is_open(const struct jobs *jobs, const struct tube *tube)
             tube->frozen_by_id[JOB_DELAYED].count > 0);
 }
 
-static enum jobs_status decide_kick(struct jobs *jobs, struct job_op *op, struct moment now)
+/* The tube of a kick, which stays while it is decided; NULL: there is none. */
+static struct tube *tube_of_kick(struct jobs *jobs, struct job_op *op)
 {
-    const struct job_act act = job_act_of(op);
+    return op->act.client ? op->act.client->used : tube_find(jobs, op->tube);
+}
+
+/* Makes a step of a kick without a store. */
+static enum jobs_status kick_now(struct jobs *jobs, struct job_op *op, struct tube *tube,
+                                 struct moment now, struct jobs_effects *effects)
+{
+    jobs->steps += op->kick->left > JOBS_STEP;
+    for (unsigned done = 0; op->kick->left > 0 && done < JOBS_STEP; done++) {
+        uint32_t handle = kick_next(jobs, op->kick, tube);
+        if (handle == JOB_NONE)
+            return JOBS_OK;
+        (void)job_act_now(jobs, handle, &op->act, NULL, now, effects);
+        op->kick->left--;
+        op->kick->kicked++;
+    }
+    return op->kick->left > 0 ? JOBS_WAITS : JOBS_OK;
+}
+
+static enum jobs_status decide_kick(struct jobs *jobs, struct job_op *op, struct moment now,
+                                    struct jobs_effects *effects)
+{
     struct job_times at = job_times_of(jobs, now);
-    const struct tube *tube = op->client ? op->client->used : tube_find(jobs, op->tube);
+    struct tube *tube = tube_of_kick(jobs, op);
+    op->act.verb = JOB_KICK;
     if (!tube)
         return JOBS_NOT_FOUND;
     if (!op->kick->begun && kick_is_open(jobs, tube))
         return job_op_park(jobs, op);
     if (!kick_goes_on(op->kick, jobs, tube) || op->kick->left == 0)
         return JOBS_OK;
+    if (!jobs->commit)
+        return kick_now(jobs, op, tube, now, effects);
     if (op->kick->left > JOB_OP_FEW && !job_op_has_turn(jobs, op))
         return JOBS_COMMITS;
     size_t most =
@@ -118,22 +126,39 @@ static enum jobs_status decide_kick(struct jobs *jobs, struct job_op *op, struct
         if (job_at(jobs, handle)->damaged)
             kick_pass(op->kick, job_at(jobs, handle));
         else
-            fits = job_plan_act(jobs, op, &act, handle, at);
+            fits = job_plan(jobs, op, &op->act, handle, at);
     }
     if (op->write_count > 0 || (fits && looked == JOBS_STEP))
         return job_op_queue(jobs, op); /* without writes, others get a turn */
     return fits ? JOBS_OK : JOBS_NO_MEMORY;
 }
 
-static enum jobs_status decide_clear(struct jobs *jobs, struct job_op *op, struct moment now)
+/* Makes a step of a clear without a store. */
+static enum jobs_status clear_now(struct jobs *jobs, struct job_op *op, struct moment now)
 {
-    const struct job_act act = {.verb = JOB_DELETE};
+    unsigned budget = JOBS_STEP;
+    for (uint32_t at; (at = clear_next(jobs, op->of, op->clear, &budget)) != JOB_NONE;) {
+        job_change_now(jobs, at, &op->act, now);
+        op->clear->deleted++;
+    }
+    bool goes_on = op->clear->at < JOB_STATES;
+    jobs->steps += goes_on;
+    return goes_on ? JOBS_WAITS : JOBS_OK;
+}
+
+static enum jobs_status step_clear(struct jobs *jobs, struct job_op *op, struct moment now)
+{
     struct job_times at = job_times_of(jobs, now);
     struct tube *tube;
     unsigned budget = JOBS_STEP;
     enum jobs_status status = clear_begin(jobs, op->tube, op->state, op->clear, op->reason, &tube);
+    op->act.verb = JOB_CLEAR;
     if (status != JOBS_OK || !tube)
         return status;
+    if (!jobs->commit) {
+        keep_tube(op, tube);
+        return clear_now(jobs, op, now);
+    }
     if (tube_jobs(tube) > JOB_OP_FEW && !job_op_has_turn(jobs, op))
         return JOBS_COMMITS;
     bool has_frozen = clear_has_frozen(jobs, tube, op->clear);
@@ -144,7 +169,7 @@ static enum jobs_status decide_clear(struct jobs *jobs, struct job_op *op, struc
                           (handle = clear_next(jobs, tube, op->clear, &budget)) != JOB_NONE;) {
         if (job_at(jobs, handle)->damaged)
             continue;
-        if (!job_plan_act(jobs, op, &act, handle, at)) {
+        if (!job_plan(jobs, op, &op->act, handle, at)) {
             job_op_thaw(jobs, op);
             return JOBS_NO_MEMORY;
         }
@@ -158,10 +183,39 @@ static enum jobs_status decide_clear(struct jobs *jobs, struct job_op *op, struc
     return has_frozen ? job_op_park(jobs, op) : job_op_queue(jobs, op);
 }
 
-static enum jobs_status decide_settings(struct jobs *jobs, struct job_op *op, struct moment now)
+static enum jobs_status decide_clear(struct jobs *jobs, struct job_op *op, struct moment now,
+                                     struct jobs_effects *effects)
+{
+    (void)effects;
+    enum jobs_status status = step_clear(jobs, op, now);
+    if (!jobs->commit)
+        clear_note(jobs, op->clear, status == JOBS_WAITS);
+    return status;
+}
+
+/* Plans what the store will have of a tube. Returns false without memory. */
+static bool plan_settings(struct jobs *jobs, struct job_op *op, struct job_times at)
+{
+    const struct tube *tube = op->of;
+    bool pauses = op->kind == JOB_OP_PAUSE;
+    op->new_settings = jobs_alloc(jobs, JOBS_REST, sizeof(*op->new_settings));
+    struct job_write *write = job_op_add(jobs, op, JOB_WRITE_TUBE);
+    if (!op->new_settings || !write)
+        return false;
+    *op->new_settings = tube->settings;
+    if (!pauses)
+        settings_with(jobs, op->new_settings, op->settings);
+    int64_t left_ns =
+        pauses ? (int64_t)op->seconds * NS_PER_S : tube->paused_until_ns - at.now.mono_ns;
+    write->pause_s = pauses ? op->seconds : tube->pause_s;
+    write->time_ns = write->pause_s > 0 ? at.wall_ns + left_ns : 0;
+    return true;
+}
+
+static enum jobs_status decide_settings(struct jobs *jobs, struct job_op *op, struct moment now,
+                                        struct jobs_effects *effects)
 {
     bool pauses = op->kind == JOB_OP_PAUSE;
-    struct job_times at = job_times_of(jobs, now);
     struct tube *tube = op->of;
     if (!tube)
         tube = pauses ? tube_find(jobs, op->tube) : tube_get(jobs, op->tube);
@@ -171,19 +225,14 @@ static enum jobs_status decide_settings(struct jobs *jobs, struct job_op *op, st
         keep_tube(op, tube);
     if (tube->changing)
         return job_op_park(jobs, op);
-    op->new_settings = jobs_alloc(jobs, JOBS_REST, sizeof(*op->new_settings));
-    struct job_write *write = job_op_add(jobs, op, JOB_WRITE_TUBE);
-    if (!op->new_settings || !write)
+    if (jobs->commit && !plan_settings(jobs, op, job_times_of(jobs, now)))
         return JOBS_NO_MEMORY;
-    *op->new_settings = tube->settings;
-    if (!pauses)
-        settings_with(jobs, op->new_settings, op->settings);
-    int64_t left_ns =
-        pauses ? (int64_t)op->seconds * NS_PER_S : tube->paused_until_ns - at.now.mono_ns;
-    write->now.delay_s = pauses ? op->seconds : tube->pause_s;
-    write->time_ns = write->now.delay_s > 0 ? at.wall_ns + left_ns : 0;
-    tube->changing = true;
     jobs->used = true;
+    if (!jobs->commit) {
+        job_op_make_settings(jobs, op, now, effects);
+        return JOBS_OK;
+    }
+    tube->changing = true;
     return job_op_queue(jobs, op);
 }
 
@@ -255,51 +304,69 @@ static bool any_keyed(const struct job_op *op)
     return false;
 }
 
+/* Has the store asked for keys and roots that are not known. JOBS_COMMITS: it must be. */
+static enum jobs_status fetch_keys(struct jobs *jobs, struct job_op *op)
+{
+    bool busy;
+    size_t looks = op->write_count;
+    if (look_at_keys(jobs, op, &busy) != JOBS_OK)
+        return JOBS_NO_MEMORY;
+    if (busy)
+        return job_op_park(jobs, op);
+    if (op->write_count == looks)
+        return JOBS_OK;
+    op->fetches = true;
+    return job_op_queue(jobs, op);
+}
+
+/* The tube that the puts go to, which is made if it is new. NULL: no memory. */
+static struct tube *tube_of_puts(struct jobs *jobs, const struct job_op *op)
+{
+    return op->puts[0].tube.len > 0 ? tube_get(jobs, op->puts[0].tube) : op->act.client->used;
+}
+
 static enum jobs_status decide_put(struct jobs *jobs, struct job_op *op, struct moment now,
                                    struct jobs_effects *effects)
 {
-    if (!op->of) {
-        struct tube *tube = tube_of_put(op->client, &op->puts[0]);
-        if (!tube)
-            return JOBS_NO_MEMORY;
-        keep_tube(op, tube);
-    }
-    if (op->of->changing)
-        return job_op_park(jobs, op);
-    if (any_keyed(op)) {
-        bool busy;
-        size_t looks = op->write_count;
-        if (look_at_keys(jobs, op, &busy) != JOBS_OK)
-            return JOBS_NO_MEMORY;
-        if (busy)
-            return job_op_park(jobs, op);
-        if (op->write_count > looks) {
-            op->fetches = true;
-            return job_op_queue(jobs, op);
-        }
-    }
-    op->plans = jobs_alloc(jobs, JOBS_PUTS, op->count * sizeof(*op->plans));
-    if (!op->plans)
+    enum jobs_status status = JOBS_OK;
+    CHECK(op->count > 0 && op->count <= JOBS_STEP);
+    struct tube *tube = op->of ? op->of : tube_of_puts(jobs, op);
+    if (!tube)
         return JOBS_NO_MEMORY;
-    enum jobs_status status =
-        puts_decide(jobs, op->of, op->puts, op->plans, op->count, &op->failed, now);
+    if (!op->of)
+        keep_tube(op, tube);
+    if (tube->changing)
+        return job_op_park(jobs, op);
+    if (jobs->commit && any_keyed(op))
+        status = fetch_keys(jobs, op);
     if (status != JOBS_OK)
         return status;
-    job_op_forget_looks(jobs, op); /* new jobs keep their marks, others need none */
-    job_op_free_writes(jobs, op);
-    if (!job_plan_puts(jobs, op, job_times_of(jobs, now))) {
-        puts_forget(jobs, op->of, op->plans, op->count, now);
+    op->plan = (struct put_plan){.handle = JOB_NONE};
+    op->plans =
+        op->count == 1 ? &op->plan : jobs_alloc(jobs, JOBS_PUTS, op->count * sizeof(*op->plans));
+    if (!op->plans)
         return JOBS_NO_MEMORY;
+    status = puts_decide(jobs, tube, op->puts, op->plans, op->count, &op->failed, now);
+    if (status != JOBS_OK)
+        return status;
+    if (jobs->commit) {
+        job_op_forget_looks(jobs, op); /* new jobs keep their marks, others need none */
+        job_op_free_writes(jobs, op);
+        if (!job_plan_puts(jobs, op, job_times_of(jobs, now))) {
+            puts_forget(jobs, tube, op->plans, op->count, now);
+            return JOBS_NO_MEMORY;
+        }
     }
     if (op->has_writes)
         return job_op_queue(jobs, op);
-    puts_make(jobs, op->of, op->puts, op->plans, op->count, now);
-    tube_serve(jobs, op->of, now, effects);
+    job_op_make_puts(jobs, op, now, effects);
     return JOBS_OK;
 }
 
-static enum jobs_status decide_read(struct jobs *jobs, struct job_op *op)
+static enum jobs_status decide_read(struct jobs *jobs, struct job_op *op, struct moment now,
+                                    struct jobs_effects *effects)
 {
+    (void)now, (void)effects;
     for (size_t n = 0; n < op->view_count; n++) {
         if (op->views[n].body)
             continue;
@@ -313,23 +380,18 @@ static enum jobs_status decide_read(struct jobs *jobs, struct job_op *op)
     return op->write_count > 0 ? job_op_queue(jobs, op) : JOBS_OK;
 }
 
+typedef enum jobs_status decide(struct jobs *jobs, struct job_op *op, struct moment now,
+                                struct jobs_effects *effects);
+
 enum jobs_status job_op_decide(struct jobs *jobs, struct job_op *op, struct moment now,
                                struct jobs_effects *effects)
 {
+    static decide *const kinds[] = {
+        [JOB_OP_PUT] = decide_put,        [JOB_OP_ACT] = decide_act,
+        [JOB_OP_KICK] = decide_kick,      [JOB_OP_CLEAR] = decide_clear,
+        [JOB_OP_PAUSE] = decide_settings, [JOB_OP_SET_TUBE] = decide_settings,
+        [JOB_OP_READ] = decide_read,
+    };
     op->many = false;
-    switch (op->kind) {
-    case JOB_OP_PUT:
-        return decide_put(jobs, op, now, effects);
-    case JOB_OP_KICK:
-        return decide_kick(jobs, op, now);
-    case JOB_OP_CLEAR:
-        return decide_clear(jobs, op, now);
-    case JOB_OP_PAUSE:
-    case JOB_OP_SET_TUBE:
-        return decide_settings(jobs, op, now);
-    case JOB_OP_READ:
-        return decide_read(jobs, op);
-    default:
-        return decide_act(jobs, op, now, effects);
-    }
+    return kinds[op->kind](jobs, op, now, effects);
 }

@@ -39,6 +39,8 @@
 
 #define JOB_PAGE 512u /* slots */
 
+#define JOB_NO_TIME INT64_MIN
+
 /* What is known of a key, or of a root's signature, of one tube. It is there while a job has it, or
  * while its time is remembered, also when the tube has gone. */
 struct job_mark {
@@ -63,8 +65,6 @@ struct job_mark {
     uint64_t plan;
     int64_t planned_ms; /* of a root: the newest time */
 };
-
-#define JOB_NO_TIME INT64_MIN
 
 /* Of a job with a key or a root. Times are milliseconds of the wall clock. */
 struct job_keys {
@@ -470,10 +470,9 @@ void tube_serve_some(struct jobs *jobs, struct tube *tube, unsigned *budget, str
  * with many. */
 void client_serve_tubes(struct jobs_client *client, unsigned *budget, struct moment now,
                         struct jobs_effects *effects);
-void job_draw_terms(struct jobs *jobs, const struct job *job, struct job_terms *terms_r);
-/* Reserves a job that is in any other state. */
-void job_reserve(struct jobs *jobs, uint32_t handle, struct jobs_client *client,
-                 const struct job_terms *terms, struct moment now, struct job_view *view_r);
+/* Reserves a job that is in any other state, at once. */
+void job_reserve(struct jobs *jobs, uint32_t handle, struct jobs_client *client, struct moment now,
+                 struct job_view *view_r);
 /* Takes a waiting client out of the lines, though it goes on waiting; puts it back to its place;
  * ends its wait with what is in client->served or client->claimed. */
 void client_promise(struct jobs_client *client);
@@ -505,45 +504,40 @@ void client_stop_asking(struct jobs_client *client);
 void tube_tell_ready(struct jobs *jobs, struct tube *tube, unsigned *budget,
                      struct jobs_effects *effects);
 
-/* ---- jobs_change.c ---------------------------------------------------------------------------
+/* ---- jobs_apply.c: what a change makes of one job ---------------------------------------------
  */
 
-/* A change of one job that somebody asks for. */
-enum job_verb {
-    JOB_DELETE,
-    JOB_RELEASE,
-    JOB_BURY,
-    JOB_TOUCH,
-    JOB_ACK,
-    JOB_NACK,
-    JOB_RENEW,
-    JOB_KICK,
-    JOB_RESERVE,
-};
-struct job_act {
-    enum job_verb verb;
-    struct jobs_client *client;
-    uint64_t id, token;
-    uint32_t pri, delay_s;
-    struct job_view *view_r; /* JOB_RESERVE */
-    const struct job_terms *terms;
-};
 /* True when the job is in a state for it, and the client or the token has a right to it. */
 bool job_act_fits(const struct jobs *jobs, const struct job_act *act, const struct job *job);
-/* Makes it. Returns the answer. */
-enum jobs_status job_act_make(struct jobs *jobs, const struct job_act *act, uint32_t handle,
-                              struct moment now, struct jobs_effects *effects);
+/* What an act that fits makes of a job. Changes nothing, but a burial and a token are taken. */
+void job_apply(struct jobs *jobs, const struct job_act *act, const struct job *job,
+               struct moment now, struct job_change *change_r);
+/* Sets what a change counts, and the reservation; of a job or of a copy. */
+void job_set(struct job *job, const struct job_change *change);
+/* True if the change deletes a job after an execution. */
+bool job_change_executes(const struct job_change *change, const struct job *job);
+/* Makes a change of a job that is not frozen. Its tube stays, and is not served. */
+void job_install(struct jobs *jobs, uint32_t handle, const struct job_change *change,
+                 struct moment now);
+/* What an act makes of a job, at once. */
+void job_change_now(struct jobs *jobs, uint32_t handle, const struct job_act *act,
+                    struct moment now);
+/* Makes a change, and what follows from it for others: the tube is served, or goes with its last
+ * job. *view_r is set by a reservation. Returns the answer: OK or BURIED. */
+enum jobs_status job_install_act(struct jobs *jobs, uint32_t handle,
+                                 const struct job_change *change, struct job_view *view_r,
+                                 struct moment now, struct jobs_effects *effects);
+/* The same of what an act makes of a job, at once. */
+enum jobs_status job_act_now(struct jobs *jobs, uint32_t handle, const struct job_act *act,
+                             struct job_view *view_r, struct moment now,
+                             struct jobs_effects *effects);
+/* The turn of a buried job is the monotonic time of its burial and this, since it may have been
+ * buried before the machine started. */
+#define BURIAL_BASE (INT64_C(1) << 61)
 
-/* Ends a reservation otherwise than by deleting: the job becomes ready or delayed, or abandoned.
- * Returns true when it is abandoned. */
-bool job_give_back(struct jobs *jobs, uint32_t handle, uint32_t delay_s, struct moment now);
-/* Makes a buried or delayed job ready. The caller serves its tube. */
-void job_kick(struct jobs *jobs, uint32_t handle);
-/* Buries a job. */
-void job_bury(struct jobs *jobs, uint32_t handle, enum job_state state, uint32_t pri,
-              struct moment now);
-/* The time of the next burial, which is later than those before. */
-uint64_t next_burial(const struct jobs *jobs, struct moment now);
+/* ---- jobs_change.c: what changes many jobs; settings of tubes ---------------------------------
+ */
+
 /* True while a kick goes on in the tube where it began. */
 bool kick_goes_on(struct jobs_kick *kick, const struct jobs *jobs, const struct tube *tube);
 /* The next job of a kick; JOB_NONE: none. */
@@ -557,6 +551,8 @@ enum jobs_status clear_begin(struct jobs *jobs, struct bytes name, unsigned stat
 /* The next job to delete, of *budget that it may look at; JOB_NONE: none. */
 uint32_t clear_next(const struct jobs *jobs, const struct tube *tube, struct jobs_clear *clear,
                     unsigned *budget);
+/* Without a store, those under way are known by this. */
+void clear_note(struct jobs *jobs, struct jobs_clear *clear, bool goes_on);
 /* True when changes of jobs that it would delete are under way. */
 bool clear_has_frozen(const struct jobs *jobs, const struct tube *tube,
                       const struct jobs_clear *clear);
@@ -592,26 +588,14 @@ void tube_changed(struct jobs *jobs, struct tube *tube, struct moment now,
 int64_t after_seconds(struct moment now, uint32_t seconds);
 /* The wall clock. */
 int64_t jobs_wall_ms(const struct jobs *jobs, struct moment now);
-/* The turn of a buried job is the monotonic time of its burial and this, since it may have been
- * buried before the machine started. */
-#define BURIAL_BASE (INT64_C(1) << 61)
-
 /* ---- jobs_put.c ------------------------------------------------------------------------------ */
 
-/* A put that is decided: what it will do. */
-struct put_plan {
-    uint32_t handle;        /* the new job, in no state; JOB_NONE: it is a duplicate */
-    uint32_t twin;          /* of this job, which is frozen and has the later times; JOB_NONE */
-    int64_t at_ms, root_ms; /* the times of the twin before that */
-    bool froze, changes;    /* this put has frozen the twin; the twin has other times */
-    struct job_mark *root;  /* to learn `newest_ms` when the put is made; NULL: none */
-    int64_t newest_ms;
-    bool forgets_key, forgets_root; /* takes their time out of the store first, as it is over */
-    /* A table of what puts that are decided together concern, by key and root of the job. */
-    struct put_plan *first, *next;
-};
-
-/* Decides puts to one tube, in order: as jobs_put_all. `plans` are zeros. Until puts_make or
+/* The first state of a new job. */
+static inline enum job_state put_state(const struct job_put *put)
+{
+    return put->delay_s > 0 ? JOB_DELAYED : JOB_READY;
+}
+/* Decides puts to one tube, in order: as JOB_OP_PUT. `plans` are zeros. Until puts_make or
  * puts_forget, their memory and ids are taken, and nothing else has changed. */
 enum jobs_status puts_decide(struct jobs *jobs, struct tube *tube, const struct job_put *puts,
                              struct put_plan *plans, size_t count, size_t *failed_r,
@@ -621,9 +605,6 @@ void puts_make(struct jobs *jobs, struct tube *tube, const struct job_put *puts,
                struct put_plan *plans, size_t count, struct moment now);
 void puts_forget(struct jobs *jobs, struct tube *tube, struct put_plan *plans, size_t count,
                  struct moment now);
-/* The tube of a put, which is made if it is new. NULL: no memory. */
-struct tube *tube_of_put(struct jobs_client *client, const struct job_put *put);
-
 /* ---- jobs_commit.c: with a store ------------------------------------------------------------- */
 
 /* True when the store keeps the reservation of this job. */
@@ -638,8 +619,9 @@ bool jobs_promise(struct jobs_client *client, const uint32_t *handles, size_t co
 unsigned jobs_begin_drops(struct jobs *jobs, struct moment now);
 /* Sets when that is due next. */
 void drops_set_due(struct jobs *jobs);
-/* Begins to end the last try of a job. Returns false when that must wait. */
-bool job_begin_abandon(struct jobs *jobs, uint32_t handle, bool timed_out, struct moment now);
+/* Begins a change of a job by the jobs themselves, of which the store must know. Returns false when
+ * that must wait. */
+bool job_begin_own(struct jobs *jobs, enum job_verb verb, uint32_t handle, struct moment now);
 /* True while the jobs' own changes under way are as many as may be. */
 bool jobs_are_busy(const struct jobs *jobs);
 /* A tube that the store has a row of goes. */
@@ -709,9 +691,7 @@ void job_keys_enter(struct jobs *jobs, uint32_t handle);
 void job_keys_leave(struct jobs *jobs, uint32_t handle);
 /* A job is deleted. */
 void job_keys_forget(struct jobs *jobs, struct job *job, struct moment now);
-/* A reservation of a job begins; it is deleted while reserved. The latter drops jobs of its tube.
- */
-void job_keys_begin(const struct jobs *jobs, struct job *job, struct moment now);
+/* A job is deleted after an execution: drops jobs of its tube. */
 void job_keys_executed(struct jobs *jobs, const struct job *job, struct moment now);
 
 /* True if a job must not be handed out; the second one also of some that are not stale, because the
@@ -721,8 +701,6 @@ bool job_may_be_stale(const struct job *job);
 /* Deletes a stale job, or one to be pruned, and counts the former; with a store, dooms it. Its tube
  * stays. */
 void job_drop(struct jobs *jobs, uint32_t handle, struct moment now);
-/* Deletes it at once. */
-void job_drop_now(struct jobs *jobs, uint32_t handle, struct moment now);
 /* The next ready job that is not stale; those before it are dropped, at most *budget. JOB_NONE:
  * there is none, or the budget is used up. */
 uint32_t tube_next_good(struct jobs *jobs, const struct tube *tube, unsigned *budget,

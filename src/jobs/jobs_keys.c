@@ -242,19 +242,13 @@ bool job_may_be_stale(const struct job *job)
                     (keys->key && keys->key->time_ms > keys->at_ms));
 }
 
-void job_drop_now(struct jobs *jobs, uint32_t handle, struct moment now)
-{
-    const struct job *job = job_at(jobs, handle);
-    job->tube->dropped += job->state != JOB_ABANDONED; /* else it is pruned */
-    job_remove(jobs, handle, now);
-}
-
 void job_drop(struct jobs *jobs, uint32_t handle, struct moment now)
 {
+    const struct job_act act = {.verb = JOB_DROP};
     if (jobs->commit)
         job_doom(jobs, handle);
     else
-        job_drop_now(jobs, handle, now);
+        job_change_now(jobs, handle, &act, now);
 }
 
 uint32_t tube_next_good(struct jobs *jobs, const struct tube *tube, unsigned *budget,
@@ -640,12 +634,6 @@ void job_keys_forget(struct jobs *jobs, struct job *job, struct moment now)
             key->time_ms = JOB_NO_TIME;
     }
     leave_keys(jobs, job);
-}
-
-void job_keys_begin(const struct jobs *jobs, struct job *job, struct moment now)
-{
-    if (job->keys)
-        job->keys->began_ms = jobs_wall_ms(jobs, now);
 }
 
 void job_keys_executed(struct jobs *jobs, const struct job *job, struct moment now)

@@ -4,23 +4,6 @@
  */
 #include "jobs/jobs_op.h"
 
-/* What the store has and what memory has must be the same, unless somebody was given the job at
- * once. */
-static void check_plan(const struct jobs *jobs, const struct job_write *write)
-{
-    uint32_t handle = job_find(jobs, write->id);
-    if (write->kind != JOB_WRITE_CHANGE || handle == JOB_NONE || write->damaged)
-        return;
-    const struct job *job = job_at(jobs, handle);
-    const struct job_changing *now = &write->now;
-    if (job->state == JOB_RESERVED && now->state != JOB_RESERVED)
-        return;
-    CHECK(job->state == now->state);
-    CHECK(job->pri == now->pri && job->tries == now->tries && job->reserves == now->reserves &&
-          job->timeouts == now->timeouts && job->releases == now->releases &&
-          job->buries == now->buries && job->kicks == now->kicks);
-}
-
 static void serve_tubes_of(struct jobs *jobs, const struct job_op *op, struct moment now,
                            struct jobs_effects *effects)
 {
@@ -37,13 +20,13 @@ static void serve_tubes_of(struct jobs *jobs, const struct job_op *op, struct mo
 static void give_up(struct jobs *jobs, const struct job_op *op, const struct job_write *write,
                     struct moment now)
 {
+    const struct job_act act = {.verb = JOB_SPOIL};
     struct job *job = job_at(jobs, write->handle);
     bool waits = job->state == JOB_READY || job->state == JOB_DELAYED;
     job->damaged = true;
-    if (job->state == JOB_BURIED || !(job_op_is_own(op) || (op->kind == JOB_OP_RESERVE && waits)))
-        return;
-    job->token = 0;
-    job_bury(jobs, write->handle, JOB_BURIED, job->pri, now);
+    if (job->state != JOB_BURIED &&
+        (job_op_is_own(op) || (write->change.verb == JOB_RESERVE && waits)))
+        job_change_now(jobs, write->handle, &act, now);
 }
 
 /* A body could not be read: buries the job. */
@@ -51,8 +34,7 @@ static void spoil(struct jobs *jobs, const struct job_write *write, struct momen
 {
     unsigned state = job_at(jobs, write->handle)->state;
     if (state == JOB_READY || state == JOB_DELAYED)
-        (void)job_begin_own(jobs, JOB_OP_SPOILED, write->handle, 0,
-                            now); /* else it is found again */
+        (void)job_begin_own(jobs, JOB_SPOIL, write->handle, now); /* else it is found again */
 }
 
 /* True if an operation has failed because of what it concerns, not of the store as a whole. */
@@ -89,45 +71,40 @@ void job_op_forget(struct jobs *jobs, struct job_op *op, struct moment now,
     if (op->kind == JOB_OP_PAUSE || op->kind == JOB_OP_SET_TUBE)
         op->of->changing = false;
     if ((int)op->kind == JOB_OP_GIVE) {
-        job_views_free(jobs, &op->client->claimed);
-        client_refuse(op->client, !damaged, effects);
+        job_views_free(jobs, &op->act.client->claimed);
+        client_refuse(op->act.client, !damaged, effects);
         unsigned budget = JOBS_STEP; /* they got jobs while it was in none of their lines */
-        client_serve_tubes(op->client, &budget, now, effects);
+        client_serve_tubes(op->act.client, &budget, now, effects);
     }
     serve_tubes_of(jobs, op, now, effects);
     op->status = damaged ? JOBS_IO : JOBS_NO_MEMORY;
 }
 
-static void reserve_planned(struct jobs *jobs, struct job_write *write, struct jobs_client *client,
-                            struct moment now, struct job_view *view_r)
+/* Makes the planned change of one frozen job. Returns the answer. */
+static enum jobs_status make(struct jobs *jobs, struct job_write *write, struct job_view *view_r,
+                             struct moment now, struct jobs_effects *effects)
 {
-    job_thaw(jobs, write->handle);
-    job_reserve(jobs, write->handle, client, &write->terms, now, view_r);
-    if (view_r->body)
-        return;
-    view_r->body = write->body;
-    write->body = NULL;
+    job_write_thaw(jobs, write);
+    enum jobs_status status =
+        job_install_act(jobs, write->handle, &write->change, view_r, now, effects);
+    if (view_r && !view_r->body) { /* only the store had it */
+        view_r->body = write->body;
+        write->body = NULL;
+    }
+    return status;
 }
 
 static void make_give(struct jobs *jobs, struct job_op *op, struct moment now,
                       struct jobs_effects *effects)
 {
-    struct jobs_client *client = op->client;
+    struct jobs_client *client = op->act.client;
     const struct tube *last = NULL;
     for (size_t n = 0; n < op->write_count; n++) {
         struct job_view *view = client->claimed ? &client->claimed->at[n] : &client->served;
         last = job_at(jobs, op->writes[n].handle)->tube;
-        reserve_planned(jobs, &op->writes[n], client, now, view);
+        (void)make(jobs, &op->writes[n], view, now, effects);
     }
     client_serve(client, last, effects);
-}
-
-/* Makes the planned change of one frozen job, if it is still there. */
-static void make_act(struct jobs *jobs, struct job_op *op, struct job_write *write,
-                     const struct job_act *act, struct moment now, struct jobs_effects *effects)
-{
-    job_write_thaw(jobs, write);
-    op->status = job_act_make(jobs, act, write->handle, now, effects);
 }
 
 /* With little room left, the body of a new job stays in the store alone. */
@@ -147,33 +124,35 @@ static void make_way(struct jobs *jobs, const struct job_op *op)
     }
 }
 
-static void make_settings(struct jobs *jobs, struct job_op *op, struct moment now,
+void job_op_make_puts(struct jobs *jobs, struct job_op *op, struct moment now,
+                      struct jobs_effects *effects)
+{
+    puts_make(jobs, op->of, op->puts, op->plans, op->count, now);
+    tube_serve(jobs, op->of, now, effects);
+    if (op->has_writes)
+        make_way(jobs, op);
+}
+
+void job_op_make_settings(struct jobs *jobs, struct job_op *op, struct moment now,
                           struct jobs_effects *effects)
 {
     op->of->changing = false;
     if (op->kind == JOB_OP_PAUSE)
         tube_pause(op->of, op->seconds, now);
-    else
+    else if (op->new_settings)
         op->of->settings = *op->new_settings;
-    op->of->kept = op->of->settings.given || op->of->pause_s > 0;
+    else
+        settings_with(jobs, &op->of->settings, op->settings);
+    op->of->kept = jobs->commit && (op->of->settings.given || op->of->pause_s > 0);
     tube_changed(jobs, op->of, now, effects);
 }
 
-/* The last try of a job is over, or its body cannot be read. */
+/* The last try of a job is over, or the job is damaged. */
 static void make_own(struct jobs *jobs, struct job_op *op, struct moment now,
                      struct jobs_effects *effects)
 {
-    struct job_write *write = &op->writes[0];
-    job_write_thaw(jobs, write);
-    struct job *job = job_at(jobs, write->handle);
-    struct tube *tube = job->tube;
-    if ((int)op->kind == JOB_OP_ABANDON) {
-        job->timeouts += op->state;
-        jobs->timeouts += op->state;
-        (void)job_give_back(jobs, write->handle, 0, now);
-    } else {
-        job_bury(jobs, write->handle, JOB_BURIED, job->pri, now);
-    }
+    struct tube *tube = job_at(jobs, op->writes[0].handle)->tube;
+    (void)make(jobs, &op->writes[0], NULL, now, effects);
     tube_set_due(jobs, tube);
     tube_serve(jobs, tube, now, effects);
     tube_drop_if_unused(jobs, tube);
@@ -189,6 +168,18 @@ static bool leaves_out(struct jobs *jobs, struct job_write *write)
     return true;
 }
 
+static void make_kicks(struct jobs *jobs, struct job_op *op, struct moment now,
+                       struct jobs_effects *effects)
+{
+    for (size_t n = 0; n < op->write_count; n++) {
+        if (leaves_out(jobs, &op->writes[n]))
+            continue;
+        (void)make(jobs, &op->writes[n], NULL, now, effects);
+        op->kick->left--;
+        op->kick->kicked++;
+    }
+}
+
 /* All are of one tube. Those that are left out are ready again. */
 static void make_clear(struct jobs *jobs, struct job_op *op, struct moment now,
                        struct jobs_effects *effects)
@@ -201,9 +192,7 @@ static void make_clear(struct jobs *jobs, struct job_op *op, struct moment now,
             left = tube;
             continue;
         }
-        job_write_thaw(jobs, write);
-        job_remove(jobs, write->handle, now);
-        tube_drop_if_unused(jobs, tube);
+        (void)make(jobs, write, NULL, now, effects);
         op->clear->deleted++;
     }
     if (left)
@@ -222,7 +211,7 @@ static void make_drops(struct jobs *jobs, struct job_op *op, struct moment now)
         if (unlikely(write->damaged))
             give_up(jobs, op, write, now);
         else
-            job_drop_now(jobs, write->handle, now);
+            job_install(jobs, write->handle, &write->change, now);
         tube_drop_if_unused(jobs, tube);
         if ((n + 1) % DROPS_STEP != 0)
             continue;
@@ -234,23 +223,16 @@ static void make_drops(struct jobs *jobs, struct job_op *op, struct moment now)
 void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
                  struct jobs_effects *effects)
 {
-    struct job_act act;
     op->status = JOBS_OK;
     switch ((int)op->kind) {
     case JOB_OP_PUT:
-        puts_make(jobs, op->of, op->puts, op->plans, op->count, now);
-        tube_serve(jobs, op->of, now, effects);
-        make_way(jobs, op);
+        job_op_make_puts(jobs, op, now, effects);
+        break;
+    case JOB_OP_ACT:
+        op->status = make(jobs, &op->writes[0], op->views, now, effects);
         break;
     case JOB_OP_KICK:
-        act = job_act_of(op);
-        for (size_t n = 0; n < op->write_count; n++) {
-            if (leaves_out(jobs, &op->writes[n]))
-                continue;
-            make_act(jobs, op, &op->writes[n], &act, now, effects);
-            op->kick->left--;
-            op->kick->kicked++;
-        }
+        make_kicks(jobs, op, now, effects);
         op->status = op->kick->left > 0 ? JOBS_WAITS : JOBS_OK;
         break;
     case JOB_OP_CLEAR:
@@ -259,31 +241,20 @@ void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
         break;
     case JOB_OP_PAUSE:
     case JOB_OP_SET_TUBE:
-        make_settings(jobs, op, now, effects);
-        break;
-    case JOB_OP_READ:
-        break;
-    case JOB_OP_RESERVE:
-        reserve_planned(jobs, &op->writes[0], op->client, now, op->views);
+        job_op_make_settings(jobs, op, now, effects);
         break;
     case JOB_OP_GIVE:
         make_give(jobs, op, now, effects);
         break;
-    case JOB_OP_ABANDON:
-    case JOB_OP_SPOILED:
+    case JOB_OP_CHANGE:
         make_own(jobs, op, now, effects);
         break;
     case JOB_OP_DROP:
         make_drops(jobs, op, now);
         break;
-    case JOB_OP_FORGET_TUBE:
+    default: /* it has changed nothing */
         break;
-    default:
-        act = job_act_of(op);
-        make_act(jobs, op, &op->writes[0], &act, now, effects);
     }
-    for (size_t n = 0; n < op->write_count; n++)
-        check_plan(jobs, &op->writes[n]);
 }
 
 /* Gives the views their bodies. */

@@ -9,9 +9,8 @@
 /* The jobs' own kinds, after those of clients. */
 enum {
     JOB_OP_GIVE = JOB_OP_OWN, /* reserve jobs for a client that waits */
-    JOB_OP_ABANDON,           /* end the last try of a job */
+    JOB_OP_CHANGE,            /* end the last try of a job, or bury one that is damaged */
     JOB_OP_DROP,              /* delete doomed jobs */
-    JOB_OP_SPOILED,           /* bury a job whose body cannot be read */
     JOB_OP_FORGET_TUBE,       /* a tube that the store has a row of has gone */
 };
 
@@ -36,10 +35,6 @@ void job_op_will_wait(struct jobs *jobs);
 bool job_op_has_turn(struct jobs *jobs, struct job_op *op);
 /* The jobs' own changes are not tried for a second. */
 void jobs_hold(struct jobs *jobs, struct moment now);
-/* Begins one of the jobs' own changes of a frozen job. Returns false without memory, or while they
- * are not tried. */
-bool job_begin_own(struct jobs *jobs, unsigned kind, uint32_t handle, unsigned state,
-                   struct moment now);
 
 /* ---- jobs_decide.c ----------------------------------------------------------------------------
  */
@@ -48,8 +43,6 @@ bool job_begin_own(struct jobs *jobs, unsigned kind, uint32_t handle, unsigned s
  * this status. */
 enum jobs_status job_op_decide(struct jobs *jobs, struct job_op *op, struct moment now,
                                struct jobs_effects *effects);
-/* The act of an operation that changes single jobs. */
-struct job_act job_act_of(const struct job_op *op);
 /* Lets go of the marks that the looks of a put keep. */
 void job_op_forget_looks(struct jobs *jobs, struct job_op *op);
 
@@ -60,6 +53,11 @@ void job_op_forget_looks(struct jobs *jobs, struct job_op *op);
  */
 void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
                  struct jobs_effects *effects);
+/* The same of puts, and of settings and pauses, also without a store. */
+void job_op_make_puts(struct jobs *jobs, struct job_op *op, struct moment now,
+                      struct jobs_effects *effects);
+void job_op_make_settings(struct jobs *jobs, struct job_op *op, struct moment now,
+                          struct jobs_effects *effects);
 /* The store could not: undoes what was planned. */
 void job_op_forget(struct jobs *jobs, struct job_op *op, struct moment now,
                    struct jobs_effects *effects);
@@ -81,20 +79,19 @@ struct job_times job_times_of(const struct jobs *jobs, struct moment now);
 /* The monotonic time when what the store remembers is forgotten. */
 int64_t job_until_ns(int64_t forget_ns, struct job_times at);
 
-/* What operations of a kind need memory for. */
-static inline enum jobs_need job_op_need(unsigned kind)
+/* What an operation needs memory for. */
+static inline enum jobs_need job_op_need(const struct job_op *op)
 {
-    switch (kind) {
+    switch ((int)op->kind) {
     case JOB_OP_PUT:
         return JOBS_PUTS;
-    case JOB_OP_RESERVE:
     case JOB_OP_PAUSE:
     case JOB_OP_SET_TUBE:
     case JOB_OP_READ:
     case JOB_OP_GIVE:
         return JOBS_REST;
     default:
-        return JOBS_ENDS;
+        return op->act.verb == JOB_RESERVE ? JOBS_REST : JOBS_ENDS;
     }
 }
 
@@ -103,15 +100,10 @@ static inline enum jobs_need job_op_need(unsigned kind)
 size_t job_op_room(struct jobs *jobs, struct job_op *op, size_t most);
 /* Adds a write to an operation. NULL: no memory. */
 struct job_write *job_op_add(struct jobs *jobs, struct job_op *op, enum job_write_kind kind);
-/* Freezes a job and adds what a change of it writes; the verb is that of `act`. Returns false
- * without memory; then the job is not frozen. */
-bool job_plan_act(struct jobs *jobs, struct job_op *op, const struct job_act *act, uint32_t handle,
-                  struct job_times at) MUST_USE;
-/* The same for a frozen job that is reserved, and for one of the jobs' own kinds. */
-bool job_plan_reserve(struct jobs *jobs, struct job_op *op, uint32_t handle,
-                      struct job_times at) MUST_USE;
-bool job_plan_own(struct jobs *jobs, struct job_op *op, uint32_t handle,
-                  struct job_times at) MUST_USE;
+/* Freezes a job, if it is not, and adds what the act makes of it. Returns false without memory;
+ * then the job is as it was. */
+bool job_plan(struct jobs *jobs, struct job_op *op, const struct job_act *act, uint32_t handle,
+              struct job_times at) MUST_USE;
 /* What puts write that were decided. */
 bool job_plan_puts(struct jobs *jobs, struct job_op *op, struct job_times at) MUST_USE;
 

@@ -1,8 +1,8 @@
 /*
- * jobs_plan.c - what the store will have of a job after a change.
+ * jobs_plan.c - what an operation writes to the store.
  *
- * A plan says under the lock what the change will do later; the job is frozen until then, so that
- * it does just that. job_check_plan compares both.
+ * Under the lock, a plan freezes a job, and takes what becomes of it from job_apply. That is
+ * installed after the commit; the store gets it as a record.
  */
 #include "jobs/jobs_op.h"
 
@@ -22,7 +22,7 @@ size_t job_op_room(struct jobs *jobs, struct job_op *op, size_t most)
 {
     CHECK(op->write_room == 0);
     for (; most > 1; most /= 2) {
-        op->writes = jobs_try_alloc(jobs, job_op_need(op->kind), most * sizeof(*op->writes));
+        op->writes = jobs_try_alloc(jobs, job_op_need(op), most * sizeof(*op->writes));
         op->write_room = op->writes ? most : 0;
         if (op->writes)
             return most;
@@ -33,15 +33,15 @@ size_t job_op_room(struct jobs *jobs, struct job_op *op, size_t most)
 struct job_write *job_op_add(struct jobs *jobs, struct job_op *op, enum job_write_kind kind)
 {
     if (!op->writes) {
-        op->writes = &op->one;
+        op->writes = &op->write;
         op->write_room = 1;
     } else if (op->write_count == op->write_room) {
         size_t room = op->write_room < 4 ? 4 : op->write_room * 2;
-        struct job_write *more = jobs_alloc(jobs, job_op_need(op->kind), room * sizeof(*more));
+        struct job_write *more = jobs_alloc(jobs, job_op_need(op), room * sizeof(*more));
         if (!more)
             return NULL;
         memcpy(more, op->writes, op->write_count * sizeof(*more));
-        if (op->writes != &op->one)
+        if (op->writes != &op->write)
             jobs_release_memory(jobs, op->writes, op->write_room * sizeof(*more));
         op->writes = more;
         op->write_room = room;
@@ -56,7 +56,7 @@ void job_op_free_writes(struct jobs *jobs, struct job_op *op)
 {
     for (size_t n = 0; n < op->write_count; n++)
         job_body_drop(jobs, &op->writes[n].body);
-    if (op->writes && op->writes != &op->one && (int)op->kind != JOB_OP_DROP)
+    if (op->writes && op->writes != &op->write && (int)op->kind != JOB_OP_DROP)
         jobs_release_memory(jobs, op->writes, op->write_room * sizeof(*op->writes));
     op->writes = NULL;
     op->write_count = op->write_room = 0;
@@ -96,77 +96,15 @@ static int64_t wall_after(uint32_t seconds, struct job_times at)
     return at.wall_ns + (int64_t)seconds * NS_PER_S;
 }
 
-/* What the store should have of a job as it is. */
-static struct job_changing record_of(const struct job *job, struct job_times at)
+/* Burials are in the same order in the store. The wall clock is coarse, and may be set back: then
+ * its time counts. */
+static int64_t burial_ns(struct jobs *jobs, uint64_t turn, struct job_times at)
 {
-    struct job_changing r = {.state = job->state,
-                             .pri = job->pri,
-                             .delay_s = job->delay_s,
-                             .tries = job->tries,
-                             .reserves = job->reserves,
-                             .timeouts = job->timeouts,
-                             .releases = job->releases,
-                             .buries = job->buries,
-                             .kicks = job->kicks};
-    int64_t turn_ns = (int64_t)job->turn;
-    if (job->state == JOB_DELAYED || (job->state == JOB_RESERVED && job->is_lease))
-        r.due_ns = wall_of(turn_ns, at);
-    if (job->state == JOB_BURIED || job->state == JOB_ABANDONED)
-        r.due_ns = wall_of(turn_ns - BURIAL_BASE, at);
-    if (job->state == JOB_RESERVED)
-        r.token = job->token;
-    if (job->keys && job->keys->key) {
-        r.at_ns = job->keys->at_ms * NS_PER_MS;
-        r.began_ns = job->state == JOB_RESERVED ? job->keys->began_ms * NS_PER_MS : 0;
-    }
-    if (job->keys && job->keys->root)
-        r.root_ns = job->keys->root_ms * NS_PER_MS;
-    return r;
-}
-
-static void to_state(struct job_changing *r, enum job_state state, uint32_t pri, int64_t due_ns)
-{
-    r->state = state;
-    r->pri = pri;
-    r->due_ns = due_ns;
-    r->began_ns = 0;
-    r->token = 0;
-}
-
-/* Burials are in the order in which they were decided. */
-static void to_buried(struct jobs *jobs, struct job_changing *r, enum job_state state, uint32_t pri,
-                      struct job_times at)
-{
-    jobs->last_burial = next_burial(jobs, at.now);
-    int64_t wall_ns = wall_of((int64_t)jobs->last_burial - BURIAL_BASE, at);
-    /* The wall clock is coarse, and may be set back: then its time counts. */
+    int64_t wall_ns = wall_of((int64_t)turn - BURIAL_BASE, at);
     if (wall_ns <= jobs->last_burial_wall_ns && wall_ns > jobs->last_burial_wall_ns - NS_PER_S)
         wall_ns = jobs->last_burial_wall_ns + 1;
     jobs->last_burial_wall_ns = wall_ns;
-    to_state(r, state, pri, wall_ns);
-}
-
-static void to_given_back(struct jobs *jobs, struct job_changing *r, const struct job *job,
-                          uint32_t pri, uint32_t delay_s, struct job_times at)
-{
-    if (job->last_try) {
-        to_buried(jobs, r, JOB_ABANDONED, pri, at);
-        return;
-    }
-    to_state(r, delay_s > 0 ? JOB_DELAYED : JOB_READY, pri,
-             delay_s > 0 ? wall_after(delay_s, at) : 0);
-    r->delay_s = delay_s;
-    r->releases++;
-}
-
-static void to_reserved(struct job_changing *r, const struct job *job,
-                        const struct job_terms *terms, struct job_times at)
-{
-    to_state(r, JOB_RESERVED, job->pri, terms->is_lease ? wall_after(job->ttr_s, at) : 0);
-    r->began_ns = job->keys && job->keys->key ? at.wall_ns : 0;
-    r->token = terms->token;
-    r->tries++;
-    r->reserves++;
+    return wall_ns;
 }
 
 static bool has_key(const struct job *job)
@@ -178,14 +116,14 @@ static bool has_key(const struct job *job)
  * no other one is under way. The last job sets when that is forgotten, maybe of one under way. It
  * is not forgotten, until the key comes again, when a put that was under way meanwhile fails, or
  * when the store writes in another order than planned, behind thousands of writes. */
-static void plan_leaving(struct jobs *jobs, const struct job_op *op, struct job_write *write,
-                         const struct job *job, struct job_times at)
+static void plan_leaving(struct jobs *jobs, struct job_write *write, const struct job *job,
+                         struct job_times at)
 {
     struct job_mark *key = job->keys->key;
     int64_t wall_ms = at.wall_ns / NS_PER_MS, began_ms = job->keys->began_ms;
     int64_t time_ms = mark_executed_ms(key, wall_ms);
     bool last = key->refs - key->lookers - key->leaving == 1;
-    bool executed = job->state == JOB_RESERVED && op->kind != JOB_OP_CLEAR;
+    bool executed = job_change_executes(&write->change, job);
     if (executed && began_ms > wall_ms) { /* the clock was set back */
         executed = false;
         key->over = true; /* if it is set again before this is made */
@@ -203,97 +141,65 @@ static void plan_leaving(struct jobs *jobs, const struct job_op *op, struct job_
     write->leaves = key;
 }
 
-/* Freezes a job, and adds a write. NULL: no memory. */
-static struct job_write *add_frozen(struct jobs *jobs, struct job_op *op, uint32_t handle,
-                                    enum job_write_kind kind)
+/* What the store keeps of a job as it is, but for times of its state. */
+static struct job_changing record_of(const struct job *job)
 {
-    struct job_write *write = job_op_add(jobs, op, kind);
+    const struct job_keys *keys = job->keys;
+    return (struct job_changing){.state = job->state,
+                                 .pri = job->pri,
+                                 .delay_s = job->delay_s,
+                                 .token = job->token,
+                                 .tries = job->tries,
+                                 .reserves = job->reserves,
+                                 .timeouts = job->timeouts,
+                                 .releases = job->releases,
+                                 .buries = job->buries,
+                                 .kicks = job->kicks,
+                                 .at_ns = keys && keys->key ? keys->at_ms * NS_PER_MS : 0,
+                                 .root_ns = keys && keys->root ? keys->root_ms * NS_PER_MS : 0};
+}
+
+/* The same after a change that does not delete it. */
+static struct job_changing record_after(struct jobs *jobs, const struct job *job,
+                                        const struct job_change *c, struct job_times at)
+{
+    struct job next = *job;
+    job_set(&next, c);
+    struct job_changing r = record_of(&next);
+    r.state = c->state;
+    r.pri = c->pri;
+    if (c->state == JOB_DELAYED || (c->state == JOB_RESERVED && next.is_lease))
+        r.due_ns = at.wall_ns + c->after_ns;
+    if (c->state == JOB_BURIED || c->state == JOB_ABANDONED)
+        r.due_ns = burial_ns(jobs, c->turn, at);
+    if (c->state == JOB_RESERVED && has_key(job))
+        r.began_ns = (c->verb == JOB_RESERVE ? c->began_ms : job->keys->began_ms) * NS_PER_MS;
+    return r;
+}
+
+bool job_plan(struct jobs *jobs, struct job_op *op, const struct job_act *act, uint32_t handle,
+              struct job_times at)
+{
+    const struct job *job = job_at(jobs, handle);
+    bool reserves = act->verb == JOB_RESERVE;
+    struct job_write *write = job_op_add(
+        jobs, op, reserves && !job_is_counted(jobs, job) ? JOB_WRITE_NOTHING : JOB_WRITE_CHANGE);
     if (!write)
-        return NULL;
+        return false;
     write->handle = handle;
-    write->id = job_at(jobs, handle)->id;
-    if (!job_at(jobs, handle)->frozen)
-        job_freeze(jobs, handle);
-    return write;
-}
-
-bool job_plan_act(struct jobs *jobs, struct job_op *op, const struct job_act *act, uint32_t handle,
-                  struct job_times at)
-{
-    const struct job *job = job_at(jobs, handle);
-    struct job_changing r = record_of(job, at);
-    bool removes = act->verb == JOB_DELETE || act->verb == JOB_ACK;
-    struct job_write *write =
-        add_frozen(jobs, op, handle, removes ? JOB_WRITE_REMOVE : JOB_WRITE_CHANGE);
-    if (!write)
-        return false;
-    switch (act->verb) {
-    case JOB_DELETE:
-    case JOB_ACK:
-        if (has_key(job))
-            plan_leaving(jobs, op, write, job, at);
-        break;
-    case JOB_RELEASE:
-        to_given_back(jobs, &r, job, act->pri, act->delay_s, at);
-        break;
-    case JOB_NACK:
-        to_given_back(jobs, &r, job, job->pri, act->delay_s, at);
-        break;
-    case JOB_BURY:
-        to_buried(jobs, &r, JOB_BURIED, act->pri, at);
-        r.buries++;
-        break;
-    case JOB_TOUCH:
-    case JOB_RENEW:
-        r.due_ns = wall_after(job->ttr_s, at);
-        break;
-    case JOB_KICK:
-        to_state(&r, JOB_READY, job->pri, 0);
-        r.kicks++;
-        r.tries = 0;
-        break;
-    default:
-        CHECK(!"a verb that is planned elsewhere");
-    }
-    write->now = r;
-    return true;
-}
-
-bool job_plan_reserve(struct jobs *jobs, struct job_op *op, uint32_t handle, struct job_times at)
-{
-    const struct job *job = job_at(jobs, handle);
-    struct job_terms terms;
-    job_draw_terms(jobs, job, &terms);
-    bool counts = job_is_counted(jobs, job);
-    struct job_write *write =
-        add_frozen(jobs, op, handle, counts ? JOB_WRITE_CHANGE : JOB_WRITE_NOTHING);
-    if (!write)
-        return false;
-    write->terms = terms;
-    write->now = record_of(job, at);
-    to_reserved(&write->now, job, &terms, at);
-    write->reads = job->body == NULL;
+    write->id = job->id;
+    write->reads = reserves && job->body == NULL;
     write->body_len = job->body_len;
-    return true;
-}
-
-bool job_plan_own(struct jobs *jobs, struct job_op *op, uint32_t handle, struct job_times at)
-{
-    const struct job *job = job_at(jobs, handle);
-    bool changes = (int)op->kind == JOB_OP_ABANDON || (int)op->kind == JOB_OP_SPOILED;
-    struct job_write *write =
-        add_frozen(jobs, op, handle, changes ? JOB_WRITE_CHANGE : JOB_WRITE_REMOVE);
-    if (!write)
-        return false;
-    write->now = record_of(job, at);
-    if ((int)op->kind == JOB_OP_ABANDON) {
-        to_buried(jobs, &write->now, JOB_ABANDONED, job->pri, at);
-        write->now.timeouts += op->state; /* 1: its time was over */
-    } else if ((int)op->kind == JOB_OP_SPOILED) {
-        to_buried(jobs, &write->now, JOB_BURIED, job->pri, at);
-    } else if (has_key(job)) {
-        plan_leaving(jobs, op, write, job, at);
+    job_apply(jobs, act, job, at.now, &write->change);
+    if (write->change.state != JOB_STATES) {
+        write->now = record_after(jobs, job, &write->change, at);
+    } else {
+        write->kind = JOB_WRITE_REMOVE;
+        if (has_key(job))
+            plan_leaving(jobs, write, job, at);
     }
+    if (!job->frozen)
+        job_freeze(jobs, handle);
     return true;
 }
 
@@ -324,14 +230,12 @@ static bool plan_new(struct jobs *jobs, struct job_op *op, const struct job_put 
     write->put = put;
     write->put_ns = at.wall_ns;
     write->now =
-        (struct job_changing){.state = put->delay_s > 0 ? JOB_DELAYED : JOB_READY,
+        (struct job_changing){.state = put_state(put),
                               .pri = put->pri,
                               .delay_s = put->delay_s,
-                              .due_ns = put->delay_s > 0 ? wall_after(put->delay_s, at) : 0};
-    if (keys && keys->key)
-        write->now.at_ns = keys->at_ms * NS_PER_MS;
-    if (keys && keys->root)
-        write->now.root_ns = keys->root_ms * NS_PER_MS;
+                              .due_ns = put->delay_s > 0 ? wall_after(put->delay_s, at) : 0,
+                              .at_ns = keys && keys->key ? keys->at_ms * NS_PER_MS : 0,
+                              .root_ns = keys && keys->root ? keys->root_ms * NS_PER_MS : 0};
     return true;
 }
 
@@ -378,7 +282,9 @@ bool job_plan_puts(struct jobs *jobs, struct job_op *op, struct job_times at)
             if (!write)
                 return false;
             write->id = job_at(jobs, plan->twin)->id;
-            write->now = record_of(job_at(jobs, plan->twin), at);
+            write->now = record_of(job_at(jobs, plan->twin));
+            if (write->now.state == JOB_DELAYED)
+                write->now.due_ns = wall_of((int64_t)job_at(jobs, plan->twin)->turn, at);
         }
         if (plan->root && plan->newest_ms >= plan->root->time_ms &&
             ((plan->forgets_root && !forget(jobs, op, JOB_MEMORY_ROOT, put->root)) ||

@@ -2,8 +2,8 @@
  * jobs_put.c - puts: decided first, and made later.
  *
  * A put is decided under the lock: whether its tube takes it, whether it is a duplicate. What it
- * needs is taken then, so that making it cannot fail. Without a store it is made at once; with one,
- * when it is committed (jobs_commit.c). A new job is in no state until then, and nobody sees it.
+ * needs is taken then, so that making it cannot fail (jobs_commit.h says when). A new job is in no
+ * state until then, and nobody sees it.
  */
 #include "jobs/jobs_inside.h"
 
@@ -97,19 +97,17 @@ static void make(struct jobs *jobs, struct tube *tube, uint32_t handle, const st
     job->body = put->body;
     job_set_body_len(job, put->body->len);
     job_set_put(job, jobs_wall_ms(jobs, now));
-    job->delay_s = put->delay_s;
     job->ttr_s = put->ttr_s > 0 ? put->ttr_s : 1;
     job->tries_max = put->tries;
     tube->total_jobs++;
     tube->coming--;
     jobs->total_jobs++;
+    job->delay_s = put->delay_s;
     job_publish(jobs, handle);
+    struct job_place to = {.pri = put->pri};
     if (put->delay_s > 0)
-        job_move(jobs, handle, JOB_DELAYED,
-                 (struct job_place){.turn = (uint64_t)after_seconds(now, put->delay_s),
-                                    .pri = put->pri});
-    else
-        job_move(jobs, handle, JOB_READY, (struct job_place){.pri = put->pri});
+        to.turn = (uint64_t)(now.mono_ns + (int64_t)put->delay_s * NS_PER_S);
+    job_move(jobs, handle, put_state(put), to);
 }
 
 void puts_make(struct jobs *jobs, struct tube *tube, const struct job_put *puts,
@@ -128,43 +126,4 @@ void puts_make(struct jobs *jobs, struct tube *tube, const struct job_put *puts,
             job_keys_learn(jobs, plan, now);
     }
     watches_note_turn(jobs, tube); /* a newer root makes jobs stale */
-}
-
-struct tube *tube_of_put(struct jobs_client *client, const struct job_put *put)
-{
-    return put->tube.len > 0 ? tube_get(client->jobs, put->tube) : client->used;
-}
-
-enum jobs_status jobs_put(struct jobs_client *client, const struct job_put *put, struct moment now,
-                          struct jobs_effects *effects)
-{
-    size_t failed;
-    return jobs_put_all(client, put, 1, &failed, now, effects);
-}
-
-/* All jobs of one call go to one tube. */
-enum jobs_status jobs_put_all(struct jobs_client *client, const struct job_put *puts, size_t count,
-                              size_t *failed_r, struct moment now, struct jobs_effects *effects)
-{
-    struct jobs *jobs = client->jobs;
-    enum jobs_status status = JOBS_NO_MEMORY;
-    struct put_plan one = {.handle = JOB_NONE}, *plans = &one;
-    CHECK(count > 0 && count <= JOBS_STEP);
-    *failed_r = 0;
-    jobs_enter(jobs);
-    if (count > 1)
-        plans = jobs_alloc(jobs, JOBS_PUTS, count * sizeof(*plans));
-    struct tube *tube = plans ? tube_of_put(client, &puts[0]) : NULL;
-    if (tube)
-        status = puts_decide(jobs, tube, puts, plans, count, failed_r, now);
-    if (status == JOBS_OK) {
-        puts_make(jobs, tube, puts, plans, count, now);
-        tube_serve(jobs, tube, now, effects);
-    }
-    if (tube)
-        tube_drop_if_unused(jobs, tube);
-    if (count > 1)
-        jobs_release_memory(jobs, plans, count * sizeof(*plans));
-    jobs_leave(jobs);
-    return status;
 }

@@ -25,33 +25,11 @@ void job_see(const struct jobs *jobs, uint32_t handle, struct job_view *view_r)
     memcpy(view_r->tube.text, name.data, name.len);
 }
 
-void job_draw_terms(struct jobs *jobs, const struct job *job, struct job_terms *terms_r)
+void job_reserve(struct jobs *jobs, uint32_t handle, struct jobs_client *client, struct moment now,
+                 struct job_view *view_r)
 {
-    uint32_t most = job_tries(jobs, job);
-    terms_r->token = 1 + jobs_random(jobs) % JOBS_TOKEN_MAX;
-    terms_r->is_lease = tube_claim(jobs, job->tube) == JOB_CLAIM_LEASE;
-    terms_r->last_try = most > 0 && job->tries + 1 >= most;
-}
-
-void job_reserve(struct jobs *jobs, uint32_t handle, struct jobs_client *client,
-                 const struct job_terms *terms, struct moment now, struct job_view *view_r)
-{
-    struct job *job = job_at(jobs, handle);
-    const struct job_place to = {
-        .turn = (uint64_t)after_seconds(now, job->ttr_s), .holder = client, .pri = job->pri};
-    struct job_terms drawn;
-    if (!terms) {
-        job_draw_terms(jobs, job, &drawn);
-        terms = &drawn;
-    }
-    job_move(jobs, handle, JOB_RESERVED, to);
-    job_keys_begin(jobs, job, now);
-    job->token = terms->token;
-    job->is_lease = terms->is_lease;
-    job->last_try = terms->last_try;
-    job->reserves++;
-    job->tries++;
-    job->tube->claims++;
+    const struct job_act act = {.verb = JOB_RESERVE, .client = client};
+    job_change_now(jobs, handle, &act, now);
     job_see(jobs, handle, view_r);
 }
 
@@ -273,7 +251,7 @@ static void give_out(struct jobs *jobs, struct tube *tube, unsigned *budget, str
             }
             continue;
         }
-        job_reserve(jobs, next, client, NULL, now, &client->served);
+        job_reserve(jobs, next, client, now, &client->served);
         leave_lines(client); /* the tube stays: it has a job */
         client->wait = SERVED;
         note_turn(client, tube);
@@ -385,7 +363,7 @@ enum jobs_status jobs_reserve(struct jobs_client *client, int64_t timeout_ns,
             status = JOBS_NO_MEMORY;
         }
     } else if (best != JOB_NONE) {
-        job_reserve(jobs, best, client, NULL, now, view_r);
+        job_reserve(jobs, best, client, now, view_r);
         note_turn(client, job_at(jobs, best)->tube);
         status = JOBS_OK;
     } else if (budget > 0 && soon_ns(client) <= now.mono_ns) {
@@ -463,26 +441,6 @@ bool jobs_was_refused(struct jobs_client *client)
     return was;
 }
 
-enum jobs_status jobs_reserve_job(struct jobs_client *client, uint64_t id, struct job_view *view_r,
-                                  struct moment now)
-{
-    struct jobs *jobs = client->jobs;
-    jobs_enter(jobs);
-    uint32_t handle = job_find(jobs, id);
-    bool good = handle != JOB_NONE && job_at(jobs, handle)->state != JOB_RESERVED &&
-                !*tube_read_only(jobs, job_at(jobs, handle)->tube);
-    if (good && job_is_stale(jobs, job_at(jobs, handle), now)) {
-        struct tube *tube = job_at(jobs, handle)->tube;
-        job_drop(jobs, handle, now);
-        tube_drop_if_unused(jobs, tube);
-        good = false;
-    }
-    if (good)
-        job_reserve(jobs, handle, client, NULL, now, view_r);
-    jobs_leave(jobs);
-    return good ? JOBS_OK : JOBS_NOT_FOUND;
-}
-
 /* ---- claim
  * ----------------------------------------------------------------------------------------- */
 
@@ -550,7 +508,7 @@ static size_t take_turns(struct jobs_client *client, struct turns *turns,
         if (jobs->commit)
             job_freeze(jobs, next);
         else
-            job_reserve(jobs, next, client, NULL, now, &views_r[taken]);
+            job_reserve(jobs, next, client, now, &views_r[taken]);
         handles_r[taken++] = next;
         note_turn(client, tube);
     }
@@ -563,7 +521,7 @@ static void reserve_all(struct jobs_client *client, const uint32_t *handles, siz
 {
     for (size_t n = 0; n < count; n++) {
         job_thaw(client->jobs, handles[n]);
-        job_reserve(client->jobs, handles[n], client, NULL, now, &views_r[n]);
+        job_reserve(client->jobs, handles[n], client, now, &views_r[n]);
     }
 }
 

@@ -53,6 +53,7 @@ static void run_tube(struct jobs *jobs, struct tube *tube, unsigned *budget, str
 static void run_client(struct jobs *jobs, struct jobs_client *client, unsigned *budget,
                        struct moment now, struct jobs_effects *effects)
 {
+    const struct job_act expire = {.verb = JOB_EXPIRE};
     if (client->ends_on) {
         unsigned step = JOBS_END_STEP;
         client_end_on(client, &step, now, effects);
@@ -63,7 +64,7 @@ static void run_client(struct jobs *jobs, struct jobs_client *client, unsigned *
         watches_line_up(client, STEP);
     while (*budget > 0 && client->reserved.first != JOB_NONE) {
         uint32_t handle = client->reserved.first;
-        struct job *job = job_at(jobs, handle);
+        const struct job *job = job_at(jobs, handle);
         struct tube *tube = job->tube;
         if ((int64_t)job->turn > now.mono_ns)
             break;
@@ -75,16 +76,14 @@ static void run_client(struct jobs *jobs, struct jobs_client *client, unsigned *
         if (jobs->commit && job->last_try) {
             /* The end of a connection is no timeout. */
             bool timed_out = client != jobs->leases || job->is_lease;
-            if (!job_begin_abandon(jobs, handle, timed_out, now))
+            if (!job_begin_own(jobs, timed_out ? JOB_EXPIRE : JOB_END, handle, now))
                 job_move(jobs, handle, JOB_RESERVED,
                          (struct job_place){.turn = (uint64_t)(now.mono_ns + NS_PER_S),
                                             .holder = client,
                                             .pri = job->pri});
             continue;
         }
-        job->timeouts++;
-        jobs->timeouts++;
-        tube->recycled += !job_give_back(jobs, handle, 0, now);
+        job_change_now(jobs, handle, &expire, now);
         tube_serve_some(jobs, tube, budget, now, effects);
     }
     client_set_due(jobs, client);

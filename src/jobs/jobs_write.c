@@ -112,7 +112,7 @@ static __attribute__((noinline)) enum job_store_status
 set_tube(struct job_store *store, const struct job_op *op, const struct job_write *write)
 {
     struct job_tube_record record = {.name = op->of ? tube_name(op->of) : op->tube,
-                                     .pause_s = write->now.delay_s,
+                                     .pause_s = write->pause_s,
                                      .paused_until_ns = write->time_ns};
     if (op->new_settings)
         record.settings = *op->new_settings;

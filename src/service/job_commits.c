@@ -1,9 +1,10 @@
 /*
- * job_commits.c - requests that wait for a commit, or for bodies that only the store has.
+ * job_commits.c - requests that change jobs, or need bodies that only the store has.
  *
- * Each has an operation of the jobs (jobs_commit.h) and a pending answer. The operation comes back
- * as a letter to the connection, or is freed if that has closed. Everything that the operation
- * points to is in its struct here, since a session may end first.
+ * Each is an operation of the jobs (jobs_commit.h). Without a store, it is answered when
+ * jobs_submit returns. With one it has a pending answer, and comes back as a letter to the
+ * connection, or is freed if that has closed. Everything that the operation points to is in its
+ * struct here then, since a session may end first.
  *
  * The next request of the connection may start before the answer if both are puts, or both end or
  * prolong reservations; so they share a commit. Any other one waits; and so does the next one
@@ -18,27 +19,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A request that waits. */
+/* A request. */
 struct waiting {
     struct job_op op; /* first */
     struct jobs *jobs;
     enum bs_verb verb;
     uint32_t number; /* of the pending answer */
     void (*answer)(struct conn *conn, struct waiting *waiting);
-    size_t size;    /* bytes */
+    size_t size;    /* bytes; 0: it is on the stack */
     size_t charged; /* bytes that count against the memory limit, and not for the connection */
     bool in_room;   /* it has the connection's room */
 
-    struct job_put put;
-    struct job_duplicate duplicate;
-    struct job_batch batch;
-    union {
-        struct jobs_kick kick;
-        struct jobs_clear clear;
-    };
     struct job_view *views;
     uint64_t next;
     size_t kept;
+
+    /* What only some verbs have; nothing of it is set at first. */
+    union {
+        struct {
+            struct job_put put;
+            struct job_duplicate duplicate;
+        };
+        struct job_batch batch;
+        struct jobs_kick kick; /* with a store; else the session has it */
+        struct jobs_clear clear;
+    };
 
     struct job_view view; /* at first, only its body means something */
 
@@ -135,10 +140,28 @@ static void give_room_back(struct conn *conn, struct waiting *w)
     w->charged = 0;
 }
 
+/* What jobs_submit reads of every operation, and `answer` and `end` of every request. */
+static inline struct waiting *begin(struct conn *conn, struct jobs *jobs, struct waiting *w,
+                                    enum bs_verb verb, enum job_op_kind kind,
+                                    void (*answer)(struct conn *conn, struct waiting *waiting))
+{
+    w->op.kind = kind;
+    w->op.act.client = job_session(conn)->client;
+    w->op.views = &w->view;
+    w->view.body = NULL;
+    w->jobs = jobs;
+    w->verb = verb;
+    w->answer = answer;
+    w->size = 0;
+    w->in_room = false;
+    return w;
+}
+
 /* Makes one with room for `more` bytes. malloc keeps small blocks at hand; calloc would not use
  * those. */
-static struct waiting *make(struct conn *conn, enum bs_verb verb, enum job_op_kind kind,
-                            void (*answer)(struct conn *conn, struct waiting *waiting), size_t more)
+static __attribute__((noinline)) struct waiting *
+make_kept(struct conn *conn, enum bs_verb verb, enum job_op_kind kind,
+          void (*answer)(struct conn *conn, struct waiting *waiting), size_t more)
 {
     struct jobs *jobs = conn_jobs(conn);
     size_t size = sizeof(struct waiting) + more;
@@ -151,27 +174,39 @@ static struct waiting *make(struct conn *conn, enum bs_verb verb, enum job_op_ki
         jobs_uncharge(jobs, in_room ? 0 : size);
         return NULL;
     }
-    memset(w, 0, offsetof(struct waiting, view));
-    w->view.body = NULL;
+    begin(conn, jobs, w, verb, kind, answer);
+    w->op.letter.to = conn_tag(conn);
+    w->op.letter.mail.deliver = job_on_committed;
     w->size = size;
     w->in_room = in_room;
     w->charged = in_room ? ROOM : size;
-    w->op.letter.to = conn_tag(conn);
-    w->op.kind = kind;
-    w->op.client = job_session(conn)->client;
-    w->jobs = jobs;
-    w->verb = verb;
-    w->answer = answer;
+    w->views = NULL;
+    w->kept = 0;
     return w;
 }
 
-static void free_waiting(struct waiting *w)
+/* Makes one; without a store it is `local`, and needs no room. NULL: no memory. */
+static inline struct waiting *make(struct conn *conn, struct waiting *local, enum bs_verb verb,
+                                   enum job_op_kind kind,
+                                   void (*answer)(struct conn *conn, struct waiting *waiting),
+                                   size_t more)
 {
-    job_body_drop(w->jobs, &w->put.body);
+    struct jobs *jobs = conn_jobs(conn);
+    return jobs_has_store(jobs) ? make_kept(conn, verb, kind, answer, more)
+                                : begin(conn, jobs, local, verb, kind, answer);
+}
+
+static void end(struct waiting *w)
+{
+    if (w->verb == BS_VERB_PUT_BATCH)
+        job_batch_free(w->jobs, &w->batch);
+    else if (w->op.kind == JOB_OP_PUT)
+        job_body_drop(w->jobs, &w->put.body);
+    if (w->size == 0)
+        return;
     job_body_drop(w->jobs, &w->view.body);
     for (size_t n = 0; w->views && n < w->op.view_count; n++)
         job_body_drop(w->jobs, &w->views[n].body);
-    job_batch_free(w->jobs, &w->batch);
     jobs_uncharge(w->jobs, w->charged);
     free(w);
 }
@@ -181,38 +216,34 @@ static void note_taken(struct waiting *w)
 {
     if (w->op.kind != JOB_OP_PUT || w->op.status != JOBS_OK)
         return;
-    w->put.body = NULL;
-    for (size_t n = 0; n < w->batch.count; n++)
-        w->batch.puts[n].body = NULL;
+    if (w->verb != BS_VERB_PUT_BATCH)
+        w->put.body = NULL;
+    else
+        for (size_t n = 0; n < w->batch.count; n++)
+            w->batch.puts[n].body = NULL;
 }
 
-static enum jobs_status submit(struct conn *conn, struct waiting *w)
+static enum jobs_status submit(struct conn *conn, struct waiting *w, struct jobs_effects *effects)
 {
-    struct jobs_effects effects;
-    w->op.letter.mail.deliver = job_on_committed;
-    jobs_effects_init(&effects);
-    enum jobs_status status = jobs_submit(w->jobs, &w->op, service_now(conn), &effects);
-    jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
-    return status;
+    jobs_effects_init(effects);
+    return jobs_submit(w->jobs, &w->op, service_now(conn), effects);
+}
+
+static void deliver(struct conn *conn, struct jobs_effects *effects)
+{
+    jobs_deliver(conn_worker(conn), service_of(conn)->services, effects);
 }
 
 static size_t list_room(const struct waiting *w)
 {
-    return w->batch.list ? w->batch.list->len : 0;
+    return w->verb == BS_VERB_PUT_BATCH ? w->batch.list->len : 0;
 }
 
-/* Submits, and answers at once if no commit is needed. */
-static enum served start(struct conn *conn, struct waiting *w)
+/* The answer comes when the change is committed. */
+static enum served pend(struct conn *conn, struct waiting *w)
 {
     struct job_session *s = job_session(conn);
     enum job_class class = class_of(w->verb);
-    if (submit(conn, w) != JOBS_COMMITS) {
-        note_taken(w);
-        give_room_back(conn, w);
-        w->answer(conn, w);
-        free_waiting(w);
-        return SERVED;
-    }
     if (!conn_pend(conn, &w->number)) { /* its letter finds no connection */
         conn_close(conn, CLOSE_MEMORY);
         return SERVED_LAST;
@@ -223,25 +254,52 @@ static enum served start(struct conn *conn, struct waiting *w)
     return class == JOB_CLASS_NONE ? SERVED_PENDING : SERVED_PENDING_NEXT;
 }
 
+/* Submits, and answers at once if no commit is needed. SERVED_PIECES: it was a step, without a
+ * store, and another one follows. */
+static enum served start(struct conn *conn, struct waiting *w)
+{
+    struct jobs_effects effects;
+    enum served served = SERVED;
+    enum jobs_status status = submit(conn, w, &effects);
+    if (status == JOBS_COMMITS) {
+        served = pend(conn, w);
+    } else if (status == JOBS_WAITS) {
+        served = SERVED_PIECES;
+    } else {
+        note_taken(w);
+        give_room_back(conn, w);
+        w->answer(conn, w);
+        if (w->size > 0 || w->op.kind == JOB_OP_PUT)
+            end(w);
+    }
+    deliver(conn, &effects);
+    return served;
+}
+
 void job_on_committed(struct mail *mail, void *worker)
 {
     struct waiting *w = container_of(mail, struct waiting, op.letter.mail);
     struct conn *conn = conn_by_tag(worker, w->op.letter.to);
+    struct jobs_effects effects;
     note_taken(w);
     if (!conn) {
-        free_waiting(w);
+        end(w);
         return;
     }
     /* Many jobs are changed in steps. */
-    if (w->op.status == JOBS_WAITS && submit(conn, w) == JOBS_COMMITS)
-        return;
+    if (w->op.status == JOBS_WAITS) {
+        enum jobs_status status = submit(conn, w, &effects);
+        deliver(conn, &effects);
+        if (status == JOBS_COMMITS)
+            return;
+    }
     job_session(conn)->under_way--;
     give_room_back(conn, w);
     job_session(conn)->lists -= list_room(w);
     conn_answer(conn, w->number);
     w->answer(conn, w);
     conn_answered(conn);
-    free_waiting(w);
+    end(w);
 }
 
 /* Keeps bytes in `more`. */
@@ -257,6 +315,8 @@ static uint8_t *keep(struct waiting *w, const void *data, size_t len)
 
 static struct bytes keep_name(struct waiting *w, struct bytes name)
 {
+    if (w->size == 0)
+        return name;
     return bytes_at(keep(w, name.data, name.len), name.len);
 }
 
@@ -277,20 +337,30 @@ static void answer_put(struct conn *conn, struct waiting *w)
     job_answer_put(conn, w->verb, w->op.status, &w->put);
 }
 
-enum served job_commit_put(struct conn *conn)
+enum served job_put(struct conn *conn)
 {
     struct job_session *s = job_session(conn);
+    struct jobs *jobs = conn_jobs(conn);
     size_t names = (size_t)s->put.tube_len + s->put.key_len + s->put.root_len;
-    struct waiting *w = make(conn, s->put.verb, JOB_OP_PUT, answer_put, names);
+    bool fits = s->put.body->len == s->put.len ||
+                job_body_resize(jobs, JOBS_PUTS, &s->put.body, s->put.len);
+    if (unlikely(s->put.root_len > 0))
+        job_note_root(conn, bytes_at(s->put.root, s->put.root_len), s->put.root_ms);
+    struct waiting local;
+    struct waiting *w =
+        fits ? make(conn, &local, s->put.verb, JOB_OP_PUT, answer_put, names) : NULL;
     if (!w) {
-        job_body_drop(conn_jobs(conn), &s->put.body);
+        job_body_drop(jobs, &s->put.body);
         return no_memory(conn, s->put.verb);
     }
     job_fill_put(s, &w->put);
     s->put.body = NULL;
-    w->put.tube = keep_name(w, w->put.tube);
-    w->put.key = keep_name(w, w->put.key);
-    w->put.root = keep_name(w, w->put.root);
+    if (w->size > 0) {
+        w->put.tube = keep_name(w, w->put.tube);
+        w->put.key = keep_name(w, w->put.key);
+        w->put.root = keep_name(w, w->put.root);
+    }
+    w->duplicate.is = false;
     w->put.duplicate_r = &w->duplicate;
     w->op.puts = &w->put;
     w->op.count = 1;
@@ -302,10 +372,12 @@ static void answer_batch(struct conn *conn, struct waiting *w)
     job_batch_answer(conn, &w->batch, w->op.status);
 }
 
-enum served job_commit_batch(struct conn *conn, struct job_batch *batch)
+enum served job_put_all(struct conn *conn, struct job_batch *batch)
 {
     const struct job_session *s = job_session(conn);
-    struct waiting *w = make(conn, BS_VERB_PUT_BATCH, JOB_OP_PUT, answer_batch, s->put.tube_len);
+    struct waiting local;
+    struct waiting *w =
+        make(conn, &local, BS_VERB_PUT_BATCH, JOB_OP_PUT, answer_batch, s->put.tube_len);
     if (!w) {
         job_batch_free(conn_jobs(conn), batch);
         return no_memory(conn, BS_VERB_PUT_BATCH);
@@ -323,33 +395,6 @@ enum served job_commit_batch(struct conn *conn, struct job_batch *batch)
 /* ---- changes
  * ------------------------------------------------------------------------------------- */
 
-static enum job_op_kind kind_of(enum bs_verb verb)
-{
-    switch (verb) {
-    case BS_VERB_DELETE:
-        return JOB_OP_DELETE;
-    case BS_VERB_RELEASE:
-        return JOB_OP_RELEASE;
-    case BS_VERB_BURY:
-        return JOB_OP_BURY;
-    case BS_VERB_TOUCH:
-        return JOB_OP_TOUCH;
-    case BS_VERB_ACK:
-        return JOB_OP_ACK;
-    case BS_VERB_NACK:
-        return JOB_OP_NACK;
-    case BS_VERB_RENEW:
-        return JOB_OP_RENEW;
-    case BS_VERB_KICK_JOB:
-        return JOB_OP_KICK_JOB;
-    case BS_VERB_RESERVE_JOB:
-        return JOB_OP_RESERVE;
-    default:
-        CHECK(verb == BS_VERB_PAUSE_TUBE);
-        return JOB_OP_PAUSE;
-    }
-}
-
 static void answer_change(struct conn *conn, struct waiting *w)
 {
     if (w->verb == BS_VERB_RESERVE_JOB && w->op.status == JOBS_OK)
@@ -358,37 +403,54 @@ static void answer_change(struct conn *conn, struct waiting *w)
         job_answer_change(conn, w->verb, w->op.status);
 }
 
-enum served job_commit_change(struct conn *conn, const struct job_request *r)
+enum served job_change(struct conn *conn, const struct job_request *r)
 {
-    size_t name = r->verb == BS_VERB_PAUSE_TUBE ? r->tube.len : 0;
-    struct waiting *w = make(conn, r->verb, kind_of(r->verb), answer_change, name);
+    static const enum job_verb verbs[BS_VERB_COUNT] = {[BS_VERB_DELETE] = JOB_DELETE,
+                                                       [BS_VERB_RELEASE] = JOB_RELEASE,
+                                                       [BS_VERB_BURY] = JOB_BURY,
+                                                       [BS_VERB_TOUCH] = JOB_TOUCH,
+                                                       [BS_VERB_ACK] = JOB_ACK,
+                                                       [BS_VERB_NACK] = JOB_NACK,
+                                                       [BS_VERB_RENEW] = JOB_RENEW,
+                                                       [BS_VERB_KICK_JOB] = JOB_KICK,
+                                                       [BS_VERB_RESERVE_JOB] = JOB_RESERVE};
+    struct waiting local;
+    struct waiting *w = make(conn, &local, r->verb, JOB_OP_ACT, answer_change, 0);
     if (!w)
         return no_memory(conn, r->verb);
-    w->op.id = r->id;
-    w->op.token = r->token;
-    w->op.pri = r->pri;
-    w->op.delay_s = r->delay_s;
+    w->op.act.verb = verbs[r->verb];
+    w->op.act.id = r->id;
+    w->op.act.token = r->token;
+    w->op.act.pri = r->pri;
+    w->op.act.delay_s = r->delay_s;
+    return start(conn, w);
+}
+
+enum served job_pause(struct conn *conn, const struct job_request *r)
+{
+    struct waiting local;
+    struct waiting *w = make(conn, &local, r->verb, JOB_OP_PAUSE, answer_change, r->tube.len);
+    if (!w)
+        return no_memory(conn, r->verb);
+    w->op.tube = keep_name(w, r->tube);
     w->op.seconds = r->seconds;
-    w->op.views = &w->view;
-    if (r->verb == BS_VERB_PAUSE_TUBE)
-        w->op.tube = keep_name(w, r->tube);
     return start(conn, w);
 }
 
 static void answer_kick(struct conn *conn, struct waiting *w)
 {
     if (w->op.status == JOBS_OK)
-        job_answer_number(conn, BS_VERB_KICK, BS_ANSWER_KICKED, w->kick.kicked);
+        job_answer_number(conn, BS_VERB_KICK, BS_ANSWER_KICKED, w->op.kick->kicked);
     else
         job_answer(conn, BS_VERB_KICK, BS_ANSWER_OUT_OF_MEMORY);
 }
 
-enum served job_commit_kick(struct conn *conn, const struct job_request *r)
+enum served job_kick(struct conn *conn, uint32_t count)
 {
-    struct waiting *w = make(conn, BS_VERB_KICK, JOB_OP_KICK, answer_kick, 0);
+    struct waiting *w = make_kept(conn, BS_VERB_KICK, JOB_OP_KICK, answer_kick, 0);
     if (!w)
         return no_memory(conn, BS_VERB_KICK);
-    w->kick.left = r->count;
+    w->kick = (struct jobs_kick){.left = count};
     w->op.kick = &w->kick;
     return start(conn, w);
 }
@@ -398,25 +460,45 @@ static const char no_reason[JOBS_READ_ONLY_MAX + 1];
 static void answer_clear(struct conn *conn, struct waiting *w)
 {
     if (w->op.status == JOBS_OK)
-        job_answer_number(conn, BS_VERB_CLEAR, BS_ANSWER_CLEARED, w->clear.deleted);
+        job_answer_number(conn, BS_VERB_CLEAR, BS_ANSWER_CLEARED, w->op.clear->deleted);
     else if (w->op.status == JOBS_READ_ONLY)
         job_answer_read_only(conn, BS_VERB_CLEAR, w->op.reason);
     else
         job_answer_change(conn, BS_VERB_CLEAR, w->op.status);
 }
 
-enum served job_commit_clear(struct conn *conn, const struct job_request *r)
+enum served job_clear(struct conn *conn, struct bytes tube, unsigned state)
 {
     struct waiting *w =
-        make(conn, BS_VERB_CLEAR, JOB_OP_CLEAR, answer_clear, sizeof(no_reason) + r->tube.len);
+        make_kept(conn, BS_VERB_CLEAR, JOB_OP_CLEAR, answer_clear, sizeof(no_reason) + tube.len);
     if (!w)
         return no_memory(conn, BS_VERB_CLEAR);
-    w->op.client = NULL;
+    w->op.act.client = NULL;
     w->op.reason = (char *)keep(w, no_reason, sizeof(no_reason));
-    w->op.tube = keep_name(w, r->tube);
-    w->op.state = job_state_of(r->state);
+    w->op.tube = keep_name(w, tube);
+    w->op.state = state;
+    w->clear = (struct jobs_clear){.deleted = 0};
     w->op.clear = &w->clear;
     return start(conn, w);
+}
+
+enum served job_step(struct conn *conn, struct bytes tube)
+{
+    struct job_session *s = job_session(conn);
+    bool kicks = s->steps == JOB_STEPS_KICK;
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    struct waiting w;
+    begin(conn, conn_jobs(conn), &w, kicks ? BS_VERB_KICK : BS_VERB_CLEAR,
+          kicks ? JOB_OP_KICK : JOB_OP_CLEAR, kicks ? answer_kick : answer_clear);
+    w.op.kick = &s->kick;
+    w.op.clear = &s->clear;
+    w.op.tube = tube;
+    w.op.state = job_state_of(s->clear_state);
+    w.op.reason = reason;
+    enum served served = start(conn, &w);
+    if (served == SERVED)
+        s->steps = JOB_STEPS_NONE;
+    return served;
 }
 
 static void answer_settings(struct conn *conn, struct waiting *w)
@@ -427,14 +509,15 @@ static void answer_settings(struct conn *conn, struct waiting *w)
         job_answer_change(conn, BS_VERB_TUBE, w->op.status);
 }
 
-enum served job_commit_settings(struct conn *conn, struct bytes tube,
-                                const struct job_settings *settings)
+enum served job_set_tube(struct conn *conn, struct bytes tube, const struct job_settings *settings)
 {
-    struct waiting *w =
-        make(conn, BS_VERB_TUBE, JOB_OP_SET_TUBE, answer_settings, sizeof(*settings) + tube.len);
+    struct waiting local;
+    struct waiting *w = make(conn, &local, BS_VERB_TUBE, JOB_OP_SET_TUBE, answer_settings,
+                             sizeof(*settings) + tube.len);
     if (!w)
         return no_memory(conn, BS_VERB_TUBE);
-    w->op.settings = (const void *)keep(w, settings, sizeof(*settings)); /* first: aligned */
+    w->op.settings =
+        w->size > 0 ? (const void *)keep(w, settings, sizeof(*settings)) : settings; /* aligned */
     w->op.tube = keep_name(w, tube);
     return start(conn, w);
 }
@@ -459,14 +542,13 @@ static void answer_peek(struct conn *conn, struct waiting *w)
         job_answer_change(conn, w->verb, w->op.status == JOBS_OK ? JOBS_NOT_FOUND : w->op.status);
 }
 
-enum served job_commit_peek(struct conn *conn, enum bs_verb verb, struct job_view *view)
+enum served job_read_body(struct conn *conn, enum bs_verb verb, struct job_view *view)
 {
-    struct waiting *w = make(conn, verb, JOB_OP_READ, answer_peek, 0);
+    struct waiting *w = make_kept(conn, verb, JOB_OP_READ, answer_peek, 0);
     if (!w)
         return no_memory(conn, verb);
-    w->op.client = NULL;
+    w->op.act.client = NULL;
     w->view = *view;
-    w->op.views = &w->view;
     w->op.view_count = 1;
     return start(conn, w);
 }
@@ -489,16 +571,16 @@ static void answer_list(struct conn *conn, struct waiting *w)
     job_answer_list(conn, w->views, count, w->next);
 }
 
-enum served job_commit_list(struct conn *conn, struct job_view *views, size_t count, uint64_t next)
+enum served job_read_bodies(struct conn *conn, struct job_view *views, size_t count, uint64_t next)
 {
     size_t size = count * sizeof(*views);
-    struct waiting *w = make(conn, BS_VERB_LIST_JOBS, JOB_OP_READ, answer_list, size);
+    struct waiting *w = make_kept(conn, BS_VERB_LIST_JOBS, JOB_OP_READ, answer_list, size);
     if (!w)
         return no_memory(conn, BS_VERB_LIST_JOBS);
     w->views = (void *)keep(w, views, size);
     for (size_t n = 0; n < count; n++)
         views[n].body = NULL; /* they are the copy's */
-    w->op.client = NULL;
+    w->op.act.client = NULL;
     w->op.views = w->views;
     w->op.view_count = count;
     w->next = next;

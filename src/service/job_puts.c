@@ -191,24 +191,6 @@ void job_batch_answer(struct conn *conn, struct job_batch *batch, enum jobs_stat
         job_answer_put(conn, BS_VERB_PUT_BATCH, status, &batch->puts[0]);
 }
 
-/* Puts a batch that is good. */
-static enum served put_all(struct conn *conn, struct job_batch *b)
-{
-    struct job_session *s = job_session(conn);
-    struct jobs_effects effects;
-    size_t failed;
-    if (jobs_has_store(conn_jobs(conn)))
-        return job_commit_batch(conn, b);
-    jobs_effects_init(&effects);
-    enum jobs_status status =
-        jobs_put_all(s->client, b->puts, b->count, &failed, service_now(conn), &effects);
-    for (size_t n = 0; n < b->count && status == JOBS_OK; n++)
-        b->puts[n].body = NULL; /* they are the jobs' */
-    job_batch_answer(conn, b, status);
-    jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
-    return SERVED;
-}
-
 enum served job_put_batch(struct conn *conn, bool draining)
 {
     struct job_session *s = job_session(conn);
@@ -227,7 +209,7 @@ enum served job_put_batch(struct conn *conn, bool draining)
     else if (!make_batch(conn, in, &b))
         job_answer(conn, BS_VERB_PUT_BATCH, BS_ANSWER_OUT_OF_MEMORY);
     else
-        served = put_all(conn, &b);
+        served = job_put_all(conn, &b);
     job_batch_free(jobs, &b);
     return served;
 }

@@ -180,8 +180,6 @@ void job_answer(struct conn *conn, unsigned verb, enum bs_answer answer);
 void job_on_letter(struct mail *mail, void *worker);
 /* Serves a whole line that has no body. */
 enum served job_serve(struct conn *conn, const struct job_request *request);
-/* Executes the put of the session, whose body is whole. */
-enum served job_put(struct conn *conn);
 /* Continues an answer in steps. Returns true when it is complete. */
 bool job_resume(struct conn *conn);
 /* The connection has ended while it waits. */
@@ -221,7 +219,7 @@ void job_note_root(struct conn *conn, struct bytes root, int64_t root_ms);
 /* Executes the batch of the session, whose records are whole. */
 enum served job_put_batch(struct conn *conn, bool draining);
 
-/* ---- job_commits.c: with a store
+/* ---- job_commits.c: requests that change jobs
  * --------------------------------------------------------------------- */
 
 /* Counts the room that a connection has for a request that ends a job. Returns false without
@@ -234,16 +232,20 @@ void job_on_committed(struct mail *mail, void *worker);
 /* True when a request must wait until those before it are committed. */
 bool job_must_wait(const struct conn *conn, const struct job_request *request);
 
-/* Each answers at once, or when the change is committed. */
-enum served job_commit_put(struct conn *conn);
-enum served job_commit_change(struct conn *conn, const struct job_request *request);
-enum served job_commit_kick(struct conn *conn, const struct job_request *request);
-enum served job_commit_clear(struct conn *conn, const struct job_request *request);
-enum served job_commit_settings(struct conn *conn, struct bytes tube,
-                                const struct job_settings *settings);
-/* The same when bodies have been read. The views are taken. */
-enum served job_commit_peek(struct conn *conn, enum bs_verb verb, struct job_view *view);
-enum served job_commit_list(struct conn *conn, struct job_view *views, size_t count, uint64_t next);
+/* Each answers at once, or when the change is committed. job_put makes the put of the session,
+ * whose body is whole. */
+enum served job_put(struct conn *conn);
+enum served job_change(struct conn *conn, const struct job_request *request);
+enum served job_pause(struct conn *conn, const struct job_request *request);
+enum served job_set_tube(struct conn *conn, struct bytes tube, const struct job_settings *settings);
+/* With a store. */
+enum served job_kick(struct conn *conn, uint32_t count);
+enum served job_clear(struct conn *conn, struct bytes tube, unsigned state);
+/* Without one: makes a step of the session's kick or clear. SERVED_PIECES: another one follows. */
+enum served job_step(struct conn *conn, struct bytes tube);
+/* Answer when bodies have been read that only the store has. The views are taken. */
+enum served job_read_body(struct conn *conn, enum bs_verb verb, struct job_view *view);
+enum served job_read_bodies(struct conn *conn, struct job_view *views, size_t count, uint64_t next);
 /* True when the views have all bodies. */
 bool job_views_whole(const struct job_view *views, size_t count);
 
@@ -258,7 +260,7 @@ struct job_batch {
 };
 /* Room for an item of the list. */
 #define JOB_ITEM_ROOM 48u
-enum served job_commit_batch(struct conn *conn, struct job_batch *batch);
+enum served job_put_all(struct conn *conn, struct job_batch *batch);
 /* Answers, and frees the batch; the bodies are the jobs' if the status is JOBS_OK. */
 void job_batch_answer(struct conn *conn, struct job_batch *batch, enum jobs_status status);
 void job_batch_free(struct jobs *jobs, struct job_batch *batch);

@@ -168,33 +168,6 @@ void job_answer_put(struct conn *conn, enum bs_verb verb, enum jobs_status statu
     }
 }
 
-enum served job_put(struct conn *conn)
-{
-    struct job_session *s = job_session(conn);
-    struct jobs *jobs = conn_jobs(conn);
-    struct jobs_effects effects;
-    struct job_duplicate duplicate = {.is = false};
-    struct job_put put;
-    enum jobs_status status = JOBS_NO_MEMORY;
-    bool fits = s->put.body->len == s->put.len ||
-                job_body_resize(jobs, JOBS_PUTS, &s->put.body, s->put.len);
-    if (unlikely(s->put.root_len > 0))
-        job_note_root(conn, bytes_at(s->put.root, s->put.root_len), s->put.root_ms);
-    if (fits && jobs_has_store(jobs))
-        return job_commit_put(conn);
-    jobs_effects_init(&effects);
-    job_fill_put(s, &put);
-    put.duplicate_r = &duplicate;
-    if (fits)
-        status = jobs_put(s->client, &put, service_now(conn), &effects);
-    if (status == JOBS_OK)
-        s->put.body = NULL; /* it is the job's */
-    job_body_drop(jobs, &s->put.body);
-    job_answer_put(conn, s->put.verb, status, &put);
-    jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
-    return SERVED;
-}
-
 /* ---- reserve, and waits
  * ------------------------------------------------------------------------------------- */
 
@@ -398,6 +371,7 @@ static enum served do_reserve(struct conn *conn, const struct job_request *r)
     if (s->half_closed)
         timeout_ns = 0;
     enum jobs_status status = jobs_reserve(s->client, timeout_ns, &view, service_now(conn));
+    jobs_set_timer(service_of(conn)->services);
     if (status == JOBS_WAITS)
         return job_begin_wait(conn, r->verb, timeout_ns);
     if (status == JOBS_OK)
@@ -442,6 +416,7 @@ static enum served do_claim(struct conn *conn, const struct job_request *r)
         if (r->count > JOB_CHEAP_COUNT || request.tube_count > JOB_CHEAP_COUNT)
             conn_dear(conn);
         status = jobs_claim(s->client, &request, views, &count, reason, service_now(conn));
+        jobs_set_timer(service_of(conn)->services);
     }
     if (status == JOBS_OK)
         answer_claim(conn, views, count);
@@ -457,18 +432,6 @@ static enum served do_claim(struct conn *conn, const struct job_request *r)
 /* ---- many jobs
  * ------------------------------------------------------------------------------------------------
  */
-
-static bool step_kick(struct conn *conn)
-{
-    struct job_session *s = job_session(conn);
-    struct jobs_effects effects;
-    jobs_effects_init(&effects);
-    bool done = jobs_kick(s->client, &s->kick, service_now(conn), &effects);
-    if (done)
-        job_answer_number(conn, BS_VERB_KICK, BS_ANSWER_KICKED, s->kick.kicked);
-    jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
-    return done;
-}
 
 unsigned job_state_of(enum bs_state state)
 {
@@ -495,38 +458,43 @@ static enum bs_state word_of(enum job_state state)
     return states[state];
 }
 
-static bool step_clear(struct conn *conn, struct bytes tube)
-{
-    struct job_session *s = job_session(conn);
-    char reason[JOBS_READ_ONLY_MAX + 1];
-    enum jobs_status status = jobs_clear(conn_jobs(conn), tube, job_state_of(s->clear_state),
-                                         &s->clear, reason, service_now(conn));
-    if (status == JOBS_WAITS)
-        return false;
-    if (status == JOBS_OK)
-        job_answer_number(conn, BS_VERB_CLEAR, BS_ANSWER_CLEARED, s->clear.deleted);
-    else if (status == JOBS_READ_ONLY)
-        job_answer_read_only(conn, BS_VERB_CLEAR, reason);
-    else
-        job_answer_change(conn, BS_VERB_CLEAR, status);
-    return true;
-}
-
 bool job_resume(struct conn *conn)
 {
     struct job_session *s = job_session(conn);
-    bool done = s->steps == JOB_STEPS_KICK    ? step_kick(conn)
-                : s->steps == JOB_STEPS_CLEAR ? step_clear(conn, bytes_at(NULL, 0))
-                                              : job_list_step(conn);
+    if (s->steps != JOB_STEPS_LIST)
+        return job_step(conn, bytes_at(NULL, 0)) == SERVED;
+    bool done = job_list_step(conn);
     if (done)
         s->steps = JOB_STEPS_NONE;
     return done;
 }
 
-static enum served in_steps(struct conn *conn, enum job_steps steps, bool done)
+static enum served do_list(struct conn *conn, enum bs_verb verb)
 {
-    job_session(conn)->steps = done ? JOB_STEPS_NONE : steps;
+    bool done = job_list_begin(conn, verb);
+    job_session(conn)->steps = done ? JOB_STEPS_NONE : JOB_STEPS_LIST;
     return done ? SERVED : SERVED_PIECES;
+}
+
+static enum served do_kick(struct conn *conn, const struct job_request *r)
+{
+    struct job_session *s = job_session(conn);
+    if (jobs_has_store(conn_jobs(conn)))
+        return job_kick(conn, r->count);
+    s->kick = (struct jobs_kick){.left = r->count};
+    s->steps = JOB_STEPS_KICK;
+    return job_step(conn, r->tube);
+}
+
+static enum served do_clear(struct conn *conn, const struct job_request *r)
+{
+    struct job_session *s = job_session(conn);
+    if (jobs_has_store(conn_jobs(conn)))
+        return job_clear(conn, r->tube, job_state_of(r->state));
+    s->clear = (struct jobs_clear){.deleted = 0};
+    s->clear_state = r->state;
+    s->steps = JOB_STEPS_CLEAR;
+    return job_step(conn, r->tube);
 }
 
 static enum served do_list_jobs(struct conn *conn, const struct job_request *r)
@@ -546,7 +514,7 @@ static enum served do_list_jobs(struct conn *conn, const struct job_request *r)
     else if (job_views_whole(views, count))
         job_answer_list(conn, views, count, next);
     else
-        served = job_commit_list(conn, views, count, next);
+        served = job_read_bodies(conn, views, count, next);
     for (size_t n = 0; n < count; n++)
         job_body_drop(conn_jobs(conn), &views[n].body);
     free(views);
@@ -614,18 +582,10 @@ static enum served do_tube(struct conn *conn, const struct job_request *r)
     enum bs_parsed parsed = bs_parse_request(r->bytes.data, r->bytes.len, &req, &used);
     CHECK(parsed == BS_PARSED);
     struct job_settings settings;
-    struct jobs_effects effects;
     job_settings_from(&req.settings, &settings);
-    if (settings.given && jobs_has_store(conn_jobs(conn)))
-        return job_commit_settings(conn, req.tube, &settings);
-    jobs_effects_init(&effects);
-    enum jobs_status status =
-        jobs_set_tube(conn_jobs(conn), req.tube, &settings, service_now(conn), &effects);
-    if (status == JOBS_OK)
-        job_describe_tube(conn, req.tube, settings.given != 0);
-    else
-        job_answer(conn, r->verb, answer_of(status, BS_ANSWER_OK));
-    jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
+    if (settings.given)
+        return job_set_tube(conn, req.tube, &settings);
+    job_describe_tube(conn, req.tube, false);
     return SERVED;
 }
 
@@ -656,21 +616,7 @@ static enum served do_peek(struct conn *conn, const struct job_request *r)
     else if (view.body)
         job_answer_one(conn, r->verb, BS_ANSWER_FOUND, &view);
     else
-        return job_commit_peek(conn, r->verb, &view);
-    return SERVED;
-}
-
-static enum served do_reserve_job(struct conn *conn, const struct job_request *r)
-{
-    struct job_session *s = job_session(conn);
-    struct job_view view;
-    job_works(conn);
-    if (jobs_has_store(conn_jobs(conn)))
-        return job_commit_change(conn, r);
-    if (jobs_reserve_job(s->client, r->id, &view, service_now(conn)) == JOBS_OK)
-        job_answer_one(conn, r->verb, BS_ANSWER_RESERVED, &view);
-    else
-        job_answer(conn, r->verb, BS_ANSWER_NOT_FOUND);
+        return job_read_body(conn, r->verb, &view);
     return SERVED;
 }
 
@@ -702,54 +648,8 @@ void job_answer_change(struct conn *conn, enum bs_verb verb, enum jobs_status st
     job_answer(conn, verb, answer_of(status, status == JOBS_OK ? good_answer(verb) : 0));
 }
 
-/* Verbs about one job, and pause-tube: one call, and a word. */
-static enum served do_change(struct conn *conn, const struct job_request *r)
-{
-    struct jobs_client *client = job_session(conn)->client;
-    struct jobs *jobs = conn_jobs(conn);
-    struct moment now = service_now(conn);
-    struct jobs_effects effects;
-    enum jobs_status status;
-    if (jobs_has_store(jobs))
-        return job_commit_change(conn, r);
-    jobs_effects_init(&effects);
-    switch (r->verb) {
-    case BS_VERB_DELETE:
-        status = jobs_delete(client, r->id, now);
-        break;
-    case BS_VERB_RELEASE:
-        status = jobs_release(client, r->id, r->pri, r->delay_s, now, &effects);
-        break;
-    case BS_VERB_BURY:
-        status = jobs_bury(client, r->id, r->pri, now);
-        break;
-    case BS_VERB_TOUCH:
-        status = jobs_touch(client, r->id, now);
-        break;
-    case BS_VERB_ACK:
-        status = jobs_ack(jobs, r->id, r->token, now);
-        break;
-    case BS_VERB_NACK:
-        status = jobs_nack(jobs, r->id, r->token, r->delay_s, now, &effects);
-        break;
-    case BS_VERB_RENEW:
-        status = jobs_renew(jobs, r->id, r->token, now);
-        break;
-    case BS_VERB_KICK_JOB:
-        status = jobs_kick_job(jobs, r->id, now, &effects);
-        break;
-    default:
-        CHECK(r->verb == BS_VERB_PAUSE_TUBE);
-        status = jobs_pause(jobs, r->tube, r->seconds, now, &effects);
-    }
-    job_answer_change(conn, r->verb, status);
-    jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
-    return SERVED;
-}
-
 enum served job_serve(struct conn *conn, const struct job_request *r)
 {
-    struct job_session *s = job_session(conn);
     switch (r->verb) {
     case BS_VERB_RESERVE:
     case BS_VERB_RESERVE_WITH_TIMEOUT:
@@ -759,18 +659,14 @@ enum served job_serve(struct conn *conn, const struct job_request *r)
     case BS_VERB_READY:
         return job_ready(conn, r);
     case BS_VERB_KICK:
-        if (jobs_has_store(conn_jobs(conn)))
-            return job_commit_kick(conn, r);
-        s->kick = (struct jobs_kick){.left = r->count};
-        return in_steps(conn, JOB_STEPS_KICK, step_kick(conn));
+        return do_kick(conn, r);
     case BS_VERB_CLEAR:
-        if (jobs_has_store(conn_jobs(conn)))
-            return job_commit_clear(conn, r);
-        s->clear = (struct jobs_clear){.deleted = 0};
-        s->clear_state = r->state;
-        return in_steps(conn, JOB_STEPS_CLEAR, step_clear(conn, r->tube));
+        return do_clear(conn, r);
     case BS_VERB_RESERVE_JOB:
-        return do_reserve_job(conn, r);
+        job_works(conn);
+        return job_change(conn, r);
+    case BS_VERB_PAUSE_TUBE:
+        return job_pause(conn, r);
     case BS_VERB_PEEK:
     case BS_VERB_PEEK_READY:
     case BS_VERB_PEEK_DELAYED:
@@ -788,7 +684,7 @@ enum served job_serve(struct conn *conn, const struct job_request *r)
         break;
     case BS_VERB_LIST_TUBES:
     case BS_VERB_LIST_TUBES_WATCHED:
-        return in_steps(conn, JOB_STEPS_LIST, job_list_begin(conn, r->verb));
+        return do_list(conn, r->verb);
     case BS_VERB_STATS:
         job_stats(conn);
         break;
@@ -803,7 +699,7 @@ enum served job_serve(struct conn *conn, const struct job_request *r)
     case BS_VERB_LIST_JOBS:
         return do_list_jobs(conn, r);
     default:
-        return do_change(conn, r);
+        return job_change(conn, r);
     }
     return SERVED;
 }

@@ -262,9 +262,7 @@ static enum served serve_line(struct conn *conn, const struct job_request *r)
     default:
         break;
     }
-    enum served served = job_serve(conn, r);
-    jobs_set_timer(service_of(conn)->services); /* for what it has reserved */
-    return served;
+    return job_serve(conn, r);
 }
 
 static enum served on_serve(struct conn *conn, const void *request)

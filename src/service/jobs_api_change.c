@@ -4,7 +4,7 @@
  *
  * A request is an operation of the jobs (jobs_commit.h) with a pending answer. With a store, the
  * operation comes back to worker 0 when it is committed, and goes on to the admin's thread, which
- * answers. Without one it is made at once. Many jobs are changed in steps, each with a pending
+ * answers; without one, it goes there at once. Many jobs are changed in steps, each with a pending
  * answer of its own; other requests are served between them, and the end of the client ends them.
  *
  * What is committed stays changed, whether its client still waits or not; the log has it.
@@ -51,7 +51,7 @@ ask(struct services *services, struct http_request *request, enum job_op_kind ki
 {
     struct jobs *jobs = jobs_of(services);
     size_t size = sizeof(struct asked_jobs);
-    bool ends = kind == JOB_OP_DELETE || kind == JOB_OP_KICK_JOB || kind == JOB_OP_CLEAR;
+    bool ends = kind == JOB_OP_ACT || kind == JOB_OP_CLEAR;
     bool counted = jobs_charge(jobs, ends ? JOBS_ENDS : JOBS_REST, size);
     struct asked_jobs *asked = counted ? calloc(1, size) : NULL;
     if (!asked) {
@@ -82,17 +82,16 @@ static void free_asked(struct asked_jobs *asked)
 static void log_change(const struct asked_jobs *asked)
 {
     const struct job_op *op = &asked->op;
-    unsigned long long id = op->id, deleted = asked->clear.deleted;
+    unsigned long long id = op->act.id, deleted = asked->clear.deleted;
     int len = (int)op->tube.len;
     const char *tube = asked->tube;
     if (op->kind == JOB_OP_CLEAR && (deleted > 0 || op->status == JOBS_OK))
         log_info("admin: %s has cleared tube %.*s: %llu jobs", asked->peer, len, tube, deleted);
     else if (op->status != JOBS_OK)
         return;
-    else if (op->kind == JOB_OP_KICK_JOB)
-        log_info("admin: %s has kicked job %llu", asked->peer, id);
-    else if (op->kind == JOB_OP_DELETE)
-        log_info("admin: %s has deleted job %llu", asked->peer, id);
+    else if (op->kind == JOB_OP_ACT)
+        log_info("admin: %s has %s job %llu", asked->peer,
+                 op->act.verb == JOB_KICK ? "kicked" : "deleted", id);
     else if (op->kind == JOB_OP_PAUSE)
         log_info("admin: %s has paused tube %.*s for %u s", asked->peer, len, tube, op->seconds);
 }
@@ -106,25 +105,6 @@ static void deliver(const struct services *services, struct jobs_effects *effect
         conn_post(services->server, container_of(mail, struct letter, mail));
     }
     jobs_set_timer(services);
-}
-
-/* Makes a change that no store keeps. */
-static enum jobs_status make_now(struct jobs *jobs, const struct job_op *op,
-                                 struct jobs_effects *effects)
-{
-    switch (op->kind) {
-    case JOB_OP_KICK_JOB:
-        return jobs_kick_job(jobs, op->id, clock_now(), effects);
-    case JOB_OP_DELETE:
-        return jobs_remove(jobs, op->id, clock_now());
-    case JOB_OP_PAUSE:
-        return jobs_pause(jobs, op->tube, op->seconds, clock_now(), effects);
-    case JOB_OP_CLEAR:
-        return jobs_clear(jobs, op->tube, op->state, op->clear, op->reason, clock_now());
-    default:
-        CHECK(op->kind == JOB_OP_READ); /* all bodies are in memory */
-        return JOBS_OK;
-    }
 }
 
 static void on_done(struct mail *mail, void *http);
@@ -161,13 +141,8 @@ static void make(struct asked_jobs *asked, struct http_request *request)
     jobs_effects_init(&effects);
     op->letter.to = 0; /* worker 0, when it is committed */
     op->letter.mail.deliver = on_committed;
-    bool done = true;
-    if (jobs_has_store(asked->jobs))
-        done = jobs_submit(asked->jobs, op, clock_now(), &effects) != JOBS_COMMITS;
-    else
-        op->status = make_now(asked->jobs, op, &effects);
-    if (done) /* else another thread has it by now */
-        bring(asked);
+    if (jobs_submit(asked->jobs, op, clock_now(), &effects) != JOBS_COMMITS)
+        bring(asked); /* else another thread has it by now */
     deliver(services, &effects);
 }
 
@@ -218,11 +193,11 @@ static void answer_job(struct asked_jobs *asked, struct http_request *request)
         answer_done(request);
     else if (asked->op.status != JOBS_NOT_FOUND)
         refuse_change(asked, request);
-    else if (jobs_stats_job(asked->jobs, asked->op.id, clock_now(), &stats) != JOBS_OK)
+    else if (jobs_stats_job(asked->jobs, asked->op.act.id, clock_now(), &stats) != JOBS_OK)
         http_error(request, 404, "there is no such job");
     else
         http_error(request, 409, "%s; this one is %s",
-                   asked->op.kind == JOB_OP_DELETE
+                   asked->op.act.verb == JOB_DELETE
                        ? "only a job that nobody has reserved is deleted"
                        : "only a delayed, buried or abandoned job is kicked, and none of a tube "
                          "that is read-only",
@@ -230,27 +205,28 @@ static void answer_job(struct asked_jobs *asked, struct http_request *request)
 }
 
 static void change_job(struct services *services, struct http_request *request, struct slug slug,
-                       enum job_op_kind kind)
+                       enum job_verb verb)
 {
     uint64_t id;
     if (jobs_refuse_stopped(services, request) || !query_none(request) ||
         !jobs_read_id(request, slug, &id))
         return;
-    struct asked_jobs *asked = ask(services, request, kind, answer_job);
+    struct asked_jobs *asked = ask(services, request, JOB_OP_ACT, answer_job);
     if (!asked)
         return;
-    asked->op.id = id;
+    asked->op.act.verb = verb;
+    asked->op.act.id = id;
     make(asked, request);
 }
 
 void kick_job(struct services *services, struct http_request *request, struct slug slug)
 {
-    change_job(services, request, slug, JOB_OP_KICK_JOB);
+    change_job(services, request, slug, JOB_KICK);
 }
 
 void delete_job(struct services *services, struct http_request *request, struct slug slug)
 {
-    change_job(services, request, slug, JOB_OP_DELETE);
+    change_job(services, request, slug, JOB_DELETE);
 }
 
 static void answer_body(struct asked_jobs *asked, struct http_request *request)

@@ -511,7 +511,6 @@ void m_plan_burial(void)
 static void bury(struct m_job *job, enum job_state state)
 {
     m_plan_burial();
-    model.last_burial += model.stored; /* one when it is decided, one when it is made */
     job->now.buried_ns = model.last_burial;
     job->now.buried_wall_ns = model.last_burial_wall;
     job->now.state = state;

@@ -6,6 +6,7 @@
 #include "t/unit/engine/faults.h"
 #include "t/unit/jobs/commit_rig.h"
 #include "t/unit/jobs/fake_store.h"
+#include "t/unit/jobs/submit.h"
 #include "t/unit/random.h"
 
 #include <limits.h>
@@ -75,13 +76,10 @@ static void end_call(void)
 {
     struct mail *mail;
     fault_dice = NULL;
-    if (config.store) {
-        rig_send(&effects);
+    rig_send(&effects);
+    if (config.store)
         rig_commit();
-        effects.letters = rig.letters;
-        mail_list_init(&rig.letters);
-    }
-    while ((mail = mail_list_take(&effects.letters))) {
+    while ((mail = mail_list_take(&rig.letters))) {
         AGREE(letter_count < LETTERS);
         letters[letter_count++] = mail;
     }
@@ -109,12 +107,13 @@ static void end_call(void)
 
 /* ---- requests --------------------------------------------------------------------------------
  *
- * Without a store they are calls, with one they are operations, which are committed at once. Some
- * commits fail: then the answer is JOBS_NO_MEMORY, and nothing has changed.
+ * With a store, they are committed at once. Some commits fail: then the answer is JOBS_NO_MEMORY,
+ * and nothing has changed.
  */
 
 static struct ask *new_ask(int c, enum job_op_kind kind)
 {
+    rig.jobs = jobs;
     return ask_new(c == M_NONE ? NULL : clients[c], kind);
 }
 
@@ -126,11 +125,15 @@ static enum jobs_status submit(struct ask *ask)
     bool fails = config.fails && one_in(10);
     if (fails)
         fake_disk_fail(disk, FAKE_COMMIT, 1, times, ways[below(ARRAY_SIZE(ways))]);
-    CALL(ask_submit(ask));
+    if (config.store)
+        CALL(ask_submit(ask));
+    else
+        CALL(ask->status = jobs_submit(jobs, &ask->op, model.now, &effects));
     if (fails)
         fake_disk_fail(disk, FAKE_COMMIT, 1, 0, JOB_STORE_OK);
-    AGREE(ask->done);
-    if (config.memory_limit == UINT64_MAX || job_op_need(ask->op.kind) == JOBS_ENDS)
+    AGREE(ask->done || !config.store);
+    ask->done = true;
+    if ((config.memory_limit == UINT64_MAX && !config.faulty) || job_op_need(&ask->op) == JOBS_ENDS)
         AGREE((rig.failed_commits > failed) == (ask->status == JOBS_NO_MEMORY));
     store_failures += rig.failed_commits > failed;
     return ask->status;
@@ -147,58 +150,23 @@ static bool is_refused(enum jobs_status status)
 }
 
 /* A change of one job. A reservation is in views[0]. */
-static enum jobs_status act(enum job_op_kind kind, int c, uint64_t id, uint64_t token, uint32_t pri,
+static enum jobs_status act(enum job_verb verb, int c, uint64_t id, uint64_t token, uint32_t pri,
                             uint32_t delay_s)
 {
-    enum jobs_status status = JOBS_OK;
-    if (config.store) {
-        struct ask *ask = new_ask(c, kind);
-        ask->op.id = id;
-        ask->op.token = token;
-        ask->op.pri = pri;
-        ask->op.delay_s = delay_s;
-        status = submit(ask);
-        views[0] = ask->view;
-        ask->view.body = NULL;
-        ask_free(&ask);
-        bool gives_back = kind == JOB_OP_RELEASE || kind == JOB_OP_NACK;
-        if (config.fails && status == JOBS_NO_MEMORY &&
-            (kind == JOB_OP_BURY || (gives_back && m_find(id)->last_try)))
-            m_plan_burial();
-        return status;
-    }
-    begin_call();
-    switch (kind) {
-    case JOB_OP_DELETE:
-        status =
-            c == M_NONE ? jobs_remove(jobs, id, model.now) : jobs_delete(clients[c], id, model.now);
-        break;
-    case JOB_OP_RELEASE:
-        status = jobs_release(clients[c], id, pri, delay_s, model.now, &effects);
-        break;
-    case JOB_OP_BURY:
-        status = jobs_bury(clients[c], id, pri, model.now);
-        break;
-    case JOB_OP_TOUCH:
-        status = jobs_touch(clients[c], id, model.now);
-        break;
-    case JOB_OP_ACK:
-        status = jobs_ack(jobs, id, token, model.now);
-        break;
-    case JOB_OP_NACK:
-        status = jobs_nack(jobs, id, token, delay_s, model.now, &effects);
-        break;
-    case JOB_OP_RENEW:
-        status = jobs_renew(jobs, id, token, model.now);
-        break;
-    case JOB_OP_KICK_JOB:
-        status = jobs_kick_job(jobs, id, model.now, &effects);
-        break;
-    default:
-        status = jobs_reserve_job(clients[c], id, &views[0], model.now);
-    }
-    end_call();
-    AGREE(status != JOBS_NO_MEMORY); /* it needs none without a store */
+    struct ask *ask = new_ask(c, JOB_OP_ACT);
+    ask->op.act.verb = verb;
+    ask->op.act.id = id;
+    ask->op.act.token = token;
+    ask->op.act.pri = pri;
+    ask->op.act.delay_s = delay_s;
+    enum jobs_status status = submit(ask);
+    views[0] = ask->view;
+    ask->view.body = NULL;
+    ask_free(&ask);
+    bool gives_back = verb == JOB_RELEASE || verb == JOB_NACK;
+    if (config.fails && status == JOBS_NO_MEMORY &&
+        (verb == JOB_BURY || (gives_back && m_find(id)->last_try)))
+        m_plan_burial();
     return status;
 }
 
@@ -754,7 +722,7 @@ static void put_some(int c, size_t count)
     static struct job_put puts[JOBS_STEP];
     static struct job_duplicate duplicates[JOBS_STEP], m_duplicates[JOBS_STEP];
     uint32_t most = config.jobs > model.job_count ? config.jobs - model.job_count : 0;
-    size_t made = 0, failed, m_failed;
+    size_t made = 0, failed = 0, m_failed;
     enum jobs_status status = JOBS_NO_MEMORY;
     int tube = one_in(3) ? random_tube() : M_NONE;
     if (count > most)
@@ -775,17 +743,14 @@ static void put_some(int c, size_t count)
         if (!puts[made].body)
             break;
     }
-    if (made == count && config.store) {
+    if (made == count) {
         struct ask *ask = new_ask(c, JOB_OP_PUT);
         ask->op.puts = puts;
         ask->op.count = count;
         status = submit(ask);
         failed = ask->op.failed;
         ask_free(&ask);
-    } else if (made == count && count == 1)
-        CALL(status = jobs_put(clients[c], puts, model.now, &effects));
-    else if (made == count)
-        CALL(status = jobs_put_all(clients[c], puts, count, &failed, model.now, &effects));
+    }
     if (status != JOBS_OK) {
         for (size_t n = 0; n < made; n++)
             job_body_drop(jobs, &puts[n].body);
@@ -877,7 +842,7 @@ static void claim(int c)
 static void reserve_job(int c)
 {
     uint64_t id = random_id(c);
-    enum jobs_status status = act(JOB_OP_RESERVE, c, id, 0, 0, 0);
+    enum jobs_status status = act(JOB_RESERVE, c, id, 0, 0, 0);
     if (is_refused(status))
         return;
     AGREE(m_reserve_job(c, id) == status);
@@ -887,7 +852,7 @@ static void reserve_job(int c)
 
 static void delete_id(int c, uint64_t id)
 {
-    enum jobs_status status = act(JOB_OP_DELETE, c, id, 0, 0, 0);
+    enum jobs_status status = act(JOB_DELETE, c, id, 0, 0, 0);
     if (!is_refused(status))
         AGREE(m_delete(c, id) == status);
 }
@@ -902,7 +867,7 @@ static void release(int c)
 {
     uint64_t id = random_id(c);
     uint32_t pri = random_pri(), delay_s = one_in(3) ? random_seconds() : 0;
-    enum jobs_status status = act(JOB_OP_RELEASE, c, id, 0, pri, delay_s);
+    enum jobs_status status = act(JOB_RELEASE, c, id, 0, pri, delay_s);
     struct m_job *job = own_job(c, id);
     if (!is_refused(status))
         AGREE((job ? m_release(job, pri, delay_s) : JOBS_NOT_FOUND) == status);
@@ -912,7 +877,7 @@ static void bury(int c)
 {
     uint64_t id = random_id(c);
     uint32_t pri = random_pri();
-    enum jobs_status status = act(JOB_OP_BURY, c, id, 0, pri, 0);
+    enum jobs_status status = act(JOB_BURY, c, id, 0, pri, 0);
     if (!is_refused(status))
         AGREE(m_bury(c, id, pri) == status);
 }
@@ -920,7 +885,7 @@ static void bury(int c)
 static void touch(int c)
 {
     uint64_t id = random_id(c);
-    enum jobs_status status = act(JOB_OP_TOUCH, c, id, 0, 0, 0);
+    enum jobs_status status = act(JOB_TOUCH, c, id, 0, 0, 0);
     struct m_job *job = own_job(c, id);
     if (is_refused(status))
         return;
@@ -951,20 +916,20 @@ static void by_token(void)
     struct m_job *job = random_token(&id, &token);
     if (!job && m_find(id) && m_find(id)->now.state == JOB_RESERVED && !m_find(id)->now.token)
         token = 0; /* nobody has seen its token */
-    static const enum job_op_kind kinds[] = {JOB_OP_ACK, JOB_OP_NACK, JOB_OP_RENEW};
-    enum job_op_kind kind = kinds[below(3)];
+    static const enum job_verb verbs[] = {JOB_ACK, JOB_NACK, JOB_RENEW};
+    enum job_verb verb = verbs[below(ARRAY_SIZE(verbs))];
     uint32_t delay_s = random_seconds();
-    enum jobs_status status = act(kind, M_NONE, id, token, 0, delay_s);
+    enum jobs_status status = act(verb, M_NONE, id, token, 0, delay_s);
     if (is_refused(status))
         return;
     AGREE(job || status == JOBS_NOT_FOUND);
-    if (job && kind == JOB_OP_NACK)
+    if (job && verb == JOB_NACK)
         AGREE(status == m_release(job, job->now.pri, delay_s));
     else if (job)
         AGREE(status == JOBS_OK);
-    if (job && kind == JOB_OP_ACK)
+    if (job && verb == JOB_ACK)
         m_ack(job);
-    else if (job && kind == JOB_OP_RENEW)
+    else if (job && verb == JOB_RENEW)
         m_touch(job);
 }
 
@@ -972,29 +937,23 @@ static void kick(int c)
 {
     struct jobs_kick kick = {.left = one_in(20) ? UINT32_MAX : below(8)};
     uint32_t bound = kick.left;
-    bool done = false;
-    if (config.store) {
-        struct ask *ask = new_ask(c, JOB_OP_KICK);
-        enum jobs_status status = JOBS_WAITS;
-        ask->op.kick = &kick;
-        for (unsigned n = 0; n < M_JOBS && status == JOBS_WAITS; n++)
-            status = submit(ask);
-        ask_free(&ask);
-        done = status == JOBS_OK;
-        if (is_refused(status)) { /* after some steps, maybe */
-            AGREE(kick.kicked == m_kick(c, kick.kicked));
-            return;
-        }
-    }
-    for (unsigned n = 0; n < M_JOBS && !done; n++)
-        CALL(done = jobs_kick(clients[c], &kick, model.now, &effects));
-    AGREE(done && kick.kicked == m_kick(c, bound));
+    struct ask *ask = new_ask(c, JOB_OP_KICK);
+    enum jobs_status status = JOBS_WAITS;
+    ask->op.kick = &kick;
+    for (unsigned n = 0; n < M_JOBS && status == JOBS_WAITS; n++)
+        status = submit(ask);
+    ask_free(&ask);
+    if (is_refused(status)) /* after some steps, maybe */
+        bound = kick.kicked;
+    else
+        AGREE(status == JOBS_OK);
+    AGREE(kick.kicked == m_kick(c, bound));
 }
 
 static void kick_job(int c)
 {
     uint64_t id = random_id(c);
-    enum jobs_status status = act(JOB_OP_KICK_JOB, M_NONE, id, 0, 0, 0);
+    enum jobs_status status = act(JOB_KICK, M_NONE, id, 0, 0, 0);
     if (!is_refused(status))
         AGREE(m_kick_job(id) == status);
 }
@@ -1024,17 +983,12 @@ static void change_watches(int c)
 
 static void pause_for(int tube, uint32_t seconds)
 {
-    enum jobs_status status;
-    if (config.store) {
-        struct ask *ask = new_ask(M_NONE, JOB_OP_PAUSE);
-        ask->op.tube = m_name(tube);
-        ask->op.seconds = seconds;
-        status = submit(ask);
-        ask_free(&ask);
-    } else {
-        CALL(status = jobs_pause(jobs, m_name(tube), seconds, model.now, &effects));
-        AGREE(status != JOBS_NO_MEMORY);
-    }
+    struct ask *ask = new_ask(M_NONE, JOB_OP_PAUSE);
+    ask->op.tube = m_name(tube);
+    ask->op.seconds = seconds;
+    enum jobs_status status = submit(ask);
+    ask_free(&ask);
+    AGREE(config.store || status != JOBS_NO_MEMORY);
     if (!is_refused(status))
         AGREE(m_pause(tube, seconds) == status);
 }
@@ -1049,16 +1003,11 @@ static void pause_tube(void)
 /* Returns false when it was refused. */
 static bool set_to(int tube, const struct job_settings *settings)
 {
-    enum jobs_status status;
-    if (config.store) {
-        struct ask *ask = new_ask(M_NONE, JOB_OP_SET_TUBE);
-        ask->op.tube = m_name(tube);
-        ask->op.settings = settings;
-        status = submit(ask);
-        ask_free(&ask);
-    } else {
-        CALL(status = jobs_set_tube(jobs, m_name(tube), settings, model.now, &effects));
-    }
+    struct ask *ask = new_ask(M_NONE, JOB_OP_SET_TUBE);
+    ask->op.tube = m_name(tube);
+    ask->op.settings = settings;
+    enum jobs_status status = submit(ask);
+    ask_free(&ask);
     if (is_refused(status))
         return false;
     AGREE(status == JOBS_OK);
@@ -1071,12 +1020,6 @@ static void set_tube(void)
 {
     int tube = random_tube();
     struct job_settings settings = random_settings();
-    if (one_in(6)) {
-        enum jobs_status status;
-        CALL(status = jobs_set_tube(jobs, m_name(tube), NULL, model.now, &effects));
-        AGREE((status == JOBS_OK) == model.tubes[tube].exists);
-        return;
-    }
     if (one_in(2)) /* back to how it was, so that tubes may vanish */
         settings = model.defaults, settings.given = (1u << JOB_SETTINGS) - 1;
     if (settings.given)
@@ -1103,22 +1046,15 @@ static void set_any_defaults(void)
 static void clear_tube(int tube, unsigned state)
 {
     struct jobs_clear clear = {.deleted = 0};
-    char reason[JOBS_READ_ONLY_MAX + 1];
     uint64_t deleted;
     enum jobs_status status = JOBS_WAITS;
-    struct ask *ask = config.store ? new_ask(M_NONE, JOB_OP_CLEAR) : NULL;
-    if (ask) {
-        ask->op.tube = m_name(tube);
-        ask->op.state = state;
-        ask->op.clear = &clear;
-    }
-    for (unsigned n = 0; n < M_JOBS && status == JOBS_WAITS; n++) {
-        if (ask)
-            status = submit(ask);
-        else
-            CALL(status = jobs_clear(jobs, m_name(tube), state, &clear, reason, model.now));
-    }
-    AGREE(ask || status != JOBS_NO_MEMORY);
+    struct ask *ask = new_ask(M_NONE, JOB_OP_CLEAR);
+    ask->op.tube = m_name(tube);
+    ask->op.state = state;
+    ask->op.clear = &clear;
+    for (unsigned n = 0; n < M_JOBS && status == JOBS_WAITS; n++)
+        status = submit(ask);
+    AGREE(config.store || status != JOBS_NO_MEMORY);
     ask_free(&ask);
     if (is_refused(status)) {
         AGREE(clear.deleted == 0);
@@ -1277,7 +1213,7 @@ static void end_due(int owner, int64_t at_ns)
             AGREE(jobs_peek(jobs, job->id, &views[0]) == JOBS_OK);
             check_view(&views[0], job);
         }
-        if (!is_refused(act(JOB_OP_ACK, M_NONE, job->id, job->now.token, 0, 0)))
+        if (!is_refused(act(JOB_ACK, M_NONE, job->id, job->now.token, 0, 0)))
             m_ack(job);
     }
     follow();
@@ -1522,6 +1458,7 @@ void world_start(const struct world_config *with)
     was_set_back = false;
     letter_count = 0;
     jobs_effects_init(&effects);
+    mail_list_init(&rig.letters);
     m_start(&config.defaults, config.store);
     set_time(NS_PER_S + below(1000000000));
     if (config.store) {
@@ -1866,9 +1803,11 @@ bool world_try(const uint8_t *record, size_t len, const char **why_r)
             if (!new[c] || jobs_client_waits(new[c]))
                 continue;
             uint64_t id = 1 + below(100);
-            AGREE(jobs_delete(new[c], id, later) == JOBS_NOT_FOUND ||
+            struct job_act act = {.verb = JOB_DELETE, .client = new[c], .id = id};
+            AGREE(submit_act(to, act, NULL, later, &caused) == JOBS_NOT_FOUND ||
                   jobs_peek(to, id, &views[0]) == JOBS_NOT_FOUND);
-            AGREE(jobs_release(new[c], below(100), 1, 0, later, &caused) < JOBS_NOT_IGNORED);
+            act = (struct job_act){.verb = JOB_RELEASE, .client = new[c], .id = below(100)};
+            AGREE(submit_act(to, act, NULL, later, &caused) < JOBS_NOT_IGNORED);
             if (jobs_reserve(new[c], 0, &views[0], later) == JOBS_OK)
                 job_body_drop(to, &views[0].body);
         }

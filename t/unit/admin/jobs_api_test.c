@@ -132,7 +132,8 @@ static uint64_t put(const char *tube, uint32_t delay_s)
                           .body = job_body_new(jobs, JOBS_PUTS, 1)};
     ck_assert(put.body != NULL);
     put.body->bytes[0] = 'x';
-    struct own_op own = {.op = {.kind = JOB_OP_PUT, .client = client, .puts = &put, .count = 1}};
+    struct own_op own = {
+        .op = {.kind = JOB_OP_PUT, .act.client = client, .puts = &put, .count = 1}};
     submit(&own);
     return put.id;
 }

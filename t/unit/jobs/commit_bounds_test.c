@@ -193,7 +193,7 @@ TEST(a_put_dooms_the_stale_jobs_of_its_key)
     ck_assert(reserve(a, 0) == last);
     rig_end(&b); /* all of them come back */
     ck_assert(jobs_finish_ends(rig.jobs, rig.now));
-    ck_assert(act(a, JOB_OP_DELETE, last) == JOBS_OK);
+    ck_assert(act(a, JOB_DELETE, last) == JOBS_OK);
     ck_assert(all_stats().doomed == 64); /* what an execution looks at */
     uint64_t id = put_keyed("default", "k", rig_wall_ms() + 1000);
     ck_assert(state_of(id) == JOB_READY && all_stats().doomed == STALE);
@@ -535,7 +535,7 @@ TEST(there_may_be_more_than_the_limit)
         ck_assert_uint_eq(take_all(JOBS_REST), 0);
         jobs_uncharge(rig.jobs, taken);
         for (uint64_t n = 0; n < count; n++)
-            ck_assert(act(a, JOB_OP_DELETE, take(a)) == JOBS_OK);
+            ck_assert(act(a, JOB_DELETE, take(a)) == JOBS_OK);
         taken = take_all(JOBS_ENDS);
         ck_assert_uint_eq(all_stats().memory, LIMIT / 4); /* it has come down */
         jobs_uncharge(rig.jobs, taken);

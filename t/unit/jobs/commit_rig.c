@@ -308,7 +308,7 @@ struct ask *ask_new(struct jobs_client *client, enum job_op_kind kind)
     struct ask *ask = calloc(1, sizeof(*ask));
     REQUIRE(ask != NULL);
     ask->op.kind = kind;
-    ask->op.client = client;
+    ask->op.act.client = client;
     ask->op.reason = ask->reason;
     ask->op.puts = ask->puts;
     ask->op.kick = &ask->kick;

@@ -24,7 +24,7 @@ TEST(an_operation_that_waits_for_another_says_so)
     }
     uint64_t id = put("default");
     for (unsigned n = 0; n < 2; n++) {
-        asks[n] = ask_submit(new_act(a, JOB_OP_DELETE, id));
+        asks[n] = ask_submit(new_act(a, JOB_DELETE, id));
         ck_assert(asks[n]->op.parked == (n == 1)); /* the job is under change */
     }
     rig_commit();
@@ -35,20 +35,20 @@ TEST(an_operation_that_waits_for_another_says_so)
 TEST(operations_on_one_job_are_decided_in_the_order_of_arrival)
 {
     static const struct {
-        enum job_op_kind kind;
+        enum job_verb verb;
         bool by_b;
         enum jobs_status status;
     } rows[] = {
-        {JOB_OP_BURY, false, JOBS_OK},   {JOB_OP_KICK_JOB, true, JOBS_OK},
-        {JOB_OP_RESERVE, true, JOBS_OK}, {JOB_OP_DELETE, false, JOBS_NOT_FOUND},
-        {JOB_OP_DELETE, true, JOBS_OK},  {JOB_OP_DELETE, true, JOBS_NOT_FOUND},
+        {JOB_BURY, false, JOBS_OK},   {JOB_KICK, true, JOBS_OK},
+        {JOB_RESERVE, true, JOBS_OK}, {JOB_DELETE, false, JOBS_NOT_FOUND},
+        {JOB_DELETE, true, JOBS_OK},  {JOB_DELETE, true, JOBS_NOT_FOUND},
     };
     struct ask *asks[ARRAY_SIZE(rows)];
     begin();
     uint64_t id = put("default");
     ck_assert(reserve(a, 0) == id);
     for (size_t n = 0; n < ARRAY_SIZE(rows); n++)
-        asks[n] = ask_submit(new_act(rows[n].by_b ? b : a, rows[n].kind, id));
+        asks[n] = ask_submit(new_act(rows[n].by_b ? b : a, rows[n].verb, id));
     rig_commit();
     for (size_t n = 0; n < ARRAY_SIZE(rows); n++)
         ck_assert(asks[n]->done && asks[n]->status == rows[n].status);
@@ -92,9 +92,9 @@ TEST(a_kick_waits_for_a_buried_job_under_change)
     begin();
     uint64_t id = put("default");
     ck_assert(reserve(a, 0) == id);
-    ck_assert(act(a, JOB_OP_BURY, id) == JOBS_OK);
+    ck_assert(act(a, JOB_BURY, id) == JOBS_OK);
     uint64_t delayed = put_delayed("default", 100);
-    struct ask *delete = ask_submit(new_act(b, JOB_OP_DELETE, id));
+    struct ask *delete = ask_submit(new_act(b, JOB_DELETE, id));
     fake_disk_fail(disk, FAKE_REMOVE, 1, 1, JOB_STORE_IO);
     struct ask *kick = new_kick(5);
     (void)make_steps(kick);
@@ -164,7 +164,7 @@ TEST(a_stale_job_that_cannot_be_deleted_is_in_nobodys_way)
     rig_pass(1);
     uint64_t second = put_keyed("default", "k", 2000), good = put("default");
     fake_disk_fail(disk, FAKE_REMOVE, 2, 1, JOB_STORE_FULL);
-    ck_assert(act(a, JOB_OP_DELETE, old) == JOBS_OK);
+    ck_assert(act(a, JOB_DELETE, old) == JOBS_OK);
     ck_assert(state_of(second) == JOB_READY);
     ck_assert(reserve(b, 0) == good);
     fake_disk_fail(disk, FAKE_REMOVE, 1, 1, JOB_STORE_FULL);
@@ -188,9 +188,9 @@ TEST(a_transaction_that_fails_runs_again_without_its_puts)
     fake_disk_break_row(disk, bad);
     fake_disk_fail(disk, FAKE_PUT, 1, UINT64_MAX, JOB_STORE_FULL);
     struct ask *early = ask_submit(new_put("default"));
-    struct ask *one = ask_submit(new_act(a, JOB_OP_DELETE, bad));
+    struct ask *one = ask_submit(new_act(a, JOB_DELETE, bad));
     struct ask *late = ask_submit(new_put("default"));
-    struct ask *two = ask_submit(new_act(a, JOB_OP_DELETE, good));
+    struct ask *two = ask_submit(new_act(a, JOB_DELETE, good));
     rig_commit();
     ck_assert(early->status == JOBS_NO_MEMORY && late->status == JOBS_NO_MEMORY);
     ck_assert(stored(early->puts[0].id) == JOB_STATES && stored(late->puts[0].id) == JOB_STATES);
@@ -209,7 +209,7 @@ TEST(a_body_that_cannot_be_read_is_an_error_for_who_asks_by_id)
         uint64_t asked = n == 1 ? delayed : id; /* ready, delayed, buried */
         restart();
         fake_disk_break_body(disk, asked, JOB_STORE_CORRUPT);
-        ck_assert(act(a, JOB_OP_RESERVE, asked) == JOBS_IO);
+        ck_assert(act(a, JOB_RESERVE, asked) == JOBS_IO);
         ck_assert(state_of(asked) == JOB_BURIED);
     }
     end();
@@ -262,8 +262,8 @@ TEST(a_damaged_job_is_buried_and_holds_nobody_up)
         ck_assert(take(a) == next); /* at once */
         ck_assert(state_of(id) == JOB_BURIED);
         fake_disk_break_row(disk, 0);
-        ck_assert(act(a, JOB_OP_DELETE, next) == JOBS_OK);
-        ck_assert(act(a, JOB_OP_DELETE, id) == JOBS_OK);
+        ck_assert(act(a, JOB_DELETE, next) == JOBS_OK);
+        ck_assert(act(a, JOB_DELETE, id) == JOBS_OK);
         id = put("t");
     }
     end();
@@ -274,7 +274,7 @@ static uint64_t put_damaged(uint32_t delay_s)
 {
     uint64_t id = put_delayed("default", delay_s);
     fake_disk_break_row(disk, id);
-    ck_assert(act(a, JOB_OP_DELETE, id) == JOBS_IO);
+    ck_assert(act(a, JOB_DELETE, id) == JOBS_IO);
     return id;
 }
 
@@ -287,15 +287,15 @@ TEST(a_clear_passes_damaged_jobs_by_while_it_waits)
         (void)put_damaged(0);
     uint64_t good = put("default");
     for (unsigned delay_s = 0; delay_s <= 100; delay_s += 100) {
-        ck_assert(act(b, JOB_OP_RESERVE, good) == JOBS_OK);
-        struct ask *kept = new_act(b, JOB_OP_RELEASE, good);
-        kept->op.delay_s = delay_s;
+        ck_assert(act(b, JOB_RESERVE, good) == JOBS_OK);
+        struct ask *kept = new_act(b, JOB_RELEASE, good);
+        kept->op.act.delay_s = delay_s;
         struct ask *clear = new_clear("default", JOBS_ALL);
         ask_submit(kept);
         (void)make_steps(clear);
         ck_assert(kept->done && clear->clear.deleted == 0); /* it was reserved at the beginning */
     }
-    struct ask *kick = ask_submit(new_act(b, JOB_OP_KICK_JOB, good)); /* it is delayed */
+    struct ask *kick = ask_submit(new_act(b, JOB_KICK, good)); /* it is delayed */
     struct ask *clear = new_clear("default", JOBS_ALL);
     (void)make_steps(clear);
     ck_assert(kick->status == JOBS_OK && clear->clear.deleted == 1);
@@ -380,7 +380,7 @@ TEST(a_batch_looks_again_for_a_key_whose_job_is_done_meanwhile)
     ask_key(batch, "known", before_ms);
     ask_submit(batch);
     ck_assert(rig_take()); /* it asks for the time of the other key */
-    struct ask *done = ask_submit(new_act(a, JOB_OP_DELETE, id));
+    struct ask *done = ask_submit(new_act(a, JOB_DELETE, id));
     rig_commit();
     ck_assert(done->status == JOBS_OK && batch->status == JOBS_OK);
     ck_assert(!batch->duplicates[0].is);
@@ -404,7 +404,7 @@ TEST(an_execution_is_forgotten_though_a_put_has_looked_for_it)
     uint64_t id = take(a);
     (void)ask_submit(new_pause("default", 1));
     (void)ask_submit(new_put_keyed("other", "k", 1000));
-    ck_assert(act(a, JOB_OP_DELETE, id) == JOBS_OK);
+    ck_assert(act(a, JOB_DELETE, id) == JOBS_OK);
     ck_assert(remembers() && memory.forget_ns != JOB_STORE_KEEP);
     end();
 }
@@ -414,7 +414,7 @@ TEST(a_time_that_a_put_has_forgotten_is_not_learned_again)
 {
     begin();
     uint64_t id = put_keyed("default", "k", 1000);
-    ck_assert(reserve(a, 0) == id && act(a, JOB_OP_DELETE, id) == JOBS_OK);
+    ck_assert(reserve(a, 0) == id && act(a, JOB_DELETE, id) == JOBS_OK);
     rig_wall_offset_ns -= 5 * NS_PER_S;
     struct ask *first = ask_submit(new_put_keyed("default", "k", 0));
     ck_assert(rig_take()); /* looks */
@@ -433,7 +433,7 @@ TEST(a_time_that_the_store_alone_has_goes_with_the_next_put)
     uint64_t id = put_keyed("default", "k", 1000);
     ck_assert(reserve(a, 0) == id);
     uint64_t next = put_keyed("default", "k", 1000);
-    struct ask *done = ask_submit(new_act(a, JOB_OP_DELETE, id));
+    struct ask *done = ask_submit(new_act(a, JOB_DELETE, id));
     rig_wall_offset_ns -= 5 * NS_PER_S; /* the reservation began ahead of the clock */
     rig_commit();
     ck_assert(done->status == JOBS_OK && remembers());
@@ -449,7 +449,7 @@ TEST(an_execution_is_forgotten_though_its_last_job_goes_beside_it)
     uint64_t id = put_keyed("default", "k", 1000);
     ck_assert(reserve(a, 0) == id);
     (void)put_keyed("default", "k", 0);
-    struct ask *done = ask_submit(new_act(a, JOB_OP_DELETE, id));
+    struct ask *done = ask_submit(new_act(a, JOB_DELETE, id));
     ck_assert(answer(new_clear("default", JOB_READY)) != JOBS_NO_MEMORY);
     ck_assert(done->status == JOBS_OK && tube_of("default").states[JOB_READY] == 0);
     ck_assert(remembers() && memory.forget_ns != JOB_STORE_KEEP);
@@ -464,17 +464,17 @@ TEST(an_execution_ahead_of_the_clock_goes_with_the_last_job_of_its_key)
         uint64_t id = put_keyed("default", "k", 1000);
         ck_assert(reserve(a, 0) == id);
         uint64_t last = put_keyed("default", "k", 0);
-        ck_assert(act(a, JOB_OP_DELETE, id) == JOBS_OK);
+        ck_assert(act(a, JOB_DELETE, id) == JOBS_OK);
         rig_wall_offset_ns -= 5 * NS_PER_S;
         ck_assert(n > 0 || reserve(a, 0) == last);
         if (n > 1) { /* a change is planned, but fails */
             fake_disk_fail(disk, FAKE_COMMIT, 1, 2, JOB_STORE_IO);
             struct ask *lost =
-                n == 2 ? new_act(a, JOB_OP_DELETE, last) : new_put_keyed("default", "k", 0);
+                n == 2 ? new_act(a, JOB_DELETE, last) : new_put_keyed("default", "k", 0);
             ck_assert(answer(lost) == JOBS_NO_MEMORY);
             fake_disk_fail(disk, FAKE_COMMIT, 1, 0, JOB_STORE_OK);
         }
-        ck_assert(act(a, JOB_OP_DELETE, last) == JOBS_OK);
+        ck_assert(act(a, JOB_DELETE, last) == JOBS_OK);
         bool has = remembers() && memory.forget_ns > rig_wall_ns();
         ck_assert(has == (n == 0) && (!has || memory.time_ns == rig_wall_ms() * NS_PER_MS));
         end();
@@ -489,7 +489,7 @@ TEST(of_two_executions_the_store_has_the_one_that_began_later)
     rig_pass(1);
     uint64_t later = put_keyed("default", "k", 1000);
     ck_assert(reserve(a, 0) == later);
-    ck_assert(act(a, JOB_OP_DELETE, later) == JOBS_OK && act(a, JOB_OP_DELETE, id) == JOBS_OK);
+    ck_assert(act(a, JOB_DELETE, later) == JOBS_OK && act(a, JOB_DELETE, id) == JOBS_OK);
     ck_assert(remembers() && memory.time_ns == rig_wall_ms() * NS_PER_MS);
     end();
 }
@@ -500,9 +500,9 @@ TEST(an_execution_is_kept_for_a_job_that_was_to_go)
     uint64_t id = put_keyed("default", "k", 1000);
     ck_assert(reserve(a, 0) == id);
     uint64_t kept = put_keyed("default", "k", 0);
-    ck_assert(act(a, JOB_OP_DELETE, id) == JOBS_OK);
+    ck_assert(act(a, JOB_DELETE, id) == JOBS_OK);
     ck_assert(reserve(a, 0) == kept && put_keyed("default", "k", 0) > kept);
-    ck_assert(act(a, JOB_OP_RELEASE, kept) == JOBS_OK);
+    ck_assert(act(a, JOB_RELEASE, kept) == JOBS_OK);
     fake_disk_break_row(disk, kept);
     (void)answer(new_clear("default", JOB_READY)); /* without that job */
     ck_assert(tube_of("default").states[JOB_READY] == 1 && put_keyed("default", "k", 0) == kept);
@@ -523,7 +523,7 @@ TEST(a_put_waits_while_another_takes_the_time_of_its_root_out_of_the_store)
     begin();
     (void)put_root(200);
     rig_commit();
-    ck_assert(act(a, JOB_OP_DELETE, 1) == JOBS_OK);
+    ck_assert(act(a, JOB_DELETE, 1) == JOBS_OK);
     rig_pass(29.0 * 24 * 3600);
     struct ask *first = put_root(300);
     ck_assert(rig_take()); /* looks */

@@ -243,8 +243,8 @@ static void may_change(struct ask *ask)
 {
     for (size_t n = 0; n < ask->op.count; n++)
         promises[ask->puts[n].id].may_change = true;
-    if (ask->op.id)
-        promises[ask->op.id].may_change = true;
+    if (ask->op.act.id)
+        promises[ask->op.act.id].may_change = true;
     if (ask->op.kind != JOB_OP_CLEAR)
         return;
     for (uint64_t id = 1; id <= last_id; id++)
@@ -266,33 +266,33 @@ static void answered_put(struct ask *ask)
 
 static void answered_change(struct ask *ask)
 {
-    struct promise *p = promise_of(ask->op.id);
-    bool by_token =
-        ask->op.kind == JOB_OP_ACK || ask->op.kind == JOB_OP_NACK || ask->op.kind == JOB_OP_RENEW;
+    struct promise *p = promise_of(ask->op.act.id);
+    enum job_verb verb = ask->op.act.verb;
+    bool by_token = verb == JOB_ACK || verb == JOB_NACK || verb == JOB_RENEW;
     if (ask->status != JOBS_OK && ask->status != JOBS_BURIED)
         return;
     REQUIRE(p->fate == THERE);
-    REQUIRE(!by_token || (ask->good && ask->op.token == p->token));
-    switch (ask->op.kind) {
-    case JOB_OP_DELETE:
+    REQUIRE(!by_token || (ask->good && ask->op.act.token == p->token));
+    switch (verb) {
+    case JOB_DELETE:
         REQUIRE(!p->live || p->until_ns <= rig.now.mono_ns ||
-                p->holder == client_number(ask->op.client) || ask->orphan);
+                p->holder == client_number(ask->op.act.client) || ask->orphan);
         p->fate = GONE;
         break;
-    case JOB_OP_ACK:
+    case JOB_ACK:
         p->fate = GONE;
         break;
-    case JOB_OP_TOUCH:
-    case JOB_OP_RENEW:
+    case JOB_TOUCH:
+    case JOB_RENEW:
         /* A touch may be answered before its client has read that it was given the job. */
-        if (by_token || p->holder == client_number(ask->op.client))
+        if (by_token || p->holder == client_number(ask->op.act.client))
             p->until_ns = rig.now.mono_ns + TTR_S * NS_PER_S;
         break;
-    case JOB_OP_RESERVE:
-        given(&ask->view, ask->orphan ? -1 : client_number(ask->op.client));
+    case JOB_RESERVE:
+        given(&ask->view, ask->orphan ? -1 : client_number(ask->op.act.client));
         p->live = p->live && (!ask->orphan || p->tube == LEASE);
         break;
-    case JOB_OP_KICK_JOB:
+    case JOB_KICK:
         break;
     default:
         p->live = false;
@@ -302,9 +302,9 @@ static void answered_change(struct ask *ask)
 static void answered(struct ask *ask)
 {
     REQUIRE(ask->status != JOBS_COMMITS);
-    if (damaged && ask->op.id != damaged && ask->status == JOBS_IO)
+    if (damaged && ask->op.act.id != damaged && ask->status == JOBS_IO)
         REQUIRE(ask->op.kind == JOB_OP_PUT); /* of which it is the twin */
-    if (damaged && ask->op.id != damaged && plan->memory == 0)
+    if (damaged && ask->op.act.id != damaged && plan->memory == 0)
         REQUIRE(ask->status != JOBS_NO_MEMORY);
     if ((ask->status == JOBS_NO_MEMORY || ask->status == JOBS_IO) && rig.last_failed)
         may_change(ask);
@@ -484,7 +484,7 @@ static void end_client(unsigned n)
     struct jobs_client *client = clients[n];
     clients[n] = NULL;
     for (size_t i = 0; i < ask_count; i++) { /* who asked is not there when it is answered */
-        if (asks[i]->op.client == client)
+        if (asks[i]->op.act.client == client)
             asks[i]->orphan = true;
     }
     rig_end(&client);
@@ -549,10 +549,9 @@ static void do_put(void)
 
 static void do_act(void)
 {
-    static const enum job_op_kind kinds[] = {
-        JOB_OP_DELETE, JOB_OP_RELEASE, JOB_OP_BURY,     JOB_OP_TOUCH,   JOB_OP_ACK,     JOB_OP_NACK,
-        JOB_OP_RENEW,  JOB_OP_DELETE,  JOB_OP_KICK_JOB, JOB_OP_RESERVE, JOB_OP_RELEASE, JOB_OP_ACK};
-    enum job_op_kind kind = kinds[below(ARRAY_SIZE(kinds))];
+    static const enum job_verb verbs[] = {JOB_DELETE, JOB_RELEASE, JOB_BURY,    JOB_TOUCH,
+                                          JOB_ACK,    JOB_NACK,    JOB_RENEW,   JOB_DELETE,
+                                          JOB_KICK,   JOB_RESERVE, JOB_RELEASE, JOB_ACK};
     struct jobs_client *client = any_client();
     uint64_t id = world_id();
     struct promise *p = &promises[id];
@@ -560,13 +559,14 @@ static void do_act(void)
         client = clients[p->holder];
     if (!client)
         return;
-    struct ask *ask = ask_new(client, kind);
-    ask->op.id = id;
-    ask->op.token = one_in(4) ? p->old[below(TOKENS)] : p->token;
+    struct ask *ask = ask_new(client, JOB_OP_ACT);
+    ask->op.act.verb = verbs[below(ARRAY_SIZE(verbs))];
+    ask->op.act.id = id;
+    ask->op.act.token = one_in(4) ? p->old[below(TOKENS)] : p->token;
     /* A last try whose connection has ended is good until it is abandoned in the store. */
-    ask->good = (p->live || p->last_state == JOB_RESERVED) && ask->op.token == p->token;
-    ask->op.pri = below(3);
-    ask->op.delay_s = one_in(2) ? below(30) : 0;
+    ask->good = (p->live || p->last_state == JOB_RESERVED) && ask->op.act.token == p->token;
+    ask->op.act.pri = below(3);
+    ask->op.act.delay_s = one_in(2) ? below(30) : 0;
     submit(ask);
 }
 
@@ -684,8 +684,8 @@ static void crash(bool powerless)
             promises[asks[n]->puts[i].id].fate = UNKNOWN;
             promises[asks[n]->puts[i].id].last_state = JOB_STATES;
         }
-        if (asks[n]->op.id)
-            promises[asks[n]->op.id].may_change = true;
+        if (asks[n]->op.act.id)
+            promises[asks[n]->op.act.id].may_change = true;
         if (asks[n]->op.kind == JOB_OP_CLEAR)
             may_change(asks[n]);
     }
@@ -778,8 +778,9 @@ static void finish(void)
         for (uint64_t id = 1; id <= last_id; id++) {
             if (promises[id].fate != THERE)
                 continue;
-            struct ask *ask = ask_new(NULL, JOB_OP_DELETE);
-            ask->op.id = id;
+            struct ask *ask = ask_new(NULL, JOB_OP_ACT);
+            ask->op.act.verb = JOB_DELETE;
+            ask->op.act.id = id;
             submit(ask);
             settle_all();
         }

@@ -5,6 +5,7 @@
 #include "jobs/jobs.h"
 #include "jobs/jobs_inside.h"
 #include "jobs/jobs_state.h"
+#include "t/unit/jobs/submit.h"
 #include "t/unit/random.h"
 
 #include <stdio.h>
@@ -89,7 +90,7 @@ static uint64_t put_with(struct bytes tube, uint64_t id, uint32_t pri, uint32_t 
                           .ttr_s = 100,
                           .tries = JOB_TRIES_OF_TUBE,
                           .body = job_body_new(jobs, JOBS_PUTS, 0)};
-    ck_assert(put.body && jobs_put(other, &put, now, &effects) == JOBS_OK);
+    ck_assert(put.body && submit_puts(jobs, other, &put, 1, now, &effects) == JOBS_OK);
     return put.id;
 }
 
@@ -230,8 +231,7 @@ TEST(the_table_of_tubes_grows_with_them)
 
 static enum jobs_status step(struct jobs_clear *clear, unsigned state)
 {
-    char reason[JOBS_READ_ONLY_MAX + 1];
-    return jobs_clear(jobs, bytes_of("t"), state, clear, reason, now);
+    return submit_clear(jobs, bytes_of("t"), state, clear, now);
 }
 
 /* Makes the steps that are left. */
@@ -255,14 +255,16 @@ static unsigned state_of(uint64_t id)
 
 static void reserve_id(uint64_t id)
 {
+    const struct job_act act = {.verb = JOB_RESERVE, .client = client, .id = id};
     struct job_view view;
-    ck_assert(jobs_reserve_job(client, id, &view, now) == JOBS_OK);
+    ck_assert(submit_act(jobs, act, &view, now, &effects) == JOBS_OK);
     job_body_drop(jobs, &view.body);
 }
 
 static void release(uint64_t id)
 {
-    ck_assert(jobs_release(client, id, 0, 0, now, &effects) == JOBS_OK);
+    const struct job_act act = {.verb = JOB_RELEASE, .client = client, .id = id};
+    ck_assert(submit_act(jobs, act, NULL, now, &effects) == JOBS_OK);
 }
 
 /* Puts so many, and returns the last. */
@@ -295,7 +297,6 @@ TEST(clears_are_counted_anew)
 TEST(an_upgrade_goes_on_with_a_clear)
 {
     struct jobs_clear clear = {.deleted = 0}, given_up = {.deleted = 0};
-    char reason[JOBS_READ_ONLY_MAX + 1];
     begin();
     jobs->defaults.claim = JOB_CLAIM_LEASE; /* reservations outlast their clients */
     jobs->clears = CLEARS_MAX - 2;
@@ -308,7 +309,7 @@ TEST(an_upgrade_goes_on_with_a_clear)
     release(back);
     for (unsigned n = 0; n < 2; n++)
         reserve_id(put_t(0));
-    ck_assert(jobs_clear(jobs, bytes_of("u"), JOB_READY, &given_up, reason, now) == JOBS_WAITS);
+    ck_assert(submit_clear(jobs, bytes_of("u"), JOB_READY, &given_up, now) == JOBS_WAITS);
     jobs_clear_end(jobs, &given_up);
     struct jobs_clear saved = {.deleted = clear.deleted,
                                .tube = clear.tube,
@@ -372,13 +373,13 @@ TEST(a_tube_serves_its_line_in_steps)
     struct bytes tube = bytes_of("default");
     struct job_view view;
     begin();
-    ck_assert(jobs_pause(jobs, tube, 9, now, &effects) == JOBS_OK);
+    ck_assert(submit_pause(jobs, tube, 9, now, &effects) == JOBS_OK);
     for (unsigned n = 0; n < CLIENTS; n++) {
         (void)put(tube);
         clients[n] = jobs_client_new(jobs, 1, NULL);
         wait_for_job(clients[n]);
     }
-    ck_assert(jobs_pause(jobs, tube, 0, now, &effects) == JOBS_OK);
+    ck_assert(submit_pause(jobs, tube, 0, now, &effects) == JOBS_OK);
     ck_assert(stats().waiting == CLIENTS - JOBS_STEP && stats().steps == 1);
     for (uint64_t before; (before = stats().waiting) > 0;) {
         jobs_run(jobs, now, &effects);
@@ -496,7 +497,6 @@ static void put_batch(const struct names *names)
     static struct job_duplicate duplicates[BATCH];
     static char keys[BATCH][32], roots[BATCH][32];
     unsigned count = 0;
-    size_t failed;
     uint64_t before = stats().visits;
     for (unsigned n = 0; n < BATCH; n++) {
         snprintf(keys[n], 32, "%s%u", names->key, n % names->key_modulus);
@@ -511,7 +511,7 @@ static void put_batch(const struct names *names)
                                    .body = job_body_new(jobs, JOBS_PUTS, 0),
                                    .duplicate_r = &duplicates[n]};
     }
-    ck_assert(jobs_put_all(client, puts, BATCH, &failed, now, &effects) == JOBS_OK);
+    ck_assert(submit_puts(jobs, client, puts, BATCH, now, &effects) == JOBS_OK);
     for (unsigned n = 0; n < BATCH; n++)
         count += duplicates[n].is;
     ck_assert_uint_eq(count, names->duplicates);

@@ -4,6 +4,7 @@
  * the end nothing is left.
  */
 #include "jobs/jobs.h"
+#include "t/unit/jobs/submit.h"
 #include "t/unit/random.h"
 
 #include <pthread.h>
@@ -167,7 +168,7 @@ static void put(struct worker *w, struct client *c)
     CHECK(put.body && put.id < IDS);
     memcpy(put.body->bytes, &put.id, sizeof(put.id));
     CHECK(atomic_exchange(&was_put[put.id], 1) == 0);
-    CHECK(jobs_put(c->real, &put, w->now, &w->effects) == JOBS_OK);
+    CHECK(submit_puts(jobs, c->real, &put, 1, w->now, &w->effects) == JOBS_OK);
 }
 
 static void reserve(struct worker *w, struct client *c)
@@ -201,6 +202,14 @@ static void end_wait(struct worker *w, struct client *c)
     CHECK(!c->waits);
 }
 
+static enum jobs_status end_job(struct worker *w, struct client *c, enum job_verb verb, uint64_t id,
+                                uint64_t token)
+{
+    const struct job_act act = {
+        .verb = verb, .client = c->real, .id = id, .token = token, .pri = 1};
+    return submit_act(jobs, act, NULL, w->now, &w->effects);
+}
+
 /* Ends a reservation. */
 static void finish_job(struct worker *w, struct client *c)
 {
@@ -213,24 +222,24 @@ static void finish_job(struct worker *w, struct client *c)
     holders[id] = 0;
     switch (rng_below(&w->rng, 8)) {
     case 0:
-        CHECK(jobs_release(c->real, id, 1, 0, w->now, &w->effects) == JOBS_OK);
+        CHECK(end_job(w, c, JOB_RELEASE, id, 0) == JOBS_OK);
         break;
     case 1:
-        CHECK(jobs_nack(jobs, id, token, 0, w->now, &w->effects) == JOBS_OK);
+        CHECK(end_job(w, c, JOB_NACK, id, token) == JOBS_OK);
         break;
     case 2:
-        CHECK(jobs_bury(c->real, id, 1, w->now) == JOBS_OK);
+        CHECK(end_job(w, c, JOB_BURY, id, 0) == JOBS_OK);
         break;
     case 3:
     case 4:
         CHECK(atomic_exchange(&deletes[id], 1) == 0);
-        CHECK(jobs_ack(jobs, id, token, w->now) == JOBS_OK);
-        CHECK(jobs_ack(jobs, id, token, w->now) == JOBS_NOT_FOUND);
+        CHECK(end_job(w, c, JOB_ACK, id, token) == JOBS_OK);
+        CHECK(end_job(w, c, JOB_ACK, id, token) == JOBS_NOT_FOUND);
         break;
     default:
         CHECK(atomic_exchange(&deletes[id], 1) == 0);
-        CHECK(jobs_delete(c->real, id, w->now) == JOBS_OK);
-        CHECK(jobs_delete(c->real, id, w->now) == JOBS_NOT_FOUND);
+        CHECK(end_job(w, c, JOB_DELETE, id, 0) == JOBS_OK);
+        CHECK(end_job(w, c, JOB_DELETE, id, 0) == JOBS_NOT_FOUND);
     }
 }
 
@@ -239,17 +248,18 @@ static void look(struct worker *w, struct client *c)
     struct job_view view;
     struct tube_stats tube;
     struct jobs_kick kick = {.left = 3};
+    struct job_op op = {.kind = JOB_OP_KICK, .act.client = c->real, .kick = &kick};
     uint32_t count;
     if (jobs_peek_next(c->real, (enum job_peek)rng_below(&w->rng, 3), &view) == JOBS_OK)
         answer(w, &view);
     (void)!jobs_stats_tube(jobs, random_tube(w), w->now, &tube);
-    while (!jobs_kick(c->real, &kick, w->now, &w->effects))
+    while (jobs_submit(jobs, &op, w->now, &w->effects) == JOBS_WAITS)
         continue;
     if (rng_one_in(&w->rng, 2))
         CHECK(jobs_watch(c->real, random_tube(w), &count) == JOBS_OK);
     else
         CHECK(jobs_ignore(c->real, random_tube(w), &count) != JOBS_NO_MEMORY && count > 0);
-    (void)!jobs_pause(jobs, random_tube(w), rng_one_in(&w->rng, 4), w->now, &w->effects);
+    (void)!submit_pause(jobs, random_tube(w), rng_one_in(&w->rng, 4), w->now, &w->effects);
 }
 
 static void act(struct worker *w, struct client *c)
@@ -322,7 +332,8 @@ static void empty_all(struct moment now)
             continue;
         REQUIRE(view.state != JOB_RESERVED);
         job_body_drop(jobs, &view.body);
-        REQUIRE(jobs_delete(client, id, now) == JOBS_OK);
+        const struct job_act act = {.verb = JOB_DELETE, .id = id};
+        REQUIRE(submit_act(jobs, act, NULL, now, &effects) == JOBS_OK);
     }
     jobs_client_end(client, now, &effects);
     ck_assert(effects.letters.first == NULL);
