@@ -89,7 +89,7 @@ bool jobs_charge(struct jobs *jobs, enum jobs_need need, size_t bytes) MUST_USE;
 /* Counts it no more. Any thread; does not lock. */
 void jobs_uncharge(struct jobs *jobs, size_t bytes);
 
-/* ---- bodies --------------------------------------------------------------------------------- */
+/* ---- bodies ---------------------------------------------------------------------------------- */
 
 /*
  * What a job is about. Shared by counting; it never changes while it is shared.

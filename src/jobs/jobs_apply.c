@@ -29,8 +29,7 @@ bool job_act_fits(const struct jobs *jobs, const struct job_act *act, const stru
     }
 }
 
-/* ---- what becomes of a job --------------------------------------------------------------------
- */
+/* ---- what becomes of a job ------------------------------------------------------------------- */
 
 /* Burials are in the order in which they were decided. */
 static void bury(struct jobs *jobs, struct job_change *c, enum job_state state, struct moment now)
@@ -124,8 +123,7 @@ static inline __attribute__((always_inline)) void apply(struct jobs *jobs,
     }
 }
 
-/* ---- making it so -----------------------------------------------------------------------------
- */
+/* ---- making it so ---------------------------------------------------------------------------- */
 
 bool job_change_executes(const struct job_change *c, const struct job *job)
 {

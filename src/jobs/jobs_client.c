@@ -27,8 +27,7 @@ struct tube_watch *client_find_watch(const struct jobs_client *client, const str
     return node && watch_of(node)->tube == tube ? watch_of(node) : NULL;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 struct jobs_client *client_make(struct jobs *jobs, uint64_t tag, void *owner)
 {
@@ -348,8 +347,7 @@ uint32_t jobs_client_reserved(const struct jobs_client *client)
     return count;
 }
 
-/* ---- use, watch, ignore
- * -------------------------------------------------------------------------- */
+/* ---- use, watch, ignore ---------------------------------------------------------------------- */
 
 enum jobs_status jobs_use(struct jobs_client *client, struct bytes name)
 {

@@ -86,8 +86,7 @@ bool jobs_has_ops(struct jobs *jobs)
     return has;
 }
 
-/* ---- life of an operation
- * ----------------------------------------------------------------------- */
+/* ---- life of an operation -------------------------------------------------------------------- */
 
 static void count_client(struct job_op *op)
 {
@@ -219,8 +218,7 @@ static void finish(struct jobs *jobs, struct job_op *op, struct moment now,
     client_settle(client, now, effects);
 }
 
-/* ---- the jobs' own
- * ------------------------------------------------------------------------------ */
+/* ---- the jobs' own --------------------------------------------------------------------------- */
 
 void jobs_hold(struct jobs *jobs, struct moment now)
 {
@@ -395,8 +393,7 @@ enum jobs_status jobs_submit(struct jobs *jobs, struct job_op *op, struct moment
     return status;
 }
 
-/* ---- the store's thread
- * ------------------------------------------------------------------------- */
+/* ---- the store's thread ---------------------------------------------------------------------- */
 
 /* Adds an operation to those of a transaction. Returns the bytes of its bodies. */
 static size_t take_op(struct job_op_list *list, struct job_op *op)
@@ -452,8 +449,7 @@ bool jobs_take_ops(struct jobs *jobs, struct job_op_list *list_r, size_t writes,
     return list_r->rest != NULL;
 }
 
-/* ---- settling
- * ----------------------------------------------------------------------------------- */
+/* ---- settling -------------------------------------------------------------------------------- */
 
 static void end_op(struct jobs *jobs, struct job_op *op, struct moment now,
                    struct jobs_effects *effects)

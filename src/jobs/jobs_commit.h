@@ -84,8 +84,7 @@ struct job_change {
     struct jobs_client *holder;
 };
 
-/* ---- inside of operations ---------------------------------------------------------------------
- */
+/* ---- inside of operations -------------------------------------------------------------------- */
 
 /* A put that is decided: what it will do. */
 struct put_plan {

@@ -289,7 +289,7 @@ static inline struct bytes tube_name(const struct tube *tube)
     return bytes_at(tube->name->bytes, tube->name->len);
 }
 
-/* ---- jobs.c: life, memory, jobs and tubes by name, and moves --------------------------------- */
+/* ---- jobs.c: life and lock ------------------------------------------------------------------- */
 
 void jobs_enter(struct jobs *jobs);
 /* Notes when something is due next, and unlocks. */
@@ -301,6 +301,11 @@ void jobs_leave(struct jobs *jobs);
 /* A hold of the lock ends, or a put of a batch begins. */
 void jobs_note_visits(struct jobs *jobs);
 
+uint64_t jobs_random(struct jobs *jobs);
+
+/* ---- jobs_memory.c --------------------------------------------------------------------------- */
+
+void jobs_memory_init(struct jobs *jobs, uint64_t limit);
 /* As jobs_charge, with the lock. */
 bool jobs_charge_here(struct jobs *jobs, enum jobs_need need, size_t bytes) MUST_USE;
 /* Memory that counts against the limit. */
@@ -314,9 +319,13 @@ void jobs_begin_load(struct jobs *jobs);
 void jobs_end_load(struct jobs *jobs);
 /* A job of this page has a body that the store has, too. */
 void jobs_note_body(struct jobs *jobs, uint32_t handle);
+/* As job_body_new, with the lock. */
+struct job_body *job_body_new_here(struct jobs *jobs, enum jobs_need need, uint32_t len);
 
-uint64_t jobs_random(struct jobs *jobs);
+/* ---- job_moves.c: slots, jobs by id, and moves ----------------------------------------------- */
 
+/* Returns false without memory. */
+bool job_slots_init(struct jobs *jobs) MUST_USE;
 /* The handle of a job, or JOB_NONE. */
 uint32_t job_find(const struct jobs *jobs, uint64_t id);
 /* Counts the memory of `more` jobs, which job_make makes then without fail. */
@@ -350,6 +359,10 @@ void job_doom(struct jobs *jobs, uint32_t handle);
 /* Deletes a job in whatever state. */
 void job_remove(struct jobs *jobs, uint32_t handle, struct moment now);
 
+/* ---- jobs_tubes.c ---------------------------------------------------------------------------- */
+
+/* Returns false without memory. */
+bool tubes_init(struct jobs *jobs, uint64_t seed) MUST_USE;
 struct tube *tube_find(const struct jobs *jobs, struct bytes name);
 /* What `turn` of a tube of this name is. */
 uint64_t tube_turn(struct bytes name);
@@ -392,9 +405,17 @@ void tube_set_due(struct jobs *jobs, struct tube *tube);
 void client_set_due(struct jobs *jobs, struct jobs_client *client);
 /* Keeps jobs->ready_tubes true after a change. */
 void tube_note_ready(struct jobs *jobs, struct tube *tube);
+/* The settings of a tube after those in `given` are set; a setting that is the default is
+ * forgotten. */
+void settings_with(const struct jobs *jobs, struct job_settings *settings,
+                   const struct job_settings *given);
+/* Pauses a tube; tube_changed follows. */
+void tube_pause(struct tube *tube, uint32_t seconds, struct moment now);
+/* Does what follows from other settings of a tube, or from another pause. */
+void tube_changed(struct jobs *jobs, struct tube *tube, struct moment now,
+                  struct jobs_effects *effects);
 
-/* ---- jobs_client.c -----------------------------------------------------------------------------
- */
+/* ---- jobs_client.c --------------------------------------------------------------------------- */
 
 /* Makes a client that uses and watches nothing; frees it. */
 struct jobs_client *client_make(struct jobs *jobs, uint64_t tag, void *owner);
@@ -414,9 +435,7 @@ struct tube_watch *client_find_watch(const struct jobs_client *client, const str
 void client_end_on(struct jobs_client *client, unsigned *budget, struct moment now,
                    struct jobs_effects *effects);
 
-/* ---- jobs_watch.c: clients that watch many tubes
- * -----------------------------------------------------------------------------
- */
+/* ---- jobs_watch.c: clients that watch many tubes --------------------------------------------- */
 
 void watches_init(struct jobs *jobs, uint32_t seed);
 void watches_init_tube(struct tube *tube);
@@ -455,9 +474,7 @@ void watches_serve(struct jobs_client *client, unsigned *budget, struct moment n
 /* Checks them, for jobs_check. */
 void watches_check(const struct jobs_client *client);
 
-/* ---- jobs_take.c: which client gets a job
- * --------------------------------------------------------------
- */
+/* ---- jobs_take.c: which client gets a job ---------------------------------------------------- */
 
 /* Gives ready jobs of a tube to the clients that wait for it, up to JOBS_STEP of them; the rest is
  * due at once. Call it after anything has become ready. */
@@ -489,9 +506,7 @@ void tube_serve_later(struct jobs *jobs, struct tube *tube);
 void client_stop_waiting(struct jobs_client *client);
 void job_see(const struct jobs *jobs, uint32_t handle, struct job_view *view_r);
 
-/* ---- jobs_ready.c: clients that wait for a tube with something to claim
- * ----------------------------------
- */
+/* ---- jobs_ready.c: clients that wait for a tube with something to claim ---------------------- */
 
 void asks_init(struct jobs *jobs, uint32_t seed);
 /* Waits; false: no memory. */
@@ -504,8 +519,7 @@ void client_stop_asking(struct jobs_client *client);
 void tube_tell_ready(struct jobs *jobs, struct tube *tube, unsigned *budget,
                      struct jobs_effects *effects);
 
-/* ---- jobs_apply.c: what a change makes of one job ---------------------------------------------
- */
+/* ---- jobs_apply.c: what a change makes of one job -------------------------------------------- */
 
 /* True when the job is in a state for it, and the client or the token has a right to it. */
 bool job_act_fits(const struct jobs *jobs, const struct job_act *act, const struct job *job);
@@ -535,8 +549,7 @@ enum jobs_status job_act_now(struct jobs *jobs, uint32_t handle, const struct jo
  * buried before the machine started. */
 #define BURIAL_BASE (INT64_C(1) << 61)
 
-/* ---- jobs_change.c: what changes many jobs; settings of tubes ---------------------------------
- */
+/* ---- jobs_many.c: what changes many jobs, in steps ------------------------------------------- */
 
 /* True while a kick goes on in the tube where it began. */
 bool kick_goes_on(struct jobs_kick *kick, const struct jobs *jobs, const struct tube *tube);
@@ -576,15 +589,6 @@ static inline void job_set_body_len(struct job *job, uint32_t len)
 }
 /* Looks for its jobs from the first one again. */
 void clear_again(struct jobs_clear *clear);
-/* The settings of a tube after those in `given` are set; a setting that is the default is
- * forgotten. */
-void settings_with(const struct jobs *jobs, struct job_settings *settings,
-                   const struct job_settings *given);
-/* Pauses a tube; tube_changed follows. */
-void tube_pause(struct tube *tube, uint32_t seconds, struct moment now);
-/* Does what follows from other settings of a tube, or from another pause. */
-void tube_changed(struct jobs *jobs, struct tube *tube, struct moment now,
-                  struct jobs_effects *effects);
 int64_t after_seconds(struct moment now, uint32_t seconds);
 /* The wall clock. */
 int64_t jobs_wall_ms(const struct jobs *jobs, struct moment now);
@@ -638,9 +642,7 @@ void client_settle(struct jobs_client *client, struct moment now, struct jobs_ef
 /* The same for the holders of the jobs that one operation has thawed, which may be many. */
 void clients_end(struct jobs *jobs, struct moment now, struct jobs_effects *effects);
 
-/* ---- jobs_keys.c: keys and roots
- * -----------------------------------------------------------------
- */
+/* ---- jobs_keys.c: keys and roots ------------------------------------------------------------- */
 
 /* Draws the keys of the hashes; frees all marks. */
 void marks_init(struct jobs *jobs);

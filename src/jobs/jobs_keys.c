@@ -37,8 +37,7 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* ---- marks by name
- * ------------------------------------------------------------------------------------------ */
+/* ---- marks by name --------------------------------------------------------------------------- */
 
 static void name_mark(const struct jobs *jobs, const struct tube *tube, char kind,
                       struct bytes text, uint64_t *name_r)
@@ -214,8 +213,7 @@ int64_t mark_executed_ms(struct job_mark *key, int64_t wall_ms)
     return key->time_ms;
 }
 
-/* ---- stale jobs
- * --------------------------------------------------------------------------------------------- */
+/* ---- stale jobs ------------------------------------------------------------------------------ */
 
 /* The newest time of a root, with what the puts that are being decided have planned. */
 static int64_t newest_of(const struct jobs *jobs, const struct job_mark *root)
@@ -285,9 +283,7 @@ void mark_run(struct jobs *jobs, struct job_mark *mark, unsigned *budget, struct
     mark_settle(jobs, mark);
 }
 
-/* ---- puts
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- puts ------------------------------------------------------------------------------------ */
 
 /* What a time of a client stands for. */
 static int64_t meant_ms(int64_t ms, bool whole)
@@ -587,8 +583,7 @@ void job_keys_unplan(struct jobs *jobs, struct put_plan *plan)
     leave_root(jobs, plan);
 }
 
-/* ---- moves and ends of jobs
- * ---------------------------------------------------------------------------------- */
+/* ---- moves and ends of jobs ------------------------------------------------------------------ */
 
 static bool has_its_key(const struct job *job)
 {
@@ -658,9 +653,7 @@ void job_keys_executed(struct jobs *jobs, const struct job *job, struct moment n
     watches_note_turn(jobs, job->tube);
 }
 
-/* ---- upgrades
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- upgrades -------------------------------------------------------------------------------- */
 
 static uint32_t save_table(struct job_mark *const *table, size_t mask, struct record_writer *w)
 {
@@ -789,9 +782,7 @@ struct job_keys *job_keys_restore(struct jobs *jobs, struct record_reader *r)
     return keys;
 }
 
-/* ---- checks
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static void check_table(const struct jobs *jobs, struct job_mark *const *table, size_t mask,
                         size_t *count, uint64_t *refs)

@@ -19,8 +19,7 @@ static inline bool job_op_is_own(const struct job_op *op)
     return op->kind >= JOB_OP_OWN;
 }
 
-/* ---- jobs_commit.c: the life of operations ----------------------------------------------------
- */
+/* ---- jobs_commit.c: the life of operations --------------------------------------------------- */
 
 /* Queues a decided operation for the store, or parks it until it can be decided. Both return
  * JOBS_COMMITS. */
@@ -36,8 +35,7 @@ bool job_op_has_turn(struct jobs *jobs, struct job_op *op);
 /* The jobs' own changes are not tried for a second. */
 void jobs_hold(struct jobs *jobs, struct moment now);
 
-/* ---- jobs_decide.c ----------------------------------------------------------------------------
- */
+/* ---- jobs_decide.c --------------------------------------------------------------------------- */
 
 /* Decides what an operation changes. JOBS_COMMITS: it is queued or parked; else it is over, with
  * this status. */
@@ -46,8 +44,7 @@ enum jobs_status job_op_decide(struct jobs *jobs, struct job_op *op, struct mome
 /* Lets go of the marks that the looks of a put keep. */
 void job_op_forget_looks(struct jobs *jobs, struct job_op *op);
 
-/* ---- jobs_make.c ------------------------------------------------------------------------------
- */
+/* ---- jobs_make.c ----------------------------------------------------------------------------- */
 
 /* The store has it: makes the changes, serves clients that wait, and sets the operation's status.
  */
@@ -66,8 +63,7 @@ void job_op_learn(struct jobs *jobs, struct job_op *op, struct moment now);
 /* The bodies are read: moves them to the views. Returns the status. */
 enum jobs_status job_op_read_over(struct jobs *jobs, struct job_op *op);
 
-/* ---- jobs_plan.c: what the store will have ----------------------------------------------------
- */
+/* ---- jobs_plan.c: what the store will have --------------------------------------------------- */
 
 /* A moment by both clocks. */
 struct job_times {

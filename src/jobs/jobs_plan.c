@@ -83,8 +83,7 @@ void job_op_thaw(struct jobs *jobs, struct job_op *op)
     }
 }
 
-/* ---- records
- * ------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 static int64_t wall_of(int64_t mono_ns, struct job_times at)
 {
@@ -203,8 +202,7 @@ bool job_plan(struct jobs *jobs, struct job_op *op, const struct job_act *act, u
     return true;
 }
 
-/* ---- puts
- * ---------------------------------------------------------------------------------------- */
+/* ---- puts ------------------------------------------------------------------------------------ */
 
 static bool remember(struct jobs *jobs, struct job_op *op, enum job_memory_kind kind,
                      struct bytes name, int64_t time_ms, int64_t forget_ns)

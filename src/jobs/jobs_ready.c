@@ -189,8 +189,7 @@ void tube_tell_ready(struct jobs *jobs, struct tube *tube, unsigned *budget,
         tube_serve_later(jobs, tube);
 }
 
-/* ---- lists
- * ------------------------------------------------------------------------------------------ */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 static struct tube *tube_of_name(const struct tree_node *node)
 {

@@ -26,8 +26,7 @@ static const struct tube *find_seen(const struct jobs *jobs, struct bytes name)
     return tube && is_seen(tube) ? tube : NULL;
 }
 
-/* ---- peek
- * ----------------------------------------------------------------------------------------- */
+/* ---- peek ------------------------------------------------------------------------------------ */
 
 enum jobs_status jobs_peek(struct jobs *jobs, uint64_t id, struct job_view *view_r)
 {
@@ -85,8 +84,7 @@ enum jobs_status jobs_peek_next(struct jobs_client *client, enum job_peek what,
     return handle != JOB_NONE ? JOBS_OK : JOBS_NOT_FOUND;
 }
 
-/* ---- lists
- * ---------------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 /* True for the states that a list of `state` has. */
 static bool is_listed(unsigned state, unsigned its)
@@ -229,8 +227,7 @@ bool jobs_list_watched(struct jobs_client *client, struct tube_watch **place, un
     return at == NULL;
 }
 
-/* ---- statistics
- * ------------------------------------------------------------------------------------ */
+/* ---- statistics ------------------------------------------------------------------------------ */
 
 /* Whole seconds until a time, cut. */
 static uint64_t seconds_until(int64_t at_ns, struct moment now)
@@ -440,8 +437,7 @@ void jobs_get_stats(struct jobs *jobs, struct jobs_stats *stats_r)
     jobs_leave(jobs);
 }
 
-/* ---- checks
- * ------------------------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 struct look {
     const struct jobs *jobs;

@@ -6,8 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* ---- saving
- * ----------------------------------------------------------------------------------------- */
+/* ---- saving ---------------------------------------------------------------------------------- */
 
 static void save_settings(const struct job_settings *s, struct record_writer *w)
 {
@@ -206,8 +205,7 @@ void jobs_client_save(const struct jobs_client *client, struct record_writer *w)
     jobs_leave(jobs);
 }
 
-/* ---- restoring
- * ----------------------------------------------------------------------------------------- */
+/* ---- restoring ------------------------------------------------------------------------------- */
 
 /* Greater numbers are no good: they grow, or seconds are added to them. */
 #define NUMBER_MAX ((uint64_t)INT64_MAX / 2)

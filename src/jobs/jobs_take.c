@@ -33,8 +33,7 @@ void job_reserve(struct jobs *jobs, uint32_t handle, struct jobs_client *client,
     job_see(jobs, handle, view_r);
 }
 
-/* ---- lines
- * --------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static void join_line(struct tube_watch *watch)
 {
@@ -310,8 +309,7 @@ bool jobs_search(struct jobs_client *client, struct moment now, struct jobs_effe
     return goes_on;
 }
 
-/* ---- reserve
- * -------------------------------------------------------------------------------------- */
+/* ---- reserve --------------------------------------------------------------------------------- */
 
 /* The first of the next jobs of the watched tubes; JOB_NONE: there is none. */
 static uint32_t best_watched(struct jobs_client *client, unsigned *budget, struct moment now)
@@ -441,8 +439,7 @@ bool jobs_was_refused(struct jobs_client *client)
     return was;
 }
 
-/* ---- claim
- * ----------------------------------------------------------------------------------------- */
+/* ---- claim ----------------------------------------------------------------------------------- */
 
 /* The tubes of a claim: `tubes`, or without these the watched ones of a client that has many. */
 struct turns {

@@ -94,8 +94,7 @@ void watches_init_client(struct jobs_client *client, uint32_t seed)
     ring_init(&client->unseen);
 }
 
-/* ---- states
- * ------------------------------------------------------------------------------------- */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 static bool has_job(const struct jobs *jobs, const struct tube *tube)
 {
@@ -200,8 +199,7 @@ void watches_restore_last(struct jobs_client *client)
     }
 }
 
-/* ---- what happens to tubes
- * ---------------------------------------------------------------------- */
+/* ---- what happens to tubes ------------------------------------------------------------------- */
 
 void watches_note_turn(const struct jobs *jobs, struct tube *tube)
 {
@@ -244,8 +242,7 @@ void watches_keep_waiting(struct tube *tube)
     }
 }
 
-/* ---- looks
- * ------------------------------------------------------------------------------------------- */
+/* ---- looks ----------------------------------------------------------------------------------- */
 
 /* Finds the tubes that got jobs which could not be handed out while the client waited for them.
  * Others get the lock in between. */
@@ -384,8 +381,7 @@ bool watches_read_only(struct jobs_client *client, char *reason_r)
     return true;
 }
 
-/* ---- waits
- * ------------------------------------------------------------------------------------------- */
+/* ---- waits ----------------------------------------------------------------------------------- */
 
 void watches_count_wait(struct jobs_client *client)
 {
@@ -446,8 +442,7 @@ void watches_serve(struct jobs_client *client, unsigned *budget, struct moment n
     watches_line_up(client, JOBS_STEP);
 }
 
-/* ---- checks
- * ------------------------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 void watches_check(const struct jobs_client *client)
 {

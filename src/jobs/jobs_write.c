@@ -34,8 +34,7 @@ static void note_damage(struct job_op_list *list, const struct job_store *store,
     memcpy(list->damage_reason, store->reason, JOB_STORE_REASON);
 }
 
-/* ---- reads
- * ------------------------------------------------------------------------------------ */
+/* ---- reads ----------------------------------------------------------------------------------- */
 
 static enum job_store_status look(struct job_store *store, const struct job_op *op,
                                   struct job_write *write, int64_t wall_ns)
@@ -88,8 +87,7 @@ void job_ops_read(struct jobs *jobs, struct job_store *store, struct job_op_list
     }
 }
 
-/* ---- writes
- * ----------------------------------------------------------------------------------- */
+/* ---- writes ---------------------------------------------------------------------------------- */
 
 static enum job_store_status put(struct job_store *store, const struct job_op *op,
                                  const struct job_write *write)

@@ -76,8 +76,7 @@ bool job_must_wait(const struct conn *conn, const struct job_request *r)
            (list > 0 && s->lists + list > conn_space(conn));
 }
 
-/* ---- life
- * ---------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* The room that each connection has, for whatever ends a job. */
 #define ROOM (sizeof(struct waiting) + JOBS_READ_ONLY_MAX + 1 + JOBS_TUBE_MAX)
@@ -329,8 +328,7 @@ static enum served no_memory(struct conn *conn, enum bs_verb verb)
     return SERVED;
 }
 
-/* ---- puts
- * ---------------------------------------------------------------------------------------- */
+/* ---- puts ------------------------------------------------------------------------------------ */
 
 static void answer_put(struct conn *conn, struct waiting *w)
 {
@@ -392,8 +390,7 @@ enum served job_put_all(struct conn *conn, struct job_batch *batch)
     return start(conn, w);
 }
 
-/* ---- changes
- * ------------------------------------------------------------------------------------- */
+/* ---- changes --------------------------------------------------------------------------------- */
 
 static void answer_change(struct conn *conn, struct waiting *w)
 {
@@ -522,8 +519,7 @@ enum served job_set_tube(struct conn *conn, struct bytes tube, const struct job_
     return start(conn, w);
 }
 
-/* ---- bodies
- * -------------------------------------------------------------------------------------- */
+/* ---- bodies ---------------------------------------------------------------------------------- */
 
 bool job_views_whole(const struct job_view *views, size_t count)
 {

@@ -142,8 +142,7 @@ bool job_list_begin(struct conn *conn, enum bs_verb verb)
     return job_list_step(conn);
 }
 
-/* ---- upgrades
- * ---------------------------------------------------------------------------------------- */
+/* ---- upgrades -------------------------------------------------------------------------------- */
 
 void job_list_save(struct conn *conn, struct record_writer *w)
 {

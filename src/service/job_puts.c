@@ -74,8 +74,7 @@ void job_fill_put(const struct job_session *s, struct job_put *put)
     };
 }
 
-/* ---- batches
- * ------------------------------------------------------------------------------------------ */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 void job_batch_free(struct jobs *jobs, struct job_batch *b)
 {

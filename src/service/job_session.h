@@ -118,8 +118,7 @@ static inline struct job_session *job_session(struct conn *conn)
     return conn_session(conn);
 }
 
-/* ---- tubes.c
- * --------------------------------------------------------------------------------------- */
+/* ---- tubes.c --------------------------------------------------------------------------------- */
 
 struct jobs *jobs_of(const struct services *services);
 static inline struct jobs *conn_jobs(const struct conn *conn)
@@ -161,8 +160,7 @@ void jobs_count_root_ahead(struct services *services);
 void jobs_count_producer(struct services *services, int by);
 void jobs_count_worker(struct services *services, int by);
 
-/* ---- jobs.c
- * ----------------------------------------------------------------------------------------- */
+/* ---- jobs.c ---------------------------------------------------------------------------------- */
 
 /* This connection puts, or reserves. */
 void job_produces(struct conn *conn);
@@ -171,8 +169,7 @@ void job_works(struct conn *conn);
 /* The largest body, in bytes. */
 uint32_t job_size_max(const struct conn *conn);
 
-/* ---- job_verbs.c
- * --------------------------------------------------------------------------------- */
+/* ---- job_verbs.c ----------------------------------------------------------------------------- */
 
 /* Answers with a fixed text, and counts it. */
 void job_answer(struct conn *conn, unsigned verb, enum bs_answer answer);
@@ -207,8 +204,7 @@ enum served job_begin_wait(struct conn *conn, enum bs_verb verb, int64_t timeout
 /* The session waits no more. */
 void job_forget_wait(struct conn *conn);
 
-/* ---- job_puts.c
- * ---------------------------------------------------------------------------------- */
+/* ---- job_puts.c ------------------------------------------------------------------------------ */
 
 /* Takes the options of the line of a put-into into the session. */
 void job_take_options(struct conn *conn, const struct job_request *request);
@@ -219,8 +215,7 @@ void job_note_root(struct conn *conn, struct bytes root, int64_t root_ms);
 /* Executes the batch of the session, whose records are whole. */
 enum served job_put_batch(struct conn *conn, bool draining);
 
-/* ---- job_commits.c: requests that change jobs
- * --------------------------------------------------------------------- */
+/* ---- job_commits.c: requests that change jobs ------------------------------------------------ */
 
 /* Counts the room that a connection has for a request that ends a job. Returns false without
  * memory. */
@@ -265,15 +260,13 @@ enum served job_put_all(struct conn *conn, struct job_batch *batch);
 void job_batch_answer(struct conn *conn, struct job_batch *batch, enum jobs_status status);
 void job_batch_free(struct jobs *jobs, struct job_batch *batch);
 
-/* ---- job_ready.c
- * --------------------------------------------------------------------------------- */
+/* ---- job_ready.c ----------------------------------------------------------------------------- */
 
 enum served job_ready(struct conn *conn, const struct job_request *request);
 /* Answers the `ready` that waits, if a tube is ready now. Returns true when it has. */
 bool job_read_ready(struct conn *conn);
 
-/* ---- job_lists.c
- * ----------------------------------------------------------------------------------- */
+/* ---- job_lists.c ----------------------------------------------------------------------------- */
 
 /* Begins the answer of list-tubes or list-tubes-watched; makes its next step. Both return true when
  * it is complete. */
@@ -285,8 +278,7 @@ void job_list_free(struct conn *conn);
 void job_list_save(struct conn *conn, struct record_writer *w);
 void job_list_restore(struct conn *conn, struct record_reader *r);
 
-/* ---- job_text.c
- * ------------------------------------------------------------------------------------ */
+/* ---- job_text.c ------------------------------------------------------------------------------ */
 
 /* Answer the verbs whose answer is a dictionary. */
 void job_stats(struct conn *conn);

@@ -105,8 +105,7 @@ struct job_backup *backup_of(const struct services *services)
     return &own(services_resource(services, "job store"))->backup;
 }
 
-/* ---- failures
- * ----------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 static void note_failure(struct store_resource *s, enum job_store_status status)
 {
@@ -152,8 +151,7 @@ static void note_damage(struct store_resource *s, uint64_t id, const char *reaso
     s->untold = 0;
 }
 
-/* ---- cycles
- * ------------------------------------------------------------------------------------- */
+/* ---- cycles ---------------------------------------------------------------------------------- */
 
 static void set_tend(struct store_resource *s)
 {
@@ -261,8 +259,7 @@ static void on_bell(struct mail *mail, void *reactor)
     set_tend(s);
 }
 
-/* ---- upkeep
- * ------------------------------------------------------------------------------------- */
+/* ---- upkeep ---------------------------------------------------------------------------------- */
 
 static void note_sizes(struct store_resource *s)
 {
@@ -315,8 +312,7 @@ static int64_t on_forget(struct timer *timer, struct moment now)
     return now.mono_ns + (more ? FORGET_ON_NS : FORGET_NS);
 }
 
-/* ---- life
- * --------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static bool start(struct resource *r, const void *settings, struct moment now)
 {
@@ -472,8 +468,7 @@ static void end(struct resource *r)
     s->store->does->close(&s->store);
 }
 
-/* ---- upgrades
- * ----------------------------------------------------------------------------------- */
+/* ---- upgrades -------------------------------------------------------------------------------- */
 
 /* bytes jobs.path, u64 the first id that is not taken; if there is a store */
 #define STORE_STATE UINT32_C(0x0603)
@@ -526,8 +521,7 @@ static bool restore_done(struct resource *r, struct record_reader *reader)
     return !used;
 }
 
-/* ---- what it shows
- * ------------------------------------------------------------------------------ */
+/* ---- what it shows --------------------------------------------------------------------------- */
 
 struct reading {
     struct backup_seen backup;
@@ -647,8 +641,7 @@ const struct resource_row store_resource_row = {
     .end = end,
 };
 
-/* ---- options
- * ------------------------------------------------------------------------------------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 enum { STORE_ROW_PATH, STORE_ROW_SYNC, STORE_ROW_BACKUP };
 

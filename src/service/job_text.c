@@ -102,8 +102,7 @@ static void answer(struct conn *conn, unsigned verb, struct text *text)
     job_body_drop(text->jobs, &text->body);
 }
 
-/* ---- statistics
- * ---------------------------------------------------------------------------------------- */
+/* ---- statistics ------------------------------------------------------------------------------ */
 
 void job_stats_job(struct conn *conn, uint64_t id)
 {
@@ -201,9 +200,7 @@ void job_describe_tube(struct conn *conn, struct bytes tube, bool was_set)
     answer(conn, BS_VERB_TUBE, &text);
 }
 
-/* ---- stats
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- stats ----------------------------------------------------------------------------------- */
 
 /* How often a verb was asked for, with those that wait. */
 static uint64_t asked(const struct conn *conn, enum bs_verb verb)

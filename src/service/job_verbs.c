@@ -17,8 +17,7 @@ static size_t answer_max(const struct conn *conn)
     return space > BS_REPLY_ROOM ? space - BS_REPLY_ROOM : 0; /* for its first line */
 }
 
-/* ---- answers
- * ----------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static enum job_outcome outcome_of(enum bs_answer answer)
 {
@@ -128,9 +127,7 @@ static enum bs_answer answer_of(enum jobs_status status, enum bs_answer good)
     }
 }
 
-/* ---- put
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- put ------------------------------------------------------------------------------------- */
 
 static void answer_duplicate(struct conn *conn, uint64_t id)
 {
@@ -168,8 +165,7 @@ void job_answer_put(struct conn *conn, enum bs_verb verb, enum jobs_status statu
     }
 }
 
-/* ---- reserve, and waits
- * ------------------------------------------------------------------------------------- */
+/* ---- reserve, and waits ---------------------------------------------------------------------- */
 
 /* Sets the deadline of the wait: its end, or the time when DEADLINE_SOON is due. */
 static void set_deadline(struct conn *conn)
@@ -429,9 +425,7 @@ static enum served do_claim(struct conn *conn, const struct job_request *r)
     return status == JOBS_WAITS ? job_begin_wait(conn, r->verb, request.timeout_ns) : SERVED;
 }
 
-/* ---- many jobs
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- many jobs ------------------------------------------------------------------------------- */
 
 unsigned job_state_of(enum bs_state state)
 {
@@ -541,9 +535,7 @@ void job_answer_list(struct conn *conn, struct job_view *views, size_t count, ui
     }
 }
 
-/* ---- tubes
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- tubes ----------------------------------------------------------------------------------- */
 
 static void do_use(struct conn *conn, const struct job_request *r)
 {
@@ -589,9 +581,7 @@ static enum served do_tube(struct conn *conn, const struct job_request *r)
     return SERVED;
 }
 
-/* ---- verbs
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- verbs ----------------------------------------------------------------------------------- */
 
 static enum served do_peek(struct conn *conn, const struct job_request *r)
 {

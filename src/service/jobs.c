@@ -49,8 +49,7 @@ void job_works(struct conn *conn)
     s->works = true;
 }
 
-/* ---- parsing
- * --------------------------------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
 static enum parsed parse_line(const uint8_t *data, size_t len, struct job_request *r,
                               size_t *used_r)
@@ -105,8 +104,7 @@ static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, 
     return PARSED_LAST;
 }
 
-/* ---- bodies
- * ---------------------------------------------------------------------------------------- */
+/* ---- bodies ---------------------------------------------------------------------------------- */
 
 /* From now on, the body is read away. */
 static void refuse_body(struct conn *conn, enum bs_answer refusal)
@@ -223,8 +221,7 @@ static enum served begin_put(struct conn *conn, const struct job_request *r)
     return SERVED_PART;
 }
 
-/* ---- requests
- * -------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static enum served serve_line(struct conn *conn, const struct job_request *r)
 {
@@ -293,8 +290,7 @@ static void on_expire(struct conn *conn, unsigned which)
     job_wait_expired(conn);
 }
 
-/* ---- life
- * ------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void on_open(struct conn *conn)
 {
@@ -328,8 +324,7 @@ static void on_close(struct conn *conn)
     jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
 }
 
-/* ---- upgrades
- * ---------------------------------------------------------------------------------------- */
+/* ---- upgrades -------------------------------------------------------------------------------- */
 
 static void save_put(const struct job_session *s, struct record_writer *w)
 {
@@ -582,8 +577,7 @@ const struct service_row jobs_row = {
     .request_max = BS_NEW_LINE_MAX + 2,
 };
 
-/* ---- options
- * ---------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 /* clang-format off */
 static const struct option_row rows[] = {

@@ -27,7 +27,7 @@ static struct bytes name_of(const struct tube_stats *stats)
     return bytes_at(stats->name, strlen(stats->name));
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void write_settings(struct json_text *to, const struct job_settings *s)
 {
@@ -154,7 +154,7 @@ static void write_body(struct json_text *to, struct bytes body)
         write_base64(to, "body", bytes_at(body.data, len));
 }
 
-/* ---- tubes --------------------------------------------------------------------------------- */
+/* ---- tubes ----------------------------------------------------------------------------------- */
 
 struct tubes_page {
     struct jobs *jobs;
@@ -273,7 +273,7 @@ void get_tube(struct services *services, struct http_request *request, struct sl
     http_answer_json(request, 200, &json);
 }
 
-/* ---- jobs ---------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 struct jobs_page {
     struct jobs *jobs;

@@ -42,7 +42,7 @@ static void no_memory(struct http_request *request)
     http_answer(request, 503, "application/json", NULL, 0);
 }
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* Returns NULL without memory; the request has been answered then. */
 static struct asked_jobs *
@@ -96,7 +96,7 @@ static void log_change(const struct asked_jobs *asked)
         log_info("admin: %s has paused tube %.*s for %u s", asked->peer, len, tube, op->seconds);
 }
 
-/* ---- making changes ------------------------------------------------------------------------ */
+/* ---- making changes -------------------------------------------------------------------------- */
 
 static void deliver(const struct services *services, struct jobs_effects *effects)
 {
@@ -160,7 +160,7 @@ static void on_done(struct mail *mail, void *http)
     free_asked(asked);
 }
 
-/* ---- answers ------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* Answers a failure that any change may have. */
 static void refuse_change(const struct asked_jobs *asked, struct http_request *request)
@@ -184,7 +184,7 @@ static void answer_done(struct http_request *request)
     http_answer_json(request, 200, &json);
 }
 
-/* ---- jobs ---------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 static void answer_job(struct asked_jobs *asked, struct http_request *request)
 {
@@ -252,7 +252,7 @@ void jobs_read_body(struct services *services, struct http_request *request, str
     make(asked, request);
 }
 
-/* ---- tubes --------------------------------------------------------------------------------- */
+/* ---- tubes ----------------------------------------------------------------------------------- */
 
 static void answer_tube(struct asked_jobs *asked, struct http_request *request)
 {
@@ -346,7 +346,7 @@ void clear_tube(struct services *services, struct http_request *request, struct 
     make(asked, request);
 }
 
-/* ---- draining ------------------------------------------------------------------------------ */
+/* ---- draining -------------------------------------------------------------------------------- */
 
 static void answer_drain(const struct services *services, struct http_request *request)
 {

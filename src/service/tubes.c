@@ -124,8 +124,7 @@ void jobs_count_root_ahead(struct services *services)
     atomic_fetch_add_explicit(&of_services(services)->roots_ahead, 1, memory_order_relaxed);
 }
 
-/* ---- delivery, timer
- * ---------------------------------------------------------------------------------- */
+/* ---- delivery, timer ------------------------------------------------------------------------- */
 
 void jobs_deliver(struct worker *from, const struct services *services,
                   struct jobs_effects *effects)
@@ -161,8 +160,7 @@ static int64_t run(struct timer *timer, struct moment now)
     return next_ns > now.mono_ns ? next_ns : now.mono_ns + 1;
 }
 
-/* ---- settings of tubes
- * ------------------------------------------------------------------------------------------ */
+/* ---- settings of tubes ----------------------------------------------------------------------- */
 
 void job_settings_from(const struct bs_settings *given, struct job_settings *settings_r)
 {
@@ -231,8 +229,7 @@ static void settings_changed(void *services, const char *name, const void *was, 
     jobs_set_timer(of);
 }
 
-/* ---- life
- * --------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* Of tests that make services without settings of jobs. */
 static const struct tubes_settings no_settings = {.memory_limit = UINT64_C(64) << 20};
@@ -304,8 +301,7 @@ static uint64_t held(const struct resource *r, struct moment now)
     return jobs_held(own(r)->jobs);
 }
 
-/* ---- upgrades
- * ------------------------------------------------------------------------------------------ */
+/* ---- upgrades -------------------------------------------------------------------------------- */
 
 /* u64 id of the server, if a client has come */
 #define SERVER_STATE UINT32_C(0x0602)
@@ -371,8 +367,7 @@ const struct resource_row tubes_resource_row = {
     .end = end,
 };
 
-/* ---- options
- * ------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 /* clang-format off */
 static const struct option_row rows[] = {

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* ---- the first tubes of an order ------------------------------------------------------------ */
+/* ---- the first tubes of an order ------------------------------------------------------------- */
 
 bool tube_pick_add(struct tube_pick *pick, const struct tube_stats *stats, struct tube_stats *out_r)
 {
@@ -35,7 +35,7 @@ bool tube_pick_add(struct tube_pick *pick, const struct tube_stats *stats, struc
     return all;
 }
 
-/* ---- metrics ------------------------------------------------------------------------------- */
+/* ---- metrics --------------------------------------------------------------------------------- */
 
 #define TUBES_SHOWN 50
 #define PIECE       64 /* tubes that are read at a time */
@@ -235,7 +235,7 @@ static const struct metric_row metrics[] = {
     {0},
 };
 
-/* ---- statistics ---------------------------------------------------------------------------- */
+/* ---- statistics ------------------------------------------------------------------------------ */
 
 static void add_statistics(struct services *services, struct moment now, struct json_text *to)
 {
@@ -254,7 +254,7 @@ static void add_statistics(struct services *services, struct moment now, struct 
     json_text_bool(to, "draining", jobs_draining(services));
 }
 
-/* ---- routes -------------------------------------------------------------------------------- */
+/* ---- routes ---------------------------------------------------------------------------------- */
 
 bool tubes_read_name(struct http_request *request, struct slug slug, uint8_t *to,
                      struct bytes *name_r)

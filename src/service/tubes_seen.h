@@ -36,7 +36,7 @@ bool jobs_refuse_stopped(const struct services *services, struct http_request *r
 /* The same with the id of a job. */
 bool jobs_read_id(struct http_request *request, struct slug slug, uint64_t *id_r) MUST_USE;
 
-/* ---- the first tubes of an order ------------------------------------------------------------ */
+/* ---- the first tubes of an order ------------------------------------------------------------- */
 
 /* Keeps the first `room` of all tubes that it is given, in an order. */
 struct tube_pick {

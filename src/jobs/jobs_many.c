@@ -1,10 +1,9 @@
-/* jobs_change.c - what changes many jobs, in steps: kicks and clears; and settings of tubes. */
+/* jobs_many.c - what changes many jobs, in steps: kicks and clears. */
 #include "jobs/jobs_inside.h"
 
 #include <string.h>
 
-/* ---- kick --------------------------------------------------------------------------------------
- */
+/* ---- kick ------------------------------------------------------------------------------------ */
 
 bool kick_goes_on(struct jobs_kick *kick, const struct jobs *jobs, const struct tube *tube)
 {
@@ -34,107 +33,7 @@ void kick_pass(struct jobs_kick *kick, const struct job *job)
     kick->id = job->id + 1;
 }
 
-/* ---- tubes
- * -------------------------------------------------------------------------------------------------
- */
-
-void tube_pause(struct tube *tube, uint32_t seconds, struct moment now)
-{
-    tube->cmd_pause++;
-    tube->pause_s = seconds;
-    tube->paused_until_ns = seconds > 0 ? after_seconds(now, seconds) : 0;
-}
-
-void tube_changed(struct jobs *jobs, struct tube *tube, struct moment now,
-                  struct jobs_effects *effects)
-{
-    tube_note_ready(jobs, tube);
-    tube_set_due(jobs, tube);
-    tube_serve(jobs, tube, now, effects);
-}
-
-/* True when a setting of a tube is that of all. */
-static bool is_default(const struct jobs *jobs, const struct job_settings *s, enum job_setting n)
-{
-    const struct job_settings *d = &jobs->defaults;
-    switch (n) {
-    case JOB_SETTING_ORDER:
-        return s->order == d->order;
-    case JOB_SETTING_CLAIM:
-        return s->claim == d->claim;
-    case JOB_SETTING_TRIES:
-        return s->tries == d->tries;
-    case JOB_SETTING_LIMIT:
-        return s->limit == d->limit;
-    case JOB_SETTING_PRUNE:
-        return s->prune_s == d->prune_s;
-    case JOB_SETTING_REMEMBER:
-        return s->remember_s == d->remember_s;
-    default:
-        return strcmp(s->read_only, d->read_only) == 0;
-    }
-}
-
-static void copy_setting(struct job_settings *to, const struct job_settings *from,
-                         enum job_setting n)
-{
-    switch (n) {
-    case JOB_SETTING_ORDER:
-        to->order = from->order;
-        break;
-    case JOB_SETTING_CLAIM:
-        to->claim = from->claim;
-        break;
-    case JOB_SETTING_TRIES:
-        to->tries = from->tries;
-        break;
-    case JOB_SETTING_LIMIT:
-        to->limit = from->limit;
-        break;
-    case JOB_SETTING_PRUNE:
-        to->prune_s = from->prune_s;
-        break;
-    case JOB_SETTING_REMEMBER:
-        to->remember_s = from->remember_s;
-        break;
-    default:
-        memcpy(to->read_only, from->read_only, sizeof(to->read_only));
-    }
-}
-
-void settings_with(const struct jobs *jobs, struct job_settings *settings,
-                   const struct job_settings *given)
-{
-    for (unsigned n = 0; n < JOB_SETTINGS; n++) {
-        if (!(given->given & 1u << n))
-            continue;
-        copy_setting(settings, given, n);
-        settings->given |= 1u << n;
-        if (is_default(jobs, given, n))
-            settings->given &= ~(1u << n);
-    }
-}
-
-bool jobs_set_defaults(struct jobs *jobs, const struct job_settings *defaults, uint64_t *place,
-                       struct moment now, struct jobs_effects *effects)
-{
-    unsigned budget = JOBS_STEP;
-    jobs_enter(jobs);
-    jobs->defaults = *defaults;
-    struct tube *tube = tube_from(jobs, *place);
-    for (; tube && budget > 0; tube = tube_from(jobs, *place)) {
-        budget--;
-        tube_note_ready(jobs, tube);
-        tube_set_due(jobs, tube);
-        tube_serve_some(jobs, tube, &budget, now, effects);
-        *place = tube->number + 1;
-    }
-    jobs_leave(jobs);
-    return tube == NULL;
-}
-
-/* ---- clear
- * --------------------------------------------------------------------------------------------------
+/* ---- clear ------------------------------------------------------------------------------------
  *
  * Clears are numbered. A job has the number of the last one that had begun when it came into its
  * state, and, for clears of all states, when it came into any but reserved. So each clear knows the
