@@ -131,26 +131,29 @@ enum job_order { JOB_ORDER_PRIORITY, JOB_ORDER_FIFO, JOB_ORDER_RANDOM };
 enum job_claim { JOB_CLAIM_CONNECTION, JOB_CLAIM_LEASE };
 
 enum job_setting {
-    JOB_SETTING_ORDER,
-    JOB_SETTING_CLAIM,
-    JOB_SETTING_TRIES,
-    JOB_SETTING_LIMIT,
-    JOB_SETTING_PRUNE,
-    JOB_SETTING_REMEMBER,
-    JOB_SETTING_READ_ONLY,
+    JOB_SETTING_ORDER,     /* enum job_order */
+    JOB_SETTING_CLAIM,     /* enum job_claim */
+    JOB_SETTING_TRIES,     /* 0: no end */
+    JOB_SETTING_LIMIT,     /* jobs; 0: none */
+    JOB_SETTING_PRUNE,     /* seconds; 0: never */
+    JOB_SETTING_REMEMBER,  /* seconds; of executions */
+    JOB_SETTING_READ_ONLY, /* a text; those before it are numbers */
     JOB_SETTINGS
 };
 
 struct job_settings {
     uint32_t given; /* a bit for each enum job_setting that was given */
-    enum job_order order;
-    enum job_claim claim;
-    uint32_t tries;                         /* 0: no end */
-    uint32_t limit;                         /* jobs; 0: none */
-    uint32_t prune_s;                       /* 0: never */
-    uint32_t remember_s;                    /* of executions */
+    uint32_t is[JOB_SETTING_READ_ONLY];
     char read_only[JOBS_READ_ONLY_MAX + 1]; /* the reason; empty: it is not */
 };
+
+/* How people write a setting. */
+struct job_setting_row {
+    const char *key;
+    const char *const *words; /* of its values; NULL: it is a number */
+    uint32_t max;
+};
+extern const struct job_setting_row job_setting_rows[JOB_SETTINGS];
 
 /* The settings of tubes that were given none. */
 extern const struct job_settings job_default_settings;

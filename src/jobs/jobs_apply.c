@@ -68,7 +68,7 @@ static void reserve(struct jobs *jobs, const struct job *job, struct job_change 
     c->holder = client;
     c->after_ns = (int64_t)job->ttr_s * NS_PER_S;
     c->token = 1 + jobs_random(jobs) % JOBS_TOKEN_MAX;
-    c->is_lease = tube_claim(jobs, job->tube) == JOB_CLAIM_LEASE;
+    c->is_lease = tube_setting(jobs, job->tube, JOB_SETTING_CLAIM) == JOB_CLAIM_LEASE;
     c->last_try = most > 0 && job->tries + 1 >= most;
     if (unlikely(job->keys != NULL))
         c->began_ms = jobs_wall_ms(jobs, now);

@@ -323,7 +323,7 @@ void tube_forget_row(struct jobs *jobs, const struct tube *tube)
 bool job_is_counted(const struct jobs *jobs, const struct job *job)
 {
     return job->state != JOB_READY || job_tries(jobs, job) > 0 ||
-           tube_claim(jobs, job->tube) == JOB_CLAIM_LEASE;
+           tube_setting(jobs, job->tube, JOB_SETTING_CLAIM) == JOB_CLAIM_LEASE;
 }
 
 bool job_needs_store(const struct jobs *jobs, const struct job *job)

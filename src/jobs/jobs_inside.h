@@ -372,15 +372,15 @@ void tube_drop_if_unused(struct jobs *jobs, struct tube *tube);
 /* The first tube whose number is at least this one; NULL: none. */
 struct tube *tube_from(const struct jobs *jobs, uint64_t number);
 
-enum job_order tube_order(const struct jobs *jobs, const struct tube *tube);
+/* A setting of a tube, but for JOB_SETTING_READ_ONLY. */
+static inline uint32_t tube_setting(const struct jobs *jobs, const struct tube *tube,
+                                    enum job_setting n)
+{
+    return tube->settings.given & 1u << n ? tube->settings.is[n] : jobs->defaults.is[n];
+}
 /* How often a job may be reserved; 0: no end. */
 uint32_t job_tries(const struct jobs *jobs, const struct job *job);
-enum job_claim tube_claim(const struct jobs *jobs, const struct tube *tube);
-uint32_t tube_tries(const struct jobs *jobs, const struct tube *tube);
-uint32_t tube_limit(const struct jobs *jobs, const struct tube *tube);
 const char *tube_read_only(const struct jobs *jobs, const struct tube *tube);
-uint32_t tube_prune_s(const struct jobs *jobs, const struct tube *tube);
-uint32_t tube_remember_s(const struct jobs *jobs, const struct tube *tube);
 /* The next ready job in the tube's order, JOB_NONE: none. With JOB_ORDER_RANDOM, another one at
  * each call. */
 uint32_t tube_next(struct jobs *jobs, const struct tube *tube);

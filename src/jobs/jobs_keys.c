@@ -624,7 +624,7 @@ void job_keys_forget(struct jobs *jobs, struct job *job, struct moment now)
         return;
     struct job_mark *key = keys->key;
     if (key && key->refs == 1) {
-        key->until_ns = after_seconds(now, tube_remember_s(jobs, job->tube));
+        key->until_ns = after_seconds(now, tube_setting(jobs, job->tube, JOB_SETTING_REMEMBER));
         if (key->until_ns <= now.mono_ns)
             key->time_ms = JOB_NO_TIME;
     }

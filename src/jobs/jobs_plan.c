@@ -132,9 +132,10 @@ static void plan_leaving(struct jobs *jobs, struct job_write *write, const struc
     bool replaces = executed || key->over, has_time = time_ms != JOB_NO_TIME;
     write->executes = executed || (last && (has_time || key->over || key->leaving > 0));
     write->time_ns = replaces && has_time ? time_ms * NS_PER_MS : JOB_STORE_NO_TIME;
-    write->forget_ns = !last                   ? JOB_STORE_KEEP
-                       : replaces && !has_time ? 0
-                                               : wall_after(tube_remember_s(jobs, job->tube), at);
+    write->forget_ns = !last ? JOB_STORE_KEEP
+                       : replaces && !has_time
+                           ? 0
+                           : wall_after(tube_setting(jobs, job->tube, JOB_SETTING_REMEMBER), at);
     key->over = key->over && !write->executes;
     key->leaving++;
     write->leaves = key;

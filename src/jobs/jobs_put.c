@@ -13,7 +13,7 @@
 static enum jobs_status decide_plain(struct jobs *jobs, struct tube *tube,
                                      const struct job_put *put, struct put_plan *plan)
 {
-    uint32_t limit = tube_limit(jobs, tube);
+    uint32_t limit = tube_setting(jobs, tube, JOB_SETTING_LIMIT);
     if (*tube_read_only(jobs, tube))
         return JOBS_READ_ONLY;
     if (limit > 0 && tube_jobs(tube) + tube->coming >= limit)
@@ -33,7 +33,7 @@ static enum jobs_status decide(struct jobs *jobs, struct tube *tube, const struc
     if (put->key.len == 0 && put->root.len == 0)
         return decide_plain(jobs, tube, put, plan);
     struct job_keys_found found = {.duplicate = false};
-    uint32_t limit = tube_limit(jobs, tube);
+    uint32_t limit = tube_setting(jobs, tube, JOB_SETTING_LIMIT);
     if (*tube_read_only(jobs, tube))
         return JOBS_READ_ONLY;
     job_keys_look(jobs, tube, put, now, &found);

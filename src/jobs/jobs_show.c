@@ -52,7 +52,7 @@ static uint32_t first_turn_of(const struct jobs *jobs, uint32_t a, uint32_t b)
 static uint32_t tube_peek_ready(struct jobs *jobs, const struct tube *tube)
 {
     uint32_t next = tube_next(jobs, tube);
-    if (tube_order(jobs, tube) == JOB_ORDER_PRIORITY)
+    if (tube_setting(jobs, tube, JOB_SETTING_ORDER) == JOB_ORDER_PRIORITY)
         return first_turn_of(jobs, next, tube->frozen_by_turn[JOB_READY].first);
     return first_of(jobs, next, tube->frozen_by_id[JOB_READY].first);
 }
@@ -308,15 +308,9 @@ enum jobs_status jobs_list_stats(struct jobs *jobs, struct bytes name, unsigned 
 /* The settings of a tube that are in force. */
 static struct job_settings settings_of(const struct jobs *jobs, const struct tube *tube)
 {
-    struct job_settings s = {
-        .given = tube->settings.given,
-        .order = tube_order(jobs, tube),
-        .claim = tube_claim(jobs, tube),
-        .tries = tube_tries(jobs, tube),
-        .limit = tube_limit(jobs, tube),
-        .prune_s = tube_prune_s(jobs, tube),
-        .remember_s = tube_remember_s(jobs, tube),
-    };
+    struct job_settings s = {.given = tube->settings.given};
+    for (unsigned n = 0; n < JOB_SETTING_READ_ONLY; n++)
+        s.is[n] = tube_setting(jobs, tube, n);
     memcpy(s.read_only, tube_read_only(jobs, tube), JOBS_READ_ONLY_MAX + 1);
     return s;
 }

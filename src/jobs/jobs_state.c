@@ -11,12 +11,12 @@
 static void save_settings(const struct job_settings *s, struct record_writer *w)
 {
     record_put_u32(w, s->given);
-    record_put_u8(w, (uint8_t)s->order);
-    record_put_u8(w, (uint8_t)s->claim);
-    record_put_u32(w, s->tries);
-    record_put_u32(w, s->limit);
-    record_put_u32(w, s->prune_s);
-    record_put_u32(w, s->remember_s);
+    for (unsigned n = 0; n < JOB_SETTING_READ_ONLY; n++) {
+        if (job_setting_rows[n].words)
+            record_put_u8(w, (uint8_t)s->is[n]);
+        else
+            record_put_u32(w, s->is[n]);
+    }
     record_put_bytes(w, s->read_only, strlen(s->read_only));
 }
 
@@ -236,19 +236,16 @@ static void restore_settings(struct job_settings *s, struct record_reader *r)
 {
     const void *reason;
     s->given = record_get_u32(r);
-    unsigned order = record_get_u8(r), claim = record_get_u8(r);
-    s->tries = record_get_u32(r);
-    s->limit = record_get_u32(r);
-    s->prune_s = record_get_u32(r);
-    s->remember_s = record_get_u32(r);
+    bool good = s->given >> JOB_SETTINGS == 0;
+    for (unsigned n = 0; n < JOB_SETTING_READ_ONLY; n++) {
+        s->is[n] = job_setting_rows[n].words ? record_get_u8(r) : record_get_u32(r);
+        good = good && s->is[n] <= job_setting_rows[n].max;
+    }
     size_t len = record_get_bytes(r, &reason);
-    if (record_ok(r) && (s->given >> JOB_SETTINGS || order > JOB_ORDER_RANDOM ||
-                         claim > JOB_CLAIM_LEASE || len > JOBS_READ_ONLY_MAX))
+    if (record_ok(r) && (!good || len > JOBS_READ_ONLY_MAX))
         record_refuse(r, "the settings of a tube are not good");
     if (!record_ok(r))
         return;
-    s->order = (enum job_order)order;
-    s->claim = (enum job_claim)claim;
     memcpy(s->read_only, reason, len);
     s->read_only[len] = '\0';
 }

@@ -36,7 +36,7 @@ static void run_tube(struct jobs *jobs, struct tube *tube, unsigned *budget, str
         job_move(jobs, handle, JOB_READY, (struct job_place){.pri = job->pri});
         (*budget)--;
     }
-    int64_t prune_ns = (int64_t)tube_prune_s(jobs, tube) * NS_PER_S;
+    int64_t prune_ns = (int64_t)tube_setting(jobs, tube, JOB_SETTING_PRUNE) * NS_PER_S;
     while (*budget > 0 && prune_ns > 0 && tube->abandoned.first != JOB_NONE) {
         uint32_t handle = tube->abandoned.first;
         if ((int64_t)job_at(jobs, handle)->turn - BURIAL_BASE + prune_ns > now.mono_ns)

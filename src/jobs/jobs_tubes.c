@@ -6,7 +6,19 @@
 
 #define TUBES_FIRST 64u
 
-const struct job_settings job_default_settings = {.remember_s = 3600};
+const struct job_settings job_default_settings = {.is[JOB_SETTING_REMEMBER] = 3600};
+
+static const char *const orders[] = {"priority", "fifo", "random"};
+static const char *const claims[] = {"connection", "lease"};
+const struct job_setting_row job_setting_rows[JOB_SETTINGS] = {
+    [JOB_SETTING_ORDER] = {"order", orders, JOB_ORDER_RANDOM},
+    [JOB_SETTING_CLAIM] = {"claim", claims, JOB_CLAIM_LEASE},
+    [JOB_SETTING_TRIES] = {"tries", NULL, UINT32_MAX},
+    [JOB_SETTING_LIMIT] = {"limit", NULL, UINT32_MAX},
+    [JOB_SETTING_PRUNE] = {"prune", NULL, UINT32_MAX},
+    [JOB_SETTING_REMEMBER] = {"remember", NULL, UINT32_MAX},
+    [JOB_SETTING_READ_ONLY] = {"read-only", NULL, 0},
+};
 
 /* ---- tubes ----------------------------------------------------------------------------------- */
 
@@ -180,50 +192,19 @@ void tube_drop_if_unused(struct jobs *jobs, struct tube *tube)
     jobs_release_memory(jobs, tube, sizeof(*tube));
 }
 
-#define SETTING(jobs, tube, NUMBER, field)                                                         \
-    ((tube)->settings.given & 1u << (NUMBER) ? (tube)->settings.field : (jobs)->defaults.field)
-
-enum job_order tube_order(const struct jobs *jobs, const struct tube *tube)
-{
-    return SETTING(jobs, tube, JOB_SETTING_ORDER, order);
-}
-
-enum job_claim tube_claim(const struct jobs *jobs, const struct tube *tube)
-{
-    return SETTING(jobs, tube, JOB_SETTING_CLAIM, claim);
-}
-
-uint32_t tube_tries(const struct jobs *jobs, const struct tube *tube)
-{
-    return SETTING(jobs, tube, JOB_SETTING_TRIES, tries);
-}
-
 uint32_t job_tries(const struct jobs *jobs, const struct job *job)
 {
-    return job->tries_max == JOB_TRIES_OF_TUBE ? tube_tries(jobs, job->tube) : job->tries_max;
-}
-
-uint32_t tube_limit(const struct jobs *jobs, const struct tube *tube)
-{
-    return SETTING(jobs, tube, JOB_SETTING_LIMIT, limit);
-}
-
-uint32_t tube_prune_s(const struct jobs *jobs, const struct tube *tube)
-{
-    return SETTING(jobs, tube, JOB_SETTING_PRUNE, prune_s);
-}
-
-uint32_t tube_remember_s(const struct jobs *jobs, const struct tube *tube)
-{
-    return SETTING(jobs, tube, JOB_SETTING_REMEMBER, remember_s);
+    return job->tries_max == JOB_TRIES_OF_TUBE ? tube_setting(jobs, job->tube, JOB_SETTING_TRIES)
+                                               : job->tries_max;
 }
 
 uint32_t tube_next(struct jobs *jobs, const struct tube *tube)
 {
     const struct job_tree *by_id = &tube->by_id[JOB_READY];
-    if (by_id->first == JOB_NONE || tube_order(jobs, tube) == JOB_ORDER_PRIORITY)
+    if (by_id->first == JOB_NONE ||
+        tube_setting(jobs, tube, JOB_SETTING_ORDER) == JOB_ORDER_PRIORITY)
         return tube->ready.first;
-    if (tube_order(jobs, tube) == JOB_ORDER_FIFO)
+    if (tube_setting(jobs, tube, JOB_SETTING_ORDER) == JOB_ORDER_FIFO)
         return by_id->first;
     uint64_t first = job_at(jobs, by_id->first)->id;
     uint64_t span = atomic_load_explicit(&jobs->next_id, memory_order_relaxed) - first;
@@ -254,7 +235,8 @@ uint32_t tube_from_id(const struct jobs *jobs, const struct tube *tube, unsigned
 
 const char *tube_read_only(const struct jobs *jobs, const struct tube *tube)
 {
-    return SETTING(jobs, tube, JOB_SETTING_READ_ONLY, read_only);
+    bool own = tube->settings.given & 1u << JOB_SETTING_READ_ONLY;
+    return own ? tube->settings.read_only : jobs->defaults.read_only;
 }
 
 bool tube_is_closed(const struct jobs *jobs, const struct tube *tube)
@@ -273,9 +255,9 @@ void tube_set_due(struct jobs *jobs, struct tube *tube)
         int64_t first_ns = (int64_t)job_at(jobs, tube->delayed.first)->turn;
         at_ns = first_ns < at_ns ? first_ns : at_ns;
     }
-    if (tube->abandoned.first != JOB_NONE && tube_prune_s(jobs, tube) > 0) {
+    if (tube->abandoned.first != JOB_NONE && tube_setting(jobs, tube, JOB_SETTING_PRUNE) > 0) {
         int64_t first_ns = (int64_t)job_at(jobs, tube->abandoned.first)->turn - BURIAL_BASE +
-                           (int64_t)tube_prune_s(jobs, tube) * NS_PER_S;
+                           (int64_t)tube_setting(jobs, tube, JOB_SETTING_PRUNE) * NS_PER_S;
         at_ns = first_ns < at_ns ? first_ns : at_ns;
     }
     if (at_ns == INT64_MAX)
@@ -334,65 +316,22 @@ void tube_changed(struct jobs *jobs, struct tube *tube, struct moment now,
     tube_serve(jobs, tube, now, effects);
 }
 
-/* True when a setting of a tube is that of all. */
-static bool is_default(const struct jobs *jobs, const struct job_settings *s, enum job_setting n)
-{
-    const struct job_settings *d = &jobs->defaults;
-    switch (n) {
-    case JOB_SETTING_ORDER:
-        return s->order == d->order;
-    case JOB_SETTING_CLAIM:
-        return s->claim == d->claim;
-    case JOB_SETTING_TRIES:
-        return s->tries == d->tries;
-    case JOB_SETTING_LIMIT:
-        return s->limit == d->limit;
-    case JOB_SETTING_PRUNE:
-        return s->prune_s == d->prune_s;
-    case JOB_SETTING_REMEMBER:
-        return s->remember_s == d->remember_s;
-    default:
-        return strcmp(s->read_only, d->read_only) == 0;
-    }
-}
-
-static void copy_setting(struct job_settings *to, const struct job_settings *from,
-                         enum job_setting n)
-{
-    switch (n) {
-    case JOB_SETTING_ORDER:
-        to->order = from->order;
-        break;
-    case JOB_SETTING_CLAIM:
-        to->claim = from->claim;
-        break;
-    case JOB_SETTING_TRIES:
-        to->tries = from->tries;
-        break;
-    case JOB_SETTING_LIMIT:
-        to->limit = from->limit;
-        break;
-    case JOB_SETTING_PRUNE:
-        to->prune_s = from->prune_s;
-        break;
-    case JOB_SETTING_REMEMBER:
-        to->remember_s = from->remember_s;
-        break;
-    default:
-        memcpy(to->read_only, from->read_only, sizeof(to->read_only));
-    }
-}
-
 void settings_with(const struct jobs *jobs, struct job_settings *settings,
                    const struct job_settings *given)
 {
     for (unsigned n = 0; n < JOB_SETTINGS; n++) {
         if (!(given->given & 1u << n))
             continue;
-        copy_setting(settings, given, n);
-        settings->given |= 1u << n;
-        if (is_default(jobs, given, n))
-            settings->given &= ~(1u << n);
+        bool is_default;
+        if (n == JOB_SETTING_READ_ONLY) {
+            memcpy(settings->read_only, given->read_only, sizeof(given->read_only));
+            is_default = strcmp(given->read_only, jobs->defaults.read_only) == 0;
+        } else {
+            settings->is[n] = given->is[n];
+            is_default = given->is[n] == jobs->defaults.is[n];
+        }
+        settings->given &= ~(1u << n);
+        settings->given |= is_default ? 0 : 1u << n;
     }
 }
 

@@ -109,7 +109,7 @@ struct turn {
 /* No job of this tube comes before it. */
 static struct turn first_turn(const struct jobs *jobs, const struct tube *tube)
 {
-    bool fifo = tube_order(jobs, tube) == JOB_ORDER_FIFO;
+    bool fifo = tube_setting(jobs, tube, JOB_SETTING_ORDER) == JOB_ORDER_FIFO;
     const struct job *first = job_at(jobs, fifo ? tube->by_id[JOB_READY].first : tube->ready.first);
     if (fifo && job_may_be_stale(first))
         return (struct turn){0}; /* the one behind it may have any priority */

@@ -107,11 +107,6 @@ enum job_store_status sqlite_set_tube(struct job_store *store, const struct job_
     sqlite3_stmt *statement = s->statements[which];
     set_text(statement, 1, tube->name);
     if (has_any) {
-        const int64_t values[] = {
-            [JOB_SETTING_ORDER] = settings->order,   [JOB_SETTING_CLAIM] = settings->claim,
-            [JOB_SETTING_TRIES] = settings->tries,   [JOB_SETTING_LIMIT] = settings->limit,
-            [JOB_SETTING_PRUNE] = settings->prune_s, [JOB_SETTING_REMEMBER] = settings->remember_s,
-        };
         for (int i = 0; i < JOB_SETTINGS; i++)
             if (!(settings->given & 1u << i))
                 CHECK(sqlite3_bind_null(statement, i + 2) == SQLITE_OK);
@@ -119,7 +114,7 @@ enum job_store_status sqlite_set_tube(struct job_store *store, const struct job_
                 CHECK(sqlite3_bind_text(statement, i + 2, settings->read_only, -1, SQLITE_STATIC) ==
                       SQLITE_OK);
             else
-                set_int(statement, i + 2, values[i]);
+                set_int(statement, i + 2, settings->is[i]);
         set_int(statement, JOB_SETTINGS + 2, tube->pause_s);
         set_int(statement, JOB_SETTINGS + 3, tube->paused_until_ns);
     }

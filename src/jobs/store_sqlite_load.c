@@ -111,34 +111,13 @@ static enum job_store_status load_tubes(struct sqlite_store *s,
                 continue;
             }
             settings->given |= 1u << i;
-            switch ((enum job_setting)i) {
-            case JOB_SETTING_ORDER:
-                settings->order = (enum job_order)row_number(&row, 0, JOB_ORDER_RANDOM);
-                break;
-            case JOB_SETTING_CLAIM:
-                settings->claim = (enum job_claim)row_number(&row, 0, JOB_CLAIM_LEASE);
-                break;
-            case JOB_SETTING_TRIES:
-                settings->tries = row_u32(&row);
-                break;
-            case JOB_SETTING_LIMIT:
-                settings->limit = row_u32(&row);
-                break;
-            case JOB_SETTING_PRUNE:
-                settings->prune_s = row_u32(&row);
-                break;
-            case JOB_SETTING_REMEMBER:
-                settings->remember_s = row_u32(&row);
-                break;
-            case JOB_SETTING_READ_ONLY: {
-                struct bytes reason = row_text(&row, 0, JOBS_READ_ONLY_MAX);
-                if (!row.bad && reason.len > 0)
-                    memcpy(settings->read_only, reason.data, reason.len);
-                break;
+            if (i != JOB_SETTING_READ_ONLY) {
+                settings->is[i] = (uint32_t)row_number(&row, 0, job_setting_rows[i].max);
+                continue;
             }
-            case JOB_SETTINGS:
-                break;
-            }
+            struct bytes reason = row_text(&row, 0, JOBS_READ_ONLY_MAX);
+            if (!row.bad && reason.len > 0)
+                memcpy(settings->read_only, reason.data, reason.len);
         }
         tube.pause_s = row_u32(&row);
         tube.paused_until_ns = row_number(&row, INT64_MIN, INT64_MAX);

@@ -160,8 +160,6 @@ void job_stats_tube(struct conn *conn, struct bytes tube)
 
 void job_describe_tube(struct conn *conn, struct bytes tube, bool was_set)
 {
-    static const char *const orders[] = {"priority", "fifo", "random"};
-    static const char *const claims[] = {"connection", "lease"};
     struct tube_stats stats;
     struct text text;
     if (jobs_stats_tube(conn_jobs(conn), tube, service_now(conn), &stats) != JOBS_OK) {
@@ -176,12 +174,13 @@ void job_describe_tube(struct conn *conn, struct bytes tube, bool was_set)
     }
     begin(&text, conn);
     add_quoted(&text, "name", stats.name);
-    add_word(&text, "order", orders[stats.settings.order]);
-    add_word(&text, "claim", claims[stats.settings.claim]);
-    add_number(&text, "tries", stats.settings.tries);
-    add_number(&text, "limit", stats.settings.limit);
-    add_number(&text, "prune", stats.settings.prune_s);
-    add_number(&text, "remember", stats.settings.remember_s);
+    for (unsigned n = 0; n < JOB_SETTING_READ_ONLY; n++) {
+        const struct job_setting_row *row = &job_setting_rows[n];
+        if (row->words)
+            add_word(&text, row->key, row->words[stats.settings.is[n]]);
+        else
+            add_number(&text, row->key, stats.settings.is[n]);
+    }
     add_quoted(&text, "read-only", stats.settings.read_only);
     add_number(&text, "current-jobs-ready", stats.states[JOB_READY]);
     add_number(&text, "current-jobs-delayed", stats.states[JOB_DELAYED]);

@@ -31,15 +31,14 @@ static struct bytes name_of(const struct tube_stats *stats)
 
 static void write_settings(struct json_text *to, const struct job_settings *s)
 {
-    static const char *const orders[] = {"priority", "fifo", "random"};
-    static const char *const claims[] = {"connection", "lease"};
     json_text_open(to, "settings", '{');
-    json_text_string(to, "order", bytes_of(orders[s->order]));
-    json_text_string(to, "claim", bytes_of(claims[s->claim]));
-    json_text_number(to, "tries", s->tries);
-    json_text_number(to, "limit", s->limit);
-    json_text_number(to, "prune", s->prune_s);
-    json_text_number(to, "remember", s->remember_s);
+    for (unsigned n = 0; n < JOB_SETTING_READ_ONLY; n++) {
+        const struct job_setting_row *row = &job_setting_rows[n];
+        if (row->words)
+            json_text_string(to, row->key, bytes_of(row->words[s->is[n]]));
+        else
+            json_text_number(to, row->key, s->is[n]);
+    }
     json_text_string(to, "read_only", bytes_of(s->read_only));
     json_text_close(to, '}');
 }

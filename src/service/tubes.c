@@ -165,14 +165,14 @@ static int64_t run(struct timer *timer, struct moment now)
 void job_settings_from(const struct bs_settings *given, struct job_settings *settings_r)
 {
     *settings_r = (struct job_settings){.given = given->given, /* bits in the same order */
-                                        .order = (enum job_order)given->order,
-                                        .claim = (enum job_claim)given->claim,
-                                        .tries = given->tries,
-                                        .limit = given->limit,
-                                        .prune_s = given->prune_s,
-                                        .remember_s = given->remember_s};
+                                        .is = {[JOB_SETTING_ORDER] = given->order,
+                                               [JOB_SETTING_CLAIM] = given->claim,
+                                               [JOB_SETTING_TRIES] = given->tries,
+                                               [JOB_SETTING_LIMIT] = given->limit,
+                                               [JOB_SETTING_PRUNE] = given->prune_s,
+                                               [JOB_SETTING_REMEMBER] = given->remember_s}};
     if (!(given->given & BS_GIVEN_REMEMBER))
-        settings_r->remember_s = job_default_settings.remember_s;
+        settings_r->is[JOB_SETTING_REMEMBER] = job_default_settings.is[JOB_SETTING_REMEMBER];
     CHECK(given->read_only.len <= JOBS_READ_ONLY_MAX);
     if (given->read_only.len > 0)
         memcpy(settings_r->read_only, given->read_only.data, given->read_only.len);

@@ -282,7 +282,7 @@ static bool comes_before(const struct m_job *a, const struct m_job *b)
 
 static struct m_job *next_of(int tube, uint64_t chosen, bool (*is)(const struct m_job *job))
 {
-    enum job_order order = model.tubes[tube].settings.order;
+    enum job_order order = model.tubes[tube].settings.is[JOB_SETTING_ORDER];
     struct m_job *best = NULL;
     EACH_JOB(job)
     {
@@ -349,7 +349,7 @@ static int64_t earlier(int64_t a, int64_t b)
 
 int64_t m_prune_at(const struct m_job *job)
 {
-    uint32_t after_s = model.tubes[job->tube].settings.prune_s;
+    uint32_t after_s = model.tubes[job->tube].settings.is[JOB_SETTING_PRUNE];
     if (job->now.state != JOB_ABANDONED || after_s == 0 || job->doomed)
         return INT64_MAX;
     return job->now.buried_ns + (int64_t)after_s * NS_PER_S;
@@ -399,7 +399,7 @@ static void remove_job(struct m_job *job)
     if (key == M_NONE || m_key_jobs(tube, key) > 0)
         return;
     model.tubes[tube].keys[key].until_ns =
-        memory_ns() + (int64_t)model.tubes[tube].settings.remember_s * NS_PER_S;
+        memory_ns() + (int64_t)model.tubes[tube].settings.is[JOB_SETTING_REMEMBER] * NS_PER_S;
     forget_key(tube, key);
 }
 
@@ -429,15 +429,16 @@ static void keep(struct m_job *job)
 
 static uint32_t most_tries(const struct m_job *job)
 {
-    return job->tries_max == JOB_TRIES_OF_TUBE ? model.tubes[job->tube].settings.tries
-                                               : job->tries_max;
+    return job->tries_max == JOB_TRIES_OF_TUBE
+               ? model.tubes[job->tube].settings.is[JOB_SETTING_TRIES]
+               : job->tries_max;
 }
 
 static void take(struct m_job *job, int client)
 {
     struct m_tube *tube = &model.tubes[job->tube];
     uint32_t most = most_tries(job);
-    bool leases = tube->settings.claim == JOB_CLAIM_LEASE;
+    bool leases = tube->settings.is[JOB_SETTING_CLAIM] == JOB_CLAIM_LEASE;
     bool keeps = job->now.state != JOB_READY || most > 0 || leases;
     AGREE(!is_stale(job));
     job->doomed = false;
@@ -653,7 +654,8 @@ static enum jobs_status put(int tube, const struct job_put *put, struct job_dupl
     to->duplicates += duplicate_r->is;
     if (duplicate_r->is)
         return JOBS_OK;
-    if (to->settings.limit > 0 && jobs_in(tube) >= to->settings.limit)
+    if (to->settings.is[JOB_SETTING_LIMIT] > 0 &&
+        jobs_in(tube) >= to->settings.is[JOB_SETTING_LIMIT])
         return JOBS_TUBE_FULL;
     new.now.state = put->delay_s > 0 ? JOB_DELAYED : JOB_READY;
     new.now.pri = put->pri;
@@ -719,7 +721,7 @@ enum jobs_status m_reserve(int client, bool waits, uint64_t chosen)
         AGREE(best && is_good(best));
         if (best->tube == tube)
             AGREE(next_job(tube, chosen) == best);
-        else if (model.tubes[tube].settings.order == JOB_ORDER_RANDOM)
+        else if (model.tubes[tube].settings.is[JOB_SETTING_ORDER] == JOB_ORDER_RANDOM)
             AGREE(may_be_after(tube, best));
         else
             AGREE(comes_before(best, next_job(tube, 0)));
@@ -927,28 +929,20 @@ enum jobs_status m_pause(int tube, uint32_t seconds)
 /* Takes the settings of some numbers from others. */
 static void copy_settings(struct job_settings *to, const struct job_settings *from, uint32_t which)
 {
-#define COPY(number, field)                                                                        \
-    if (which & 1u << (number))                                                                    \
-    memcpy(&to->field, &from->field, sizeof(to->field))
-    COPY(JOB_SETTING_ORDER, order);
-    COPY(JOB_SETTING_CLAIM, claim);
-    COPY(JOB_SETTING_TRIES, tries);
-    COPY(JOB_SETTING_LIMIT, limit);
-    COPY(JOB_SETTING_PRUNE, prune_s);
-    COPY(JOB_SETTING_REMEMBER, remember_s);
-    COPY(JOB_SETTING_READ_ONLY, read_only);
-#undef COPY
+    for (unsigned n = 0; n < JOB_SETTING_READ_ONLY; n++) {
+        if (which & 1u << n)
+            to->is[n] = from->is[n];
+    }
+    if (which & 1u << JOB_SETTING_READ_ONLY)
+        memcpy(to->read_only, from->read_only, sizeof(to->read_only));
 }
 
 uint32_t m_differ(const struct job_settings *a, const struct job_settings *b)
 {
-    return (uint32_t)(a->order != b->order) << JOB_SETTING_ORDER |
-           (uint32_t)(a->claim != b->claim) << JOB_SETTING_CLAIM |
-           (uint32_t)(a->tries != b->tries) << JOB_SETTING_TRIES |
-           (uint32_t)(a->limit != b->limit) << JOB_SETTING_LIMIT |
-           (uint32_t)(a->prune_s != b->prune_s) << JOB_SETTING_PRUNE |
-           (uint32_t)(a->remember_s != b->remember_s) << JOB_SETTING_REMEMBER |
-           (uint32_t)(strcmp(a->read_only, b->read_only) != 0) << JOB_SETTING_READ_ONLY;
+    uint32_t differ = (uint32_t)(strcmp(a->read_only, b->read_only) != 0) << JOB_SETTING_READ_ONLY;
+    for (unsigned n = 0; n < JOB_SETTING_READ_ONLY; n++)
+        differ |= (uint32_t)(a->is[n] != b->is[n]) << n;
+    return differ;
 }
 
 void m_set(int tube, const struct job_settings *settings)

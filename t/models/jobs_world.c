@@ -628,12 +628,12 @@ static int random_idle(void)
 static struct job_settings random_settings(void)
 {
     struct job_settings s = {.given = below(1u << JOB_SETTINGS)};
-    s.order = (enum job_order)below(3);
-    s.claim = (enum job_claim)below(2);
-    s.tries = below(4);
-    s.limit = one_in(3) ? 1 + below(12) : 0;
-    s.prune_s = below(3) * 4;
-    s.remember_s = one_in(2) ? 3600 : below(100);
+    s.is[JOB_SETTING_ORDER] = below(3);
+    s.is[JOB_SETTING_CLAIM] = below(2);
+    s.is[JOB_SETTING_TRIES] = below(4);
+    s.is[JOB_SETTING_LIMIT] = one_in(3) ? 1 + below(12) : 0;
+    s.is[JOB_SETTING_PRUNE] = below(3) * 4;
+    s.is[JOB_SETTING_REMEMBER] = one_in(2) ? 3600 : below(100);
     if (one_in(4))
         strcpy(s.read_only, "it is being moved");
     if (!one_in(3))
@@ -655,7 +655,7 @@ struct world_config world_config_random(void)
     if (one_in(4)) {
         c.defaults = random_settings();
         c.defaults.read_only[0] = '\0';
-        c.defaults.limit = 0;
+        c.defaults.is[JOB_SETTING_LIMIT] = 0;
     }
     c.defaults.given = 0;
     c.keyed = c.jobs < 1000 && one_in(2);

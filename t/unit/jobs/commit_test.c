@@ -243,7 +243,7 @@ TEST(a_damaged_job_is_buried_and_holds_nobody_up)
 {
     begin();
     set_tries("t", 1);
-    set("t", JOB_SETTING_PRUNE, (struct job_settings){.prune_s = 10});
+    set("t", JOB_SETTING_PRUNE, (struct job_settings){.is[JOB_SETTING_PRUNE] = 10});
     watch(a, "t");
     uint64_t id = put("t");
     for (unsigned n = 0; n < 3; n++) { /* to be reserved; abandoned; pruned */

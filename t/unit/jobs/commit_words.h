@@ -175,7 +175,7 @@ static inline void set(const char *tube, unsigned which, struct job_settings set
 
 static inline void set_tries(const char *tube, uint32_t tries)
 {
-    set(tube, JOB_SETTING_TRIES, (struct job_settings){.tries = tries});
+    set(tube, JOB_SETTING_TRIES, (struct job_settings){.is[JOB_SETTING_TRIES] = tries});
 }
 
 static inline void watch(struct jobs_client *client, const char *tube)

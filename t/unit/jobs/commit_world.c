@@ -620,8 +620,8 @@ static void do_tube(void)
     ask->op.state = state;
     ask->settings =
         (struct job_settings){.given = 1u << JOB_SETTING_ORDER | 1u << JOB_SETTING_LIMIT,
-                              .order = (enum job_order)below(3),
-                              .limit = one_in(3) ? 1 + below(40) : 0};
+                              .is[JOB_SETTING_ORDER] = below(3),
+                              .is[JOB_SETTING_LIMIT] = one_in(3) ? 1 + below(40) : 0};
     if (kind == JOB_OP_CLEAR)
         begin_clear(ask);
     submit(ask);
@@ -813,8 +813,9 @@ void world_run(const struct world_plan *of, struct rng *random)
     rig_begin(plan->kind, plan->path);
     rig.on_damage = note_damage;
     set_up(TRIES, 1u << JOB_SETTING_TRIES | 1u << JOB_SETTING_PRUNE,
-           (struct job_settings){.tries = 2, .prune_s = 200});
-    set_up(LEASE, 1u << JOB_SETTING_CLAIM, (struct job_settings){.claim = JOB_CLAIM_LEASE});
+           (struct job_settings){.is[JOB_SETTING_TRIES] = 2, .is[JOB_SETTING_PRUNE] = 200});
+    set_up(LEASE, 1u << JOB_SETTING_CLAIM,
+           (struct job_settings){.is[JOB_SETTING_CLAIM] = JOB_CLAIM_LEASE});
     if (plan->memory > 0)
         rig.config.memory_limit = plan->memory;
     if (plan->memory > 0)

@@ -298,7 +298,7 @@ TEST(an_upgrade_goes_on_with_a_clear)
 {
     struct jobs_clear clear = {.deleted = 0}, given_up = {.deleted = 0};
     begin();
-    jobs->defaults.claim = JOB_CLAIM_LEASE; /* reservations outlast their clients */
+    jobs->defaults.is[JOB_SETTING_CLAIM] = JOB_CLAIM_LEASE; /* reservations outlast their clients */
     jobs->clears = CLEARS_MAX - 2;
     uint64_t back = put_many_t(CLEARED, 0);
     for (unsigned n = 0; n < CLEARED; n++)

@@ -178,7 +178,8 @@ static void change(void)
     static struct job_op op;
     struct jobs_effects effects;
     struct reactor *worker = worker_reactor(server.workers[0]);
-    settings = (struct job_settings){.tries = settings.tries + 1, .given = 1u << JOB_SETTING_TRIES};
+    settings = (struct job_settings){.is[JOB_SETTING_TRIES] = settings.is[JOB_SETTING_TRIES] + 1,
+                                     .given = 1u << JOB_SETTING_TRIES};
     op = (struct job_op){.kind = JOB_OP_SET_TUBE, .tube = bytes_of("t"), .settings = &settings};
     op.letter.mail.deliver = answer;
     jobs_effects_init(&effects);
