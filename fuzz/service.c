@@ -26,6 +26,7 @@
 #include "service/jobs.h"
 #include "service/pools.h"
 #include "t/campaigns/simulate/fake.h"
+#include "t/models/jobs_check.h"
 #include "t/unit/serving.h"
 
 #include <errno.h>

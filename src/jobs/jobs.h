@@ -481,7 +481,4 @@ bool jobs_list_tubes(struct jobs *jobs, uint64_t *place, unsigned budget, struct
 bool jobs_list_watched(struct jobs_client *client, struct tube_watch **place, unsigned budget,
                        struct job_body **names_r, size_t *count_r);
 
-/* Checks every invariant, and aborts if one is broken. For tests. */
-void jobs_check(struct jobs *jobs, struct moment now);
-
 #endif

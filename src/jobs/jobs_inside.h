@@ -471,8 +471,6 @@ void watches_line_up(struct jobs_client *client, unsigned budget);
 /* Serves those with jobs now, until the client has one. Others may get the lock. */
 void watches_serve(struct jobs_client *client, unsigned *budget, struct moment now,
                    struct jobs_effects *effects);
-/* Checks them, for jobs_check. */
-void watches_check(const struct jobs_client *client);
 
 /* ---- jobs_take.c: which client gets a job ---------------------------------------------------- */
 
@@ -717,7 +715,5 @@ void marks_restore(struct jobs *jobs, struct record_reader *r);
 void job_keys_save(const struct job *job, struct record_writer *w);
 /* NULL: it has none, or `r` has failed. */
 struct job_keys *job_keys_restore(struct jobs *jobs, struct record_reader *r);
-/* Checks the marks, for jobs_check. */
-void marks_check(struct jobs *jobs);
 
 #endif

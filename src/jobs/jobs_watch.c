@@ -443,30 +443,3 @@ void watches_serve(struct jobs_client *client, unsigned *budget, struct moment n
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
-
-void watches_check(const struct jobs_client *client)
-{
-    const struct jobs *jobs = client->jobs;
-    for (struct ring *at = client->many ? ring_first(&client->watched) : NULL; at;
-         at = ring_after(&client->watched, at)) {
-        const struct tube_watch *watch = container_of(at, struct tube_watch, order);
-        const struct tube *tube = watch->tube;
-        if (tree_has(&watch->by_order)) {
-            CHECK(ring_has(&watch->line) && tree_has(&watch->by_turn));
-            CHECK(!comes_before(tube->told_pri, tube->told_id, watch->pri, watch->place));
-            struct turn first = has_job(jobs, tube) ? first_turn(jobs, tube) : (struct turn){0};
-            CHECK(!has_job(jobs, tube) ||
-                  !comes_before(first.pri, first.id, watch->pri, watch->place));
-        } else if (tree_has(&watch->by_turn)) {
-            CHECK(!ring_has(&watch->line) && watch->place <= client->age);
-            CHECK(!has_job(jobs, tube) || client->passed_by);
-            CHECK(!has_job(jobs, tube) || !waits_here(client) || tube->serve_on || tube->searching);
-        } else {
-            CHECK(ring_has(&watch->line) && (!waits_here(client) || client->lines_up));
-        }
-        CHECK((client->last == watch) == (tube->turn == client->turn));
-    }
-    bool counted = client->many && !client->named && !client->ended &&
-                   (client->wait == WAITING || client->wait == PROMISED);
-    CHECK(client->ended || counted == tree_has(&client->by_age));
-}

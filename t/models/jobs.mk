@@ -1,4 +1,5 @@
 # The jobs in a random world, and their model.
+jobs_check_sources = t/models/jobs_check.c t/models/jobs_check.h
 check_PROGRAMS += t/models/jobs_test
 TESTS += t/models/jobs_test
 t_models_jobs_test_SOURCES = t/models/jobs_test.c t/models/jobs_world.c t/models/jobs_world.h \

@@ -1,5 +1,6 @@
 /* jobs_world.c - see jobs_world.h. */
 #include "t/models/jobs_world.h"
+#include "t/models/jobs_check.h"
 
 #include "jobs/jobs_op.h"
 #include "jobs/jobs_state.h"

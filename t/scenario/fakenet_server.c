@@ -1,4 +1,5 @@
 /* fakenet_server.c - the server of fakenet (fakenet.h): its settings, start, upgrades and end. */
+#include "t/models/jobs_check.h"
 #include "t/scenario/fakenet.h"
 
 #include "base/record.h"

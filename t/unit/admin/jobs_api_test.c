@@ -4,6 +4,7 @@
  * daemon's store does. What is shown is in transcripts/api-resources.ctl.
  */
 #include "service/job_session.h"
+#include "t/models/jobs_check.h"
 #include "t/unit/admin/fixture.h"
 #include "t/unit/jobs/fake_store.h"
 

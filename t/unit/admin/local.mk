@@ -15,6 +15,6 @@ t_unit_admin_api_test_LDADD = $(admin_test_libs) -lm
 t_unit_admin_api_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=holder_count,--wrap=worker_ask
 t_unit_admin_load_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
 t_unit_admin_load_test_LDADD = $(admin_test_libs) -lm
-t_unit_admin_jobs_api_test_SOURCES = t/unit/admin/jobs_api_test.c $(fake_store_sources)
+t_unit_admin_jobs_api_test_SOURCES = t/unit/admin/jobs_api_test.c $(fake_store_sources) $(jobs_check_sources)
 t_unit_admin_jobs_api_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
 t_unit_admin_jobs_api_test_LDADD = $(admin_test_libs) -lm

@@ -1,5 +1,5 @@
 # Jobs over a store that fails.
-commit_rig_sources = t/unit/jobs/commit_rig.c t/unit/jobs/commit_rig.h $(fake_store_sources)
+commit_rig_sources = t/unit/jobs/commit_rig.c t/unit/jobs/commit_rig.h $(fake_store_sources) $(jobs_check_sources)
 commit_libs = libjobs.a libstore.a libbase.a $(SQLITE_LIBS) $(CHECK_LIBS)
 commit_tests = t/unit/jobs/commit_test t/unit/jobs/commit_bounds_test t/unit/jobs/commit_model_test
 check_PROGRAMS += $(commit_tests)

@@ -3,6 +3,7 @@
  * step have, who gives way to whom; what each need may use of the memory limit, and that what ends
  * a job is never refused. Steps and bytes are counted, not time.
  */
+#include "t/models/jobs_check.h"
 #include "t/unit/jobs/commit_words.h"
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /* commit_rig.c - see commit_rig.h. */
 #include "t/unit/jobs/commit_rig.h"
+#include "t/models/jobs_check.h"
 
 #include "t/unit/random.h"
 

@@ -1,5 +1,6 @@
 /* commit_world.c - see commit_world.h. */
 #include "t/unit/jobs/commit_world.h"
+#include "t/models/jobs_check.h"
 
 #include "t/unit/jobs/commit_rig.h"
 #include "t/unit/random.h"

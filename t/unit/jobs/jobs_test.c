@@ -5,6 +5,7 @@
 #include "jobs/jobs.h"
 #include "jobs/jobs_inside.h"
 #include "jobs/jobs_state.h"
+#include "t/models/jobs_check.h"
 #include "t/unit/jobs/submit.h"
 #include "t/unit/random.h"
 

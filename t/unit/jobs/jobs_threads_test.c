@@ -4,6 +4,7 @@
  * the end nothing is left.
  */
 #include "jobs/jobs.h"
+#include "t/models/jobs_check.h"
 #include "t/unit/jobs/submit.h"
 #include "t/unit/random.h"
 
