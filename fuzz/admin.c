@@ -18,6 +18,7 @@
 #include "admin/private.h"
 #include "t/unit/serving.h"
 
+#include <jansson.h>
 #include <sys/un.h>
 
 #define TOKEN "correct horse"

@@ -12,7 +12,6 @@
 #include "base/log.h"
 
 #include <openssl/crypto.h>
-#include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,12 +237,7 @@ static struct admin *no_memory(const struct admin_config *config, char *reason_r
 /* What its thread needs and may not open itself. */
 static void open_files(void)
 {
-    static bool seeded;
-    size_t seed = 0;
     process_open();
-    if (!seeded && RAND_bytes((unsigned char *)&seed, sizeof(seed)) == 1)
-        json_object_seed(seed);
-    seeded = true; /* once for the life of the process: the library takes no second one */
 }
 
 struct admin *admin_new(const struct admin_config *config, char *reason_r)

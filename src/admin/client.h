@@ -14,7 +14,7 @@
  * took. */
 void client_describe(struct conn *conn, struct conn_info *info_r, unsigned *looks_r);
 
-/* Adds the connection, its protocol, client and transport to *object, as json_add does. */
-void client_add(json_t **object, const struct conn_info *info);
+/* Adds the connection, its protocol, client and transport to an object. */
+void client_add(struct json_text *to, const struct conn_info *info);
 
 #endif

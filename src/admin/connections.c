@@ -17,14 +17,14 @@ void client_describe(struct conn *conn, struct conn_info *info_r, unsigned *look
     *looks_r += 1 + (unsigned)((info_r->holds + info_r->waits) / 4);
 }
 
-void client_add(json_t **object, const struct conn_info *info)
+void client_add(struct json_text *to, const struct conn_info *info)
 {
     char tag[CONN_TAG_TEXT];
     conn_tag_text(info->tag, tag);
-    json_put(object, "connection", json_string(tag));
-    json_put(object, "protocol", json_string(info->protocol->row->name));
-    json_put(object, "client", json_words(info->peer));
-    json_put(object, "transport", json_string(transport_word(info->transport)));
+    json_words(to, "connection", tag);
+    json_words(to, "protocol", info->protocol->row->name);
+    json_words(to, "client", info->peer);
+    json_words(to, "transport", transport_word(info->transport));
 }
 
 /* ---- the list ------------------------------------------------------------------------------ */
@@ -57,17 +57,17 @@ static void look(struct worker *worker, void *arg)
     }
 }
 
-static json_t *one_connection(const struct conn_info *info, int64_t now_ns)
+static void add_connection(struct json_text *to, const struct conn_info *info, int64_t now_ns)
 {
-    json_t *object = json_object();
-    client_add(&object, info);
-    json_put(&object, "opened", json_real(unix_of(info->opened_ns)));
-    json_put(&object, "age_seconds",
-             json_real(now_ns > info->opened_ns ? seconds_of(now_ns - info->opened_ns) : 0));
-    json_put(&object, "queued_bytes", json_integer(info->queued));
-    json_put(&object, "holds", json_integer(info->holds));
-    json_put(&object, "waits", json_integer(info->waits));
-    return object;
+    json_text_open(to, NULL, '{');
+    client_add(to, info);
+    json_text_real(to, "opened", unix_of(info->opened_ns));
+    json_text_real(to, "age_seconds",
+                   now_ns > info->opened_ns ? seconds_of(now_ns - info->opened_ns) : 0);
+    json_text_number(to, "queued_bytes", info->queued);
+    json_text_number(to, "holds", info->holds);
+    json_text_number(to, "waits", info->waits);
+    json_text_close(to, '}');
 }
 
 static void take_piece(void *arg, struct http_request *request)
@@ -79,13 +79,18 @@ static void take_piece(void *arg, struct http_request *request)
     bool over = job->worker >= server->count;
     if (!over && job->count < job->limit)
         return;
-    json_t *array = json_array();
+    struct json_text json = {0};
+    char cursor[32];
     int64_t now_ns = clock_mono_ns();
+    snprintf(cursor, sizeof(cursor), "%u.%u", job->worker, job->slot);
+    json_text_open(&json, NULL, '{');
+    json_text_open(&json, "connections", '[');
     for (size_t i = 0; i < job->count; i++)
-        json_add(&array, one_connection(&job->found[i], now_ns));
-    answer_json(request, 200,
-                json_pack("{s:o, s:o}", "connections", array, "cursor",
-                          over ? json_null() : json_sprintf("%u.%u", job->worker, job->slot)));
+        add_connection(&json, &job->found[i], now_ns);
+    json_text_close(&json, ']');
+    json_words(&json, "cursor", over ? NULL : cursor);
+    json_text_close(&json, '}');
+    http_answer_json(request, 200, &json);
 }
 
 /* Reads where to go on. False: that is no cursor of ours. */
@@ -177,5 +182,9 @@ void kill_connection(struct admin *admin, struct http_request *request, struct s
     }
     log_info("admin: %s has ended connection %s of %s (%s)", http_peer(request), text,
              killing.info.peer, killing.info.protocol->row->name);
-    answer_json(request, 200, json_pack("{s:s}", "killed", text));
+    struct json_text json = {0};
+    json_text_open(&json, NULL, '{');
+    json_words(&json, "killed", text);
+    json_text_close(&json, '}');
+    http_answer_json(request, 200, &json);
 }

@@ -8,18 +8,28 @@
 #define LIMIT_DEFAULT 20
 #define LIMIT_MAX     1000
 
-static json_t *one(const struct contended *c)
+static void add_name(struct json_text *to, const struct contended *c)
 {
     struct bytes name = bytes_at(c->name, c->name_kept);
     bool truncated = c->name_len > c->name_kept;
-    return json_pack("{s:o, s:o, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "name",
-                     json_name(name), "id", truncated ? json_null() : json_id(name), "truncated",
-                     (int)truncated, "exists", (int)c->exists, "in_use", (json_int_t)c->consumption,
-                     "peak", (json_int_t)c->peak, "limit", (json_int_t)c->limit, "waiting",
-                     (json_int_t)c->waiting, "holders", (json_int_t)c->holders, "waiting_load",
-                     json_known(c->waiting_load), "waiting_error", json_known(c->waiting_error),
-                     "refused_per_second", json_known(c->refused_per_second), "refused_error",
-                     json_known(c->refused_error));
+    json_text_open(to, NULL, '{');
+    json_text_readable(to, "name", name);
+    if (truncated)
+        json_text_null(to, "id");
+    else
+        json_text_percent(to, "id", name);
+    json_text_bool(to, "truncated", truncated);
+    json_text_bool(to, "exists", c->exists);
+    json_text_number(to, "in_use", c->consumption);
+    json_text_number(to, "peak", c->peak);
+    json_text_number(to, "limit", c->limit);
+    json_text_number(to, "waiting", c->waiting);
+    json_text_number(to, "holders", c->holders);
+    json_text_real(to, "waiting_load", c->waiting_load);
+    json_text_real(to, "waiting_error", c->waiting_error);
+    json_text_real(to, "refused_per_second", c->refused_per_second);
+    json_text_real(to, "refused_error", c->refused_error);
+    json_text_close(to, '}');
 }
 
 void get_contended(struct admin *admin, struct http_request *request, struct slug slug)
@@ -39,12 +49,16 @@ void get_contended(struct admin *admin, struct http_request *request, struct slu
     struct moment now = clock_now();
     struct contended *list = malloc(limit * sizeof(*list));
     size_t count = list ? table_contended(table, by, now, list, limit) : 0;
-    json_t *array = list ? json_array() : NULL;
+    struct json_text json = {.text.failed = !list};
+    json_text_open(&json, NULL, '{');
+    json_words(&json, "by", words[by]);
+    json_text_number(&json, "half_life_seconds", CONTENDED_HALF_LIFE_S);
+    json_text_real(&json, "bound", table_contended_bound(table, by, now));
+    json_text_open(&json, "names", '[');
     for (size_t i = 0; i < count; i++)
-        json_add(&array, one(&list[i]));
+        add_name(&json, &list[i]);
+    json_text_close(&json, ']');
+    json_text_close(&json, '}');
     free(list);
-    answer_json(request, 200,
-                json_pack("{s:s, s:i, s:o, s:o}", "by", words[by], "half_life_seconds",
-                          CONTENDED_HALF_LIFE_S, "bound",
-                          json_known(table_contended_bound(table, by, now)), "names", array));
+    http_answer_json(request, 200, &json);
 }

@@ -197,43 +197,42 @@ static int compare_parties(const void *a, const void *b)
 
 /* ---- the answer ---------------------------------------------------------------------------- */
 
-static json_t *one_party(const struct party *party, int64_t now_ns)
+static void add_party(struct json_text *to, const struct party *party, int64_t now_ns)
 {
-    json_t *object = json_object();
-    client_add(&object, &party->info);
-    json_put(&object, "since", json_real(unix_of(party->since_ns)));
-    json_put(&object, party->holder ? "held_seconds" : "waited_seconds",
-             json_real(now_ns > party->since_ns ? seconds_of(now_ns - party->since_ns) : 0));
-    json_put(&object, "units", json_integer(party->units));
-    json_put(&object, "limit", json_integer(party->limit));
+    json_text_open(to, NULL, '{');
+    client_add(to, &party->info);
+    json_text_real(to, "since", unix_of(party->since_ns));
+    json_text_real(to, party->holder ? "held_seconds" : "waited_seconds",
+                   now_ns > party->since_ns ? seconds_of(now_ns - party->since_ns) : 0);
+    json_text_number(to, "units", party->units);
+    json_text_number(to, "limit", party->limit);
     if (!party->holder)
-        json_put(&object, "kind", json_string(party->kind == WAIT_ANY ? "any" : "me"));
-    return object;
+        json_words(to, "kind", party->kind == WAIT_ANY ? "any" : "me");
+    json_text_close(to, '}');
 }
 
-static json_t *parties_of(const struct name_job *job, size_t from, size_t to, int64_t now_ns)
+static void add_parties(struct json_text *to, const char *key, const struct name_job *job,
+                        size_t from, size_t end)
 {
-    json_t *array = json_array();
-    for (size_t i = from; i < to; i++) {
+    int64_t now_ns = clock_mono_ns();
+    json_text_open(to, key, '[');
+    for (size_t i = from; i < end; i++) {
         if (job->parties[i].found)
-            json_add(&array, one_party(&job->parties[i], now_ns));
+            add_party(to, &job->parties[i], now_ns);
     }
-    return array;
+    json_text_close(to, ']');
 }
 
 static void answer(struct name_job *job, struct http_request *request)
 {
-    const struct table_entry *e = &job->entry;
-    int64_t now_ns = clock_mono_ns();
+    struct json_text json = {0};
     qsort(job->parties, job->hold_count, sizeof(job->parties[0]), compare_parties);
-    answer_json(request, 200,
-                json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "name",
-                          json_name(e->name), "id", json_id(e->name), "in_use",
-                          (json_int_t)e->consumption, "peak", (json_int_t)e->peak, "limit",
-                          (json_int_t)e->limit, "waiting", (json_int_t)e->waiting, "holders_total",
-                          (json_int_t)e->holders, "holders",
-                          parties_of(job, 0, job->hold_count, now_ns), "waiters",
-                          parties_of(job, job->hold_count, job->party_count, now_ns)));
+    json_text_open(&json, NULL, '{');
+    json_entry(&json, &job->entry, "holders_total");
+    add_parties(&json, "holders", job, 0, job->hold_count);
+    add_parties(&json, "waiters", job, job->hold_count, job->party_count);
+    json_text_close(&json, '}');
+    http_answer_json(request, 200, &json);
 }
 
 static void take_step(void *arg, struct http_request *request)

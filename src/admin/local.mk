@@ -19,4 +19,3 @@ libadmin_a_SOURCES = \
 	src/admin/token.h src/admin/token.c \
 	src/admin/totals.h src/admin/totals.c \
 	src/admin/upgrade.c
-libadmin_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)

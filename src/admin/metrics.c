@@ -8,6 +8,7 @@
 #include "service/seen.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static const struct labels none;

@@ -11,6 +11,7 @@
 #include "base/number.h"
 #include "net/query.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,28 +154,42 @@ static bool visit(void *arg, const struct table_entry *entry)
     return true;
 }
 
-static json_t *one(const struct table_entry *e)
+void json_entry(struct json_text *to, const struct table_entry *e, const char *holders)
 {
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I}", "name", json_name(e->name), "id",
-                     json_id(e->name), "in_use", (json_int_t)e->consumption, "peak",
-                     (json_int_t)e->peak, "limit", (json_int_t)e->limit, "waiting",
-                     (json_int_t)e->waiting, "holders", (json_int_t)e->holders);
+    json_text_readable(to, "name", e->name);
+    json_text_percent(to, "id", e->name);
+    json_text_number(to, "in_use", e->consumption);
+    json_text_number(to, "peak", e->peak);
+    json_text_number(to, "limit", e->limit);
+    json_text_number(to, "waiting", e->waiting);
+    json_text_number(to, holders, e->holders);
+}
+
+static void add_name(struct json_text *to, const struct table_entry *e)
+{
+    json_text_open(to, NULL, '{');
+    json_entry(to, e, "holders");
+    json_text_close(to, '}');
 }
 
 static void answer(struct names_job *job, struct http_request *request, bool over)
 {
-    json_t *array = job->no_memory ? NULL : json_array();
+    struct json_text json = {.text.failed = job->no_memory};
+    char cursor[64];
+    snprintf(cursor, sizeof(cursor), "%x.%x.%llx", job->walk.shard, job->walk.ref_from,
+             (unsigned long long)job->walk.hash_from);
     qsort_r(job->heap, job->heap_count, sizeof(job->heap[0]), compare_best, &job->order);
+    json_text_open(&json, NULL, '{');
+    json_text_open(&json, "names", '[');
     for (size_t i = 0; i < job->heap_count; i++)
-        json_add(&array, one(&job->heap[i].entry));
+        add_name(&json, &job->heap[i].entry);
     for (size_t i = 0; i < job->count; i++)
-        json_add(&array, one(&job->items[i]));
-    json_t *cursor = over ? json_null()
-                          : json_sprintf("%x.%x.%llx", job->walk.shard, job->walk.ref_from,
-                                         (unsigned long long)job->walk.hash_from);
-    answer_json(request, 200,
-                json_pack("{s:o, s:o, s:I}", "names", array, "cursor", cursor, "examined",
-                          (json_int_t)job->examined));
+        add_name(&json, &job->items[i]);
+    json_text_close(&json, ']');
+    json_words(&json, "cursor", over ? NULL : cursor);
+    json_text_number(&json, "examined", job->examined);
+    json_text_close(&json, '}');
+    http_answer_json(request, 200, &json);
 }
 
 static void take_slice(void *arg, struct http_request *request)

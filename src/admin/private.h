@@ -12,7 +12,6 @@
 #include "net/http.h"
 #include "service/seen.h"
 
-#include <jansson.h>
 #include <pthread.h>
 
 struct admin {
@@ -71,29 +70,12 @@ admin_handler get_upgrade, start_upgrade;
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
-/*
- * Answers with `root`, which is given up; NULL: there was no memory for it, which is answered. (The
- * functions of jansson take a NULL for a part and return NULL for the whole, so this is the one
- * place that looks.)
- */
-void answer_json(struct http_request *request, int status, json_t *root);
-
-/* An array of the lines of a report, which it takes apart. NULL: no memory. */
-json_t *json_lines(char *report) MUST_USE;
-
-/* Adds `value` to the end of *array; where either is NULL, or there is no memory, *array becomes
- * so. */
-void json_add(json_t **array, json_t *value);
-/* The same for `value` under `key` of *object. */
-void json_put(json_t **object, const char *key, json_t *value);
-
-/* The text and the id of a name (text.h), and a string that may be no UTF-8. NULL: no memory. */
-json_t *json_name(struct bytes name) MUST_USE;
-json_t *json_id(struct bytes name) MUST_USE;
-json_t *json_words(const char *text) MUST_USE;
-
-/* A number that may be NAN, which becomes null. */
-json_t *json_known(double value) MUST_USE;
+/* Writes the lines of a report as an array. Takes the report apart. */
+void json_lines(struct json_text *to, const char *key, char *report);
+/* Writes a C string, which may be no UTF-8; NULL: null. */
+void json_words(struct json_text *to, const char *key, const char *text);
+/* names.c: writes what the table has of a name; the number of its holders under that key. */
+void json_entry(struct json_text *to, const struct table_entry *entry, const char *holders);
 
 /* Nanoseconds as seconds. */
 double seconds_of(int64_t ns);

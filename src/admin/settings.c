@@ -9,11 +9,15 @@
 
 static void add_option(void *to, const struct admin_option *option)
 {
-    json_add(to, json_pack("{s:o, s:o, s:o, s:s, s:o, s:b, s:b}", "key", json_words(option->key),
-                           "value", json_words(option->value), "default",
-                           json_words(option->default_text), "unit", option->unit, "help",
-                           json_words(option->help), "reloadable", (int)option->reloadable,
-                           "is_default", (int)option->is_default));
+    json_text_open(to, NULL, '{');
+    json_words(to, "key", option->key);
+    json_words(to, "value", option->value);
+    json_words(to, "default", option->default_text);
+    json_words(to, "unit", option->unit);
+    json_words(to, "help", option->help);
+    json_text_bool(to, "reloadable", option->reloadable);
+    json_text_bool(to, "is_default", option->is_default);
+    json_text_close(to, '}');
 }
 
 void get_config(struct admin *admin, struct http_request *request, struct slug slug)
@@ -21,9 +25,13 @@ void get_config(struct admin *admin, struct http_request *request, struct slug s
     (void)slug;
     if (!query_none(request))
         return;
-    json_t *options = json_array();
-    admin->config.hooks.config(admin->config.hooks.arg, add_option, &options);
-    answer_json(request, 200, json_pack("{s:o}", "options", options));
+    struct json_text json = {0};
+    json_text_open(&json, NULL, '{');
+    json_text_open(&json, "options", '[');
+    admin->config.hooks.config(admin->config.hooks.arg, add_option, &json);
+    json_text_close(&json, ']');
+    json_text_close(&json, '}');
+    http_answer_json(request, 200, &json);
 }
 
 /* Without the report, which may quote the file: the answer to POST and the log have that. */
@@ -34,9 +42,13 @@ void get_reload(struct admin *admin, struct http_request *request, struct slug s
         return;
     struct admin_reloads r;
     admin->config.hooks.reloads(admin->config.hooks.arg, &r);
-    answer_json(request, 200,
-                json_pack("{s:i, s:b, s:o}", "tried", (int)r.tried, "good", (int)r.good, "at",
-                          json_known(r.tried ? unix_of(r.at_ns) : NAN)));
+    struct json_text json = {0};
+    json_text_open(&json, NULL, '{');
+    json_text_number(&json, "tried", r.tried);
+    json_text_bool(&json, "good", r.good);
+    json_text_real(&json, "at", r.tried ? unix_of(r.at_ns) : NAN);
+    json_text_close(&json, '}');
+    http_answer_json(request, 200, &json);
 }
 
 void reload_config(struct admin *admin, struct http_request *request, struct slug slug)
@@ -45,19 +57,27 @@ void reload_config(struct admin *admin, struct http_request *request, struct slu
     if (!query_none(request))
         return;
     char report[REPORT_SIZE] = "";
+    struct json_text json = {0};
     log_info("admin: %s has the configuration read again", http_peer(request));
+    json_text_open(&json, NULL, '{');
     switch (admin->config.hooks.reload(admin->config.hooks.arg, report, sizeof(report))) {
     case ADMIN_DONE:
-        answer_json(request, 200,
-                    json_pack("{s:b, s:o}", "reloaded", 1, "report", json_lines(report)));
+        json_text_bool(&json, "reloaded", true);
+        json_lines(&json, "report", report);
+        json_text_close(&json, '}');
+        http_answer_json(request, 200, &json);
         break;
     case ADMIN_REFUSED:
-        answer_json(request, 409,
-                    json_pack("{s:{s:i, s:s}, s:o}", "error", "status", 409, "reason",
-                              "the configuration has mistakes: nothing was changed", "report",
-                              json_lines(report)));
+        json_text_open(&json, "error", '{');
+        json_text_number(&json, "status", 409);
+        json_words(&json, "reason", "the configuration has mistakes: nothing was changed");
+        json_text_close(&json, '}');
+        json_lines(&json, "report", report);
+        json_text_close(&json, '}');
+        http_answer_json(request, 409, &json);
         break;
     case ADMIN_AWAY:
+        text_free(&json.text);
         http_error(request, 503, "%s", report);
         break;
     }
@@ -65,7 +85,11 @@ void reload_config(struct admin *admin, struct http_request *request, struct slu
 
 static void answer_log_level(struct http_request *request)
 {
-    answer_json(request, 200, json_pack("{s:s}", "level", log_level_word(log_level_now())));
+    struct json_text json = {0};
+    json_text_open(&json, NULL, '{');
+    json_words(&json, "level", log_level_word(log_level_now()));
+    json_text_close(&json, '}');
+    http_answer_json(request, 200, &json);
 }
 
 void get_log_level(struct admin *admin, struct http_request *request, struct slug slug)

@@ -8,33 +8,36 @@
 #include <math.h>
 #include <string.h>
 
-/* A histogram in short, as object. */
-static json_t *summary(const struct histogram_sum *sum, uint64_t count)
+/* A histogram in short. */
+static void add_summary(struct json_text *to, const struct histogram_sum *sum, uint64_t count)
 {
     bool any = histogram_sum_count(sum) > 0;
-    return json_pack(
-        "{s:I, s:o, s:o, s:o, s:o}", "count", (json_int_t)count, "p50_seconds",
-        json_known(any ? seconds_of(histogram_quantile_ns(sum, 500)) : NAN), "p90_seconds",
-        json_known(any ? seconds_of(histogram_quantile_ns(sum, 900)) : NAN), "p99_seconds",
-        json_known(any ? seconds_of(histogram_quantile_ns(sum, 990)) : NAN), "max_seconds",
-        json_known(any ? seconds_of(histogram_longest_ns(sum)) : NAN));
+    json_text_number(to, "count", count);
+    json_text_real(to, "p50_seconds", any ? seconds_of(histogram_quantile_ns(sum, 500)) : NAN);
+    json_text_real(to, "p90_seconds", any ? seconds_of(histogram_quantile_ns(sum, 900)) : NAN);
+    json_text_real(to, "p99_seconds", any ? seconds_of(histogram_quantile_ns(sum, 990)) : NAN);
+    json_text_real(to, "max_seconds", any ? seconds_of(histogram_longest_ns(sum)) : NAN);
 }
 
 /* Times of a service since the start (enum service_times). */
-static json_t *times_of(const struct service *service, unsigned i)
+static void add_times(struct json_text *to, const char *key, const struct service *service,
+                      unsigned i)
 {
     struct histogram_sum sum;
     struct buckets_sum buckets;
     service_times(service, i, &sum);
     service_buckets(service, i, &buckets);
-    json_t *object = summary(&sum, buckets_sum_count(&buckets));
-    json_put(&object, "sum_seconds", json_real((double)buckets.sum_ns / (double)NS_PER_S));
-    return object;
+    json_text_open(to, key, '{');
+    add_summary(to, &sum, buckets_sum_count(&buckets));
+    json_text_real(to, "sum_seconds", (double)buckets.sum_ns / (double)NS_PER_S);
+    json_text_close(to, '}');
 }
 
-static json_t *recent_times(const struct histogram_sum *sum)
+static void add_recent(struct json_text *to, const char *key, const struct histogram_sum *sum)
 {
-    return summary(sum, histogram_sum_count(sum));
+    json_text_open(to, key, '{');
+    add_summary(to, sum, histogram_sum_count(sum));
+    json_text_close(to, '}');
 }
 
 static uint64_t count_of(const _Atomic uint64_t *count)
@@ -42,147 +45,160 @@ static uint64_t count_of(const _Atomic uint64_t *count)
     return atomic_load_explicit(count, memory_order_relaxed);
 }
 
-static json_t *connections_of(const struct protocol *protocol)
+static void add_connections(struct json_text *to, const struct protocol *protocol)
 {
-    json_t *closed = json_object();
     const char *word;
+    json_text_open(to, "connections", '{');
+    json_text_number(to, "open", atomic_load(&protocol->connections));
+    json_text_number(to, "made", count_of(&protocol->connections_made));
+    json_text_number(to, "max", atomic_load(&protocol->max_connections));
+    json_text_number(to, "accept_errors", count_of(&protocol->accept_errors));
+    json_text_number(to, "send_errors", count_of(&protocol->send_errors));
+    json_text_open(to, "closed", '{');
     for (unsigned i = 0; (word = protocol_close_word(protocol->row, i)) != NULL; i++)
-        json_put(&closed, word, json_integer((json_int_t)count_of(&protocol->closed[i])));
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "open",
-                     (json_int_t)atomic_load(&protocol->connections), "made",
-                     (json_int_t)count_of(&protocol->connections_made), "max",
-                     (json_int_t)atomic_load(&protocol->max_connections), "accept_errors",
-                     (json_int_t)count_of(&protocol->accept_errors), "send_errors",
-                     (json_int_t)count_of(&protocol->send_errors), "closed", closed);
+        json_text_number(to, word, count_of(&protocol->closed[i]));
+    json_text_close(to, '}');
+    json_text_close(to, '}');
 }
 
-static json_t *requests_of(const struct service *service)
+static void add_requests(struct json_text *to, const struct service *service)
 {
     const struct service_row *row = service->row;
-    json_t *array = json_array();
+    json_text_open(to, "requests", '[');
     for (unsigned v = 0; v < service->verbs; v++) {
         for (unsigned o = 0; o < service->outcomes; o++) {
             uint64_t count = service_requests(service, v, o);
-            if (count > 0)
-                json_add(&array, json_pack("{s:s, s:s, s:I}", "verb", row->verbs[v], "outcome",
-                                           row->outcomes[o], "count", (json_int_t)count));
+            if (count == 0)
+                continue;
+            json_text_open(to, NULL, '{');
+            json_words(to, "verb", row->verbs[v]);
+            json_words(to, "outcome", row->outcomes[o]);
+            json_text_number(to, "count", count);
+            json_text_close(to, '}');
         }
     }
-    return array;
+    json_text_close(to, ']');
 }
 
-static json_t *waits_of(const struct service *service)
+/* Adds the text of each listener of a protocol, and if there are any. */
+static void add_listeners(struct json_text *to, const struct admin_config *config,
+                          const struct protocol *protocol)
 {
-    json_t *object = json_object();
-    for (unsigned how = 0; how < WAITED_COUNT; how++)
-        json_put(&object, waited_word(how), times_of(service, SERVICE_WAITS + how));
-    return object;
-}
-
-/* The text of each listener of a protocol. */
-static json_t *listeners_of(const struct admin_config *config, const struct protocol *protocol)
-{
-    json_t *array = json_array();
+    size_t count = 0;
+    for (size_t i = 0; i < config->listener_count; i++)
+        count += config->listeners[i].protocol == protocol;
+    json_text_bool(to, "enabled", count > 0);
+    json_text_open(to, "listeners", '[');
     for (size_t i = 0; i < config->listener_count; i++) {
         if (config->listeners[i].protocol == protocol)
-            json_add(&array, json_words(config->listeners[i].where));
+            json_words(to, NULL, config->listeners[i].where);
     }
-    return array;
+    json_text_close(to, ']');
 }
 
-/* The statistics that a protocol or a resource brings (service/seen.h). NULL: no memory. */
-static json_t *statistics_of(struct services *services, const struct seen *seen, struct moment now)
+/* Adds the statistics that a protocol or a resource brings (service/seen.h), if it does. */
+static void add_statistics(struct json_text *to, const char *key, struct services *services,
+                           const struct seen *seen, struct moment now)
 {
-    struct json_text json = {0};
-    json_text_open(&json, NULL, '{');
-    seen->statistics(services, now, &json);
-    json_text_close(&json, '}');
-    json_t *object = json.text.failed ? NULL
-                                      : json_loadb(text_str(&json.text), json.text.len,
-                                                   JSON_REJECT_DUPLICATES, NULL);
-    text_free(&json.text);
-    return object;
+    if (!seen || !seen->statistics)
+        return;
+    json_text_open(to, key, '{');
+    seen->statistics(services, now, to);
+    json_text_close(to, '}');
 }
 
-/* Adds the resources that bring statistics, if there are any, to *root. */
-static void put_resources(json_t **root, struct services *services, struct moment now)
+/* Adds the resources that bring statistics, if there are any. */
+static void add_resources(struct json_text *to, struct services *services, struct moment now)
 {
-    json_t *all = json_object();
-    bool any = !all; /* no memory: the whole answer fails */
+    bool any = false;
     for (unsigned i = 0; i < services->resource_count; i++) {
         const struct resource_row *row = services->resources[i]->row;
-        if (row->seen && row->seen->statistics) {
-            json_put(&all, row->name, statistics_of(services, row->seen, now));
+        if (!any && row->seen && row->seen->statistics) {
+            json_text_open(to, "resources", '{');
             any = true;
         }
+        add_statistics(to, row->name, services, row->seen, now);
     }
     if (any)
-        json_put(root, "resources", all);
-    else
-        json_decref(all);
+        json_text_close(to, '}');
 }
 
-static json_t *protocol_of(const struct admin_config *config, const struct service *service,
-                           struct moment now)
+static void add_protocol(struct json_text *to, const struct admin_config *config,
+                         const struct service *service, struct moment now)
 {
-    const struct seen *seen = service->row->seen;
-    const struct protocol *protocol = &service->protocol;
-    json_t *listeners = listeners_of(config, protocol);
-    json_t *object = json_pack(
-        "{s:s, s:b, s:o, s:o, s:{s:I, s:I}, s:o, s:I, s:I, s:o, s:o, s:o}", "name",
-        service_name(service), "enabled", json_array_size(listeners) > 0, "listeners", listeners,
-        "connections", connections_of(protocol), "bytes", "received",
-        (json_int_t)service_received(service), "sent", (json_int_t)service_sent(service),
-        "requests", requests_of(service), "refused", (json_int_t)service_refused(service),
-        "waiting", (json_int_t)service_waiting(service), "waits", waits_of(service), "holds",
-        times_of(service, SERVICE_HOLDS), "answers", times_of(service, SERVICE_ANSWERS));
-    if (seen && seen->statistics)
-        json_put(&object, "own", statistics_of(config->services, seen, now));
-    return object;
+    json_text_open(to, NULL, '{');
+    json_words(to, "name", service_name(service));
+    add_listeners(to, config, &service->protocol);
+    add_connections(to, &service->protocol);
+    json_text_open(to, "bytes", '{');
+    json_text_number(to, "received", service_received(service));
+    json_text_number(to, "sent", service_sent(service));
+    json_text_close(to, '}');
+    add_requests(to, service);
+    json_text_number(to, "refused", service_refused(service));
+    json_text_number(to, "waiting", service_waiting(service));
+    json_text_open(to, "waits", '{');
+    for (unsigned how = 0; how < WAITED_COUNT; how++)
+        add_times(to, waited_word(how), service, SERVICE_WAITS + how);
+    json_text_close(to, '}');
+    add_times(to, "holds", service, SERVICE_HOLDS);
+    add_times(to, "answers", service, SERVICE_ANSWERS);
+    add_statistics(to, "own", config->services, service->row->seen, now);
+    json_text_close(to, '}');
 }
 
-static json_t *protocols_of(const struct admin_config *config, struct moment now)
+static void add_worker(struct json_text *to, unsigned number, const struct worker *worker)
 {
-    json_t *array = json_array();
-    for (unsigned i = 0; i < services_count(config->services); i++)
-        json_add(&array, protocol_of(config, services_at(config->services, i), now));
-    return array;
+    json_text_open(to, NULL, '{');
+    json_text_number(to, "worker", number);
+    json_text_number(to, "connections", worker_connections(worker));
+    json_text_real(to, "busy_seconds", seconds_of((int64_t)worker_busy_ns(worker)));
+    json_text_real(to, "cpu_seconds", seconds_of((int64_t)worker_cpu_ns(worker)));
+    json_text_close(to, '}');
 }
 
-static json_t *workers_of(const struct server *server)
-{
-    json_t *array = json_array();
-    for (unsigned i = 0; i < server->count; i++) {
-        const struct worker *worker = server->workers[i];
-        json_add(&array, json_pack("{s:i, s:I, s:f, s:f}", "worker", (int)i, "connections",
-                                   (json_int_t)worker_connections(worker), "busy_seconds",
-                                   seconds_of((int64_t)worker_busy_ns(worker)), "cpu_seconds",
-                                   seconds_of((int64_t)worker_cpu_ns(worker))));
-    }
-    return array;
-}
-
-static json_t *recent_of(const struct history *history)
+static void add_last_minutes(struct json_text *to, const struct history *history)
 {
     struct history_recent r;
     history_get_recent(history, &r);
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o}", "window_seconds", r.seconds,
-                     "requests_per_second", r.requests, "granted_per_second", r.granted,
-                     "refused_per_second", r.refused, "timed_out_per_second", r.timed_out, "waits",
-                     recent_times(&r.times[TOTALS_WAITS]), "holds",
-                     recent_times(&r.times[TOTALS_HOLDS]), "answers",
-                     recent_times(&r.times[TOTALS_ANSWERS]));
+    json_text_open(to, "recent", '{');
+    json_text_real(to, "window_seconds", r.seconds);
+    json_text_real(to, "requests_per_second", r.requests);
+    json_text_real(to, "granted_per_second", r.granted);
+    json_text_real(to, "refused_per_second", r.refused);
+    json_text_real(to, "timed_out_per_second", r.timed_out);
+    add_recent(to, "waits", &r.times[TOTALS_WAITS]);
+    add_recent(to, "holds", &r.times[TOTALS_HOLDS]);
+    add_recent(to, "answers", &r.times[TOTALS_ANSWERS]);
+    json_text_close(to, '}');
 }
 
-static json_t *memory_of(const struct services *services, const struct table_stats *table)
+static void add_memory(struct json_text *to, const struct services *services,
+                       const struct table_stats *table)
 {
     struct process process;
     process_read(&process);
-    return json_pack("{s:I, s:I, s:o}", "used_bytes", (json_int_t)table->memory, "limit_bytes",
-                     (json_int_t)table_resource_settings(services)->memory_limit, "resident_bytes",
-                     isnan(process.resident_bytes)
-                         ? json_null()
-                         : json_integer((json_int_t)process.resident_bytes));
+    json_text_open(to, "memory", '{');
+    json_text_number(to, "used_bytes", table->memory);
+    json_text_number(to, "limit_bytes", table_resource_settings(services)->memory_limit);
+    if (isnan(process.resident_bytes))
+        json_text_null(to, "resident_bytes");
+    else
+        json_text_number(to, "resident_bytes", (uint64_t)process.resident_bytes);
+    json_text_close(to, '}');
+}
+
+/* Adds what the table has of names. */
+static void add_table(struct json_text *to, const struct services *services,
+                      const struct table_stats *table)
+{
+    uint64_t waiting = 0;
+    for (unsigned i = 0; i < services_count(services); i++)
+        waiting += service_waiting(services_at(services, i));
+    json_text_number(to, "names", table->names);
+    json_text_number(to, "units", table->units);
+    json_text_number(to, "holdings", table->holdings);
+    json_text_number(to, "waiting", waiting);
 }
 
 void get_stats(struct admin *admin, struct http_request *request, struct slug slug)
@@ -191,23 +207,31 @@ void get_stats(struct admin *admin, struct http_request *request, struct slug sl
     if (!query_none(request))
         return;
     const struct admin_config *config = &admin->config;
+    struct services *services = config->services;
     struct moment now = clock_now();
     struct table_stats table;
-    table_get_stats(config->services->table, now, &table);
-    json_int_t waiting = 0;
-    for (unsigned i = 0; i < services_count(config->services); i++)
-        waiting += (json_int_t)service_waiting(services_at(config->services, i));
-    json_t *root = json_pack(
-        "{s:s, s:f, s:f, s:f, s:I, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "version",
-        config->version, "now", unix_of(now.mono_ns), "started",
-        unix_of(config->services->started_ns), "uptime_seconds",
-        seconds_of(now.mono_ns - config->services->started_ns), "threads",
-        (json_int_t)config->server->count, "memory", memory_of(config->services, &table), "names",
-        (json_int_t)table.names, "units", (json_int_t)table.units, "holdings",
-        (json_int_t)table.holdings, "waiting", waiting, "protocols", protocols_of(config, now),
-        "workers", workers_of(config->server), "recent", recent_of(admin->history));
-    put_resources(&root, config->services, now);
-    answer_json(request, 200, root);
+    struct json_text json = {0};
+    table_get_stats(services->table, now, &table);
+    json_text_open(&json, NULL, '{');
+    json_words(&json, "version", config->version);
+    json_text_real(&json, "now", unix_of(now.mono_ns));
+    json_text_real(&json, "started", unix_of(services->started_ns));
+    json_text_real(&json, "uptime_seconds", seconds_of(now.mono_ns - services->started_ns));
+    json_text_number(&json, "threads", config->server->count);
+    add_memory(&json, services, &table);
+    add_table(&json, services, &table);
+    json_text_open(&json, "protocols", '[');
+    for (unsigned i = 0; i < services_count(services); i++)
+        add_protocol(&json, config, services_at(services, i), now);
+    json_text_close(&json, ']');
+    json_text_open(&json, "workers", '[');
+    for (unsigned i = 0; i < config->server->count; i++)
+        add_worker(&json, i, config->server->workers[i]);
+    json_text_close(&json, ']');
+    add_last_minutes(&json, admin->history);
+    add_resources(&json, services, now);
+    json_text_close(&json, '}');
+    http_answer_json(request, 200, &json);
 }
 
 void get_history(struct admin *admin, struct http_request *request, struct slug slug)
@@ -219,18 +243,22 @@ void get_history(struct admin *admin, struct http_request *request, struct slug 
     if (!query_read(&query, request, names) ||
         !query_number(&query, 0, 1, HISTORY_SECONDS, &seconds))
         return;
-    json_t *all = json_object();
+    int64_t end_ns = history_end_ns(admin->history);
+    struct json_text json = {0};
+    json_text_open(&json, NULL, '{');
+    json_text_number(&json, "interval_seconds", 1);
+    json_text_real(&json, "end", end_ns < 0 ? NAN : unix_of(end_ns));
+    json_text_number(&json, "seconds", seconds);
+    json_text_open(&json, "series", '{');
     for (unsigned series = 0; series < HISTORY_SERIES_COUNT; series++) {
         double values[HISTORY_SECONDS];
         history_get(admin->history, series, seconds, values);
-        json_t *array = json_array();
+        json_text_open(&json, history_word(series), '[');
         for (unsigned i = 0; i < seconds; i++)
-            json_add(&array, json_known(values[i]));
-        json_put(&all, history_word(series), array);
+            json_text_real(&json, NULL, values[i]);
+        json_text_close(&json, ']');
     }
-    int64_t end_ns = history_end_ns(admin->history);
-    answer_json(request, 200,
-                json_pack("{s:i, s:o, s:i, s:o}", "interval_seconds", 1, "end",
-                          json_known(end_ns < 0 ? NAN : unix_of(end_ns)), "seconds", (int)seconds,
-                          "series", all));
+    json_text_close(&json, '}');
+    json_text_close(&json, '}');
+    http_answer_json(request, 200, &json);
 }

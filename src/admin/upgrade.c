@@ -15,11 +15,17 @@ static void answer_upgrades(struct admin *admin, struct http_request *request, i
 {
     struct admin_upgrades u;
     admin->config.hooks.upgrades(admin->config.hooks.arg, &u);
-    answer_json(request, status,
-                json_pack("{s:b, s:i, s:i, s:b, s:o, s:o, s:s}", "running", (int)u.running, "tried",
-                          (int)u.tried, "done", (int)u.done, "good", (int)u.good, "pause_seconds",
-                          json_known(u.done ? seconds_of(u.pause_ns) : NAN), "report",
-                          json_lines(u.report), "version", admin->config.version));
+    struct json_text json = {0};
+    json_text_open(&json, NULL, '{');
+    json_text_bool(&json, "running", u.running);
+    json_text_number(&json, "tried", u.tried);
+    json_text_number(&json, "done", u.done);
+    json_text_bool(&json, "good", u.good);
+    json_text_real(&json, "pause_seconds", u.done ? seconds_of(u.pause_ns) : NAN);
+    json_lines(&json, "report", u.report);
+    json_words(&json, "version", admin->config.version);
+    json_text_close(&json, '}');
+    http_answer_json(request, status, &json);
 }
 
 void get_upgrade(struct admin *admin, struct http_request *request, struct slug slug)

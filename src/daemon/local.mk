@@ -25,5 +25,5 @@ libdaemon_a_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(SECCOMP_CFLAGS)
 sbin_PROGRAMS += counterd
 counterd_SOURCES = src/daemon/main.c
 counterd_LDADD = libdaemon.a libadmin.a libpage.a libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
-	$(SYSTEMD_LIBS) $(SECCOMP_LIBS) $(JANSSON_LIBS) $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) \
+	$(SYSTEMD_LIBS) $(SECCOMP_LIBS) $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) \
 	$(LIBCRYPTO_LIBS) $(SQLITE_LIBS)
