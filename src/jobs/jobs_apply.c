@@ -243,11 +243,6 @@ void job_apply(struct jobs *jobs, const struct job_act *act, const struct job *j
     apply(jobs, act, job, now, c);
 }
 
-void job_install(struct jobs *jobs, uint32_t handle, const struct job_change *c, struct moment now)
-{
-    install(jobs, handle, c, now);
-}
-
 enum jobs_status job_install_act(struct jobs *jobs, uint32_t handle, const struct job_change *c,
                                  struct job_view *view_r, struct moment now,
                                  struct jobs_effects *effects)

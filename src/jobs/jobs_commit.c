@@ -401,8 +401,9 @@ static size_t take_op(struct job_op_list *list, struct job_op *op)
     size_t sum = 0;
     mail_list_add(&list->ops, &op->letter.mail);
     list->has_writes = list->has_writes || op->has_writes;
-    for (size_t n = 0; n < op->count && op->kind == JOB_OP_PUT && op->has_writes; n++) {
-        list->has_puts = true;
+    bool puts = op->kind == JOB_OP_PUT && op->has_writes;
+    list->has_puts = list->has_puts || puts;
+    for (size_t n = 0; puts && n < op->count; n++) {
         sum += op->puts[n].body->len;
         if (op->puts[n].id > list->max_id)
             list->max_id = op->puts[n].id;

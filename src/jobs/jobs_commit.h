@@ -6,7 +6,7 @@
  *
  *     jobs_submit  decides what changes, freezes those jobs, and queues the operation
  *     the store's thread takes what is queued (jobs_take_ops), writes it in one transaction
- *                  (job_op_read, job_op_write), and says how that went
+ *                  (job_ops_read, job_ops_write), and says how that went
  *     jobs_settle  makes the changes in memory, or forgets them; the operations that are done go
  *                  back to their owners as letters
  *
@@ -38,13 +38,12 @@
 #include "jobs/store.h"
 
 struct job_mark;
-struct put_plan;
 struct tube;
 
 /* ---- changes of one job ---------------------------------------------------------------------- */
 
 enum job_verb {
-    JOB_PUT, /* of a new job */
+    JOB_NO_VERB,
     JOB_DELETE,
     JOB_RELEASE,
     JOB_BURY,
@@ -151,15 +150,26 @@ struct job_write {
 #define JOBS_OWN_MAX  ((size_t)4 * JOBS_OP_STEP)
 #define JOBS_MANY_MAX 2u
 
+/* Each says what it reads of struct job_op, and its answers. */
 enum job_op_kind {
-    JOB_OP_PUT,      /* act.client, puts, count */
-    JOB_OP_ACT,      /* act; view: of JOB_RESERVE */
-    JOB_OP_KICK,     /* act.client or tube, kick: a step; JOBS_WAITS: another one */
-    JOB_OP_CLEAR,    /* tube, state, clear, reason: the same */
-    JOB_OP_PAUSE,    /* tube, seconds */
-    JOB_OP_SET_TUBE, /* tube, settings; makes the tube if it is new */
-    JOB_OP_READ, /* views, view_count: those without a body get it. NOT_FOUND: one job has gone */
-    JOB_OP_OWN,  /* the jobs' own kinds follow */
+    /* act.client, puts, count: all of these jobs are added in order, or none. OK, READ_ONLY,
+     * TUBE_FULL, NO_MEMORY (`failed` is the first that could not be added). */
+    JOB_OP_PUT,
+    /* act: a change of one job. OK; BURIED: the job is given back, and has run out of tries;
+     * NOT_FOUND. JOB_RESERVE sets views[0]. */
+    JOB_OP_ACT,
+    /* act.client, kick: a step for the used tube. OK; WAITS: submit it again. */
+    JOB_OP_KICK,
+    /* tube, state, clear, reason: a step. OK; WAITS: submit it again, or call jobs_clear_end;
+     * NOT_FOUND, READ_ONLY (`reason`), NO_MEMORY: far too many began meanwhile. */
+    JOB_OP_CLEAR,
+    /* tube, seconds; 0 end a pause. OK, NOT_FOUND. */
+    JOB_OP_PAUSE,
+    /* tube, settings: sets those that are given, and makes the tube if it is new. OK, NO_MEMORY. */
+    JOB_OP_SET_TUBE,
+    /* views, view_count: those without a body get it; a job that has gone gets none. OK, IO. */
+    JOB_OP_READ,
+    JOB_OP_OWN, /* the jobs' own kinds follow */
 };
 
 struct job_op {
@@ -168,9 +178,9 @@ struct job_op {
     struct job_act act;
 
     /* The answer. */
-    enum jobs_status status; /* JOBS_IO: a body is not readable, or what the store has is damaged */
+    enum jobs_status status; /* with a store also NO_MEMORY, and IO: what it has is damaged */
     bool parked; /* jobs_submit has, or will: each commit looks at it; ask for no more meanwhile */
-    size_t failed;
+    size_t failed; /* see JOB_OP_PUT */
 
     /* Inside; jobs_submit sets it. */
     struct tube *of;

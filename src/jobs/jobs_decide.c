@@ -77,12 +77,6 @@ static bool kick_is_open(const struct jobs *jobs, const struct tube *tube)
             tube->frozen_by_id[JOB_DELAYED].count > 0);
 }
 
-/* The tube of a kick, which stays while it is decided; NULL: there is none. */
-static struct tube *tube_of_kick(struct jobs *jobs, struct job_op *op)
-{
-    return op->act.client ? op->act.client->used : tube_find(jobs, op->tube);
-}
-
 /* Makes a step of a kick without a store. */
 static enum jobs_status kick_now(struct jobs *jobs, struct job_op *op, struct tube *tube,
                                  struct moment now, struct jobs_effects *effects)
@@ -103,10 +97,8 @@ static enum jobs_status decide_kick(struct jobs *jobs, struct job_op *op, struct
                                     struct jobs_effects *effects)
 {
     struct job_times at = job_times_of(jobs, now);
-    struct tube *tube = tube_of_kick(jobs, op);
+    struct tube *tube = op->act.client->used;
     op->act.verb = JOB_KICK;
-    if (!tube)
-        return JOBS_NOT_FOUND;
     if (!op->kick->begun && kick_is_open(jobs, tube))
         return job_op_park(jobs, op);
     if (!kick_goes_on(op->kick, jobs, tube) || op->kick->left == 0)
@@ -225,13 +217,13 @@ static enum jobs_status decide_settings(struct jobs *jobs, struct job_op *op, st
         keep_tube(op, tube);
     if (tube->changing)
         return job_op_park(jobs, op);
-    if (jobs->commit && !plan_settings(jobs, op, job_times_of(jobs, now)))
-        return JOBS_NO_MEMORY;
     jobs->used = true;
     if (!jobs->commit) {
         job_op_make_settings(jobs, op, now, effects);
         return JOBS_OK;
     }
+    if (!plan_settings(jobs, op, job_times_of(jobs, now)))
+        return JOBS_NO_MEMORY;
     tube->changing = true;
     return job_op_queue(jobs, op);
 }

@@ -524,18 +524,17 @@ bool job_act_fits(const struct jobs *jobs, const struct job_act *act, const stru
 /* What an act that fits makes of a job. Changes nothing, but a burial and a token are taken. */
 void job_apply(struct jobs *jobs, const struct job_act *act, const struct job *job,
                struct moment now, struct job_change *change_r);
-/* Sets what a change counts, and the reservation; of a job or of a copy. */
+/* Sets what a change counts, the delay and the reservation; of a job or of a copy. */
 void job_set(struct job *job, const struct job_change *change);
 /* True if the change deletes a job after an execution. */
 bool job_change_executes(const struct job_change *change, const struct job *job);
-/* Makes a change of a job that is not frozen. Its tube stays, and is not served. */
-void job_install(struct jobs *jobs, uint32_t handle, const struct job_change *change,
-                 struct moment now);
-/* What an act makes of a job, at once. */
+/* Makes what an act makes of a job that is not frozen, at once. Its tube stays, and is not served.
+ */
 void job_change_now(struct jobs *jobs, uint32_t handle, const struct job_act *act,
                     struct moment now);
-/* Makes a change, and what follows from it for others: the tube is served, or goes with its last
- * job. *view_r is set by a reservation. Returns the answer: OK or BURIED. */
+/* Makes a change of a job that is not frozen, and what follows from it for others: the tube is
+ * served, or goes with its last job. *view_r is set by a reservation. Returns the answer: OK or
+ * BURIED. */
 enum jobs_status job_install_act(struct jobs *jobs, uint32_t handle,
                                  const struct job_change *change, struct job_view *view_r,
                                  struct moment now, struct jobs_effects *effects);

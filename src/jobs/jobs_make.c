@@ -147,15 +147,13 @@ void job_op_make_settings(struct jobs *jobs, struct job_op *op, struct moment no
     tube_changed(jobs, op->of, now, effects);
 }
 
-/* The last try of a job is over, or the job is damaged. */
+/* The last try of a job is over, or its body cannot be read. */
 static void make_own(struct jobs *jobs, struct job_op *op, struct moment now,
                      struct jobs_effects *effects)
 {
-    struct tube *tube = job_at(jobs, op->writes[0].handle)->tube;
+    struct tube *tube = job_at(jobs, op->writes[0].handle)->tube; /* it keeps the job */
     (void)make(jobs, &op->writes[0], NULL, now, effects);
-    tube_set_due(jobs, tube);
     tube_serve(jobs, tube, now, effects);
-    tube_drop_if_unused(jobs, tube);
 }
 
 /* True for a job that a change of many leaves out, because the store cannot change it. */
@@ -202,17 +200,17 @@ static void make_clear(struct jobs *jobs, struct job_op *op, struct moment now,
 /* So many jobs are deleted before others get the lock. */
 #define DROPS_STEP 128u
 
-static void make_drops(struct jobs *jobs, struct job_op *op, struct moment now)
+static void make_drops(struct jobs *jobs, struct job_op *op, struct moment now,
+                       struct jobs_effects *effects)
 {
     for (size_t n = 0; n < op->write_count; n++) {
         struct job_write *write = &op->writes[n];
-        struct tube *tube = job_at(jobs, write->handle)->tube;
-        job_write_thaw(jobs, write);
-        if (unlikely(write->damaged))
+        if (likely(!write->damaged)) {
+            (void)make(jobs, write, NULL, now, effects);
+        } else {
+            job_write_thaw(jobs, write);
             give_up(jobs, op, write, now);
-        else
-            job_install(jobs, write->handle, &write->change, now);
-        tube_drop_if_unused(jobs, tube);
+        }
         if ((n + 1) % DROPS_STEP != 0)
             continue;
         jobs_leave(jobs);
@@ -250,7 +248,7 @@ void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
         make_own(jobs, op, now, effects);
         break;
     case JOB_OP_DROP:
-        make_drops(jobs, op, now);
+        make_drops(jobs, op, now, effects);
         break;
     default: /* it has changed nothing */
         break;

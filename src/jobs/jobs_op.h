@@ -9,7 +9,7 @@
 /* The jobs' own kinds, after those of clients. */
 enum {
     JOB_OP_GIVE = JOB_OP_OWN, /* reserve jobs for a client that waits */
-    JOB_OP_CHANGE,            /* end the last try of a job, or bury one that is damaged */
+    JOB_OP_CHANGE,            /* end the last try of a job, or bury one without a readable body */
     JOB_OP_DROP,              /* delete doomed jobs */
     JOB_OP_FORGET_TUBE,       /* a tube that the store has a row of has gone */
 };

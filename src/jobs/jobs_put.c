@@ -106,7 +106,7 @@ static void make(struct jobs *jobs, struct tube *tube, uint32_t handle, const st
     job_publish(jobs, handle);
     struct job_place to = {.pri = put->pri};
     if (put->delay_s > 0)
-        to.turn = (uint64_t)(now.mono_ns + (int64_t)put->delay_s * NS_PER_S);
+        to.turn = (uint64_t)after_seconds(now, put->delay_s);
     job_move(jobs, handle, put_state(put), to);
 }
 

@@ -41,7 +41,7 @@ struct waiting {
             struct job_duplicate duplicate;
         };
         struct job_batch batch;
-        struct jobs_kick kick; /* with a store; else the session has it */
+        struct jobs_kick kick; /* with a store; else the session has them */
         struct jobs_clear clear;
     };
 
@@ -261,6 +261,7 @@ static enum served start(struct conn *conn, struct waiting *w)
     enum served served = SERVED;
     enum jobs_status status = submit(conn, w, &effects);
     if (status == JOBS_COMMITS) {
+        CHECK(w->size > 0); /* the jobs have it by now */
         served = pend(conn, w);
     } else if (status == JOBS_WAITS) {
         served = SERVED_PIECES;
@@ -268,8 +269,7 @@ static enum served start(struct conn *conn, struct waiting *w)
         note_taken(w);
         give_room_back(conn, w);
         w->answer(conn, w);
-        if (w->size > 0 || w->op.kind == JOB_OP_PUT)
-            end(w);
+        end(w);
     }
     deliver(conn, &effects);
     return served;

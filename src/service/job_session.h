@@ -256,7 +256,7 @@ struct job_batch {
 /* Room for an item of the list. */
 #define JOB_ITEM_ROOM 48u
 enum served job_put_all(struct conn *conn, struct job_batch *batch);
-/* Answers, and frees the batch; the bodies are the jobs' if the status is JOBS_OK. */
+/* Answers a batch; job_batch_free gives up what the jobs have not taken. */
 void job_batch_answer(struct conn *conn, struct job_batch *batch, enum jobs_status status);
 void job_batch_free(struct jobs *jobs, struct job_batch *batch);
 

@@ -282,6 +282,7 @@ static int64_t on_tend(struct timer *timer, struct moment now)
     note_sizes(s);
     struct moment after = clock_now();
     int64_t until_ns = jobs_upkeep_over(jobs_in(s), after.mono_ns - begin_ns, after);
+    jobs_set_timer(s->resource.services);
     if (s->forgets_since_ns != 0 && after.mono_ns < s->forgets_since_ns + FORGET_NS)
         reactor_set_timer(&s->resource.thread, &s->forget, until_ns);
     int64_t at_ns = s->store->does->tend_ns(s->store);
