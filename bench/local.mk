@@ -18,4 +18,5 @@ EXTRA_DIST += bench/README.md \
 	bench/suite/rows.py \
 	bench/suite/kinds.py \
 	bench/suite/store.py \
+	bench/way/way.c bench/way/way.py \
 	$(wildcard $(srcdir)/bench/RESULTS.md $(srcdir)/bench/FINDINGS.md)
