@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""
+How large are files and functions in C, and which modules include each other in a circle?
+
+    shape.py          prints code lines by folder (without comments and blanks), and what is too large
+    shape.py --lint   fails for a file of more than 800 lines, a function of more than 60, and a circle
+                      of includes, unless they are listed below. These lists may only become shorter.
+
+A module is NAME.c, NAME.h and NAME_inside.h. A function has the lines from its brace to the last one.
+"""
+
+import collections
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FILE_MAX, FUNCTION_MAX = 800, 60
+
+LARGE_FILES = {
+    "src/cli/view.c": 974,
+    "src/daemon/upgrade.c": 1150,
+    "src/engine/pool.c": 810,
+    "src/engine/pool_state.c": 977,
+    "src/engine/pool_take.c": 1191,
+    "src/engine/table.c": 1174,
+    "src/jobs/jobs.c": 1183,
+    "src/jobs/jobs_keys.c": 850,
+    "src/net/http.c": 1105,
+    "src/service/cluster.c": 817,
+    "src/service/job_verbs.c": 809,
+    "t/models/jobs.c": 1146,
+    "t/models/jobs_world.c": 1883,
+    "t/unit/jobs/commit_world.c": 827,
+    "t/unit/net/dial_test.c": 1073,
+    "t/unit/net/http_test.c": 807,
+}
+LONG_FUNCTIONS = {
+    "src/engine/table.c:begin_wait": 67,
+    "src/jobs/jobs_state.c:restore_job": 65,
+    "t/campaigns/cluster/simulate_faults.c:one_fault": 68,
+    "t/models/pools_serve.c:end_hold": 63,
+    "t/scenario/fakenet.c:carry_out": 71,
+    "t/unit/net/script.h:serve_line": 75,
+    "t/vectors/pools.c:reply_fields": 65,
+}
+CIRCLES = [
+    "bench/counterbench/driver bench/counterbench/link bench/counterbench/options bench/counterbench/run bench/counterbench/workload",
+    "lib/args lib/hold lib/job lib/op",
+    "proto/beanstalk proto/beanstalk_parts",
+    "proto/pools proto/pools_parts",
+    "src/admin/admin src/admin/history src/admin/private",
+    "src/base/lock src/base/steps",
+    "src/daemon/inherited src/daemon/listeners",
+    "src/daemon/option_codec src/daemon/options src/daemon/options_table",
+    "src/engine/contention src/engine/shard src/engine/table",
+    "src/jobs/job_tree src/jobs/jobs src/jobs/jobs_commit src/jobs/jobs_op src/jobs/store",
+    "src/net/admission src/net/claims src/net/conn src/net/private src/net/rules src/net/worker",
+    "src/net/stream src/net/tls_stream",
+    "src/net/tls src/net/tls_context",
+    "src/service/cluster src/service/shared",
+    "src/service/pool_session src/service/pool_verbs src/service/pools src/service/pools_seen",
+]
+
+
+def sources():
+    """The lines of each C file, by name."""
+    files = {}
+    for top in "src", "proto", "lib", "bench", "fuzz", "t":
+        for folder, _, names in os.walk(os.path.join(ROOT, top)):
+            for name in names:
+                if name.endswith((".c", ".h")):
+                    path = os.path.join(folder, name)
+                    with open(path, encoding="utf-8") as f:
+                        files[os.path.relpath(path, ROOT)] = f.read().splitlines()
+    return dict(sorted(files.items()))
+
+
+def functions(name, lines):
+    """The functions of a file, as FILE:NAME, with their lines."""
+    opened = None
+    for number, line in enumerate(lines):
+        if line == "{":
+            opened = number
+        elif line == "}" and opened is not None:
+            start = opened - 1
+            while start > 0 and lines[start].startswith(" "):
+                start -= 1
+            found = re.search(r"(\w+)\(", lines[start])
+            yield "%s:%s" % (name, found[1] if found else start + 1), number - opened + 1
+            opened = None
+
+
+def module(name):
+    return re.sub(r"(_inside)?\.[ch]$", "", name)
+
+
+def includes(files):
+    """The modules that each module includes."""
+    graph = collections.defaultdict(set)
+    for name, lines in files.items():
+        for line in lines:
+            found = re.match(r'#include "([^"]+)"', line)
+            if found:
+                near = os.path.normpath(os.path.join(os.path.dirname(name), found[1]))
+                there = [path for path in (near, found[1], "src/" + found[1]) if path in files]
+                graph[module(name)].update(map(module, there[:1]))
+    return graph
+
+
+def circles(graph):
+    """Lists of the modules that reach each other."""
+
+    def reached(start):
+        seen, left = set(), [start]
+        while left:
+            new = graph[left.pop()] - seen
+            seen |= new
+            left += new
+        return seen
+
+    reach = {name: reached(name) - {name} for name in [*graph]}
+    groups = {tuple(sorted({name} | {o for o in reach[name] if name in reach.get(o, ())})) for name in reach}
+    return sorted(group for group in groups if len(group) > 1)
+
+
+def code_lines(path):
+    said = subprocess.run(["gcc", "-fpreprocessed", "-dD", "-E", "-P", path], cwd=ROOT, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True, check=True).stdout  # fmt: skip
+    return sum(bool(line.strip()) for line in said.splitlines())
+
+
+def print_code_lines(files):
+    counts, sums = collections.Counter(), collections.Counter()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for name, count in zip(files, pool.map(code_lines, files)):
+            counts["/".join(name.split("/")[:-1][:2])] += count
+            top = name.split("/")[0]
+            sums["src and proto" if top in ("src", "proto") else top] += count
+    for what in counts, sums:
+        for name, count in what.items():
+            print("%7d  %s" % (count, name))
+        print()
+
+
+def judge(what, found, allowed):
+    """What is larger than allowed, and what need not be listed any more."""
+    for name, size in found.items():
+        if size > allowed.get(name, 0):
+            yield "%s: %s %d lines" % (name, what, size)
+    for name in allowed:
+        if name not in found:
+            yield "%s: take it out of the list of t/shape/shape.py" % name
+
+
+def main():
+    files = sources()
+    large = {name: len(lines) for name, lines in files.items() if len(lines) > FILE_MAX}
+    long = {f: size for name, lines in files.items() for f, size in functions(name, lines) if size > FUNCTION_MAX}
+    rings = circles(includes(files))
+    if sys.argv[1:] != ["--lint"]:
+        print_code_lines(files)
+        for found in large, long:
+            print("".join("%7d  %s\n" % (size, name) for name, size in found.items()))
+        print("".join("circle: %s\n" % " ".join(ring) for ring in rings), end="")
+        return
+    in_rings, allowed = ({name for ring in some for name in ring} for some in (rings, map(str.split, CIRCLES)))
+    bad = [*judge("a file of", large, LARGE_FILES), *judge("a function of", long, LONG_FUNCTIONS)]
+    bad += ["a new circle of includes: " + " ".join(ring) for ring in rings if set(ring) - allowed]
+    bad += ["%s: in no circle any more; take it out of the list of t/shape/shape.py" % name for name in sorted(allowed - in_rings)]
+    sys.exit("\n".join(bad) or 0)
+
+
+if __name__ == "__main__":
+    main()
