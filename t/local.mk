@@ -13,7 +13,7 @@ AM_TESTS_ENVIRONMENT = \
 	UBSAN_OPTIONS=print_stacktrace=1; export UBSAN_OPTIONS; \
 	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1; export TSAN_OPTIONS;
 
-EXTRA_DIST += t/README.md t/FOUND.md t/run_tests.py t/shape/shape.py t/words/banned t/campaigns/campaigns.sh \
+EXTRA_DIST += t/README.md t/FOUND.md t/run_tests.py t/shape/shape.py t/shape/unused.py t/words/banned t/campaigns/campaigns.sh \
 	t/mutants/generate.py t/mutants/kills.tsv t/mutants/mutant.h t/mutants/mutant_plugin.py t/mutants/mutants.py t/unit/manual.h t/unit/unit.h \
 	t/unit/words.h t/unit/random.h t/unit/rng.h t/unit/serving.h t/unit/http_client.h
 UNIT_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
