@@ -149,7 +149,8 @@ static void start(void)
     signal(SIGPIPE, SIG_IGN); /* the server's own thread blocks all signals */
     log_set_level(LOG_LEVEL_ERROR);
     services = serving_make(&server, 1, &rules, &config);
-    CHECK(worker_start(server.workers[0]));
+    CHECK(worker_prepare(server.workers[0]));
+    worker_resume(server.workers[0]);
     int fds[] = {socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     unix_address_len = sizeof(unix_address);
     CHECK(bind(fds[0], (struct sockaddr *)&unix_address, sizeof(sa_family_t)) == 0 &&

@@ -314,14 +314,6 @@ void admin_resume(struct admin *admin)
     http_resume(admin->http);
 }
 
-bool admin_start(struct admin *admin)
-{
-    if (!admin_prepare(admin))
-        return false;
-    admin_resume(admin);
-    return true;
-}
-
 void admin_free(struct admin **admin)
 {
     struct admin *a = *admin;

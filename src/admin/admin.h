@@ -5,7 +5,7 @@
  * workers nothing. What is in the table or counted is read as any thread may; what belongs to a
  * worker (its connections) is asked of it in pieces that take it microseconds.
  *
- * Threads: admin_new, admin_start and admin_free in the main thread; admin_set_token and
+ * Threads: admin_new, admin_prepare and admin_free in the main thread; admin_set_token and
  * admin_set_hosts in any. The hooks are called in the admin's thread.
  */
 #ifndef ADMIN_ADMIN_H
@@ -116,8 +116,6 @@ int admin_door(const struct admin *admin, size_t i, const char **asked_r);
 bool admin_prepare(struct admin *admin) MUST_USE;
 /* Has its thread run, the first time or after admin_pause; the workers run. */
 void admin_resume(struct admin *admin);
-/* Both: prepares and resumes. */
-bool admin_start(struct admin *admin) MUST_USE;
 /* Puts its thread to sleep, so that it asks the workers nothing; its connections stay. Not while a
  * hook waits for the caller. */
 void admin_pause(struct admin *admin);

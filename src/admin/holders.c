@@ -19,7 +19,7 @@
 
 /* A holder or a waiter. */
 struct party {
-    bool asked, found;
+    bool found;
     uint32_t holder; /* its connection's id; of a waiter 0 */
     uint64_t tag;    /* of a waiter */
     uint32_t units, limit;

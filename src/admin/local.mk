@@ -10,7 +10,7 @@ libadmin_a_SOURCES = \
 	src/admin/holders.c \
 	src/admin/hosts.h src/admin/hosts.c \
 	src/admin/json.c \
-	src/admin/metrics.h src/admin/metrics.c \
+	src/admin/metrics.c \
 	src/admin/names.c \
 	src/admin/process.h src/admin/process.c \
 	src/admin/settings.c \

@@ -1,15 +1,51 @@
 /*
- * metrics.c - see metrics.h. Of requests, only those kinds are listed that there have been: most
- * pairs of verb and outcome can never be.
+ * metrics.c - what Prometheus reads: one table with a row for each metric of the daemon, of all
+ * protocols and of the workers. The metrics of one protocol or resource are rows of its own
+ * (service/seen.h) and are written after these. Of requests, only those kinds are listed that there
+ * have been: most pairs of verb and outcome can never be.
+ *
+ * To add one: a row, which says what its samples are made of, and a passage in counterd-admin(7); a
+ * test fails while that is missing.
  */
-#include "admin/metrics.h"
-
 #include "admin/private.h"
+#include "admin/process.h"
+#include "base/log.h"
 #include "service/seen.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+/* What one answer is made from: read once, so that its numbers are of one moment. */
+struct exposition {
+    struct samples *to; /* of the metric that is being written */
+    const struct admin_config *config;
+    const struct http *http;
+    struct process process;
+    struct log_counts log;
+    struct admin_upgrades upgrades;
+};
+
+struct metric {
+    const char *name;
+    const char *type; /* "counter", "gauge" or "histogram" */
+    const char *help;
+    const char *labels; /* their names, separated by spaces; "": none */
+    /* What its samples are made of; one of these is set. A function that writes them, called once
+       or for each service; */
+    void (*whole)(struct exposition *e);
+    void (*service)(struct exposition *e, const struct service *s);
+    /* the place in an exposition of a number that may be NAN; */
+    size_t known;
+    /* the count, or the durations, of a service; */
+    uint64_t (*of_service)(const struct service *s);
+    void (*durations)(const struct service *s, struct buckets_sum *sum_r);
+    /* the count, or the time, of a worker. */
+    uint32_t (*of_worker)(const struct worker *w);
+    uint64_t (*worker_ns)(const struct worker *w);
+};
 
 static const struct labels none;
 
@@ -129,7 +165,7 @@ static void admin_limits(struct exposition *e)
 #define AT(field) offsetof(struct exposition, field)
 
 /* clang-format off */
-const struct metric metrics[] = {
+static const struct metric metrics[] = {
     {"counterd_build_info", GAUGE, "Always 1; which version this is.", "version",
      .whole = build_info},
     {"counterd_start_time_seconds", GAUGE, "Unix time of the start.", "", .whole = start_time},
@@ -196,7 +232,6 @@ const struct metric metrics[] = {
      .known = AT(process.start_seconds)},
 };
 /* clang-format on */
-const size_t metric_count = ARRAY_SIZE(metrics);
 
 static void collect_service(struct exposition *e, const struct metric *m, const struct service *s)
 {
@@ -257,7 +292,8 @@ static void write_seen(struct text *text, struct services *services, const struc
     free(reading);
 }
 
-void metrics_write(struct text *text, const struct admin *admin)
+/* Writes all of them. */
+static void metrics_write(struct text *text, const struct admin *admin)
 {
     const struct admin_config *config = &admin->config;
     struct samples to;
@@ -266,7 +302,7 @@ void metrics_write(struct text *text, const struct admin *admin)
     process_read(&e.process);
     log_get_counts(&e.log);
     config->hooks.upgrades(config->hooks.arg, &e.upgrades);
-    for (size_t i = 0; i < metric_count; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
         const struct metric *m = &metrics[i];
         samples_begin(&to, text, m->name, m->type, m->help, m->labels, UINT_MAX);
         collect(&e, m);

@@ -37,9 +37,6 @@ struct admin_route {
     bool changes;
 };
 
-extern const struct admin_route admin_routes[];
-extern const size_t admin_route_count;
-
 /* A route of the admin's own, or of a protocol or a resource. */
 struct any_route {
     enum http_method method;

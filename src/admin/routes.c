@@ -4,7 +4,7 @@
  */
 #include "admin/private.h"
 
-const struct admin_route admin_routes[] = {
+static const struct admin_route admin_routes[] = {
     {HTTP_GET, "/", get_page, false},
     {HTTP_GET, "/page.js", get_page, false},
     {HTTP_GET, "/page.css", get_page, false},
@@ -27,17 +27,16 @@ const struct admin_route admin_routes[] = {
     {HTTP_GET, "/api/v1/loglevel", get_log_level, false},
     {HTTP_POST, "/api/v1/loglevel", set_log_level, true},
 };
-const size_t admin_route_count = ARRAY_SIZE(admin_routes);
 
 bool admin_route_at(const struct services *services, size_t i, struct any_route *route_r)
 {
     const struct seen *seen;
-    if (i < admin_route_count) {
+    if (i < ARRAY_SIZE(admin_routes)) {
         const struct admin_route *own = &admin_routes[i];
         *route_r = (struct any_route){own->method, own->path, own->changes, own->handler, NULL};
         return true;
     }
-    i -= admin_route_count;
+    i -= ARRAY_SIZE(admin_routes);
     for (unsigned part = 0; services_seen(services, part, &seen); part++) {
         for (const struct route_row *r = seen ? seen->routes : NULL; r && r->path; r++) {
             if (i-- > 0)

@@ -273,7 +273,6 @@ void node_close_strict(struct node *node)
     if (node->strict_closing)
         return;
     node->strict_closing = true;
-    node->counts.strict_closed++;
     node->does.close_strict(node->arg);
 }
 
@@ -311,7 +310,6 @@ void node_start(struct node *node, int64_t now_ns)
     if (!node->lost_known)
         node->lost_ns = now_ns;
     node->lost_known = false;
-    node->started = true;
     node->leaving = false;
     node_move(node, PHASE_BACKOFF);
     node->retry_ns = now_ns;

@@ -292,10 +292,9 @@ struct node_seen {
     char wrong_key[160];
     bool stops_on_save; /* the engine takes no writes after a snapshot that failed */
     bool grace;
-    int64_t lease_end_ns;
     uint64_t asks;  /* requests that the node has */
     uint64_t waits; /* of these, waits */
-    uint64_t beats, calls, ops, asserted, reaped, leases_lost, strict_closed;
+    uint64_t beats, calls, ops, asserted, reaped, leases_lost;
     uint64_t losses[NODE_LOSS_COUNT];
     uint64_t round_trip_ns, round_trips; /* sum and number, of calls */
 };

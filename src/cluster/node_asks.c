@@ -14,7 +14,7 @@
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-void asks_add(struct asks *list, struct node_ask *ask)
+static void asks_add(struct asks *list, struct node_ask *ask)
 {
     ask->next = NULL;
     ask->prev = list->last;
@@ -23,7 +23,7 @@ void asks_add(struct asks *list, struct node_ask *ask)
     list->count++;
 }
 
-void asks_add_front(struct asks *list, struct node_ask *ask)
+static void asks_add_front(struct asks *list, struct node_ask *ask)
 {
     ask->prev = NULL;
     ask->next = list->first;
@@ -32,7 +32,7 @@ void asks_add_front(struct asks *list, struct node_ask *ask)
     list->count++;
 }
 
-void asks_remove(struct asks *list, struct node_ask *ask)
+static void asks_remove(struct asks *list, struct node_ask *ask)
 {
     *(ask->prev ? &ask->prev->next : &list->first) = ask->next;
     *(ask->next ? &ask->next->prev : &list->last) = ask->prev;
@@ -40,7 +40,8 @@ void asks_remove(struct asks *list, struct node_ask *ask)
     list->count--;
 }
 
-struct asks *asks_of(struct node *node, const struct node_ask *ask)
+/* The list that an ask of this state is on; NULL: on none. */
+static struct asks *asks_of(struct node *node, const struct node_ask *ask)
 {
     switch (ASK_STATE(ask)) {
     case ASK_TODO:

@@ -74,28 +74,6 @@ void node_report(struct node *node, struct bytes name, uint32_t units)
     entry->units += units;
 }
 
-void node_reported(struct node *node, int64_t now_ns)
-{
-    node->report_under_way = false;
-    node_look_at_lease(node, now_ns);
-    if (node->phase != PHASE_REPORTING)
-        return;
-    if (!is_this_sessions(node)) {
-        node_begin_report(node, !node->alone, now_ns);
-        return;
-    }
-    if (node->report_failed) {
-        node_lose(node, NODE_LOSS_ERROR, "this process has no memory for what it holds", now_ns);
-        return;
-    }
-    node_asks_by_age(node);
-    node_move(node, PHASE_ASSERTING);
-    node->assert_name = node->first_name;
-    node->assert_units = true;
-    node->assert_wait = NULL;
-    node_assert_more(node, now_ns);
-}
-
 /* ---- asserting ------------------------------------------------------------------------------- */
 
 /* The next wait of a name, from `ask` on, that has a place. */
@@ -198,7 +176,7 @@ static void send_ready(struct node *node, int64_t now_ns)
         node_renew_sent(node, now_ns);
 }
 
-void node_assert_more(struct node *node, int64_t now_ns)
+static void node_assert_more(struct node *node, int64_t now_ns)
 {
     while (node->phase == PHASE_ASSERTING && has_room_ahead(node))
         if (!send_portion(node, now_ns))
@@ -211,6 +189,28 @@ void node_assert_more(struct node *node, int64_t now_ns)
         node_begin_report(node, true, now_ns);
     } else
         send_ready(node, now_ns);
+}
+
+void node_reported(struct node *node, int64_t now_ns)
+{
+    node->report_under_way = false;
+    node_look_at_lease(node, now_ns);
+    if (node->phase != PHASE_REPORTING)
+        return;
+    if (!is_this_sessions(node)) {
+        node_begin_report(node, !node->alone, now_ns);
+        return;
+    }
+    if (node->report_failed) {
+        node_lose(node, NODE_LOSS_ERROR, "this process has no memory for what it holds", now_ns);
+        return;
+    }
+    node_asks_by_age(node);
+    node_move(node, PHASE_ASSERTING);
+    node->assert_name = node->first_name;
+    node->assert_units = true;
+    node->assert_wait = NULL;
+    node_assert_more(node, now_ns);
 }
 
 /* A wait is in the engine again. */

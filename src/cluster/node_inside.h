@@ -263,7 +263,6 @@ struct node {
     /* Life. */
     enum node_phase phase;
     bool leaving;
-    bool started;       /* since the start or the end of parking */
     int64_t lost_ns;    /* patience counts from here: the last live session was lost, or its oldest
                            call without an answer was sent; or the start */
     bool lost_known;    /* restored: node_start keeps lost_ns */
@@ -493,7 +492,6 @@ void node_explain_auth(const redisReply *reply, char *why, size_t size);
 void node_begin_report(struct node *node, bool last, int64_t now_ns);
 /* Forgets what was reported and told. */
 void node_forget_told(struct node *node);
-void node_assert_more(struct node *node, int64_t now_ns);
 /* The workers' report takes its time: shows others that the session lives. */
 void node_show_life(struct node *node, int64_t now_ns);
 void node_on_assert(struct node *node, const redisReply *reply, const struct pending *p,
@@ -514,7 +512,6 @@ void node_on_leave(struct node *node, const redisReply *reply, const struct pend
                    int64_t now_ns);
 /* A `ready` or a beat is sent: it will renew the lease. */
 void node_renew_sent(struct node *node, int64_t now_ns);
-void node_renew_answered(struct node *node, int64_t now_ns);
 void node_renew_agreed(struct node *node, int64_t now_ns);
 /* Tries to send `leave`. */
 void node_try_leave(struct node *node, int64_t now_ns);
@@ -597,11 +594,6 @@ void node_forget_wrong(struct node *node);
 
 /* ---- node_asks.c ----------------------------------------------------------------------------- */
 
-void asks_add(struct asks *list, struct node_ask *ask);
-void asks_add_front(struct asks *list, struct node_ask *ask);
-void asks_remove(struct asks *list, struct node_ask *ask);
-/* The list that an ask of this state is on; NULL: on none. */
-struct asks *asks_of(struct node *node, const struct node_ask *ask);
 void ask_set(struct node *node, struct node_ask *ask, unsigned state);
 /* Answers an ask, which leaves the node. */
 void ask_finish(struct node *node, struct node_ask *ask, enum node_result result);

@@ -45,7 +45,7 @@ static void renew_if_complete(struct node *node, int64_t now_ns)
     node_reap_next(node, now_ns);
 }
 
-void node_renew_answered(struct node *node, int64_t now_ns)
+static void node_renew_answered(struct node *node, int64_t now_ns)
 {
     node->renew_answered = true;
     renew_if_complete(node, now_ns);

@@ -81,7 +81,6 @@ void node_look(const struct node *node, struct node_seen *seen_r)
     memcpy(seen_r->reasons, node->reasons, sizeof(seen_r->reasons));
     seen_r->stops_on_save = node->advised[NODE_ADVISED_SAVE] && node->advised[NODE_ADVISED_STOP];
     seen_r->grace = node->grace;
-    seen_r->lease_end_ns = node->lease_end_ns;
     seen_r->asks = node->todo.count + node->sent.count + node->waits.count;
     seen_r->waits = node->waits.count;
 }

@@ -391,13 +391,3 @@ const char *patterns_digest(const struct patterns *p)
 {
     return p->digest;
 }
-
-bool patterns_equal(const struct patterns *a, const struct patterns *b)
-{
-    if (a->count != b->count)
-        return false;
-    for (size_t i = 0; i < a->count; i++)
-        if (compare(&a->at[i], &b->at[i]) != 0)
-            return false;
-    return true;
-}

@@ -59,7 +59,4 @@ bool patterns_leave_pools(const struct patterns *p);
  */
 const char *patterns_digest(const struct patterns *p);
 
-/* True when both objects share the same names, as far as their normal forms show. */
-bool patterns_equal(const struct patterns *a, const struct patterns *b);
-
 #endif

@@ -18,7 +18,9 @@
 /* The first descriptor that a service manager hands over. */
 #define FIRST_FD 3
 
-const char *const activation_variables[] = {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", NULL};
+/* The environment variables that activation_take reads; the manual lists each. */
+static const char *const activation_variables[] = {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES",
+                                                   NULL};
 
 /* Formats the reason and returns false. */
 static bool PRINTF_LIKE(2, 3) fail(char *reason_r, const char *format, ...)
@@ -56,8 +58,13 @@ static bool name_sockets(const char *names, struct activation *activation, char 
     return true;
 }
 
-bool activation_parse(const char *pid, const char *fds, const char *names, pid_t self,
-                      struct activation *activation_r, char *reason_r)
+/*
+ * Parses the values of the three variables (NULL: not set) for the process `self`. Descriptors
+ * start at 3. No sockets when the variables are not set or name another process. Returns false when
+ * a value is invalid; reason_r says why.
+ */
+static bool activation_parse(const char *pid, const char *fds, const char *names, pid_t self,
+                             struct activation *activation_r, char *reason_r)
 {
     uint64_t number;
     activation_r->count = 0;

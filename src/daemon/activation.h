@@ -22,9 +22,6 @@
 #define ACTIVATION_MAX      64
 #define ACTIVATION_NAME_MAX 255
 
-/* The environment variables that activation_take reads; NULL after the last. */
-extern const char *const activation_variables[];
-
 struct activation_socket {
     int fd;                             /* -1 once a listener or the admin interface owns it */
     int used_fd;                        /* the descriptor; stays set after the owner changed */
@@ -47,14 +44,6 @@ struct activation_use {
 
 /* Size of reason_r for the functions below. */
 #define ACTIVATION_REASON_SIZE 640
-
-/*
- * Parses the values of the three variables (NULL: not set) for the process `self`. Descriptors
- * start at 3. No sockets when the variables are not set or name another process. Returns false when
- * a value is invalid; reason_r says why.
- */
-bool activation_parse(const char *pid, const char *fds, const char *names, pid_t self,
-                      struct activation *activation_r, char *reason_r) MUST_USE;
 
 /*
  * Takes all sockets passed to this process: those in the environment (the variables are removed),

@@ -22,7 +22,14 @@
 
 /* --- Flags ----------------------------------------------------------------------------------- */
 
-static const struct options_flag flags[] = {
+struct flag {
+    char letter;
+    const char *name;     /* the long form without its dashes, or NULL */
+    const char *argument; /* its name in --help; NULL: no argument */
+    const char *help;
+};
+
+static const struct flag flags[] = {
     {'f', NULL, "FILE", "read this file; without it, " DEFAULT_FILE " if there is one"},
     {'o', NULL, "KEY=VALUE", "set an option, over what the file says; may be repeated"},
     {'l', NULL, "ADDRESS", "serve clients here, with every protocol; may be repeated"},
@@ -31,22 +38,12 @@ static const struct options_flag flags[] = {
     {'h', "help", NULL, "print this help and exit"},
 };
 
-const struct options_flag *options_flag_at(size_t index)
-{
-    return index < ARRAY_SIZE(flags) ? &flags[index] : NULL;
-}
-
-static const struct options_flag *find_flag(int letter)
+static const struct flag *find_flag(int letter)
 {
     for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
         if (flags[i].letter == letter)
             return &flags[i];
     return NULL;
-}
-
-const char *options_default_file(void)
-{
-    return DEFAULT_FILE;
 }
 
 /* The flags as arguments of getopt_long. */
@@ -275,7 +272,7 @@ struct options_request options_command_line(int argc, char **argv, bool had_file
 
 /* --- Help ------------------------------------------------------------------------------------ */
 
-static void print_flag(FILE *to, const struct options_flag *flag)
+static void print_flag(FILE *to, const struct flag *flag)
 {
     char left[64];
     snprintf(left, sizeof left, "-%c%s%s%s%s", flag->letter, flag->argument ? " " : "",

@@ -5,8 +5,6 @@
 
 #include <stddef.h>
 
-const char *const notify_variables[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", NULL};
-
 #ifdef HAVE_SYSTEMD
 
 #include "base/clock.h"

@@ -10,9 +10,6 @@
 
 #include <stdint.h>
 
-/* The environment variables that libsystemd reads; NULL after the last. */
-extern const char *const notify_variables[];
-
 /* counterd serves, for the first time or again after notify_reloading. `status`: one line for
  * people. */
 void notify_ready(const char *status);

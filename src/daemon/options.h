@@ -254,20 +254,6 @@ const char *options_unquote_reason(enum options_unquoted answer);
 
 /* --- The command line ------------------------------------------------------------------------ */
 
-/* One flag of the command line. */
-struct options_flag {
-    char letter;
-    const char *name;     /* the long form without its dashes, or NULL */
-    const char *argument; /* the argument's name in --help; NULL: no argument */
-    const char *help;
-};
-
-/* Flag `index`, in the order of --help; NULL past the last. */
-const struct options_flag *options_flag_at(size_t index);
-
-/* The file that counterd reads without -f, if it exists. */
-const char *options_default_file(void);
-
 enum options_action {
     OPTIONS_RUN,     /* serve */
     OPTIONS_CHECK,   /* -t, and the settings are valid: run the other checks and exit */

@@ -14,7 +14,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-const int process_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, 0};
+/* The signals that the main thread handles; 0 after the last. The manual lists each. */
+static const int process_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, 0};
 
 void process_block_signals(sigset_t *set_r)
 {

@@ -22,11 +22,9 @@ enum process_exit {
     PROCESS_EXIT_COUNT
 };
 
-/* The signals that the main thread handles; 0 after the last. The manual lists each. */
-extern const int process_signals[];
-
 /*
- * Blocks process_signals in this thread and the threads it starts; returns the set in *set_r.
+ * Blocks the signals that the main thread handles, in this thread and the threads it starts;
+ * returns the set in *set_r.
  * Ignores SIGPIPE and SIGXFSZ, because write returns an error then. Resets SIGCHLD, which the
  * parent may have set to ignore, so that waitpid works.
  */

@@ -238,9 +238,8 @@ void pool_client_end(struct pool_client *client, enum pool_end how,
 
 /* The client of a letter. */
 struct pool_client *pool_client_of(struct mail *mail);
-/* The tag and the owner of a client, both constant. */
+/* The tag of a client, constant. */
 uint64_t pool_client_tag(const struct pool_client *client);
-void *pool_client_owner(const struct pool_client *client);
 
 /* True when the client waits for members; pool_client_looks: when it has a request that goes on in
  * steps. Its thread only. */
@@ -251,9 +250,6 @@ bool pool_client_look_on(struct pool_client *client);
 
 /* The number of members that a client holds, with those taken away of which it was not told yet. */
 uint32_t pool_client_holds(struct pool_client *client);
-
-/* The id of the client's holder in the table, constant. */
-uint32_t pool_client_id(const struct pool_client *client);
 
 /* A member that a client has got, for its TAKEN line. */
 struct pool_taken {

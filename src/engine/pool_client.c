@@ -33,16 +33,6 @@ uint64_t pool_client_tag(const struct pool_client *client)
     return client->letter.to;
 }
 
-void *pool_client_owner(const struct pool_client *client)
-{
-    return client->owner;
-}
-
-uint32_t pool_client_id(const struct pool_client *client)
-{
-    return client->mirror.id;
-}
-
 /* ---- life ------------------------------------------------------------------------------------ */
 
 struct pool_client *pool_client_new(struct pools *pools, uint32_t id, uint64_t tag, void *owner)
@@ -105,6 +95,25 @@ static void end_holds(struct pool_client *client, enum pool_end how,
         }
         pool_hold_free(hold);
     }
+}
+
+/* Counts a client as watcher if it watches more than its own members. */
+static void count_watcher(struct pool_client *client)
+{
+    bool all = false;
+    for (struct ring *at = client->watches.next; at != &client->watches; at = at->next)
+        all = all || !item_of(at, struct pool_watch, of_client)->mine;
+    client->pools->watchers += (uint32_t)all - (uint32_t)client->counted;
+    client->counted = all;
+}
+
+static void pool_watch_free(struct pool_watch *watch)
+{
+    struct pool_client *client = watch->client;
+    ring_remove(&watch->of_client);
+    ring_remove(&watch->of_pool);
+    pool_free(client->pools, watch);
+    count_watcher(client);
 }
 
 void pool_client_end(struct pool_client *client, enum pool_end how,
@@ -284,25 +293,6 @@ void pool_client_position(struct pool_client *client, uint64_t position)
 }
 
 /* ---- WATCH ----------------------------------------------------------------------------------- */
-
-/* Counts a client as watcher if it watches more than its own members. */
-static void count_watcher(struct pool_client *client)
-{
-    bool all = false;
-    for (struct ring *at = client->watches.next; at != &client->watches; at = at->next)
-        all = all || !item_of(at, struct pool_watch, of_client)->mine;
-    client->pools->watchers += (uint32_t)all - (uint32_t)client->counted;
-    client->counted = all;
-}
-
-void pool_watch_free(struct pool_watch *watch)
-{
-    struct pool_client *client = watch->client;
-    ring_remove(&watch->of_client);
-    ring_remove(&watch->of_pool);
-    pool_free(client->pools, watch);
-    count_watcher(client);
-}
 
 void pool_watches_end(struct pool *pool)
 {

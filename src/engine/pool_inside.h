@@ -510,7 +510,6 @@ bool pool_is_closed(const struct pool_member *m, const struct pool_ask *ask);
  */
 void pool_retry_member(struct pool_member *m);
 bool pool_matches(const struct pool_ask *ask, const struct pool_member *m);
-enum pool_class pool_class_of(const struct pool_ask *ask);
 /* Orders waits of one class. */
 int pool_compare_places(const struct tree_node *a, const struct tree_node *b);
 
@@ -669,6 +668,5 @@ void pool_tell_late(const struct pool_hold *hold);
 void pool_tell(struct pool *pool, enum pool_event_why why);
 /* A watch of a pool ends with it. */
 void pool_watches_end(struct pool *pool);
-void pool_watch_free(struct pool_watch *watch);
 
 #endif

@@ -65,7 +65,7 @@ static int compare_named(const struct tree_node *node, const void *name)
     return bytes_compare(place_by_class(node)->waiter->ask.member, *(const struct bytes *)name);
 }
 
-enum pool_class pool_class_of(const struct pool_ask *ask)
+static enum pool_class pool_class_of(const struct pool_ask *ask)
 {
     if (ask->count > 1 || ask->with_count > 0)
         return CLASS_CHOOSY;

@@ -206,7 +206,6 @@ struct held_of {
 };
 
 struct check_sums {
-    struct table *table;
     uint64_t names, idle, reserved_idle, waiting, units;
     const struct shard *shard; /* the shard of these holdings, which are sorted by counter: */
     struct held_of *outside;
@@ -331,7 +330,7 @@ static bool check_counter(void *arg, struct shard *s, struct counter *c)
 
 void table_check(struct table *t)
 {
-    struct check_sums sums = {.table = t};
+    struct check_sums sums = {0};
     struct table_walk walk = {0};
     while (!walk_on(t, &walk, UINT32_MAX, check_counter, &sums))
         continue;

@@ -225,7 +225,8 @@ static size_t deadlines_offset(const struct protocol *protocol)
     return offsetof(struct conn, session) + session_room(protocol);
 }
 
-size_t conn_size(const struct protocol *protocol)
+/* The size of a connection of this protocol, in bytes. */
+static size_t conn_size(const struct protocol *protocol)
 {
     size_t size = deadlines_offset(protocol) + protocol->row->deadlines * sizeof(struct deadline);
     if (protocol_is_extended(protocol->row))

@@ -1049,14 +1049,6 @@ void http_resume(struct http *http)
     thread_resume(&http->thread);
 }
 
-bool http_start(struct http *http)
-{
-    if (!http_prepare(http))
-        return false;
-    http_resume(http);
-    return true;
-}
-
 void http_pause(struct http *http)
 {
     uint64_t one = 1;

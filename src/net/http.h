@@ -21,7 +21,7 @@
  * request meanwhile. The body of every error is {"error":{"status":404,"reason":"..."}}, also when
  * evhttp itself refuses a request.
  *
- * Threads: http_new, http_start and http_free in one thread; handlers and all functions of a
+ * Threads: http_new, http_prepare and http_free in one thread; handlers and all functions of a
  * request in the server's own thread, which has all signals blocked.
  */
 #ifndef NET_HTTP_H
@@ -87,8 +87,6 @@ int http_door(const struct http *http, size_t i, const char **asked_r);
 bool http_prepare(struct http *http) MUST_USE;
 /* Has the sleeping thread run. */
 void http_resume(struct http *http);
-/* Both: prepares and resumes. */
-bool http_start(struct http *http) MUST_USE;
 
 /*
  * Puts the thread to sleep, if it runs; connections stay as they are, and go on with http_resume.

@@ -156,7 +156,8 @@ static size_t room_for(const struct conn *conn, size_t have, size_t need)
     return step < want ? step : want;
 }
 
-void conn_renew_request(struct conn *conn)
+/* Restarts the deadline of an unfinished request. */
+static void conn_renew_request(struct conn *conn)
 {
     if (conn->extended)
         conn_extension(conn)->part_bytes = 0;

@@ -561,7 +561,8 @@ static bool write_out(struct conn *conn)
     return true;
 }
 
-void conn_linger(struct conn *conn)
+/* After the last answer: shuts down our side, and gives the peer time to read. */
+static void conn_linger(struct conn *conn)
 {
     if (conn->writing == WRITING_SHUT)
         return;

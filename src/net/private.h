@@ -276,8 +276,6 @@ static inline bool conn_has_work(const struct conn *conn)
 
 /* ---- conn.c -------------------------------------------------------------------------------- */
 
-/* The size of a connection of this protocol, in bytes. */
-size_t conn_size(const struct protocol *protocol);
 /* The number of deadlines that a connection of this protocol reserves. */
 unsigned conn_deadline_count(const struct protocol *protocol);
 /* Makes a connection with protocol and stream set; it is in no slot and in no loop yet. Returns
@@ -322,8 +320,6 @@ void conn_drop_input(struct conn *conn);
 void conn_continue(struct conn *conn);
 /* Continues the handshake; opens the connection when it is done. */
 void conn_shake_hands(struct conn *conn);
-/* Restarts the deadline of an unfinished request. */
-void conn_renew_request(struct conn *conn);
 /* Ends a connection after a failed handshake. `told`: the library has sent an alert, and the peer
  * gets time to read it. */
 void conn_handshake_failed(struct conn *conn, const char *why, bool told);
@@ -332,8 +328,6 @@ void conn_handshake_failed(struct conn *conn, const char *why, bool told);
 
 /* Writes what the socket takes, and updates the state and the watch. */
 void conn_flush(struct conn *conn);
-/* After the last answer: shuts down our side, and gives the peer time to read. */
-void conn_linger(struct conn *conn);
 /* Call these before and after `serve` while answers are pending, so that the new answer is kept
  * until those before it are complete. `answered`: the request is completely answered. */
 void conn_answer_next(struct conn *conn);

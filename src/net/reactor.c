@@ -199,15 +199,6 @@ void reactor_resume(struct reactor *r)
     thread_resume(&r->thread);
 }
 
-bool reactor_start(struct reactor *r, const char *name, confine_fn *confine,
-                   const struct confinement *to)
-{
-    if (!reactor_prepare(r, name, confine, to))
-        return false;
-    reactor_resume(r);
-    return true;
-}
-
 static void on_stop(struct mail *mail, void *reader)
 {
     (void)mail;

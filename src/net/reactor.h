@@ -85,9 +85,6 @@ bool reactor_prepare(struct reactor *r, const char *name, confine_fn *confine,
                      const struct confinement *to) MUST_USE;
 /* Has the sleeping thread run. */
 void reactor_resume(struct reactor *r);
-/* Both: prepares and resumes. */
-bool reactor_start(struct reactor *r, const char *name, confine_fn *confine,
-                   const struct confinement *to) MUST_USE;
 /* Makes the thread stop after its current work. Then reactor_rest waits until it sleeps, and
  * reactor_join until it has ended. Any thread. */
 void reactor_stop(struct reactor *r);

@@ -202,11 +202,3 @@ void source_leave(struct sources *sources, uint32_t source)
         drop(sources, source);
     lock_release(&sources->lock);
 }
-
-uint32_t sources_count(struct sources *sources)
-{
-    lock_acquire(&sources->lock);
-    uint32_t count = sources->count;
-    lock_release(&sources->lock);
-    return count;
-}

@@ -54,7 +54,5 @@ uint32_t source_enter_peer(struct sources *sources, int fd) MUST_USE;
 struct account **source_account(struct sources *sources, uint32_t source);
 /* Ends a connection's count; 0 is harmless. */
 void source_leave(struct sources *sources, uint32_t source);
-/* The number of sources in the table. */
-uint32_t sources_count(struct sources *sources);
 
 #endif

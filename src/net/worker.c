@@ -506,14 +506,6 @@ void worker_resume(struct worker *worker)
     reactor_resume(&worker->reactor);
 }
 
-bool worker_start(struct worker *worker)
-{
-    if (!worker_prepare(worker))
-        return false;
-    worker_resume(worker);
-    return true;
-}
-
 static void close_all(struct mail *mail, void *reader)
 {
     (void)mail;
@@ -599,11 +591,6 @@ void worker_deliver(struct worker *from, struct letter *letter)
         worker_post(from->server->workers[to], &letter->mail);
 }
 
-struct worker *worker_of(struct reactor *reactor)
-{
-    return container_of(reactor, struct worker, reactor);
-}
-
 struct worker_errand {
     void (*fn)(struct worker *worker, void *arg);
     void *arg;
@@ -612,7 +599,7 @@ struct worker_errand {
 static void run_worker_errand(struct reactor *r, void *arg)
 {
     const struct worker_errand *errand = arg;
-    errand->fn(worker_of(r), errand->arg);
+    errand->fn(container_of(r, struct worker, reactor), errand->arg);
 }
 
 void worker_ask(struct worker *worker, void (*fn)(struct worker *worker, void *arg), void *arg)
@@ -623,7 +610,9 @@ void worker_ask(struct worker *worker, void (*fn)(struct worker *worker, void *a
 
 /* ---- all workers --------------------------------------------------------------------------- */
 
-void server_ask(struct server *server, void (*fn)(struct worker *worker, void *arg), void *arg)
+/* Runs `fn` in each worker's thread, one worker after the other, and waits for each. */
+static void server_ask(struct server *server, void (*fn)(struct worker *worker, void *arg),
+                       void *arg)
 {
     for (unsigned i = 0; i < server->count; i++)
         worker_ask(server->workers[i], fn, arg);

@@ -35,12 +35,9 @@ struct server {
 /* ---- all workers --------------------------------------------------------------------------- */
 
 /*
- * Runs `fn` in each worker's thread, one worker after the other, and waits for each. So when it
- * returns, every worker has finished the iteration in which it was at the call. All workers must
- * run. Never call it in a worker's thread.
+ * Returns when every worker has finished the iteration in which it was at the call. All workers
+ * must run. Never call it in a worker's thread.
  */
-void server_ask(struct server *server, void (*fn)(struct worker *worker, void *arg), void *arg);
-/* The same, without a function. */
 void server_barrier(struct server *server);
 
 /* The state of server_catch_up. Zero-initialise it. */
@@ -53,7 +50,7 @@ struct catch_up {
  * was first called with `catch_up`: they have served those requests, delivered all mail sent before
  * or caused by them, have no pending answer, and have written the answers until done or until a
  * socket was full. Returns false otherwise; call it again a moment later. Restrictions as
- * server_ask; one thread at a time.
+ * server_barrier; one thread at a time.
  *
  * It does not wait for clients that do not read their answers, for incomplete requests, for TLS
  * handshakes, or for later requests. Only a client that sends faster than it is served can delay
@@ -85,8 +82,6 @@ void worker_free(struct worker **worker);
 bool worker_prepare(struct worker *worker) MUST_USE;
 /* Has the sleeping thread run. */
 void worker_resume(struct worker *worker);
-/* Both: prepares and resumes. */
-bool worker_start(struct worker *worker) MUST_USE;
 /* Makes the worker close all its connections and end. Any thread. */
 void worker_stop(struct worker *worker);
 /* Waits until its thread has ended. */
@@ -97,8 +92,6 @@ void worker_drain(struct worker *worker);
 
 /* The worker's reactor, for timers, hooks and letters. */
 struct reactor *worker_reactor(struct worker *worker);
-/* The worker of a reactor that is a worker's. */
-struct worker *worker_of(struct reactor *reactor);
 
 /* Sends a letter; its `deliver` gets the worker. Any thread. */
 void worker_post(struct worker *worker, struct mail *mail);

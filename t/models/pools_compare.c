@@ -601,8 +601,8 @@ static void compare_units(int p)
         struct table_hold hold = {.units = 0};
         if (!sides[c].real)
             continue;
-        (void)!table_holds(table, pool_client_id(sides[c].real), bytes_of(pool_counters[p]),
-                           model_now, &hold);
+        (void)!table_holds(table, sides[c].real->mirror.id, bytes_of(pool_counters[p]), model_now,
+                           &hold);
         AGREE(hold.units == held_by(c, p) || (owes && hold.units < held_by(c, p)));
     }
 }

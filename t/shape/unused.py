@@ -69,6 +69,14 @@ class Reader:
         if cursor.storage_class != clang.StorageClass.STATIC or self.file.endswith(".h"):
             self.defined[cursor.spelling] = "%s:%d" % (self.file, cursor.location.line)
 
+    @staticmethod
+    def is_shared(found):
+        """True for functions and variables that other files may have."""
+        if found.kind not in (Kind.FUNCTION_DECL, Kind.VAR_DECL) or found.location.file is None:
+            return False
+        is_static = found.linkage == clang.LinkageKind.INTERNAL and found.location.file.name.endswith(".c")
+        return found.linkage != clang.LinkageKind.NO_LINKAGE and not is_static
+
     def add(self, what, symbol):
         self.uses.add((what, symbol, self.file))
 
@@ -90,7 +98,7 @@ class Reader:
                 self.add("field", self.field(cursor))
         elif kind == Kind.DECL_REF_EXPR:
             found = cursor.referenced
-            if found is not None and found.kind in (Kind.FUNCTION_DECL, Kind.VAR_DECL) and found.spelling != self.inside:
+            if found is not None and self.is_shared(found) and found.spelling != self.inside:
                 self.add("use", found.spelling)
         elif kind == Kind.MEMBER_REF_EXPR:
             self.add("row" if "option_row" in variable else "read", self.field(cursor))

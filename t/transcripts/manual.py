@@ -120,7 +120,7 @@ def check_counterd():
     same("signals", words("SIGNALS", "Dv"), sorted([*signals, "SIGPIPE"]))
     variables = [
         *named("src/daemon/activation.c", "activation_variables"),
-        *named("src/daemon/notify.c", "notify_variables"),
+        *("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"),  # libsystemd reads them
         *named("src/daemon/upgrade.h", "define UPGRADE_VARIABLE"),
         *named("src/cluster/where.h", "define WHERE_VARIABLE"),
     ]

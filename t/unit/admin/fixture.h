@@ -98,7 +98,8 @@ static inline void begin(unsigned workers, const char *token)
     open_listener(&listeners[1], "counter");
     for (unsigned i = 0; i < workers; i++) {
         acceptors[i] = acceptor_new(server.workers[i], listeners, 2);
-        ck_assert(acceptors[i] != NULL && worker_start(server.workers[i]));
+        ck_assert(acceptors[i] != NULL && worker_prepare(server.workers[i]));
+        worker_resume(server.workers[i]);
     }
     struct sockaddr_storage sa = {.ss_family = AF_INET};
     ((struct sockaddr_in *)&sa)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -125,7 +126,8 @@ static inline void begin(unsigned workers, const char *token)
     atomic_store(&is_ready, true);
     admin = admin_new(&admin_config, reason);
     ck_assert_msg(admin != NULL, "%s", reason);
-    ck_assert(admin_start(admin));
+    ck_assert(admin_prepare(admin));
+    admin_resume(admin);
     ck_assert_uint_eq(admin_listeners(admin), 1);
     where = admin_where(admin, 0);
 }

@@ -146,8 +146,10 @@ static void serve(void)
         conn->io.fd = ends[0];
         clients[i] = ends[1];
     }
-    for (unsigned i = 0; i < server.count; i++)
-        ck_assert(worker_start(server.workers[i]));
+    for (unsigned i = 0; i < server.count; i++) {
+        ck_assert(worker_prepare(server.workers[i]));
+        worker_resume(server.workers[i]);
+    }
 }
 
 /* Stops the daemon; this must release everything that is held. */

@@ -24,7 +24,7 @@ static void end(void)
 {
     ck_assert_uint_eq(atomic_load(&protocol.connections), 0);
     ck_assert_uint_eq(atomic_load(&server.handshakes), 0);
-    ck_assert_uint_eq(sources_count(&server.sources), 0);
+    ck_assert_uint_eq(server.sources.count, 0);
     worker_drain(server.workers[0]);
     worker_free(&server.workers[0]);
     server_free_rules(&server);
@@ -113,7 +113,7 @@ TEST(connections_of_one_address_are_limited_before_those_of_all)
     expect_refused(&other, CLOSE_SOURCE, 1);
     ck_assert(!enter(worker, &other, "192.0.2.2"));
     expect_refused(&other, CLOSE_REFUSED, 1);
-    ck_assert_uint_eq(sources_count(&server.sources), 1); /* that of the refused is given back */
+    ck_assert_uint_eq(server.sources.count, 1); /* that of the refused is given back */
     ck_assert_uint_eq(atomic_load(&protocol.connections), 2);
     leave(&guests[0]);
     ck_assert(enter(worker, &guests[2], "192.0.2.1"));

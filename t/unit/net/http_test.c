@@ -205,10 +205,10 @@ static const char *serve(void)
     struct sockaddr_storage sa = loopback(0);
     socklen_t len = sizeof(struct sockaddr_in);
     struct http_config config = config_of(&sa, &len);
-    char reason[HTTP_REASON_SIZE];
+    char reason[HTTP_REASON_SIZE] = "";
     http = http_new(&config, reason);
-    ck_assert_msg(http != NULL, "%s", reason);
-    ck_assert(http_start(http));
+    ck_assert_msg(http && http_prepare(http), "%s", reason);
+    http_resume(http);
     ck_assert_uint_eq(http_listeners(http), 1);
     return http_where(http, 0);
 }

@@ -15,7 +15,8 @@ static void begin(void)
 
 static void run(void)
 {
-    ck_assert(reactor_start(&reactor, "reactor", NULL, &thread_serves));
+    ck_assert(reactor_prepare(&reactor, "reactor", NULL, &thread_serves));
+    reactor_resume(&reactor);
 }
 
 static void stop(void)
@@ -208,7 +209,8 @@ TEST(a_late_letter_wakes_its_reader_at_the_end_of_the_iteration)
     begin();
     run();
     ck_assert(reactor_init(&other, &reactor_default));
-    ck_assert(reactor_start(&other, "other", NULL, &thread_serves));
+    ck_assert(reactor_prepare(&other, "other", NULL, &thread_serves));
+    reactor_resume(&other);
     for (unsigned i = 1; i <= 50; i++) {
         taken = 0;
         reactor_post(&reactor, &late.bell);

@@ -106,7 +106,7 @@ static void free_workers(void (*fn)(struct conn *conn))
     for (unsigned i = 0; i < server.count; i++)
         worker_drain(server.workers[i]);
     EXPECT(atomic_load(&server.unfinished) == 0, "claims are left");
-    EXPECT(sources_count(&server.sources) == 0, "sources are left");
+    EXPECT(server.sources.count == 0, "sources are left");
     for (unsigned i = 0; i < server.count; i++)
         worker_free(&server.workers[i]);
     server_free_rules(&server);

@@ -254,8 +254,10 @@ static inline void toy_make(struct toy_server *s, unsigned count, struct server_
 
 static inline void toy_run(struct toy_server *s)
 {
-    for (unsigned i = 0; i < s->server.count; i++)
-        ck_assert(worker_start(s->server.workers[i]));
+    for (unsigned i = 0; i < s->server.count; i++) {
+        ck_assert(worker_prepare(s->server.workers[i]));
+        worker_resume(s->server.workers[i]);
+    }
 }
 
 static inline void toy_start(struct toy_server *s, unsigned count, struct server_limits limits)
@@ -295,7 +297,7 @@ static inline void toy_free(struct toy_server *s)
     else
         ck_assert_uint_eq(atomic_load(&s->toy.opened), closed);
     ck_assert_uint_eq(atomic_load(&s->server.handshakes), 0);
-    ck_assert_uint_eq(sources_count(&s->server.sources), 0);
+    ck_assert_uint_eq(s->server.sources.count, 0);
     for (unsigned i = 0; i < s->server.count; i++) {
         acceptor_free(&s->acceptors[i]);
         ck_assert_uint_eq(worker_connections(s->server.workers[i]), 0);
