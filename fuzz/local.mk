@@ -16,7 +16,7 @@ fuzz_codecs_SOURCES = fuzz/codecs.c $(codecs)
 fuzz_codecs_LDADD = fuzz/libreplay.a libproto.a libnet.a libbase.a
 
 # The services on a simulated network: one source, and a program for each choice of clients.
-fuzz_world = fuzz/service.c $(fake_sources) $(jobs_check_sources)
+fuzz_world = fuzz/service.c $(fake_sources) $(jobs_check_sources) $(pools_check_sources)
 fuzz_service_libs = fuzz/libreplay.a libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(SQLITE_LIBS)
 fuzz_service_flags = $(AM_LDFLAGS) -Wl,--wrap=getpeername,--wrap=getrandom
 fuzz_text_service_SOURCES = $(fuzz_world)

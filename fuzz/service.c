@@ -27,6 +27,7 @@
 #include "service/pools.h"
 #include "t/campaigns/simulate/fake.h"
 #include "t/models/jobs_check.h"
+#include "t/models/pools_check.h"
 #include "t/unit/serving.h"
 
 #include <errno.h>

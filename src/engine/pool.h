@@ -551,8 +551,4 @@ bool pools_restore_done(struct pools *pools, struct moment now, struct pool_effe
 bool pools_adopt(struct pools *to, struct pools *from, struct moment now,
                  struct pool_effects *effects) MUST_USE;
 
-/* Checks every invariant of all pools and clients; aborts when one does not hold. For tests and
- * rehearsals. */
-void pools_check(struct pools *pools, struct moment now);
-
 #endif

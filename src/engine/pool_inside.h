@@ -11,7 +11,6 @@
  *     pool_client.c  clients: their letters and ends; WATCH
  *     pool_show.c    LIST, SHOW, metrics
  *     pool_state.c   upgrades
- *     pool_check.c   the invariants
  *
  * One lock covers everything here; functions without another word in their comment need it held.
  */
@@ -283,10 +282,9 @@ struct pool {
     struct ring choosy; /* choosy ones, by age */
     uint32_t choosy_count;
     uint32_t waiting_use, waiting_other; /* without guests */
-    uint32_t guests;
-    uint32_t awaited;    /* members that are waited for, for use */
-    uint32_t closed;     /* ready members that have a `closer` */
-    struct ring retries; /* places for a member by name that may fit now */
+    uint32_t awaited;                    /* members that are waited for, for use */
+    uint32_t closed;                     /* ready members that have a `closer` */
+    struct ring retries;                 /* places for a member by name that may fit now */
 
     /* Work for the end of the call (pool_leave). */
     struct ring touched;

@@ -245,15 +245,13 @@ static uint32_t *waiting_of(struct pool *pool, enum pool_for what)
     return what == POOL_FOR_USE ? &pool->waiting_use : &pool->waiting_other;
 }
 
-/* Counts a place in line, or not any more: 1 or -1. */
+/* Counts a place in line, or not any more: 1 or -1. Guests do not count. */
 static void count_place(const struct pool_place *place, int more)
 {
     struct pool *pool = place->pool;
     const struct pool_ask *ask = &place->waiter->ask;
-    if (place->guest) {
-        pool->guests += (uint32_t)more;
+    if (place->guest)
         return;
-    }
     *waiting_of(pool, ask->what) += (uint32_t)more;
     if (ask->what != POOL_FOR_USE)
         return;

@@ -1,5 +1,6 @@
 /* pools_compare.c - the engine's pools beside their model (pools_world.h). */
 #include "engine/pool_inside.h"
+#include "t/models/pools_check.h"
 #include "t/models/pools_world.h"
 
 #include <stdio.h>

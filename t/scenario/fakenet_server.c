@@ -6,6 +6,7 @@
 #include "jobs/jobs.h"
 #include "net/carry.h"
 #include "net/private.h"
+#include "t/models/pools_check.h"
 #include "t/unit/engine/faults.h"
 
 #include <inttypes.h>

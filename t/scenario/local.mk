@@ -63,7 +63,8 @@ t_scenario_calls_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=recv,--wrap=write,--wrap=wri
 	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2,--wrap=pthread_setname_np
 
 check_PROGRAMS += t/scenario/fakenet
-fakenet_server_sources = t/scenario/fakenet.h t/scenario/fakenet_server.c $(fake_sources) $(jobs_check_sources)
+fakenet_server_sources = t/scenario/fakenet.h t/scenario/fakenet_server.c $(fake_sources) \
+	$(jobs_check_sources) $(pools_check_sources)
 t_scenario_fakenet_SOURCES = t/scenario/fakenet.c $(fakenet_server_sources)
 t_scenario_fakenet_LDFLAGS = $(fault_wraps) -Wl,--wrap=getpeername,--wrap=fcntl,--wrap=tls_free
 t_scenario_fakenet_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \

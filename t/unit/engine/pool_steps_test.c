@@ -5,6 +5,7 @@
  */
 #include "engine/pool_inside.h"
 #include "engine/state.h"
+#include "t/models/pools_check.h"
 #include "t/unit/engine/tables.h"
 
 #include <pthread.h>

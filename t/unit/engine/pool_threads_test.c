@@ -4,6 +4,7 @@
  * the end nothing is left.
  */
 #include "engine/pool_inside.h"
+#include "t/models/pools_check.h"
 #include "t/unit/random.h"
 
 #include <pthread.h>
