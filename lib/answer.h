@@ -25,7 +25,6 @@ struct good {
 #define SAYS_NOT_FOUND 8u
 #define SAYS_READ_ONLY 16u
 #define SAYS_PUT       32u
-#define SAYS_LOCK      (SAYS_ANY | SAYS_TIMEOUT)
 
 /* An answer. The words and the line point into it; words behind those are empty. */
 struct answer {
