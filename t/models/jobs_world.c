@@ -154,9 +154,8 @@ static bool is_refused(enum jobs_status status)
 static enum jobs_status act(enum job_verb verb, int c, uint64_t id, uint64_t token, uint32_t pri,
                             uint32_t delay_s)
 {
-    struct ask *ask = new_ask(c, JOB_OP_ACT);
-    ask->op.act.verb = verb;
-    ask->op.act.id = id;
+    rig.jobs = jobs;
+    struct ask *ask = ask_act(c == M_NONE ? NULL : clients[c], verb, id);
     ask->op.act.token = token;
     ask->op.act.pri = pri;
     ask->op.act.delay_s = delay_s;

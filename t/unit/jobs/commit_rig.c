@@ -319,6 +319,14 @@ struct ask *ask_new(struct jobs_client *client, enum job_op_kind kind)
     return ask;
 }
 
+struct ask *ask_act(struct jobs_client *client, enum job_verb verb, uint64_t id)
+{
+    struct ask *ask = ask_new(client, JOB_OP_ACT);
+    ask->op.act.verb = verb;
+    ask->op.act.id = id;
+    return ask;
+}
+
 struct ask *ask_submit(struct ask *ask)
 {
     struct jobs_effects effects;

@@ -100,6 +100,8 @@ void rig_send(struct jobs_effects *effects);
  */
 
 struct ask *ask_new(struct jobs_client *client, enum job_op_kind kind);
+/* The same for a change of one job. */
+struct ask *ask_act(struct jobs_client *client, enum job_verb verb, uint64_t id);
 /* Submits; `done` and `status` are set when the answer is there. */
 struct ask *ask_submit(struct ask *ask);
 void ask_free(struct ask **ask);

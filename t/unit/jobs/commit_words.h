@@ -123,17 +123,9 @@ static inline uint64_t put_keyed(const char *tube, const char *key, int64_t at_m
     return ask->duplicates[0].is ? ask->duplicates[0].of : id;
 }
 
-static inline struct ask *new_act(struct jobs_client *client, enum job_verb verb, uint64_t id)
-{
-    struct ask *ask = make(client, JOB_OP_ACT);
-    ask->op.act.verb = verb;
-    ask->op.act.id = id;
-    return ask;
-}
-
 static inline enum jobs_status act(struct jobs_client *client, enum job_verb verb, uint64_t id)
 {
-    return answer(new_act(client, verb, id));
+    return answer(ask_act(client, verb, id));
 }
 
 static inline struct ask *new_clear(const char *tube, unsigned state)

@@ -560,9 +560,7 @@ static void do_act(void)
         client = clients[p->holder];
     if (!client)
         return;
-    struct ask *ask = ask_new(client, JOB_OP_ACT);
-    ask->op.act.verb = verbs[below(ARRAY_SIZE(verbs))];
-    ask->op.act.id = id;
+    struct ask *ask = ask_act(client, verbs[below(ARRAY_SIZE(verbs))], id);
     ask->op.act.token = one_in(4) ? p->old[below(TOKENS)] : p->token;
     /* A last try whose connection has ended is good until it is abandoned in the store. */
     ask->good = (p->live || p->last_state == JOB_RESERVED) && ask->op.act.token == p->token;
@@ -779,10 +777,7 @@ static void finish(void)
         for (uint64_t id = 1; id <= last_id; id++) {
             if (promises[id].fate != THERE)
                 continue;
-            struct ask *ask = ask_new(NULL, JOB_OP_ACT);
-            ask->op.act.verb = JOB_DELETE;
-            ask->op.act.id = id;
-            submit(ask);
+            submit(ask_act(NULL, JOB_DELETE, id));
             settle_all();
         }
         jobs_get_stats(rig.jobs, &stats);
