@@ -17,8 +17,8 @@ libcounter_files = \
 	lib/tls.h lib/tls.c
 libcounter_borrowed = \
 	proto/beanstalk.c proto/beanstalk_parts.c proto/beanstalk_replies.c proto/beanstalk_yaml.c \
-	proto/counter.c proto/line.c \
-	proto/pools.c proto/pools_parts.c proto/pools_replies.c \
+	proto/counter.c proto/grammar.c proto/line.c \
+	proto/pools.c proto/pools_replies.c \
 	proto/poolcounter.c \
 	src/base/check.c src/base/clock.c src/base/number.c src/base/text.c src/base/utf8.c
 EXTRA_DIST += lib/README.md lib/libcounter.map \

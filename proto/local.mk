@@ -2,8 +2,8 @@ noinst_LIBRARIES += libproto.a
 libproto_a_SOURCES = \
 	proto/wire.h proto/line.h proto/line.c \
 	proto/poolcounter.h proto/poolcounter.c \
-	proto/pools.h proto/pools.c proto/pools_replies.c \
-	proto/pools_parts.h proto/pools_parts.c \
+	proto/grammar.h proto/grammar.c \
+	proto/pools.h proto/pools.c proto/pools_replies.c proto/pools_parts.h \
 	proto/beanstalk.h proto/beanstalk.c proto/beanstalk_replies.c proto/beanstalk_yaml.c \
 	proto/beanstalk_parts.h proto/beanstalk_parts.c \
 	proto/counter.h proto/counter.c

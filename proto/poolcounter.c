@@ -13,6 +13,7 @@
 
 #include "base/number.h"
 #include "proto/line.h"
+#include "proto/pools.h"
 
 #include <strings.h>
 
@@ -234,7 +235,7 @@ enum pc_parsed pc_parse_request(const uint8_t *data, size_t len, size_t max_line
         return split;
     size_t number = verb_of(line);
     if (number == ARRAY_SIZE(verbs))
-        return PC_BAD_COMMAND;
+        return pool_is_request(line) ? PC_POOLS : PC_BAD_COMMAND;
     const struct verb *verb = &verbs[number];
     struct args args = {.at = line.data + verb->word.len, .end = line.data + line.len};
     if (!word_ends(&args) || (args.at == args.end && !verb->bare))

@@ -32,6 +32,7 @@ struct pc_request {
 enum pc_parsed {
     PC_OK,           /* a whole request */
     PC_MORE,         /* the line is not complete */
+    PC_POOLS,        /* a whole line with a verb of pools: pool_parse_request (pools.h) parses it */
     PC_BAD_COMMAND,  /* a whole line with an unknown verb */
     PC_BAD_SYNTAX,   /* a whole line with wrong arguments */
     PC_LINE_TOO_LONG /* too long for any line: answer and close */
@@ -43,8 +44,8 @@ enum pc_parsed {
 /*
  * Parses the line at the start of `data` (`len` bytes of any value). `max_line` is the maximum
  * length of a line without its line end (an "\r" before "\n" is part of the line end). *used_r is
- * the number of bytes in the line and its end, also for BAD_COMMAND and BAD_SYNTAX; 0 for MORE and
- * LINE_TOO_LONG. *req_r is written only for PC_OK and points into `data`.
+ * the number of bytes in the line and its end, also for POOLS, BAD_COMMAND and BAD_SYNTAX; 0 for
+ * MORE and LINE_TOO_LONG. *req_r is written only for PC_OK and points into `data`.
  */
 enum pc_parsed pc_parse_request(const uint8_t *data, size_t len, size_t max_line,
                                 struct pc_request *req_r, size_t *used_r);

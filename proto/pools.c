@@ -1,448 +1,220 @@
 /*
  * pools.c - parses and composes the requests of pools, and parses members files.
  *
- * A request is strict: the handler of its verb takes the words that the verb may have, and no word
- * may be left.
- *
- * A request is composed without checks and then parsed: it counts only if that gives the same
- * request. So the bounds are in one place, the parser.
+ * A request is strict: it has the parts of its row, and no word may be left. It is composed without
+ * checks and then parsed: it counts only if that gives the same request. So the bounds are in one
+ * place, the parts.
  */
 #include "proto/pools.h"
 
-#include "base/number.h"
+#include "base/check.h"
 #include "proto/pools_parts.h"
 
-/* ---- TAKE and RETURN ------------------------------------------------------------------------ */
+/* ---- Words ---------------------------------------------------------------------------------- */
 
-/* Reads one pool, several with commas between them, or "@" and a group. */
-static bool read_targets(struct bytes word, struct pool_request *req_r)
+/* A name from a list, which has no comma. */
+static bool is_pool_in_list(struct bytes word)
 {
-    if (word.len > 0 && word.data[0] == '@') {
-        req_r->group = bytes_at(word.data + 1, word.len - 1);
-        return is_pool_name(req_r->group);
+    return word.len > 0 && word.len <= POOLS_NAME_MAX && word.data[0] != '@' && word.data[0] != '*';
+}
+
+static bool is_pool_name(struct bytes word)
+{
+    return is_pool_in_list(word) && !memchr(word.data, ',', word.len);
+}
+
+bool pool_is_attribute(struct bytes word)
+{
+    struct bytes key, value;
+    if (!word_split(word, '=', &key, &value) || key.len == 0 || key.len > POOLS_KEY_MAX ||
+        value.len > POOLS_ATTR_MAX || key.data[0] < 'a' || key.data[0] > 'z')
+        return false;
+    for (size_t i = 1; i < key.len; i++) {
+        uint8_t c = key.data[i];
+        if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '_')
+            return false;
+    }
+    return !word_is(key, "value") && !word_is(key, "state") && !word_is(key, "note");
+}
+
+const char *const pool_take_for_words[] = {"use", "clean", "check"};
+
+/* Reads pools with commas between them; the group behind "@" instead. */
+static bool read_targets(struct words *words, void *message)
+{
+    struct pool_request *req = message;
+    struct bytes rest = words_take(words), pool;
+    if (rest.len > 0 && rest.data[0] == '@') {
+        req->group = bytes_at(rest.data + 1, rest.len - 1);
+        return is_pool_name(req->group);
     }
     for (bool more = true; more;) {
-        const uint8_t *comma = word.len > 0 ? memchr(word.data, ',', word.len) : NULL;
-        more = comma != NULL;
-        struct bytes pool = more ? bytes_at(word.data, (size_t)(comma - word.data)) : word;
-        if (!is_pool_in_list(pool) || req_r->target_count == POOLS_TARGETS_MAX)
+        more = word_split(rest, ',', &pool, &rest);
+        if (!more)
+            pool = rest;
+        if (!is_pool_in_list(pool) || req->target_count == POOLS_TARGETS_MAX)
             return false;
-        for (size_t i = 0; i < req_r->target_count; i++) {
-            if (bytes_equal(req_r->targets[i], pool))
+        for (size_t i = 0; i < req->target_count; i++) {
+            if (bytes_equal(req->targets[i], pool))
                 return false;
         }
-        req_r->targets[req_r->target_count++] = pool;
-        if (more)
-            word = bytes_at(comma + 1, word.len - pool.len - 1);
+        req->targets[req->target_count++] = pool;
     }
     return true;
 }
 
-/* Options of TAKE that have been read. */
-#define SEEN_COUNT  1u
-#define SEEN_MEMBER 2u
-#define SEEN_FOR    4u
-#define SEEN_BY     8u
-
-/* Notes that an option is there. Returns false when it was there before. */
-static bool see(unsigned *seen, unsigned option)
+static void write_targets(struct out *out, const void *message)
 {
-    bool first = (*seen & option) == 0;
-    *seen |= option;
-    return first;
-}
-
-static bool read_take_option(struct bytes word, unsigned *seen, struct pool_request *req_r)
-{
-    struct pool_pair option, with;
-    if (!pair_split(word, &option))
-        return false;
-    if (word_is(option.key, "count"))
-        return see(seen, SEEN_COUNT) && read_u32(option.value, &req_r->count) && req_r->count > 0 &&
-               req_r->count <= POOLS_COUNT_MAX;
-    if (word_is(option.key, "member")) {
-        req_r->member = option.value;
-        return see(seen, SEEN_MEMBER) && is_member_name(option.value);
+    const struct pool_request *req = message;
+    if (req->group.len > 0) {
+        put_text(out, " @");
+        put_bytes(out, req->group);
     }
-    if (word_is(option.key, "with"))
-        return pair_split(option.value, &with) && is_attribute(&with) &&
-               pair_add(req_r->pairs, &req_r->pair_count, POOLS_WITH_MAX, with);
-    if (word_is(option.key, "for"))
-        return see(seen, SEEN_FOR) && read_take_for(option.value, &req_r->take_for);
-    if (word_is(option.key, "by")) {
-        req_r->by = option.value;
-        return see(seen, SEEN_BY) && is_length(option.value, 1, POOLS_BY_MAX);
-    }
-    return false;
-}
-
-static bool read_take(struct words *words, struct pool_request *req_r)
-{
-    req_r->count = 1;
-    if (!read_targets(words_next(words), req_r))
-        return false;
-    struct bytes word = words_next(words);
-    if (word.len > 0 && !memchr(word.data, '=', word.len)) {
-        if (!read_seconds(word, POOLS_TIMEOUT_MAX_NS, &req_r->timeout_ns))
-            return false;
-        word = words_next(words);
-    }
-    unsigned seen = 0;
-    for (; word.len > 0; word = words_next(words)) {
-        if (!read_take_option(word, &seen, req_r))
-            return false;
-    }
-    return req_r->member.len == 0 || (req_r->target_count == 1 && req_r->count == 1);
-}
-
-static void write_take(struct out *out, const struct pool_request *req)
-{
-    if (req->group.len > 0)
-        put_key(out, "@", req->group);
-    for (size_t i = 0; i < req->target_count && i < POOLS_TARGETS_MAX; i++) {
-        put_text(out, i == 0 ? " " : ",");
+    for (size_t i = 0; i < req->target_count; i++) {
+        put_byte(out, i == 0 ? ' ' : ',');
         put_bytes(out, req->targets[i]);
     }
-    if (req->timeout_ns != 0) {
-        put_byte(out, ' ');
-        put_seconds(out, req->timeout_ns);
-    }
-    if (req->count != 1)
-        put_key_number(out, "count=", req->count);
-    put_key_if(out, "member=", req->member);
-    put_pairs(out, "with=", req->pairs, req->pair_count);
-    if (req->take_for != POOL_TAKE_FOR_USE)
-        put_take_for(out, req->take_for);
-    put_key_if(out, "by=", req->by);
 }
 
-static bool read_return(struct words *words, struct pool_request *req_r)
+/* ---- Rows ----------------------------------------------------------------------------------- */
+
+/* clang-format off */
+
+#define OF struct pool_request
+#define TEXT(text) {.kind = PART_TEXT, KEY(text)}
+#define POOL       {BYTES(pool, 1, POOLS_NAME_MAX), .good = is_pool_name}
+#define PREFIX     {BYTES(pool, 1, POOLS_NAME_MAX), .good = is_pool_name, .flags = PART_OPTIONAL}
+#define POOL_OR_ALL {BYTES(pool, 1, POOLS_NAME_MAX), .good = is_pool_name, .none = "*"}
+#define NAME       {BYTES(member, 1, POOLS_NAME_MAX)}
+#define VALUE      {BYTES(value, 0, POOLS_VALUE_MAX), .none = "-", .flags = PART_OPTIONAL | PART_DASH}
+#define ATTRIBUTES {PAIRS(pairs, pair_count), .max = POOLS_ATTRS_MAX, .good = pool_is_attribute, \
+                    .flags = PART_ANY_ORDER}
+#define OPTIONS    {PAIRS(pairs, pair_count), .max = POOLS_OPTIONS_MAX, .flags = PART_ANY_ORDER}
+#define LAST(text, member) {FLAG(member, "", text), .flags = PART_OPTIONAL}
+#define OPTION(text) .flags = PART_ANY_ORDER, KEY(text)
+
+static const struct part take[] = {
+    {.kind = PART_OWN, .read = read_targets, .write = write_targets},
+    {MEMBER(SECONDS, timeout_ns), .max = POOLS_TIMEOUT_MAX_NS, .flags = PART_OPTIONAL},
+    {MEMBER(U32, count), .min = 1, .max = POOLS_COUNT_MAX, OPTION("count=")},
+    {BYTES(member, 1, POOLS_NAME_MAX), OPTION("member=")},
+    {PAIRS(pairs, pair_count), .max = POOLS_WITH_MAX, .good = pool_is_attribute, OPTION("with=")},
+    {MEMBER(WORD, take_for), POOL_TAKE_FOR, OPTION("for=")},
+    {BYTES(by, 1, POOLS_BY_MAX), OPTION("by=")},
+    {.kind = PART_END},
+};
+
+static const struct part take_back[] = {
+    {U64(fence), HAS(has_fence, 1), .flags = PART_OPTIONAL | PART_20_DIGITS},
+    {FLAG(failed, "ok", "fail"), .flags = PART_OPTIONAL},
+    {.kind = PART_END},
+};
+
+static const struct part member_set[] = {
+    TEXT("SET"), POOL, NAME, ATTRIBUTES,
+    {BYTES(value, 0, POOLS_VALUE_MAX), HAS(has_value, 1), .none = "-", OPTION("value=")},
+    {BYTES(note, 0, POOLS_NOTE_MAX), HAS(has_note, 1), OPTION("note=")},
+    {BYTES(state, 0, SIZE_MAX), HAS(has_state, 1), OPTION("state=")},
+    LAST("now", now),
+    {.kind = PART_END},
+};
+
+/* clang-format on */
+
+static bool fits_take(const struct pool_request *req)
 {
-    struct bytes word = words_next(words);
-    if (word.len > 0 && number_digit(word.data[0], 10) < 10) {
-        req_r->has_fence = true;
-        if (!read_fence(word, &req_r->fence))
-            return false;
-        word = words_next(words);
-    }
-    req_r->failed = word_is(word, "fail");
-    return word.len == 0 || req_r->failed || word_is(word, "ok");
+    return req->member.len == 0 || (req->target_count == 1 && req->count == 1);
 }
 
-static void write_return(struct out *out, const struct pool_request *req)
+static bool fits_supply(const struct pool_request *req)
 {
-    if (req->has_fence)
-        put_word_number(out, req->fence);
-    if (req->failed)
-        put_word_text(out, "fail");
+    return req->init <= req->max;
 }
 
-/* ---- JOIN, SUPPLY and MEMBER ---------------------------------------------------------------- */
-
-static bool read_pool(struct words *words, struct pool_request *req_r)
+static bool fits_member_set(const struct pool_request *req)
 {
-    req_r->pool = words_next(words);
-    return is_pool_name(req_r->pool);
+    return req->pair_count > 0 || req->has_value || req->has_note || req->has_state;
 }
-
-static bool read_pool_and_member(struct words *words, struct pool_request *req_r)
-{
-    if (!read_pool(words, req_r))
-        return false;
-    req_r->member = words_next(words);
-    return is_member_name(req_r->member);
-}
-
-/* Reads the words of JOIN and of MEMBER ADD. */
-static bool read_new_member(struct words *words, struct pool_request *req_r)
-{
-    if (!read_pool_and_member(words, req_r) || !read_value(words_next(words), &req_r->value))
-        return false;
-    for (struct bytes word; (word = words_next(words)).len > 0;) {
-        if (!read_attribute(word, req_r->pairs, &req_r->pair_count))
-            return false;
-    }
-    return true;
-}
-
-static void write_new_member(struct out *out, const struct pool_request *req)
-{
-    put_word(out, req->pool);
-    put_word(out, req->member);
-    if (req->value.len > 0 || req->pair_count > 0)
-        put_word_or_dash(out, req->value);
-    put_pairs(out, "", req->pairs, req->pair_count);
-}
-
-static bool read_supply(struct words *words, struct pool_request *req_r)
-{
-    return read_pool(words, req_r) && read_u32(words_next(words), &req_r->init) &&
-           read_u32(words_next(words), &req_r->max) && req_r->init <= req_r->max;
-}
-
-static void write_supply(struct out *out, const struct pool_request *req)
-{
-    put_word(out, req->pool);
-    put_word_number(out, req->init);
-    put_word_number(out, req->max);
-}
-
-static bool read_change(struct bytes word, struct pool_request *req_r)
-{
-    struct pool_pair pair;
-    bool *has;
-    if (!pair_split(word, &pair))
-        return false;
-    if (word_is(pair.key, "value")) {
-        has = &req_r->has_value;
-        if (!read_value(pair.value, &req_r->value))
-            return false;
-    } else if (word_is(pair.key, "note")) {
-        has = &req_r->has_note;
-        req_r->note = pair.value;
-        if (pair.value.len > POOLS_NOTE_MAX)
-            return false;
-    } else if (word_is(pair.key, "state")) {
-        has = &req_r->has_state;
-        req_r->state = pair.value;
-    } else {
-        return read_attribute(word, req_r->pairs, &req_r->pair_count);
-    }
-    bool first = !*has;
-    *has = true;
-    return first;
-}
-
-static bool read_member_set(struct words *words, struct pool_request *req_r)
-{
-    if (!read_pool_and_member(words, req_r))
-        return false;
-    size_t changes = 0;
-    struct bytes word = words_next(words);
-    for (; word.len > 0 && !word_is(word, "now"); word = words_next(words)) {
-        if (!read_change(word, req_r))
-            return false;
-        changes++;
-    }
-    req_r->now = word.len > 0;
-    return changes > 0;
-}
-
-static void write_member_set(struct out *out, const struct pool_request *req)
-{
-    put_word(out, req->pool);
-    put_word(out, req->member);
-    put_pairs(out, "", req->pairs, req->pair_count);
-    if (req->has_value)
-        put_key(out, "value=", req->value);
-    if (req->has_note)
-        put_key(out, "note=", req->note);
-    if (req->has_state)
-        put_key(out, "state=", req->state);
-    if (req->now)
-        put_word_text(out, "now");
-}
-
-/* Reads the last word, which may be missing. */
-static bool read_last(struct words *words, const char *text, bool *is_there_r)
-{
-    struct bytes word = words_next(words);
-    *is_there_r = word.len > 0;
-    return word.len == 0 || word_is(word, text);
-}
-
-static bool read_member_drop(struct words *words, struct pool_request *req_r)
-{
-    return read_pool_and_member(words, req_r) && read_last(words, "now", &req_r->now);
-}
-
-static void write_member_drop(struct out *out, const struct pool_request *req)
-{
-    put_word(out, req->pool);
-    put_word(out, req->member);
-    if (req->now)
-        put_word_text(out, "now");
-}
-
-/* ---- POOL, WATCH and QUIT ------------------------------------------------------------------- */
-
-static bool read_options(struct words *words, struct pool_request *req_r)
-{
-    if (!read_pool(words, req_r))
-        return false;
-    for (struct bytes word; (word = words_next(words)).len > 0;) {
-        struct pool_pair option;
-        if (!pair_split(word, &option) ||
-            !pair_add(req_r->pairs, &req_r->pair_count, POOLS_OPTIONS_MAX, option))
-            return false;
-    }
-    return true;
-}
-
-static void write_options(struct out *out, const struct pool_request *req)
-{
-    put_word(out, req->pool);
-    put_pairs(out, "", req->pairs, req->pair_count);
-}
-
-static bool read_pool_drop(struct words *words, struct pool_request *req_r)
-{
-    return read_pool(words, req_r) && read_last(words, "now", &req_r->now);
-}
-
-static void write_pool_drop(struct out *out, const struct pool_request *req)
-{
-    put_word(out, req->pool);
-    if (req->now)
-        put_word_text(out, "now");
-}
-
-static void write_pool_show(struct out *out, const struct pool_request *req)
-{
-    put_word(out, req->pool);
-}
-
-static bool read_pool_list(struct words *words, struct pool_request *req_r)
-{
-    req_r->pool = words_next(words);
-    return req_r->pool.len == 0 || is_pool_name(req_r->pool);
-}
-
-static void write_pool_list(struct out *out, const struct pool_request *req)
-{
-    if (req->pool.len > 0)
-        put_word(out, req->pool);
-}
-
-static bool read_watch(struct words *words, struct pool_request *req_r)
-{
-    struct bytes word = words_next(words);
-    if (!word_is(word, "*"))
-        req_r->pool = word;
-    return (word_is(word, "*") || is_pool_name(word)) && read_last(words, "mine", &req_r->mine);
-}
-
-static void write_watch(struct out *out, const struct pool_request *req)
-{
-    put_word(out, req->pool.len > 0 ? req->pool : bytes_of("*"));
-    if (req->mine)
-        put_word_text(out, "mine");
-}
-
-static bool read_quit(struct words *words, struct pool_request *req_r)
-{
-    (void)words;
-    (void)req_r;
-    return true;
-}
-
-static void write_quit(struct out *out, const struct pool_request *req)
-{
-    (void)out;
-    (void)req;
-}
-
-/* ---- Requests ------------------------------------------------------------------------------- */
-
-/* The verbs: true if the verb may stand alone, parser, composer. */
-#define HANDLERS(ROW)                                                                              \
-    ROW(TAKE, false, read_take, write_take)                                                        \
-    ROW(RETURN, true, read_return, write_return)                                                   \
-    ROW(JOIN, false, read_new_member, write_new_member)                                            \
-    ROW(SUPPLY, false, read_supply, write_supply)                                                  \
-    ROW(MEMBER_ADD, false, read_new_member, write_new_member)                                      \
-    ROW(MEMBER_SET, false, read_member_set, write_member_set)                                      \
-    ROW(MEMBER_DROP, false, read_member_drop, write_member_drop)                                   \
-    ROW(POOL_ADD, false, read_options, write_options)                                              \
-    ROW(POOL_SET, false, read_options, write_options)                                              \
-    ROW(POOL_DROP, false, read_pool_drop, write_pool_drop)                                         \
-    ROW(POOL_SHOW, false, read_pool, write_pool_show)                                              \
-    ROW(POOL_LIST, false, read_pool_list, write_pool_list)                                         \
-    ROW(WATCH, false, read_watch, write_watch)                                                     \
-    ROW(QUIT, true, read_quit, write_quit)
 
 static const struct verb {
-    bool bare;
-    /*
-     * Fills in the fields that the verb uses; the others are zero. Returns false on wrong words.
-     * The caller checks that no word is left.
-     */
-    bool (*read)(struct words *words, struct pool_request *req_r);
-    void (*write)(struct out *out, const struct pool_request *req);
+    const struct part *parts;
+    bool bare;                                      /* it may be alone on its line */
+    bool (*fits)(const struct pool_request *req_r); /* NULL: any parts fit together */
 } verbs[POOL_VERB_COUNT] = {
-#define ROW(name, bare, read, write) [POOL_VERB_##name] = {bare, read, write},
-    HANDLERS(ROW)
-#undef ROW
+    [POOL_VERB_TAKE] = {take, .fits = fits_take},
+    [POOL_VERB_RETURN] = {take_back, .bare = true},
+    [POOL_VERB_JOIN] = {PARTS(POOL, NAME, VALUE, ATTRIBUTES)},
+    [POOL_VERB_SUPPLY] = {PARTS(POOL, {U32(init)}, {U32(max)}), .fits = fits_supply},
+    [POOL_VERB_MEMBER_ADD] = {PARTS(TEXT("ADD"), POOL, NAME, VALUE, ATTRIBUTES)},
+    [POOL_VERB_MEMBER_SET] = {member_set, .fits = fits_member_set},
+    [POOL_VERB_MEMBER_DROP] = {PARTS(TEXT("DROP"), POOL, NAME, LAST("now", now))},
+    [POOL_VERB_POOL_ADD] = {PARTS(TEXT("ADD"), POOL, OPTIONS)},
+    [POOL_VERB_POOL_SET] = {PARTS(TEXT("SET"), POOL, OPTIONS)},
+    [POOL_VERB_POOL_DROP] = {PARTS(TEXT("DROP"), POOL, LAST("now", now))},
+    [POOL_VERB_POOL_SHOW] = {PARTS(TEXT("SHOW"), POOL)},
+    [POOL_VERB_POOL_LIST] = {PARTS(TEXT("LIST"), PREFIX)},
+    [POOL_VERB_WATCH] = {PARTS(POOL_OR_ALL, LAST("mine", mine))},
+    [POOL_VERB_QUIT] = {&take[ARRAY_SIZE(take) - 1], .bare = true},
 };
 
 static const struct bytes verb_words[POOL_VERB_COUNT] = {
-#define ROW(name, words) [POOL_VERB_##name] = BYTES_OF_LITERAL(words),
+#define ROW(name, word) [POOL_VERB_##name] = BYTES_OF_LITERAL(word),
     POOL_VERBS(ROW)
 #undef ROW
 };
 
-/* Takes the first word of a verb of one or two words. Returns false if it is another. */
-static bool take_first(struct bytes *verb, struct bytes word)
+/* ---- Requests ------------------------------------------------------------------------------- */
+
+/*
+ * Returns the first verb with the line's first word; POOL_VERB_COUNT for a line that is no request.
+ * The compiler knows each word's length, so a comparison takes a few instructions and no call.
+ */
+static size_t verb_of(struct bytes line)
 {
-    if (word.len == 0 || !bytes_begin_with(*verb, word))
-        return false;
-    (void)bytes_take(verb, word.len);
-    return verb->len == 0 || bytes_take_text(verb, " ");
+#define ROW(name, word)                                                                            \
+    if (line.len >= sizeof(word) - 1 && memcmp(line.data, word, sizeof(word) - 1) == 0 &&          \
+        (line.len == sizeof(word) - 1 ? verbs[POOL_VERB_##name].bare                               \
+                                      : line.data[sizeof(word) - 1] == ' '))                       \
+        return POOL_VERB_##name;
+    POOL_VERBS(ROW)
+#undef ROW
+    return POOL_VERB_COUNT;
+}
+
+bool pool_is_request(struct bytes line)
+{
+    return verb_of(line) < POOL_VERB_COUNT;
 }
 
 enum pool_parsed pool_parse_request(struct bytes line, struct pool_request *req_r)
 {
-    struct words words = words_of(line);
-    struct bytes first = words_next(&words);
-    if (first.data != line.data)
+    size_t verb = verb_of(line);
+    if (verb == POOL_VERB_COUNT)
         return POOL_BAD_COMMAND;
-    enum pool_parsed parsed = POOL_BAD_COMMAND;
-    for (size_t i = 0; i < POOL_VERB_COUNT; i++) {
-        struct bytes second = verb_words[i];
-        struct words rest = words;
-        if (!take_first(&second, first))
-            continue;
-        if (words.at == words.end && !verbs[i].bare)
-            return POOL_BAD_COMMAND;
-        parsed = POOL_BAD_SYNTAX;
-        if (second.len > 0 && !bytes_equal(words_next(&rest), second))
-            continue;
+    struct bytes word = verb_words[verb];
+    do { /* for each verb with this word: their second words differ */
+        struct words words = {line.data + word.len, line.data + line.len};
         memset(req_r, 0, offsetof(struct pool_request, targets));
-        req_r->verb = (enum pool_verb)i;
-        return verbs[i].read(&rest, req_r) && words_at_end(rest) ? POOL_PARSED : POOL_BAD_SYNTAX;
-    }
-    return parsed;
-}
-
-static bool same_pairs(const struct pool_pair *a, const struct pool_pair *b, size_t count)
-{
-    bool same = true;
-    for (size_t i = 0; i < count; i++)
-        same &= bytes_equal(a[i].key, b[i].key) && bytes_equal(a[i].value, b[i].value);
-    return same;
-}
-
-static bool same_targets(const struct bytes *a, const struct bytes *b, size_t count)
-{
-    bool same = true;
-    for (size_t i = 0; i < count; i++)
-        same &= bytes_equal(a[i], b[i]);
-    return same;
+        req_r->verb = (enum pool_verb)verb;
+        req_r->count = verb == POOL_VERB_TAKE;
+        if (grammar_read(verbs[verb].parts, &words, req_r)) {
+            words_skip_spaces(&words);
+            bool fits = !verbs[verb].fits || verbs[verb].fits(req_r);
+            return fits && words.at == words.end ? POOL_PARSED : POOL_BAD_SYNTAX;
+        }
+    } while (++verb < POOL_VERB_COUNT && bytes_equal(verb_words[verb], word));
+    return POOL_BAD_SYNTAX;
 }
 
 static bool same_request(const struct pool_request *a, const struct pool_request *b)
 {
-    return a->verb == b->verb && a->take_for == b->take_for && a->count == b->count &&
-           a->timeout_ns == b->timeout_ns && bytes_equal(a->group, b->group) &&
-           bytes_equal(a->by, b->by) && a->has_fence == b->has_fence && a->failed == b->failed &&
-           a->now == b->now && a->mine == b->mine && a->has_value == b->has_value &&
-           a->has_note == b->has_note && a->has_state == b->has_state && a->fence == b->fence &&
-           a->init == b->init && a->max == b->max && bytes_equal(a->pool, b->pool) &&
-           bytes_equal(a->member, b->member) && bytes_equal(a->value, b->value) &&
-           bytes_equal(a->note, b->note) && bytes_equal(a->state, b->state) &&
-           a->target_count == b->target_count && a->pair_count == b->pair_count &&
-           same_targets(a->targets, b->targets, a->target_count) &&
-           same_pairs(a->pairs, b->pairs, a->pair_count);
+    bool same =
+        a->verb == b->verb && bytes_equal(a->group, b->group) && a->target_count == b->target_count;
+    for (size_t i = 0; same && i < a->target_count; i++)
+        same = bytes_equal(a->targets[i], b->targets[i]);
+    for (size_t i = 0; same && i < POOL_VERB_COUNT; i++) /* what another verb has is zero */
+        same = grammar_same(verbs[i].parts, a, b);
+    return same;
 }
 
 size_t pool_compose_request(const struct pool_request *req, uint8_t *to, size_t room)
@@ -452,8 +224,9 @@ size_t pool_compose_request(const struct pool_request *req, uint8_t *to, size_t 
         return 0;
     struct out out = {.to = to, .room = room};
     put_bytes(&out, verb_words[req->verb]);
-    verbs[req->verb].write(&out, req);
-    size_t len = end_line(&out);
+    grammar_write(verbs[req->verb].parts, &out, req);
+    put_byte(&out, '\n');
+    size_t len = out_length(&out);
     struct pool_request again;
     if (len == 0 || pool_parse_request(bytes_at(to, len - 1), &again) != POOL_PARSED)
         return 0;
@@ -462,37 +235,24 @@ size_t pool_compose_request(const struct pool_request *req, uint8_t *to, size_t 
 
 /* ---- Members files -------------------------------------------------------------------------- */
 
-static bool read_member_word(struct bytes word, bool *has_note, struct pool_member_line *line_r)
-{
-    struct pool_pair pair;
-    if (!pair_split(word, &pair))
-        return false;
-    if (word_is(pair.key, "state")) {
-        bool first = !line_r->down;
-        line_r->down = true;
-        return first && word_is(pair.value, "down");
-    }
-    if (word_is(pair.key, "note")) {
-        bool first = !*has_note;
-        *has_note = true;
-        line_r->note = pair.value;
-        return first && pair.value.len <= POOLS_NOTE_MAX;
-    }
-    return read_attribute(word, line_r->attrs, &line_r->attr_count);
-}
+#undef OF
+#define OF struct pool_member_line
+static const struct part member_line[] = {
+    {BYTES(name, 1, POOLS_NAME_MAX)},
+    {BYTES(value, 0, POOLS_VALUE_MAX), .none = "-", .flags = PART_OPTIONAL},
+    {FLAG(down, "", "down"), OPTION("state=")},
+    {BYTES(note, 0, POOLS_NOTE_MAX), OPTION("note=")},
+    {PAIRS(attrs, attr_count), .max = POOLS_ATTRS_MAX, .good = pool_is_attribute,
+     .flags = PART_ANY_ORDER},
+    {.kind = PART_END},
+};
 
 bool pool_parse_member(struct bytes line, struct pool_member_line *line_r)
 {
     struct words words = words_of(line);
     memset(line_r, 0, offsetof(struct pool_member_line, attrs));
-    line_r->name = words_next(&words);
-    if (!is_member_name(line_r->name) || line_r->name.data != line.data ||
-        !read_value(words_next(&words), &line_r->value))
+    if (!grammar_read(member_line, &words, line_r) || line_r->name.data != line.data)
         return false;
-    bool has_note = false;
-    for (struct bytes word; (word = words_next(&words)).len > 0;) {
-        if (!read_member_word(word, &has_note, line_r))
-            return false;
-    }
-    return words_at_end(words);
+    words_skip_spaces(&words);
+    return words.at == words.end;
 }

@@ -1,9 +1,9 @@
 /*
  * pools.h - the verbs of pools in the text protocol, both directions (spec: pools.md).
  *
- * The parsers of poolcounter.h split the lines: pc_parse_request returns PC_BAD_COMMAND for a line
- * with one of these verbs; pc_parse_reply gives the line of any reply. The functions here take a
- * line without its end, and read nothing after it.
+ * The parsers of poolcounter.h split the lines: pc_parse_request returns PC_POOLS for a line with
+ * one of these verbs; pc_parse_reply gives the line of any reply. The functions here take a line
+ * without its end, and read nothing after it.
  */
 #ifndef PROTO_POOLS_H
 #define PROTO_POOLS_H
@@ -34,20 +34,20 @@ struct pool_pair {
 
 /* ---- Requests ------------------------------------------------------------------------------- */
 
-/* The verbs: name, and words on the wire. */
+/* The verbs: name, and first word on the wire. */
 #define POOL_VERBS(ROW)                                                                            \
     ROW(TAKE, "TAKE")                                                                              \
     ROW(RETURN, "RETURN")                                                                          \
     ROW(JOIN, "JOIN")                                                                              \
     ROW(SUPPLY, "SUPPLY")                                                                          \
-    ROW(MEMBER_ADD, "MEMBER ADD")                                                                  \
-    ROW(MEMBER_SET, "MEMBER SET")                                                                  \
-    ROW(MEMBER_DROP, "MEMBER DROP")                                                                \
-    ROW(POOL_ADD, "POOL ADD")                                                                      \
-    ROW(POOL_SET, "POOL SET")                                                                      \
-    ROW(POOL_DROP, "POOL DROP")                                                                    \
-    ROW(POOL_SHOW, "POOL SHOW")                                                                    \
-    ROW(POOL_LIST, "POOL LIST")                                                                    \
+    ROW(MEMBER_ADD, "MEMBER")                                                                      \
+    ROW(MEMBER_SET, "MEMBER")                                                                      \
+    ROW(MEMBER_DROP, "MEMBER")                                                                     \
+    ROW(POOL_ADD, "POOL")                                                                          \
+    ROW(POOL_SET, "POOL")                                                                          \
+    ROW(POOL_DROP, "POOL")                                                                         \
+    ROW(POOL_SHOW, "POOL")                                                                         \
+    ROW(POOL_LIST, "POOL")                                                                         \
     ROW(WATCH, "WATCH")                                                                            \
     ROW(QUIT, "QUIT")
 
@@ -96,6 +96,9 @@ enum pool_parsed {
     POOL_BAD_COMMAND, /* an unknown verb, or a verb that needs words alone on its line */
     POOL_BAD_SYNTAX   /* wrong words */
 };
+
+/* True when the line has one of these verbs: pool_parse_request does not return BAD_COMMAND. */
+bool pool_is_request(struct bytes line);
 
 /*
  * Parses a line (any bytes, without the line end). *req_r points into the line; it is undefined
@@ -295,13 +298,13 @@ size_t pool_compose_bad_value(struct bytes name, uint8_t *to, size_t room);
 size_t pool_compose_taken(const struct pool_taken_reply *taken, uint8_t *to, size_t room);
 /* Buffer size that suffices for this line, whatever its fence. */
 size_t pool_taken_room(const struct pool_taken_reply *taken);
-size_t pool_compose_want(const struct pool_want_reply *want, uint8_t *to, size_t room);
-size_t pool_compose_stop(const struct pool_stop_reply *stop, uint8_t *to, size_t room);
+size_t pool_compose_want(const struct pool_want_reply *reply, uint8_t *to, size_t room);
+size_t pool_compose_stop(const struct pool_stop_reply *reply, uint8_t *to, size_t room);
 size_t pool_compose_lost(uint64_t lost, uint8_t *to, size_t room);
-size_t pool_compose_event(const struct pool_event_reply *event, uint8_t *to, size_t room);
-size_t pool_compose_pool(const struct pool_pool_reply *pool, uint8_t *to, size_t room);
-size_t pool_compose_member(const struct pool_member_reply *member, uint8_t *to, size_t room);
-size_t pool_compose_waiter(const struct pool_waiter_reply *waiter, uint8_t *to, size_t room);
+size_t pool_compose_event(const struct pool_event_reply *reply, uint8_t *to, size_t room);
+size_t pool_compose_pool(const struct pool_pool_reply *reply, uint8_t *to, size_t room);
+size_t pool_compose_member(const struct pool_member_reply *reply, uint8_t *to, size_t room);
+size_t pool_compose_waiter(const struct pool_waiter_reply *reply, uint8_t *to, size_t room);
 
 /* Any reply line; `reply` says which field of the union is valid. Points into the line. */
 struct pool_answer {

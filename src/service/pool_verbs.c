@@ -617,21 +617,13 @@ static enum served serve(struct conn *conn, const struct pool_request *req)
     CHECK(false);
 }
 
-bool pool_verbs_serve(struct conn *conn, struct bytes line, enum served *served_r)
+enum served pool_verbs_serve(struct conn *conn, struct bytes line)
 {
     struct pool_request req;
-    *served_r = SERVED;
-    switch (pool_parse_request(line, &req)) {
-    case POOL_PARSED:
-        *served_r = serve(conn, &req);
-        return true;
-    case POOL_BAD_SYNTAX:
-        answer(conn, verb_of(line), POOL_REPLY_BAD_SYNTAX);
-        return true;
-    case POOL_BAD_COMMAND:
-        return false;
-    }
-    CHECK(false);
+    if (pool_parse_request(line, &req) == POOL_PARSED)
+        return serve(conn, &req);
+    answer(conn, verb_of(line), POOL_REPLY_BAD_SYNTAX);
+    return SERVED;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

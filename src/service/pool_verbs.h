@@ -1,7 +1,7 @@
 /*
  * pool_verbs.h - the verbs of pools on a connection of the text protocol (protocol-pools.md). The
- * service of that protocol calls this for lines whose verb it does not know, and when a connection
- * expires, closes or is carried over an upgrade.
+ * service of that protocol calls this for their lines, and when a connection expires, closes or is
+ * carried over an upgrade.
  *
  * A connection gets a struct pool_session, and its client in the engine, with its first request
  * that needs them. All others have a pointer that is NULL.
@@ -62,11 +62,8 @@ struct pool_verbs_host {
 };
 extern const struct pool_verbs_host pool_verbs_host;
 
-/*
- * Serves a line (without its end) whose verb the text protocol does not know. Returns false if
- * pools have no such verb either; nothing was answered then.
- */
-bool pool_verbs_serve(struct conn *conn, struct bytes line, enum served *served_r);
+/* Serves a line (without its end) that has a verb of pools. */
+enum served pool_verbs_serve(struct conn *conn, struct bytes line);
 
 /* Continues LIST, SHOW or a TAKE in steps, as `resume` of a row. */
 bool pool_verbs_resume(struct conn *conn);

@@ -471,11 +471,11 @@ static void on_prefetch(struct conn *conn, void *requests, unsigned count)
 static __attribute__((noinline)) enum served serve_other(struct conn *conn,
                                                          const struct pc_parsed_request *r)
 {
-    enum served served = SERVED;
     switch (r->parsed) {
+    case PC_POOLS:
+        return pool_verbs_serve(conn, r->line);
     case PC_BAD_COMMAND:
-        if (!pool_verbs_serve(conn, r->line, &served))
-            reply(conn, VERB_INVALID, PC_REPLY_BAD_COMMAND);
+        reply(conn, VERB_INVALID, PC_REPLY_BAD_COMMAND);
         break;
     case PC_BAD_SYNTAX:
         reply(conn, VERB_INVALID, PC_REPLY_BAD_SYNTAX);
@@ -486,7 +486,7 @@ static __attribute__((noinline)) enum served serve_other(struct conn *conn,
         conn_finish(conn, CLOSE_PROTOCOL);
         return SERVED_LAST;
     }
-    return served;
+    return SERVED;
 }
 
 static enum served on_serve(struct conn *conn, const void *request)

@@ -42,10 +42,10 @@ enum pc_counted_verb {
 
 /* A parsed request. */
 struct pc_parsed_request {
-    enum pc_parsed parsed; /* PC_OK, or an error */
+    enum pc_parsed parsed; /* PC_OK, PC_POOLS, or an error */
     union {
         struct pc_request req; /* with PC_OK */
-        struct bytes line;     /* with PC_BAD_COMMAND: without its end */
+        struct bytes line;     /* with PC_POOLS: without its end */
     };
     uint64_t hash; /* of its key; 0: not computed yet, or no key */
 };

@@ -9,7 +9,7 @@ _Static_assert(sizeof(struct pool_pair) == sizeof(struct pair), "pairs are alike
 
 /* ---- Requests ------------------------------------------------------------------------------- */
 
-/* The text protocol splits the lines, and knows none of these verbs. */
+/* The text protocol splits the lines, and knows which of them are requests of pools. */
 static const char *parse_request(struct stream *stream, const uint8_t *data, size_t len,
                                  struct message *message, size_t *used_r)
 {
@@ -25,8 +25,10 @@ static const char *parse_request(struct stream *stream, const uint8_t *data, siz
     if (pool_parse_request(bytes_at(data, line_len), req) != parsed)
         fail("alone, the line is parsed to something else");
     free(line);
-    if (split != PC_BAD_COMMAND)
-        return parsed == POOL_BAD_COMMAND ? "TEXT" : "two protocols have this verb";
+    if ((split == PC_POOLS) != (parsed != POOL_BAD_COMMAND))
+        fail("the two parsers do not agree which verb this is");
+    if (split != PC_POOLS && split != PC_BAD_COMMAND)
+        return "TEXT";
     message->kind = req->verb;
     return parsed == POOL_PARSED       ? PARSED
            : parsed == POOL_BAD_SYNTAX ? "BAD_SYNTAX"

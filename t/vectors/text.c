@@ -5,6 +5,7 @@
 static const char *const results[] = {
     [PC_OK] = PARSED,
     [PC_MORE] = MORE,
+    [PC_POOLS] = "POOLS",
     [PC_BAD_COMMAND] = "BAD_COMMAND",
     [PC_BAD_SYNTAX] = "BAD_SYNTAX",
     [PC_LINE_TOO_LONG] = "LINE_TOO_LONG",
