@@ -16,7 +16,7 @@ libcounter_files = \
 	lib/settings.h lib/settings.c \
 	lib/tls.h lib/tls.c
 libcounter_borrowed = \
-	proto/beanstalk.c proto/beanstalk_parts.c proto/beanstalk_replies.c proto/beanstalk_yaml.c \
+	proto/beanstalk.c proto/beanstalk_replies.c proto/beanstalk_yaml.c \
 	proto/counter.c proto/grammar.c proto/line.c \
 	proto/pools.c proto/pools_replies.c \
 	proto/poolcounter.c \

@@ -116,7 +116,7 @@ enum bs_claim { BS_CLAIM_CONNECTION, BS_CLAIM_LEASE };
 
 /* Settings of a tube. Those that are not given are zero. */
 struct bs_settings {
-    unsigned given; /* bits BS_GIVEN_... */
+    uint8_t given; /* bits BS_GIVEN_... */
     enum bs_order order;
     enum bs_claim claim;
     uint32_t tries;      /* 0: no end */

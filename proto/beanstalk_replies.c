@@ -12,38 +12,43 @@
 
 /* ---- Rows ----------------------------------------------------------------------------------- */
 
-enum part { END, ID, BODY_LEN, COUNT, NEXT, TOKEN, TUBE, STATE, TRY, REASON };
+/* clang-format off */
+#define OF struct bs_reply
+#define ID         {U64(id)}
+#define BODY_LEN   {U32(body_len), HAS(has_body, 1)}
+#define NUMBER     {U64(count)}
+#define NEXT       {U64(next)}
+#define TOKEN      {U64(token)}
+#define TUBE       {BYTES(tube, 1, BS_TUBE_MAX), .good = bs_is_tube_name, .flags = PART_ONE_SPACE}
+#define STATE      {MEMBER(WORD, state), .words = bs_state_words, .min = 1, .max = BS_STATE_ALL - 1}
+#define TRY        {MEMBER(U64, try), .max = UINT32_MAX}
+#define REASON     {BYTES(reason, 1, SIZE_MAX), .flags = PART_ONE_SPACE | PART_REST}
 
 static const struct answer_row {
     enum bs_answer answer;
     struct bytes word;
-    enum part parts[6]; /* END after the last */
+    const struct part *parts;
 } answers[] = {
-#define PARTS(name, word, ...)                                                                     \
-    {                                                                                              \
-        BS_ANSWER_##name, BYTES_OF_LITERAL(word),                                                  \
-        {                                                                                          \
-            __VA_ARGS__                                                                            \
-        }                                                                                          \
-    }
-    PARTS(INSERTED, "INSERTED", ID),
-    PARTS(RESERVED, "RESERVED", ID, BODY_LEN),
-    PARTS(CLAIMED_JOB, "RESERVED", ID, BODY_LEN, TOKEN, TUBE, TRY),
-    PARTS(FOUND, "FOUND", ID, BODY_LEN),
-    PARTS(LISTED_JOB, "FOUND", ID, BODY_LEN, STATE, TRY),
-    PARTS(UNREADABLE_JOB, "UNREADABLE", ID, STATE, TRY),
-    PARTS(OK, "OK", BODY_LEN),
-    PARTS(USING, "USING", TUBE),
-    PARTS(WATCHING, "WATCHING", COUNT),
-    PARTS(KICKED, "KICKED", COUNT),
-    PARTS(DUPLICATE, "DUPLICATE", ID),
-    PARTS(CLAIMED, "CLAIMED", COUNT),
-    PARTS(LISTED, "LISTED", COUNT, NEXT),
-    PARTS(CLEARED, "CLEARED", COUNT),
-    PARTS(READ_ONLY, "READ_ONLY", REASON),
-    PARTS(PUT_BURIED, "BURIED", ID),
-#undef PARTS
+#define ROW(name, word, ...) {BS_ANSWER_##name, BYTES_OF_LITERAL(word), PARTS(__VA_ARGS__)},
+    ROW(INSERTED, "INSERTED", ID)
+    ROW(RESERVED, "RESERVED", ID, BODY_LEN)
+    ROW(CLAIMED_JOB, "RESERVED", ID, BODY_LEN, TOKEN, TUBE, TRY)
+    ROW(FOUND, "FOUND", ID, BODY_LEN)
+    ROW(LISTED_JOB, "FOUND", ID, BODY_LEN, STATE, TRY)
+    ROW(UNREADABLE_JOB, "UNREADABLE", ID, STATE, TRY)
+    ROW(OK, "OK", BODY_LEN)
+    ROW(USING, "USING", TUBE)
+    ROW(WATCHING, "WATCHING", NUMBER)
+    ROW(KICKED, "KICKED", NUMBER)
+    ROW(DUPLICATE, "DUPLICATE", ID)
+    ROW(CLAIMED, "CLAIMED", NUMBER)
+    ROW(LISTED, "LISTED", NUMBER, NEXT)
+    ROW(CLEARED, "CLEARED", NUMBER)
+    ROW(READ_ONLY, "READ_ONLY", REASON)
+    ROW(PUT_BURIED, "BURIED", ID)
+#undef ROW
 };
+/* clang-format on */
 _Static_assert(ARRAY_SIZE(answers) == BS_ANSWER_COUNT - BS_ANSWER_FIXED, "a row for each answer");
 
 static const struct bytes fixed_lines[BS_ANSWER_FIXED + 1] = {
@@ -60,41 +65,6 @@ struct bytes bs_answer_line(enum bs_answer answer)
 
 /* ---- Answers, written ----------------------------------------------------------------------- */
 
-static void put_part(struct out *out, enum part part, const struct bs_reply *reply)
-{
-    switch (part) {
-    case END:
-        break;
-    case ID:
-        put_next_number(out, reply->id);
-        break;
-    case BODY_LEN:
-        put_next_number(out, reply->body_len);
-        break;
-    case COUNT:
-        put_next_number(out, reply->count);
-        break;
-    case NEXT:
-        put_next_number(out, reply->next);
-        break;
-    case TOKEN:
-        put_next_number(out, reply->token);
-        break;
-    case TUBE:
-        put_next_word(out, reply->tube);
-        break;
-    case STATE:
-        put_next_word(out, bs_state_word(reply->state));
-        break;
-    case TRY:
-        put_next_number(out, reply->try);
-        break;
-    case REASON:
-        put_next_word(out, reply->reason);
-        break;
-    }
-}
-
 size_t bs_compose_reply(const struct bs_reply *reply, uint8_t *to, size_t room)
 {
     struct out out = {.to = to, .room = room};
@@ -106,64 +76,18 @@ size_t bs_compose_reply(const struct bs_reply *reply, uint8_t *to, size_t room)
     }
     const struct answer_row *row = &answers[reply->answer - BS_ANSWER_FIXED];
     put_bytes(&out, row->word);
-    for (const enum part *part = row->parts; *part != END; part++)
-        put_part(&out, *part, reply);
+    grammar_write(row->parts, &out, reply);
     return end_crlf(&out);
 }
 
 /* ---- Answers, read -------------------------------------------------------------------------- */
 
-static bool take_try(struct bytes *in, uint64_t *try_r)
-{
-    return take_u64(in, try_r) && *try_r <= UINT32_MAX;
-}
-
-static bool take_reason(struct bytes *in, struct bytes *reason_r)
-{
-    if (!bytes_take_text(in, " ") || in->len == 0)
-        return false;
-    *reason_r = *in;
-    *in = bytes_at(in->data + in->len, 0);
-    return true;
-}
-
-static bool take_part(struct bytes *in, enum part part, struct bs_reply *reply_r)
-{
-    switch (part) {
-    case END:
-        break;
-    case ID:
-        return take_u64(in, &reply_r->id);
-    case BODY_LEN:
-        reply_r->has_body = true;
-        return take_u32(in, UINT32_MAX, &reply_r->body_len);
-    case COUNT:
-        return take_u64(in, &reply_r->count);
-    case NEXT:
-        return take_u64(in, &reply_r->next);
-    case TOKEN:
-        return take_u64(in, &reply_r->token);
-    case TUBE:
-        return take_next_tube(in, &reply_r->tube);
-    case STATE:
-        return take_state(in, &reply_r->state) && reply_r->state != BS_STATE_ALL;
-    case TRY:
-        return take_try(in, &reply_r->try);
-    case REASON:
-        return take_reason(in, &reply_r->reason);
-    }
-    return false;
-}
-
 /* Parses what follows the row's word. */
 static bool parse_parts(struct bytes rest, const struct answer_row *row, struct bs_reply *reply_r)
 {
+    struct words words = words_of(rest);
     *reply_r = (struct bs_reply){.answer = row->answer};
-    for (const enum part *part = row->parts; *part != END; part++) {
-        if (!take_part(&rest, *part, reply_r))
-            return false;
-    }
-    return rest.len == 0;
+    return grammar_read(row->parts, &words, reply_r) && words.at == words.end;
 }
 
 bool bs_parse_reply_line(struct bytes line, struct bs_reply *reply_r)

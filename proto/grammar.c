@@ -47,25 +47,6 @@ bool word_split(struct bytes word, char mark, struct bytes *before_r, struct byt
     return true;
 }
 
-static inline bool take_number(struct words *words, uint64_t *value_r)
-{
-    const uint8_t *at = words->at, *end = words->end;
-    const uint8_t *safe = end - at > 19 ? at + 19 : end; /* 19 digits are always below 2^64 */
-    uint64_t value = 0;
-    for (unsigned digit; at < safe && (digit = number_digit(*at, 10)) < 10; at++)
-        value = value * 10 + digit;
-    if (at == words->at)
-        return false;
-    if (unlikely(at == safe && at < end)) {
-        at = words->at;
-        if (!number_scan(&at, end, 10, UINT64_MAX, &value))
-            return false;
-    }
-    words->at = at;
-    *value_r = value;
-    return true;
-}
-
 /* ---- Reading -------------------------------------------------------------------------------- */
 
 static bool read_seconds(struct bytes word, uint64_t max_ns, int64_t *ns_r)
@@ -124,26 +105,44 @@ static bool read_pair(const struct part *part, struct words *words, uint8_t *mes
     return true;
 }
 
+/* Inline: most numbers have less than 19 digits, and so are below 2^64. */
+static inline bool read_number(const struct part *part, struct words *words, uint8_t *message)
+{
+    const uint8_t *at = words->at, *end = words->end;
+    const uint8_t *safe = end - at > 19 ? at + 19 : end;
+    uint64_t value = 0;
+    for (unsigned digit; at < safe && (digit = number_digit(*at, 10)) < 10; at++)
+        value = value * 10 + digit;
+    if (unlikely(at == safe && at < end)) {
+        at = words->at;
+        if (!number_scan(&at, end, 10, UINT64_MAX, &value) ||
+            (part->flags & PART_20_DIGITS && at - words->at > 20))
+            return false;
+    }
+    if (at == words->at || value < part->min || value > part->max)
+        return false;
+    if (part->kind == PART_U32)
+        *(uint32_t *)(void *)(message + part->at) = (uint32_t)value;
+    else
+        *(uint64_t *)(void *)(message + part->at) = value;
+    words->at = at;
+    return true;
+}
+
 /* Takes what follows the key. */
 static inline bool read_value(const struct part *part, struct words *words, uint8_t *message)
 {
     void *to = message + part->at;
-    const uint8_t *begin = words->at;
     uint64_t number;
     switch ((enum part_kind)part->kind) {
     case PART_U32:
     case PART_U64:
-        if (part->none && begin < words->end && *begin == (uint8_t)*part->none) {
+        if (part->none && words->at < words->end && *words->at == (uint8_t)*part->none) {
             words->at++;
             return true;
         }
-        if (!take_number(words, &number) || number < part->min || number > part->max ||
-            (part->flags & PART_20_DIGITS && words->at - begin > 20))
+        if (!read_number(part, words, message))
             return false;
-        if (part->kind == PART_U32)
-            *(uint32_t *)to = (uint32_t)number;
-        else
-            *(uint64_t *)to = number;
         break;
     case PART_BYTES:
         if (!read_bytes(part, words, to))
@@ -213,7 +212,7 @@ static const struct part *find_in_run(const struct part *run, struct words words
 
 bool grammar_read(const struct part *parts, struct words *words, void *message)
 {
-    unsigned seen = 0; /* of a run, a bit each */
+    unsigned seen = 0; /* a bit for each part of a run */
     for (const struct part *next = parts; next->kind != PART_END;) {
         const struct part *part = next;
         struct words rest = *words;
@@ -227,11 +226,12 @@ bool grammar_read(const struct part *parts, struct words *words, void *message)
             rest.at += rest.at < rest.end && *rest.at == ' ';
         else
             words_skip_spaces(&rest);
-        if (part->flags & PART_ANY_ORDER && rest.at < rest.end) {
+        if (part->flags & PART_ANY_ORDER) {
             part = find_in_run(next, rest);
             unsigned bit = 1u << (part - next);
             if (!(part->flags & PART_ANY_ORDER)) {
                 next = part;
+                seen = 0;
                 continue;
             }
             if (part->kind != PART_PAIRS && seen & bit)
@@ -239,7 +239,7 @@ bool grammar_read(const struct part *parts, struct words *words, void *message)
             seen |= bit;
         } else {
             next++;
-            if (part->flags & PART_MAY_MISS && !is_next(part, rest))
+            if (part->flags & PART_OPTIONAL && !is_next(part, rest))
                 continue;
             if (part->key.len > 0 && !bytes_begin_with(rest_of(&rest), part->key))
                 return false;

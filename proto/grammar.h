@@ -28,10 +28,10 @@ void words_skip_spaces(struct words *words);
 /* The kinds: what the word is, and the type of the member. */
 enum part_kind {
     PART_END,     /* no part: it ends a row */
-    PART_TEXT,    /* only `key`; no member */
-    PART_BYTES,   /* struct bytes, `min` to `max` bytes */
     PART_U32,     /* uint32_t, decimal digits, `min` to `max` */
     PART_U64,     /* the same, uint64_t */
+    PART_BYTES,   /* struct bytes, `min` to `max` bytes */
+    PART_TEXT,    /* only `key`; no member */
     PART_SECONDS, /* int64_t nanoseconds: seconds with or without a fraction, up to `max` ns; digits
                      after the ninth are ignored */
     PART_MILLIS,  /* the same, written with three decimals, rounded down */

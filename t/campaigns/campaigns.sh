@@ -61,7 +61,7 @@ fuzz_max_len=600
 
 # The parsers: the corpora must reach nearly all of their code. ./dev coverage measures other code.
 fuzz_parsers=(proto/line.c proto/grammar.c proto/poolcounter.c proto/pools.c proto/pools_replies.c proto/counter.c
-    proto/beanstalk.c proto/beanstalk_parts.c proto/beanstalk_replies.c
+    proto/beanstalk.c proto/beanstalk_replies.c
     src/daemon/config_file.c src/daemon/command_line.c
     src/daemon/options.c src/daemon/option_codec.c src/daemon/option_quotes.c src/daemon/options_fit.c src/net/query.c src/base/text.c src/admin/hosts.c
     src/cluster/url.c src/cluster/patterns.c)
