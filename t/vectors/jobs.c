@@ -131,7 +131,7 @@ static const char *parse_record(struct stream *stream, const uint8_t *data, size
 
 static size_t compose_record(const struct message *message, uint8_t *to, size_t room)
 {
-    return bs_compose_record((const void *)message->body, to, room);
+    return message->kind == 0 ? bs_compose_record((const void *)message->body, to, room) : 0;
 }
 
 const struct codec jobs_record = {
