@@ -79,17 +79,15 @@ static void take_piece(void *arg, struct http_request *request)
     bool over = job->worker >= server->count;
     if (!over && job->count < job->limit)
         return;
-    struct json_text json = {0};
+    struct json_text json = json_text_begin();
     char cursor[32];
     int64_t now_ns = clock_mono_ns();
     snprintf(cursor, sizeof(cursor), "%u.%u", job->worker, job->slot);
-    json_text_open(&json, NULL, '{');
     json_text_open(&json, "connections", '[');
     for (size_t i = 0; i < job->count; i++)
         add_connection(&json, &job->found[i], now_ns);
     json_text_close(&json, ']');
     json_words(&json, "cursor", over ? NULL : cursor);
-    json_text_close(&json, '}');
     http_answer_json(request, 200, &json);
 }
 
@@ -182,9 +180,7 @@ void kill_connection(struct admin *admin, struct http_request *request, struct s
     }
     log_info("admin: %s has ended connection %s of %s (%s)", http_peer(request), text,
              killing.info.peer, killing.info.protocol->row->name);
-    struct json_text json = {0};
-    json_text_open(&json, NULL, '{');
+    struct json_text json = json_text_begin();
     json_words(&json, "killed", text);
-    json_text_close(&json, '}');
     http_answer_json(request, 200, &json);
 }

@@ -58,7 +58,6 @@ void get_contended(struct admin *admin, struct http_request *request, struct slu
     for (size_t i = 0; i < count; i++)
         add_name(&json, &list[i]);
     json_text_close(&json, ']');
-    json_text_close(&json, '}');
     free(list);
     http_answer_json(request, 200, &json);
 }

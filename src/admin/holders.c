@@ -225,13 +225,11 @@ static void add_parties(struct json_text *to, const char *key, const struct name
 
 static void answer(struct name_job *job, struct http_request *request)
 {
-    struct json_text json = {0};
+    struct json_text json = json_text_begin();
     qsort(job->parties, job->hold_count, sizeof(job->parties[0]), compare_parties);
-    json_text_open(&json, NULL, '{');
     json_entry(&json, &job->entry, "holders_total");
     add_parties(&json, "holders", job, 0, job->hold_count);
     add_parties(&json, "waiters", job, job->hold_count, job->party_count);
-    json_text_close(&json, '}');
     http_answer_json(request, 200, &json);
 }
 

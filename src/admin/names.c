@@ -188,7 +188,6 @@ static void answer(struct names_job *job, struct http_request *request, bool ove
     json_text_close(&json, ']');
     json_words(&json, "cursor", over ? NULL : cursor);
     json_text_number(&json, "examined", job->examined);
-    json_text_close(&json, '}');
     http_answer_json(request, 200, &json);
 }
 

@@ -25,12 +25,10 @@ void get_config(struct admin *admin, struct http_request *request, struct slug s
     (void)slug;
     if (!query_none(request))
         return;
-    struct json_text json = {0};
-    json_text_open(&json, NULL, '{');
+    struct json_text json = json_text_begin();
     json_text_open(&json, "options", '[');
     admin->config.hooks.config(admin->config.hooks.arg, add_option, &json);
     json_text_close(&json, ']');
-    json_text_close(&json, '}');
     http_answer_json(request, 200, &json);
 }
 
@@ -42,12 +40,10 @@ void get_reload(struct admin *admin, struct http_request *request, struct slug s
         return;
     struct admin_reloads r;
     admin->config.hooks.reloads(admin->config.hooks.arg, &r);
-    struct json_text json = {0};
-    json_text_open(&json, NULL, '{');
+    struct json_text json = json_text_begin();
     json_text_number(&json, "tried", r.tried);
     json_text_bool(&json, "good", r.good);
     json_text_real(&json, "at", r.tried ? unix_of(r.at_ns) : NAN);
-    json_text_close(&json, '}');
     http_answer_json(request, 200, &json);
 }
 
@@ -57,38 +53,30 @@ void reload_config(struct admin *admin, struct http_request *request, struct slu
     if (!query_none(request))
         return;
     char report[REPORT_SIZE] = "";
-    struct json_text json = {0};
     log_info("admin: %s has the configuration read again", http_peer(request));
-    json_text_open(&json, NULL, '{');
-    switch (admin->config.hooks.reload(admin->config.hooks.arg, report, sizeof(report))) {
-    case ADMIN_DONE:
+    enum admin_outcome status =
+        admin->config.hooks.reload(admin->config.hooks.arg, report, sizeof(report));
+    if (status == ADMIN_AWAY) {
+        http_error(request, 503, "%s", report);
+        return;
+    }
+    struct json_text json = json_text_begin();
+    if (status == ADMIN_DONE) {
         json_text_bool(&json, "reloaded", true);
-        json_lines(&json, "report", report);
-        json_text_close(&json, '}');
-        http_answer_json(request, 200, &json);
-        break;
-    case ADMIN_REFUSED:
+    } else {
         json_text_open(&json, "error", '{');
         json_text_number(&json, "status", 409);
         json_words(&json, "reason", "the configuration has mistakes: nothing was changed");
         json_text_close(&json, '}');
-        json_lines(&json, "report", report);
-        json_text_close(&json, '}');
-        http_answer_json(request, 409, &json);
-        break;
-    case ADMIN_AWAY:
-        text_free(&json.text);
-        http_error(request, 503, "%s", report);
-        break;
     }
+    json_lines(&json, "report", report);
+    http_answer_json(request, status == ADMIN_DONE ? 200 : 409, &json);
 }
 
 static void answer_log_level(struct http_request *request)
 {
-    struct json_text json = {0};
-    json_text_open(&json, NULL, '{');
+    struct json_text json = json_text_begin();
     json_words(&json, "level", log_level_word(log_level_now()));
-    json_text_close(&json, '}');
     http_answer_json(request, 200, &json);
 }
 

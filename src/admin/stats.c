@@ -210,9 +210,8 @@ void get_stats(struct admin *admin, struct http_request *request, struct slug sl
     struct services *services = config->services;
     struct moment now = clock_now();
     struct table_stats table;
-    struct json_text json = {0};
+    struct json_text json = json_text_begin();
     table_get_stats(services->table, now, &table);
-    json_text_open(&json, NULL, '{');
     json_words(&json, "version", config->version);
     json_text_real(&json, "now", unix_of(now.mono_ns));
     json_text_real(&json, "started", unix_of(services->started_ns));
@@ -230,7 +229,6 @@ void get_stats(struct admin *admin, struct http_request *request, struct slug sl
     json_text_close(&json, ']');
     add_last_minutes(&json, admin->history);
     add_resources(&json, services, now);
-    json_text_close(&json, '}');
     http_answer_json(request, 200, &json);
 }
 
@@ -244,8 +242,7 @@ void get_history(struct admin *admin, struct http_request *request, struct slug 
         !query_number(&query, 0, 1, HISTORY_SECONDS, &seconds))
         return;
     int64_t end_ns = history_end_ns(admin->history);
-    struct json_text json = {0};
-    json_text_open(&json, NULL, '{');
+    struct json_text json = json_text_begin();
     json_text_number(&json, "interval_seconds", 1);
     json_text_real(&json, "end", end_ns < 0 ? NAN : unix_of(end_ns));
     json_text_number(&json, "seconds", seconds);
@@ -258,7 +255,6 @@ void get_history(struct admin *admin, struct http_request *request, struct slug 
             json_text_real(&json, NULL, values[i]);
         json_text_close(&json, ']');
     }
-    json_text_close(&json, '}');
     json_text_close(&json, '}');
     http_answer_json(request, 200, &json);
 }

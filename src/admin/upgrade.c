@@ -15,8 +15,7 @@ static void answer_upgrades(struct admin *admin, struct http_request *request, i
 {
     struct admin_upgrades u;
     admin->config.hooks.upgrades(admin->config.hooks.arg, &u);
-    struct json_text json = {0};
-    json_text_open(&json, NULL, '{');
+    struct json_text json = json_text_begin();
     json_text_bool(&json, "running", u.running);
     json_text_number(&json, "tried", u.tried);
     json_text_number(&json, "done", u.done);
@@ -24,7 +23,6 @@ static void answer_upgrades(struct admin *admin, struct http_request *request, i
     json_text_real(&json, "pause_seconds", u.done ? seconds_of(u.pause_ns) : NAN);
     json_lines(&json, "report", u.report);
     json_words(&json, "version", admin->config.version);
-    json_text_close(&json, '}');
     http_answer_json(request, status, &json);
 }
 

@@ -2,8 +2,7 @@
  * json_text.h - writes JSON into a text, value by value. The text says at the end if there was no
  * memory; nothing is sent from here.
  *
- *     struct json_text json = {0};
- *     json_text_open(&json, NULL, '{');
+ *     struct json_text json = json_text_begin();
  *     json_text_number(&json, "members", 3);
  *     json_text_close(&json, '}');
  */
@@ -23,6 +22,14 @@ struct json_text {
 /* Opens an object '{' or an array '['; json_text_close takes the bracket that closes it. */
 void json_text_open(struct json_text *to, const char *key, char bracket);
 void json_text_close(struct json_text *to, char bracket);
+
+/* A text with an object that is open. */
+static inline struct json_text json_text_begin(void)
+{
+    struct json_text json = {0};
+    json_text_open(&json, NULL, '{');
+    return json;
+}
 
 /* A count; one above INT64_MAX, which parsers refuse, is written as INT64_MAX. */
 void json_text_number(struct json_text *to, const char *key, uint64_t value);

@@ -145,7 +145,7 @@ void http_answer(struct http_request *request, int status, const char *type, cha
 void http_answer_static(struct http_request *request, int status, const char *type,
                         const void *body, size_t len);
 
-/* The same with JSON, whose text is taken over, and a line end behind it. */
+/* The same with JSON: closes the object, which is open, and takes the text over. */
 void http_answer_json(struct http_request *request, int status, struct json_text *json);
 
 /* Answers with an error. In the reason, bytes that are not printable ASCII become \xNN; it is cut

@@ -402,10 +402,9 @@ static void answer_state(struct services *services, struct http_request *request
                          const struct node_ask *ask)
 {
     struct cluster *c = cluster_of(services);
-    struct json_text json = {0};
+    struct json_text json = json_text_begin();
     struct view view;
     struct reading reading;
-    json_text_open(&json, NULL, '{');
     json_text_bool(&json, "enabled", true);
     bool taken = take_view(c, &view, &json);
     read_cluster(services, view.now, &reading);
@@ -415,7 +414,6 @@ static void answer_state(struct services *services, struct http_request *request
         if (ask)
             put_name(&json, ask, patterns_class(view.patterns, ask->name));
     }
-    json_text_close(&json, '}');
     patterns_free(&view.patterns);
     free(view.peers);
     if (taken)
@@ -528,10 +526,8 @@ static void get_cluster(struct services *services, struct http_request *request,
     if (!query_read(&query, request, names) || !query_bytes(&query, 0, name, &len))
         return;
     if (!c) {
-        struct json_text json = {0};
-        json_text_open(&json, NULL, '{');
+        struct json_text json = json_text_begin();
         json_text_bool(&json, "enabled", false);
-        json_text_close(&json, '}');
         http_answer_json(request, 200, &json);
     } else if (len > 0) {
         ask_holders(c, request, bytes_at(name, len));

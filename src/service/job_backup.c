@@ -183,9 +183,8 @@ struct asked_backup {
 static void answer_seen(struct job_backup *backup, struct http_request *request, int status)
 {
     struct backup_seen seen;
-    struct json_text json = {0};
+    struct json_text json = json_text_begin();
     backup_read(backup, &seen);
-    json_text_open(&json, NULL, '{');
     json_text_bool(&json, "running", seen.running);
     if (*seen.file)
         json_text_string(&json, "file", bytes_of(seen.file));
@@ -199,7 +198,6 @@ static void answer_seen(struct job_backup *backup, struct http_request *request,
     json_text_real(&json, "seconds", (double)seen.took_ns / (double)NS_PER_S);
     json_text_number(&json, "made", seen.made);
     json_text_number(&json, "failed", seen.failed);
-    json_text_close(&json, '}');
     http_answer_json(request, status, &json);
 }
 

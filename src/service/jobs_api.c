@@ -192,11 +192,10 @@ static void pick_tube(void *arg, const struct tube_stats *stats)
 static void take_tubes(void *arg, struct http_request *request)
 {
     struct tubes_page *page = arg;
-    struct json_text json = {0};
     if (!jobs_visit_tubes(page->jobs, &page->place, TUBES_PIECE, clock_now(), pick_tube, page))
         return;
     const struct tube_pick *pick = &page->pick;
-    json_text_open(&json, NULL, '{');
+    struct json_text json = json_text_begin();
     json_text_open(&json, "tubes", '[');
     for (unsigned i = 0; i < pick->count; i++)
         write_tube(&json, NULL, tube_pick_at(pick, i));
@@ -205,7 +204,6 @@ static void take_tubes(void *arg, struct http_request *request)
         json_text_percent(&json, "cursor", name_of(tube_pick_at(pick, pick->count - 1)));
     else
         json_text_null(&json, "cursor");
-    json_text_close(&json, '}');
     http_answer_json(request, 200, &json);
 }
 
@@ -258,7 +256,6 @@ void get_tube(struct services *services, struct http_request *request, struct sl
     uint8_t decoded[HTTP_HEADERS_MAX];
     struct bytes name;
     struct tube_stats stats;
-    struct json_text json = {0};
     if (jobs_refuse_stopped(services, request) || !query_none(request) ||
         !tubes_read_name(request, slug, decoded, &name))
         return;
@@ -266,9 +263,8 @@ void get_tube(struct services *services, struct http_request *request, struct sl
         http_error(request, 404, "there is no such tube");
         return;
     }
-    json_text_open(&json, NULL, '{');
+    struct json_text json = json_text_begin();
     write_tube(&json, "tube", &stats);
-    json_text_close(&json, '}');
     http_answer_json(request, 200, &json);
 }
 
@@ -315,7 +311,6 @@ static void take_jobs(void *arg, struct http_request *request)
         json_text_number(to, "next", next);
     else
         json_text_null(to, "next");
-    json_text_close(to, '}');
     http_answer_json(request, 200, to);
 }
 
@@ -369,18 +364,16 @@ void jobs_answer_job(struct services *services, struct http_request *request,
                      const struct job_view *view)
 {
     struct job_stats stats;
-    struct json_text json = {0};
     if (jobs_stats_job(jobs_of(services), view->id, clock_now(), &stats) != JOBS_OK) {
         http_error(request, 404, "there is no such job");
         return;
     }
-    json_text_open(&json, NULL, '{');
+    struct json_text json = json_text_begin();
     json_text_open(&json, "job", '{');
     write_job(&json, &stats);
     json_text_string(&json, "tube", bytes_of(stats.tube));
     json_text_percent(&json, "tube_id", bytes_of(stats.tube));
     write_body(&json, bytes_at(view->body->bytes, view->body->len));
-    json_text_close(&json, '}');
     json_text_close(&json, '}');
     http_answer_json(request, 200, &json);
 }

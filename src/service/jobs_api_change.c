@@ -177,10 +177,8 @@ static void refuse_change(const struct asked_jobs *asked, struct http_request *r
 
 static void answer_done(struct http_request *request)
 {
-    struct json_text json = {0};
-    json_text_open(&json, NULL, '{');
+    struct json_text json = json_text_begin();
     json_text_bool(&json, "done", true);
-    json_text_close(&json, '}');
     http_answer_json(request, 200, &json);
 }
 
@@ -256,7 +254,6 @@ void jobs_read_body(struct services *services, struct http_request *request, str
 
 static void answer_tube(struct asked_jobs *asked, struct http_request *request)
 {
-    struct json_text json = {0};
     switch (asked->op.status) {
     case JOBS_OK:
         break;
@@ -270,14 +267,10 @@ static void answer_tube(struct asked_jobs *asked, struct http_request *request)
         refuse_change(asked, request);
         return;
     }
-    if (asked->op.kind != JOB_OP_CLEAR) {
-        answer_done(request);
-        return;
-    }
-    json_text_open(&json, NULL, '{');
+    struct json_text json = json_text_begin();
     json_text_bool(&json, "done", true);
-    json_text_number(&json, "deleted", asked->clear.deleted);
-    json_text_close(&json, '}');
+    if (asked->op.kind == JOB_OP_CLEAR)
+        json_text_number(&json, "deleted", asked->clear.deleted);
     http_answer_json(request, 200, &json);
 }
 
@@ -350,11 +343,9 @@ void clear_tube(struct services *services, struct http_request *request, struct 
 
 static void answer_drain(const struct services *services, struct http_request *request)
 {
-    struct json_text json = {0};
-    json_text_open(&json, NULL, '{');
+    struct json_text json = json_text_begin();
     json_text_bool(&json, "draining", jobs_draining(services));
     json_text_bool(&json, "switched", jobs_drain_switched(services));
-    json_text_close(&json, '}');
     http_answer_json(request, 200, &json);
 }
 

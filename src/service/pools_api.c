@@ -430,7 +430,6 @@ static void take_step(void *arg, struct http_request *request)
         end_stage(job, over);
     if (job->stage != STAGE_OVER)
         return;
-    json_text_close(&job->json, '}');
     http_answer_json(request, 200, &job->json);
 }
 

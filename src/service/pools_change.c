@@ -51,16 +51,15 @@ static void log_change(const struct change *change, const char *what)
 static void make(struct change *change, const char *what)
 {
     struct http_request *request = change->request;
-    struct json_text json = {0};
     worker_ask(change->services->server->workers[0], make_there, change);
     switch (change->status) {
-    case POOL_OK:
+    case POOL_OK: {
+        struct json_text json = json_text_begin();
         log_change(change, what);
-        json_text_open(&json, NULL, '{');
         json_text_bool(&json, "done", true);
-        json_text_close(&json, '}');
         http_answer_json(request, 200, &json);
         break;
+    }
     case POOL_NO_POOL:
         http_error(request, 404, "there is no such pool");
         break;
