@@ -78,7 +78,7 @@ static void set_up(void)
                             sizeof(any_port), false));
     acceptor = acceptor_new(server.workers[0], listeners, ARRAY_SIZE(listeners));
     CHECK(acceptor);
-    while (jobs_take_id(jobs_of(services)) < FIRST_JOB - 1)
+    while (jobs_take_ids(jobs_of(services), 1) < FIRST_JOB - 1)
         ;
 }
 

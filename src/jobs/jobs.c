@@ -117,11 +117,6 @@ void jobs_free(struct jobs **jobs_at)
     free(jobs);
 }
 
-uint64_t jobs_take_id(struct jobs *jobs)
-{
-    return jobs_take_ids(jobs, 1);
-}
-
 uint64_t jobs_take_ids(struct jobs *jobs, uint32_t count)
 {
     return atomic_fetch_add_explicit(&jobs->next_id, count, memory_order_relaxed);

@@ -225,7 +225,6 @@ bool jobs_finish_ends(struct jobs *jobs, struct moment now);
 void jobs_stop_serving(struct jobs *jobs);
 
 struct jobs_client *jobs_client_of(struct mail *mail);
-uint64_t jobs_client_tag(const struct jobs_client *client);
 void *jobs_client_owner(const struct jobs_client *client);
 /* A letter has come. Returns false, and frees the client, when it has ended; else call
  * jobs_read. */
@@ -262,9 +261,7 @@ struct job_views {
     struct job_view at[];
 };
 
-/* The next id. Ids are never used twice. Any thread; does not lock. */
-uint64_t jobs_take_id(struct jobs *jobs);
-/* The first of `count` ids in a row. */
+/* The first of `count` ids in a row. Ids are never used twice. Any thread; does not lock. */
 uint64_t jobs_take_ids(struct jobs *jobs, uint32_t count);
 
 struct job_put {

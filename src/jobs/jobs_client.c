@@ -316,11 +316,6 @@ struct jobs_client *jobs_client_of(struct mail *mail)
     return container_of(mail, struct jobs_client, letter.mail);
 }
 
-uint64_t jobs_client_tag(const struct jobs_client *client)
-{
-    return client->letter.to;
-}
-
 void *jobs_client_owner(const struct jobs_client *client)
 {
     return client->owner;

@@ -485,9 +485,6 @@ void tube_serve_some(struct jobs *jobs, struct tube *tube, unsigned *budget, str
  * with many. */
 void client_serve_tubes(struct jobs_client *client, unsigned *budget, struct moment now,
                         struct jobs_effects *effects);
-/* Reserves a job that is in any other state, at once. */
-void job_reserve(struct jobs *jobs, uint32_t handle, struct jobs_client *client, struct moment now,
-                 struct job_view *view_r);
 /* Takes a waiting client out of the lines, though it goes on waiting; puts it back to its place;
  * ends its wait with what is in client->served or client->claimed. */
 void client_promise(struct jobs_client *client);
@@ -644,8 +641,6 @@ void clients_end(struct jobs *jobs, struct moment now, struct jobs_effects *effe
 /* Draws the keys of the hashes; frees all marks. */
 void marks_init(struct jobs *jobs);
 void marks_free(struct jobs *jobs);
-/* The mark of a name, which is made if it is new. NULL: no memory. */
-struct job_mark *mark_get(struct jobs *jobs, const uint64_t name[2], bool is_root);
 /* Sets when a mark is due, after its time was set; frees it if nothing needs it. */
 void mark_settle(struct jobs *jobs, struct job_mark *mark);
 /* When a key was executed. A time ahead of the wall clock, which was set back, is forgotten. */

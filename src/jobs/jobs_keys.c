@@ -136,7 +136,8 @@ static void grow(struct jobs *jobs)
     jobs->mark_mask = mask;
 }
 
-struct job_mark *mark_get(struct jobs *jobs, const uint64_t name[2], bool is_root)
+/* The mark of a name, which is made if it is new. NULL: no memory. */
+static struct job_mark *mark_get(struct jobs *jobs, const uint64_t name[2], bool is_root)
 {
     struct job_mark *mark = mark_find(jobs, name);
     if (mark)

@@ -25,8 +25,9 @@ void job_see(const struct jobs *jobs, uint32_t handle, struct job_view *view_r)
     memcpy(view_r->tube.text, name.data, name.len);
 }
 
-void job_reserve(struct jobs *jobs, uint32_t handle, struct jobs_client *client, struct moment now,
-                 struct job_view *view_r)
+/* Reserves a job that is in any other state, at once. */
+static void reserve(struct jobs *jobs, uint32_t handle, struct jobs_client *client,
+                    struct moment now, struct job_view *view_r)
 {
     const struct job_act act = {.verb = JOB_RESERVE, .client = client};
     job_change_now(jobs, handle, &act, now);
@@ -250,7 +251,7 @@ static void give_out(struct jobs *jobs, struct tube *tube, unsigned *budget, str
             }
             continue;
         }
-        job_reserve(jobs, next, client, now, &client->served);
+        reserve(jobs, next, client, now, &client->served);
         leave_lines(client); /* the tube stays: it has a job */
         client->wait = SERVED;
         note_turn(client, tube);
@@ -361,7 +362,7 @@ enum jobs_status jobs_reserve(struct jobs_client *client, int64_t timeout_ns,
             status = JOBS_NO_MEMORY;
         }
     } else if (best != JOB_NONE) {
-        job_reserve(jobs, best, client, now, view_r);
+        reserve(jobs, best, client, now, view_r);
         note_turn(client, job_at(jobs, best)->tube);
         status = JOBS_OK;
     } else if (budget > 0 && soon_ns(client) <= now.mono_ns) {
@@ -505,7 +506,7 @@ static size_t take_turns(struct jobs_client *client, struct turns *turns,
         if (jobs->commit)
             job_freeze(jobs, next);
         else
-            job_reserve(jobs, next, client, now, &views_r[taken]);
+            reserve(jobs, next, client, now, &views_r[taken]);
         handles_r[taken++] = next;
         note_turn(client, tube);
     }
@@ -518,7 +519,7 @@ static void reserve_all(struct jobs_client *client, const uint32_t *handles, siz
 {
     for (size_t n = 0; n < count; n++) {
         job_thaw(client->jobs, handles[n]);
-        job_reserve(client->jobs, handles[n], client, now, &views_r[n]);
+        reserve(client->jobs, handles[n], client, now, &views_r[n]);
     }
 }
 

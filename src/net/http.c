@@ -393,8 +393,7 @@ void http_answer_static(struct http_request *request, int status, const char *ty
 void http_answer_json(struct http_request *request, int status, struct json_text *json)
 {
     size_t len;
-    json_text_close(json, '}');
-    text_add(&json->text, "\n", 1);
+    text_add(&json->text, "}\n", 2);
     char *body = text_take(&json->text, &len);
     http_answer(request, status, "application/json", body, len);
 }

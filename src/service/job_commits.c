@@ -139,6 +139,8 @@ static void give_room_back(struct conn *conn, struct waiting *w)
     w->charged = 0;
 }
 
+static void on_committed(struct mail *mail, void *worker);
+
 /* What jobs_submit reads of every operation, and `answer` and `end` of every request. */
 static inline struct waiting *begin(struct conn *conn, struct jobs *jobs, struct waiting *w,
                                     enum bs_verb verb, enum job_op_kind kind,
@@ -175,7 +177,7 @@ make_kept(struct conn *conn, enum bs_verb verb, enum job_op_kind kind,
     }
     begin(conn, jobs, w, verb, kind, answer);
     w->op.letter.to = conn_tag(conn);
-    w->op.letter.mail.deliver = job_on_committed;
+    w->op.letter.mail.deliver = on_committed;
     w->size = size;
     w->in_room = in_room;
     w->charged = in_room ? ROOM : size;
@@ -275,7 +277,8 @@ static enum served start(struct conn *conn, struct waiting *w)
     return served;
 }
 
-void job_on_committed(struct mail *mail, void *worker)
+/* An operation comes back, in the thread of its connection's worker. */
+static void on_committed(struct mail *mail, void *worker)
 {
     struct waiting *w = container_of(mail, struct waiting, op.letter.mail);
     struct conn *conn = conn_by_tag(worker, w->op.letter.to);

@@ -162,8 +162,7 @@ void jobs_count_worker(struct services *services, int by);
 
 /* ---- jobs.c ---------------------------------------------------------------------------------- */
 
-/* This connection puts, or reserves. */
-void job_produces(struct conn *conn);
+/* This connection reserves. */
 void job_works(struct conn *conn);
 
 /* The largest body, in bytes. */
@@ -222,8 +221,6 @@ enum served job_put_batch(struct conn *conn, bool draining);
 bool job_take_room(struct conn *conn) MUST_USE;
 /* The connection closes. */
 void job_leave_room(struct conn *conn);
-/* An operation comes back, in the thread of its connection's worker. */
-void job_on_committed(struct mail *mail, void *worker);
 /* True when a request must wait until those before it are committed. */
 bool job_must_wait(const struct conn *conn, const struct job_request *request);
 

@@ -33,7 +33,8 @@ uint32_t job_size_max(const struct conn *conn)
     return (uint32_t)settings_of(service_of(conn))->max_job_size;
 }
 
-void job_produces(struct conn *conn)
+/* This connection puts. */
+static void produces(struct conn *conn)
 {
     struct job_session *s = job_session(conn);
     if (!s->produces)
@@ -199,7 +200,7 @@ static enum served begin_put(struct conn *conn, const struct job_request *r)
 {
     struct job_session *s = job_session(conn);
     uint32_t most = r->verb == BS_VERB_PUT_BATCH ? BATCH_MAX : job_size_max(conn);
-    job_produces(conn);
+    produces(conn);
     memset(&s->put, 0, offsetof(typeof(s->put), tube));
     s->put.verb = r->verb;
     s->put.pri = r->pri;
@@ -499,7 +500,7 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
     if (s->input == JOB_INPUT_BODY || s->input == JOB_INPUT_REST_OF_BODY)
         restore_put(conn, r);
     if (record_get_bool(r))
-        job_produces(conn);
+        produces(conn);
     if (record_get_bool(r))
         job_works(conn);
     s->half_closed = record_get_bool(r);

@@ -729,7 +729,7 @@ static void put_some(int c, size_t count)
         return;
     uint32_t tries = one_in(4) ? below(4) : JOB_TRIES_OF_TUBE;
     for (; made < count; made++) {
-        uint64_t id = jobs_take_id(jobs);
+        uint64_t id = jobs_take_ids(jobs, 1);
         puts[made] = (struct job_put){.tube = tube == M_NONE ? bytes_at(NULL, 0) : m_name(tube),
                                       .id = id,
                                       .pri = random_pri(),
@@ -1155,7 +1155,7 @@ static void deliver(unsigned n)
     struct jobs_client *client = jobs_client_of(letters[n]);
     bool lives;
     letters[n] = letters[--letter_count];
-    int c = (int)jobs_client_tag(client);
+    int c = (int)client->letter.to;
     bool is = clients[c] == client && model.clients[c].exists;
     CALL(lives = jobs_client_letter(client));
     AGREE(lives == is);

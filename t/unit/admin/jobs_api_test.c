@@ -125,7 +125,7 @@ static void finish_jobs(void)
 static uint64_t put(const char *tube, uint32_t delay_s)
 {
     struct job_put put = {.tube = bytes_of(tube),
-                          .id = jobs_take_id(jobs),
+                          .id = jobs_take_ids(jobs, 1),
                           .pri = 7,
                           .delay_s = delay_s,
                           .ttr_s = 1000,

@@ -83,7 +83,7 @@ static uint64_t put_jobs(const char *tube, unsigned count, uint32_t delay_s, int
         ask_tube(ask, tube);
         for (n = 0; n < JOBS_STEP && n < count; n++)
             puts[n] = (struct job_put){.tube = ask->op.tube,
-                                       .id = jobs_take_id(rig.jobs),
+                                       .id = jobs_take_ids(rig.jobs, 1),
                                        .pri = 10,
                                        .delay_s = delay_s,
                                        .ttr_s = 60,

@@ -368,7 +368,7 @@ struct job_put *ask_put(struct ask *ask, const char *tube, const char *text)
     REQUIRE(ask->op.count < RIG_PUTS);
     ask_tube(ask, tube);
     *put = (struct job_put){.tube = ask->op.tube,
-                            .id = jobs_take_id(rig.jobs),
+                            .id = jobs_take_ids(rig.jobs, 1),
                             .pri = 10,
                             .ttr_s = 60,
                             .tries = JOB_TRIES_OF_TUBE,

@@ -494,7 +494,7 @@ static void end_client(unsigned n)
 
 static bool add_put(struct ask *ask, unsigned tube)
 {
-    uint64_t id = jobs_take_id(rig.jobs);
+    uint64_t id = jobs_take_ids(rig.jobs, 1);
     struct promise *p = promise_of(id);
     REQUIRE(id > last_id);
     last_id = id;
@@ -704,7 +704,7 @@ static void crash(bool powerless)
     if (plan->restart)
         plan->restart();
     open_again();
-    uint64_t next = jobs_take_id(rig.jobs);
+    uint64_t next = jobs_take_ids(rig.jobs, 1);
     for (uint64_t id = next; id <= last_id; id++) /* nobody was told these */
         if (promises[id].fate != NEVER && promises[id].fate != UNKNOWN)
             ck_abort_msg("id %" PRIu64 ", fate %d, comes again after %" PRIu64, id,

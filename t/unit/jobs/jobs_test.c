@@ -97,12 +97,12 @@ static uint64_t put_with(struct bytes tube, uint64_t id, uint32_t pri, uint32_t 
 
 static uint64_t put(struct bytes tube)
 {
-    return put_with(tube, jobs_take_id(jobs), 0, 0);
+    return put_with(tube, jobs_take_ids(jobs, 1), 0, 0);
 }
 
 static uint64_t put_t(uint32_t delay_s)
 {
-    return put_with(bytes_of("t"), jobs_take_id(jobs), 0, delay_s);
+    return put_with(bytes_of("t"), jobs_take_ids(jobs, 1), 0, delay_s);
 }
 
 /* 0: there is none. */
@@ -503,7 +503,7 @@ static void put_batch(const struct names *names)
         snprintf(keys[n], 32, "%s%u", names->key, n % names->key_modulus);
         snprintf(roots[n], 32, "%s%u", names->root, n / names->root_divisor % names->root_modulus);
         puts[n] = (struct job_put){.tube = bytes_of("t"),
-                                   .id = jobs_take_id(jobs),
+                                   .id = jobs_take_ids(jobs, 1),
                                    .ttr_s = 60,
                                    .tries = JOB_TRIES_OF_TUBE,
                                    .key = bytes_of(keys[n]),

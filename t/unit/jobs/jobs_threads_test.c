@@ -85,7 +85,7 @@ static struct bytes random_tube(struct worker *w)
 static void send_letters(struct worker *w)
 {
     for (struct mail *m; (m = mail_list_take(&w->effects.letters)) != NULL;)
-        (void)mailbox_send(&workers[jobs_client_tag(jobs_client_of(m))].box, m);
+        (void)mailbox_send(&workers[container_of(m, struct letter, mail)->to].box, m);
 }
 
 /* A client has got a job. */
@@ -158,7 +158,7 @@ static void end_client(struct worker *w, struct client *c)
 
 static void put(struct worker *w, struct client *c)
 {
-    struct job_put put = {.id = jobs_take_id(jobs),
+    struct job_put put = {.id = jobs_take_ids(jobs, 1),
                           .pri = rng_below(&w->rng, 3),
                           .delay_s = rng_one_in(&w->rng, 5),
                           .ttr_s = 1000000, /* none runs out */
