@@ -277,6 +277,19 @@ void job_list_restore(struct conn *conn, struct record_reader *r);
 
 /* ---- job_text.c ------------------------------------------------------------------------------ */
 
+/* A text that is being made; it counts against the memory limit of the jobs. */
+struct job_text {
+    struct jobs *jobs;
+    struct job_body *body; /* its length is the room; NULL: none yet */
+    size_t len;
+    bool failed; /* no memory */
+};
+/* Begins a dictionary. */
+void job_text_begin(struct job_text *text, const struct conn *conn);
+/* Room for `size` more bytes, which the caller fills and counts in `len`; NULL: no memory. */
+uint8_t *job_text_room(struct job_text *text, size_t size);
+/* Answers with the text, or OUT_OF_MEMORY, and gives it up. */
+void job_text_answer(struct conn *conn, unsigned verb, struct job_text *text);
 /* Answer the verbs whose answer is a dictionary. */
 void job_stats(struct conn *conn);
 void job_stats_job(struct conn *conn, uint64_t id);

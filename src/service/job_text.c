@@ -8,16 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* A text that is being made. */
-struct text {
-    struct jobs *jobs;
-    struct job_body *body; /* counts against the memory limit; its length is the room */
-    size_t len;
-    bool failed; /* no memory */
-};
-
-/* Returns room for `size` more bytes, or NULL. */
-static uint8_t *room(struct text *text, size_t size)
+uint8_t *job_text_room(struct job_text *text, size_t size)
 {
     size_t have = text->body ? text->body->len : 0;
     if (text->failed || size > UINT32_MAX / 2 - text->len) {
@@ -35,49 +26,49 @@ static uint8_t *room(struct text *text, size_t size)
     return text->failed ? NULL : text->body->bytes + text->len;
 }
 
-static void begin(struct text *text, const struct conn *conn)
+void job_text_begin(struct job_text *text, const struct conn *conn)
 {
-    *text = (struct text){.jobs = conn_jobs(conn)};
-    uint8_t *to = room(text, 1024);
+    *text = (struct job_text){.jobs = conn_jobs(conn)};
+    uint8_t *to = job_text_room(text, 1024);
     if (!to)
         return;
     memcpy(to, BS_TEXT_START, sizeof(BS_TEXT_START) - 1);
     text->len = sizeof(BS_TEXT_START) - 1;
 }
 
-static void add_number(struct text *text, const char *key, uint64_t value)
+static void add_number(struct job_text *text, const char *key, uint64_t value)
 {
-    uint8_t *to = room(text, BS_ENTRY_ROOM);
+    uint8_t *to = job_text_room(text, BS_ENTRY_ROOM);
     if (to)
         text->len += bs_compose_number(key, value, to, BS_ENTRY_ROOM);
 }
 
-static void add_word(struct text *text, const char *key, const char *word)
+static void add_word(struct job_text *text, const char *key, const char *word)
 {
-    uint8_t *to = room(text, BS_ENTRY_ROOM);
+    uint8_t *to = job_text_room(text, BS_ENTRY_ROOM);
     if (to)
         text->len += bs_compose_word(key, bytes_of(word), to, BS_ENTRY_ROOM);
 }
 
-static void add_string(struct text *text, const char *key, const char *value)
+static void add_string(struct job_text *text, const char *key, const char *value)
 {
     size_t size = BS_ENTRY_ROOM + strlen(value);
-    uint8_t *to = room(text, size);
+    uint8_t *to = job_text_room(text, size);
     if (to)
         text->len += bs_compose_string(key, bytes_of(value), to, size);
 }
 
-static void add_quoted(struct text *text, const char *key, const char *value)
+static void add_quoted(struct job_text *text, const char *key, const char *value)
 {
     size_t size = BS_ENTRY_ROOM + strlen(value);
-    uint8_t *to = room(text, size);
+    uint8_t *to = job_text_room(text, size);
     if (to)
         text->len += bs_compose_quoted(key, bytes_of(value), to, size);
 }
 
-static void add_micros(struct text *text, const char *key, struct timeval time)
+static void add_micros(struct job_text *text, const char *key, struct timeval time)
 {
-    uint8_t *to = room(text, BS_ENTRY_ROOM);
+    uint8_t *to = job_text_room(text, BS_ENTRY_ROOM);
     if (to)
         text->len += bs_compose_micros(
             key, (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec, to, BS_ENTRY_ROOM);
@@ -93,7 +84,7 @@ void job_answer_text(struct conn *conn, unsigned verb, const void *text, size_t 
     service_count(conn, verb, JOB_OUTCOME_OK);
 }
 
-static void answer(struct conn *conn, unsigned verb, struct text *text)
+void job_text_answer(struct conn *conn, unsigned verb, struct job_text *text)
 {
     if (text->failed)
         job_answer(conn, verb, BS_ANSWER_OUT_OF_MEMORY);
@@ -107,12 +98,12 @@ static void answer(struct conn *conn, unsigned verb, struct text *text)
 void job_stats_job(struct conn *conn, uint64_t id)
 {
     struct job_stats stats;
-    struct text text;
+    struct job_text text;
     if (jobs_stats_job(conn_jobs(conn), id, service_now(conn), &stats) != JOBS_OK) {
         job_answer(conn, BS_VERB_STATS_JOB, BS_ANSWER_NOT_FOUND);
         return;
     }
-    begin(&text, conn);
+    job_text_begin(&text, conn);
     add_number(&text, "id", stats.id);
     add_string(&text, "tube", stats.tube);
     add_word(&text, "state",
@@ -128,18 +119,18 @@ void job_stats_job(struct conn *conn, uint64_t id)
     add_number(&text, "releases", stats.releases);
     add_number(&text, "buries", stats.buries);
     add_number(&text, "kicks", stats.kicks);
-    answer(conn, BS_VERB_STATS_JOB, &text);
+    job_text_answer(conn, BS_VERB_STATS_JOB, &text);
 }
 
 void job_stats_tube(struct conn *conn, struct bytes tube)
 {
     struct tube_stats stats;
-    struct text text;
+    struct job_text text;
     if (jobs_stats_tube(conn_jobs(conn), tube, service_now(conn), &stats) != JOBS_OK) {
         job_answer(conn, BS_VERB_STATS_TUBE, BS_ANSWER_NOT_FOUND);
         return;
     }
-    begin(&text, conn);
+    job_text_begin(&text, conn);
     add_string(&text, "name", stats.name);
     add_number(&text, "current-jobs-urgent", stats.urgent);
     add_number(&text, "current-jobs-ready", stats.states[JOB_READY]);
@@ -155,13 +146,13 @@ void job_stats_tube(struct conn *conn, struct bytes tube)
     add_number(&text, "cmd-pause-tube", stats.cmd_pause);
     add_number(&text, "pause", stats.pause_s);
     add_number(&text, "pause-time-left", stats.pause_left_s);
-    answer(conn, BS_VERB_STATS_TUBE, &text);
+    job_text_answer(conn, BS_VERB_STATS_TUBE, &text);
 }
 
 void job_describe_tube(struct conn *conn, struct bytes tube, bool was_set)
 {
     struct tube_stats stats;
-    struct text text;
+    struct job_text text;
     if (jobs_stats_tube(conn_jobs(conn), tube, service_now(conn), &stats) != JOBS_OK) {
         if (!was_set) {
             job_answer(conn, BS_VERB_TUBE, BS_ANSWER_NOT_FOUND);
@@ -172,7 +163,7 @@ void job_describe_tube(struct conn *conn, struct bytes tube, bool was_set)
         jobs_get_defaults(conn_jobs(conn), &stats.settings);
         memcpy(stats.name, tube.data, tube.len);
     }
-    begin(&text, conn);
+    job_text_begin(&text, conn);
     add_quoted(&text, "name", stats.name);
     for (unsigned n = 0; n < JOB_SETTING_READ_ONLY; n++) {
         const struct job_setting_row *row = &job_setting_rows[n];
@@ -196,7 +187,7 @@ void job_describe_tube(struct conn *conn, struct bytes tube, bool was_set)
     add_number(&text, "total-acks", stats.acks);
     add_number(&text, "total-recycled", stats.recycled);
     add_number(&text, "total-abandoned", stats.abandoned);
-    answer(conn, BS_VERB_TUBE, &text);
+    job_text_answer(conn, BS_VERB_TUBE, &text);
 }
 
 /* ---- stats ----------------------------------------------------------------------------------- */
@@ -239,7 +230,7 @@ static const struct {
     {"cmd-pause-tube", BS_VERB_PAUSE_TUBE},
 };
 
-static void add_counts(struct text *text, const struct conn *conn)
+static void add_counts(struct job_text *text, const struct conn *conn)
 {
     const struct protocol *protocol = conn_protocol(conn);
     struct jobs_stats stats;
@@ -267,13 +258,13 @@ static void add_counts(struct text *text, const struct conn *conn)
 
 void job_stats(struct conn *conn)
 {
-    struct text text;
+    struct job_text text;
     const struct utsname *system = jobs_system(service_of(conn)->services);
     struct rusage usage;
     char id[32];
     int64_t up_ns = service_now(conn).mono_ns - service_of(conn)->services->started_ns;
     conn_dear(conn);
-    begin(&text, conn);
+    job_text_begin(&text, conn);
     add_counts(&text, conn);
     add_number(&text, "pid", (uint64_t)getpid());
     add_quoted(&text, "version", PACKAGE_VERSION);
@@ -293,5 +284,5 @@ void job_stats(struct conn *conn)
     add_string(&text, "hostname", system->nodename);
     add_string(&text, "os", system->version);
     add_string(&text, "platform", system->machine);
-    answer(conn, BS_VERB_STATS, &text);
+    job_text_answer(conn, BS_VERB_STATS, &text);
 }
