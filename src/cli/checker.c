@@ -5,8 +5,9 @@
 
 #include "base/clock.h"
 #include "cli/answer.h"
+#include "cli/child.h"
+#include "cli/environment.h"
 #include "cli/print.h"
-#include "cli/runner.h"
 #include "cli/taken.h"
 
 #include <stdlib.h>
@@ -25,14 +26,14 @@ struct check {
     struct text member;
     uint64_t fence;
     bool is_lost; /* with the connection: there is nothing to return */
-    struct runner runner;
+    struct child child;
     struct timer limit;
 };
 
 /* The check is over, except for processes. */
 static void checked(struct check *check)
 {
-    check->state = runner_runs(&check->runner) ? CHECK_ENDS : CHECK_NONE;
+    check->state = child_runs(&check->child) ? CHECK_ENDS : CHECK_NONE;
     check->checker->on_checked(check->checker->owner, check->slot);
 }
 
@@ -52,7 +53,7 @@ static void on_end(void *owner, int how, bool leaves_some)
 {
     struct check *check = owner;
     timer_clear(check->checker->loop, &check->limit);
-    runner_signal(&check->runner, SIGKILL);
+    child_signal(&check->child, SIGKILL);
     if (check->state == CHECK_RUNS)
         give_back(check, child_status(how) != 0);
     if (!leaves_some)
@@ -63,7 +64,7 @@ static void on_limit(void *owner)
 {
     struct check *check = owner;
     complain("%s: the check takes too long (--every)", text_str(&check->member));
-    runner_signal(&check->runner, SIGKILL);
+    child_signal(&check->child, SIGKILL);
 }
 
 static void start(struct check *check, struct bytes line)
@@ -79,7 +80,8 @@ static void start(struct check *check, struct bytes line)
     snprintf(slot, sizeof slot, "%u", check->slot);
     environment_add(&environment, "COUNTER_SLOT", bytes_of(slot));
     check->is_lost = false;
-    if (runner_start(&check->runner, checker->loop, argv, &environment) == STATUS_OK) {
+    check->child.environment = environment.list;
+    if (child_start(&check->child, checker->loop, argv) == STATUS_OK) {
         check->state = CHECK_RUNS;
         timer_set(checker->loop, &check->limit, clock_mono_ns() + checker->options->every_ns);
     } else {
@@ -138,7 +140,7 @@ static void end_all(struct checker *checker)
             continue;
         check->is_lost = true;
         if (check->state == CHECK_RUNS)
-            runner_signal(&check->runner, SIGKILL);
+            child_signal(&check->child, SIGKILL);
         else if (check->state == CHECK_WAITS || check->state == CHECK_TAKES)
             checked(check);
     }
@@ -177,10 +179,11 @@ static struct check *check_of(struct checker *checker, uint32_t slot)
         struct check *check = malloc(sizeof *check);
         if (!check)
             out_of_memory();
-        *check = (struct check){.checker = checker,
-                                .slot = slot,
-                                .runner = {.on_end = on_end, .owner = check},
-                                .limit = {.on_due = on_limit, .owner = check}};
+        *check = (struct check){
+            .checker = checker,
+            .slot = slot,
+            .child = {.on_end = on_end, .owner = check, .death_signal = SIGKILL, .is_apart = true},
+            .limit = {.on_due = on_limit, .owner = check}};
         checker->checks[slot] = check;
     }
     return checker->checks[slot];
@@ -205,13 +208,13 @@ void checker_check(struct checker *checker, uint32_t slot, struct bytes member)
 void checker_forget(struct checker *checker, uint32_t slot)
 {
     if (slot < checker->count && checker->checks[slot])
-        runner_signal(&checker->checks[slot]->runner, SIGKILL);
+        child_signal(&checker->checks[slot]->child, SIGKILL);
 }
 
 bool checker_runs(const struct checker *checker)
 {
     for (uint32_t i = 0; i < checker->count; i++)
-        if (checker->checks[i] && runner_runs(&checker->checks[i]->runner))
+        if (checker->checks[i] && child_runs(&checker->checks[i]->child))
             return true;
     return false;
 }
@@ -228,7 +231,7 @@ void checker_free(struct checker *checker)
     for (uint32_t i = 0; i < checker->count; i++) {
         if (!checker->checks[i])
             continue;
-        CHECK(!runner_runs(&checker->checks[i]->runner));
+        CHECK(!child_runs(&checker->checks[i]->child));
         text_free(&checker->checks[i]->member);
         free(checker->checks[i]);
     }

@@ -18,6 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* How often we look if a group is empty. The kernel does not tell us. */
+#define LOOK_NS (50 * NS_PER_MS)
+
 /* All commands that run. */
 static struct child *running;
 
@@ -115,42 +118,6 @@ static void discard(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-/* The pidfd is readable: the process has ended. */
-static void reap(void *owner, short revents)
-{
-    struct child *child = owner;
-    siginfo_t about = {0};
-    (void)revents;
-    if (waitid(P_PIDFD, (id_t)child->watch.fd, &about, WEXITED | WNOHANG) != 0 || !about.si_pid)
-        return;
-    struct child **at = &running;
-    while (*at != child)
-        at = &(*at)->next;
-    *at = child->next;
-    watch_clear(child->loop, &child->watch);
-    timer_clear(child->loop, &child->kill);
-    close(child->watch.fd);
-    int how = about.si_code == CLD_EXITED ? W_EXITCODE(about.si_status, 0) : about.si_status;
-    child->on_end(child->owner, how);
-}
-
-/* The grace period is over. */
-static void kill_it(void *child)
-{
-    child_signal(child, SIGKILL);
-}
-
-/* Makes the pipe of the output, if it is read. The read end does not block, so that the loop never
-   waits in it. Returns false when the system refuses it. */
-static bool make_output(struct child *child, int ends[2])
-{
-    ends[0] = ends[1] = -1;
-    if (child->is_read && (pipe2(ends, O_CLOEXEC) != 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0))
-        return false;
-    child->output = ends[0];
-    return true;
-}
-
 static void close_if_open(int fd)
 {
     if (fd >= 0)
@@ -188,14 +155,74 @@ static int start(struct child *child, char **argv, int output, int *fd_r, bool *
     return error;
 }
 
+/* ---- end --------------------------------------------------------------------------------- */
+
+/* After the end of a command that is apart: sends a signal (0: none) to what is left of its group.
+   Returns false when nothing is left, and always from then on. */
+static bool signal_rest(struct child *child, int number)
+{
+    /* A group keeps its number while a process is in it, also one that has ended and is ours. */
+    while (child->group && waitpid(-child->group, NULL, WNOHANG) > 0)
+        ;
+    if (child->group && kill(-child->group, number) != 0)
+        child->group = 0;
+    return child->group != 0;
+}
+
+/* Looks at what is left of the group. */
+static void look(void *owner)
+{
+    struct child *child = owner;
+    if (signal_rest(child, 0)) {
+        timer_set(child->loop, &child->look, clock_mono_ns() + LOOK_NS);
+        return;
+    }
+    timer_clear(child->loop, &child->kill);
+    relay_close(&child->relay);
+    child->loop = NULL;
+    child->on_end(child->owner, child->how, false);
+}
+
+/* The pidfd is readable: the command has ended. */
+static void reap(void *owner, short revents)
+{
+    struct child *child = owner;
+    siginfo_t about = {0};
+    (void)revents;
+    if (waitid(P_PIDFD, (id_t)child->watch.fd, &about, WEXITED | WNOHANG) != 0 || !about.si_pid)
+        return;
+    struct child **at = &running;
+    while (*at != child)
+        at = &(*at)->next;
+    *at = child->next;
+    watch_clear(child->loop, &child->watch);
+    close(child->watch.fd);
+    child->how = about.si_code == CLD_EXITED ? W_EXITCODE(about.si_status, 0) : about.si_status;
+    if (signal_rest(child, 0))
+        child->on_end(child->owner, child->how, true);
+    look(child);
+}
+
+/* The grace period is over. */
+static void kill_all(void *child)
+{
+    child_signal(child, SIGKILL);
+}
+
+/* ---- the interface ----------------------------------------------------------------------- */
+
 int child_start(struct child *child, struct loop *loop, char **argv)
 {
-    int ends[2], fd = -1;
+    int ends[2] = {-1, -1}, fd = -1, error = 0;
     bool is_started = false;
     CHECK(!child_runs(child));
     if (!check_variables(argv[0], child->environment))
         return STATUS_NOT_EXECUTABLE;
-    int error = make_output(child, ends) ? start(child, argv, ends[1], &fd, &is_started) : errno;
+    /* The read end does not block, so that the loop never waits in it. */
+    if (child->take && (pipe2(ends, O_CLOEXEC) != 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0))
+        error = errno;
+    if (!error)
+        error = start(child, argv, ends[1], &fd, &is_started);
     close_if_open(ends[1]);
     if (error) {
         close_if_open(ends[0]);
@@ -209,18 +236,21 @@ int child_start(struct child *child, struct loop *loop, char **argv)
     }
     child->loop = loop;
     child->watch = (struct watch){.on_ready = reap, .owner = child};
-    child->kill = (struct timer){.on_due = kill_it, .owner = child};
+    child->look = (struct timer){.on_due = look, .owner = child};
+    child->kill = (struct timer){.on_due = kill_all, .owner = child};
     watch_set(loop, &child->watch, fd, POLLIN);
     child->next = running;
     running = child;
+    if (child->take) {
+        child->relay = (struct relay){.take = child->take, .owner = child->owner};
+        relay_open(&child->relay, loop, ends[0]);
+    }
     return STATUS_OK;
 }
 
-/* ---- end --------------------------------------------------------------------------------- */
-
 bool child_runs(const struct child *child)
 {
-    return child->watch.place > 0;
+    return child->loop != NULL;
 }
 
 bool child_has_pid(pid_t pid)
@@ -231,24 +261,16 @@ bool child_has_pid(pid_t pid)
     return child != NULL;
 }
 
-void child_signal(const struct child *child, int number)
+void child_signal(struct child *child, int number)
 {
-    /* Until the process is reaped, no other group can get its number. */
-    if (child_runs(child) && child->group)
+    if (!child_runs(child))
+        return;
+    if (child->watch.place == 0)
+        (void)signal_rest(child, number);
+    else if (child->group) /* until the command is reaped, no other group can get its number */
         kill(-child->group, number);
-    else if (child_runs(child))
+    else
         pidfd_send_signal(child->watch.fd, number, NULL, 0);
-}
-
-bool child_signal_rest(struct child *child, int number)
-{
-    CHECK(!child_runs(child));
-    /* A group keeps its number while a process is in it, also one that has ended and is ours. */
-    while (child->group && waitpid(-child->group, NULL, WNOHANG) > 0)
-        ;
-    if (child->group && kill(-child->group, number) != 0)
-        child->group = 0;
-    return child->group != 0;
 }
 
 void child_terminate(struct child *child, int64_t grace_ns)
@@ -263,4 +285,12 @@ void child_terminate(struct child *child, int64_t grace_ns)
 int child_status(int how)
 {
     return WIFSIGNALED(how) ? STATUS_SIGNAL + WTERMSIG(how) : WEXITSTATUS(how);
+}
+
+void child_explain(struct text *to, const char *name, int how)
+{
+    if (WIFSIGNALED(how))
+        text_addf(to, "signal %d ended %s", WTERMSIG(how), name);
+    else
+        text_addf(to, "%s exited with %d", name, WEXITSTATUS(how));
 }

@@ -6,8 +6,9 @@
  * (Ctrl-C, Ctrl-Z). It inherits none of our other descriptors. Several commands may run at once.
  *
  * A command that is apart has a process group of its own, so what the terminal sends does not reach
- * it, and our signals reach what it has started too. Processes of the group may outlive the
- * command.
+ * it, our signals reach what it has started too, and its end is over only when the group is empty.
+ * When we are killed the kernel kills the command (death_signal), and the reaper (reaper.h) the
+ * rest.
  *
  * We name the process by a pidfd, never by its number: the kernel may reuse a number after the
  * process was reaped, and our signals must not reach another process.
@@ -16,57 +17,61 @@
 #define CLI_CHILD_H
 
 #include "cli/loop.h"
+#include "cli/relay.h"
+#include "cli/text.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Zero-initialise, then set on_end, owner, and what is wanted of the five fields after them. The
+/* Zero-initialise, then set on_end, owner, and what is wanted of the fields up to is_apart. The
    command does not run yet. */
 struct child {
-    void (*on_end)(void *owner, int how); /* it has ended; how: the status of waitpid */
+    /* The command has ended; how: the status of waitpid. With `leaves_some` others of its group
+       still run, and it is called again when they are gone. */
+    void (*on_end)(void *owner, int how, bool leaves_some);
+    /* Called with each line of its output, as in struct relay. NULL: its output is ours. */
+    bool (*take)(void *owner, struct bytes part, bool is_last);
     void *owner;
     char *const *environment; /* "NAME=value" added to our environment, "NAME" left out of it; ended
                                  by NULL; NULL: none. Read by child_start only */
     int death_signal;         /* the kernel sends it to the command when we are killed; 0: none */
     int input;                /* its standard input, which the caller closes; 0: ours, or none if it
-                                 is apart */
+                                 is apart. Read by child_start only */
     bool is_apart;            /* it has a process group of its own */
-    bool is_read;             /* its standard output is a pipe, which we read */
-    int output;               /* read end of that pipe, non-blocking; set by child_start, and closed
-                                 by the caller */
     /* private to child.c */
-    struct loop *loop;
-    struct watch watch; /* of the pidfd; set while the process runs */
+    struct loop *loop;  /* NULL: nothing runs */
+    struct watch watch; /* of the pidfd; set while the command itself runs */
+    struct timer look;  /* at what is left of the group */
     struct timer kill;
-    pid_t pid;          /* while the process runs */
-    pid_t group;        /* of a command that is apart; 0: none */
+    struct relay relay;
+    pid_t pid;   /* while the command itself runs */
+    pid_t group; /* of a command that is apart; 0: none, or nothing is left of it */
+    int how;
     struct child *next; /* of all that run */
 };
 
-/*
- * Starts `argv`. Returns 0, or the status to exit with after printing why; `output` is then
- * closed.
- */
+/* Starts `argv`; nothing may run. Returns 0, or the status to exit with after printing why; on_end
+   is not called then. */
 int child_start(struct child *child, struct loop *loop, char **argv) MUST_USE;
 
+/* True until on_end was called for the last time. */
 bool child_runs(const struct child *child);
 
-/* Sends a signal to the process, or to the whole group if it is apart; does nothing when the
-   command does not run. */
-void child_signal(const struct child *child, int number);
+/* Sends a signal to the command, or to the whole group if it is apart, also when only others of it
+   are left; does nothing when nothing runs. */
+void child_signal(struct child *child, int number);
 
-/* Ends the process if it runs: sends TERM (and CONT, because it may be stopped), and KILL after
-   `grace_ns`. */
+/* Ends all that run, if anything does: sends TERM (and CONT, because it may be stopped), and KILL
+   after `grace_ns`. */
 void child_terminate(struct child *child, int64_t grace_ns);
-
-/* After the end of a command that is apart: sends a signal (0: none) to what is left of its group.
-   Returns false when nothing is left, and always from then on. */
-bool child_signal_rest(struct child *child, int number);
 
 /* True if a command that was started, and whose end was not reported yet, has that number. */
 bool child_has_pid(pid_t pid);
 
 /* The exit status for `how` (of on_end): the command's own, or 128 plus the signal's number. */
 int child_status(int how);
+
+/* Adds how a command has ended, for people. */
+void child_explain(struct text *to, const char *name, int how);
 
 #endif

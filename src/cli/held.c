@@ -36,10 +36,11 @@ static void on_lost(void *owner, enum status status)
         child_terminate(&held->child, held->options->grace_ns);
 }
 
-static void on_end(void *owner, int how)
+static void on_end(void *owner, int how, bool leaves_some)
 {
     struct held *held = owner;
     bool is_told = held->client->state == CLIENT_CLOSED && held->options->strict;
+    (void)leaves_some; /* of a command in our group nobody asks */
     held->how = how;
     loop_end(held->client->loop, is_told ? STATUS_LOST : child_status(how));
 }

@@ -32,9 +32,9 @@ libcli_a_SOURCES = \
 	src/cli/relay.h src/cli/relay.c \
 	src/cli/run.c \
 	src/cli/run_pool.c \
-	src/cli/runner.h src/cli/runner.c \
 	src/cli/server.h src/cli/server.c \
 	src/cli/signals.h src/cli/signals.c \
+	src/cli/slots.h src/cli/slots.c \
 	src/cli/stats.c \
 	src/cli/status.h \
 	src/cli/supply.h src/cli/supply.c \

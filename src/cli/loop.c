@@ -59,10 +59,13 @@ void timer_set(struct loop *loop, struct timer *timer, int64_t at_ns)
     deadline_set(&loop->timers, &timer->deadline, at_ns);
 }
 
-void timer_pause(struct loop *loop, struct timer *timer, int64_t *pause_ns)
+int64_t pause_longer(int64_t *pause_ns)
 {
-    timer_set(loop, timer, clock_mono_ns() + *pause_ns);
-    *pause_ns = *pause_ns < PAUSE_MAX_NS / 2 ? 2 * *pause_ns : PAUSE_MAX_NS;
+    if (*pause_ns == 0)
+        *pause_ns = PAUSE_MIN_NS;
+    else
+        *pause_ns = *pause_ns < PAUSE_MAX_NS / 2 ? 2 * *pause_ns : PAUSE_MAX_NS;
+    return *pause_ns;
 }
 
 void timer_clear(struct loop *loop, struct timer *timer)

@@ -64,8 +64,8 @@ void timer_set(struct loop *loop, struct timer *timer, int64_t at_ns);
 #define PAUSE_MIN_NS (NS_PER_S / 10)
 #define PAUSE_MAX_NS (30 * NS_PER_S)
 
-/* Sets the timer to the end of a pause, and doubles the next one. */
-void timer_pause(struct loop *loop, struct timer *timer, int64_t *pause_ns);
+/* The pause after a further failure: twice as long as the last one, *pause_ns; 0: the first. */
+int64_t pause_longer(int64_t *pause_ns);
 
 /* Stops the timer. Harmless for one that is not set. */
 void timer_clear(struct loop *loop, struct timer *timer);

@@ -6,10 +6,11 @@
  */
 #include "cli/answer.h"
 #include "cli/checker.h"
+#include "cli/child.h"
 #include "cli/command.h"
+#include "cli/environment.h"
 #include "cli/print.h"
 #include "cli/reaper.h"
-#include "cli/runner.h"
 #include "cli/signals.h"
 #include "cli/supply.h"
 
@@ -37,7 +38,7 @@ struct place {
     struct text said; /* "READY" and the words behind it */
     bool is_saying;   /* that line has not ended */
     uint32_t joins;   /* JOINs without an answer; that of the member is the last */
-    struct runner runner;
+    struct child child;
 };
 
 struct supplier {
@@ -276,9 +277,13 @@ static struct place *make_place(struct supplier *s, uint32_t slot)
     s->places = reallocarray(s->places, slot + 1, sizeof(struct place *));
     if (!place || !s->places)
         out_of_memory();
-    *place =
-        (struct place){.supplier = s, .slot = slot, .runner = {.on_end = on_end, .owner = place}};
-    place->runner.take = s->options->ready ? take_line : NULL;
+    *place = (struct place){.supplier = s,
+                            .slot = slot,
+                            .child = {.on_end = on_end,
+                                      .take = s->options->ready ? take_line : NULL,
+                                      .owner = place,
+                                      .death_signal = SIGKILL,
+                                      .is_apart = true}};
     return s->places[s->count++] = place;
 }
 
@@ -313,7 +318,8 @@ static void start(struct supplier *s, uint32_t slot)
     environment_leave_out(&environment, "COUNTER_VALUE");
     environment_leave_out(&environment, "COUNTER_FENCE");
     environment_leave_out(&environment, "COUNTER_ATTR_");
-    int status = runner_start(&place->runner, s->loop, s->invocation->execute, &environment);
+    place->child.environment = environment.list;
+    int status = child_start(&place->child, s->loop, s->invocation->execute);
     environment_free(&environment);
     if (status == STATUS_OK)
         s->has_started = true;
@@ -329,8 +335,8 @@ static void terminate(struct place *place)
         supply_ended(&place->supplier->supply, place->slot, false, clock_mono_ns());
         return;
     }
-    runner_signal(&place->runner, SIGTERM);
-    runner_signal(&place->runner, SIGCONT); /* it may be stopped */
+    child_signal(&place->child, SIGTERM);
+    child_signal(&place->child, SIGCONT); /* it may be stopped */
 }
 
 /* ---- the connection ---------------------------------------------------------------------- */
@@ -433,7 +439,7 @@ static void carry_out(struct supplier *s, struct supply_action action)
         terminate(place);
         break;
     case DO_KILL:
-        runner_signal(&place->runner, SIGKILL);
+        child_signal(&place->child, SIGKILL);
         break;
     case DO_LEAVE:
         if (!checker_runs(&s->checker))
@@ -478,15 +484,10 @@ static void on_signal(void *owner, const struct signalfd_siginfo *taken)
 
 static int supply(struct supplier *s)
 {
-    int status = signals_begin(s->loop);
-    if (status == STATUS_OK)
-        status = reaper_watch(s->loop);
-    if (status != STATUS_OK)
-        return status;
     signals_handle(on_signal, s);
     s->loop->before_wait = proceed;
     s->loop->owner = s;
-    status = loop_run(s->loop);
+    int status = loop_run(s->loop);
     s->loop->before_wait = NULL;
     timer_clear(s->loop, &s->wake);
     if (s->supply.is_hurried)
@@ -602,8 +603,9 @@ int do_member(struct invocation *invocation)
     struct supplier supplier;
     int status = STATUS_USAGE;
     init(&supplier, invocation);
-    if (check_options(&supplier) && reaper_begin(false, &status)) {
-        status = supply(&supplier);
+    if (check_options(&supplier) && reaper_begin(&invocation->loop, false, &status)) {
+        if (status == STATUS_OK)
+            status = supply(&supplier);
         reaper_end();
     }
     free_supplier(&supplier);

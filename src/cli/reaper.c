@@ -79,40 +79,6 @@ static int wait_child(pid_t child, const sigset_t *taken)
     return how;
 }
 
-bool reaper_begin(bool spares, int *status_r)
-{
-    struct sigaction by_default = {.sa_handler = SIG_DFL}, before;
-    sigset_t taken = signals_taken(), mask;
-    siginfo_t other;
-    /* A shell may have executed us in place of itself; its children are not ours to kill. */
-    bool is_alone = waitid(P_ALL, 0, &other, WEXITED | WNOHANG | WNOWAIT) != 0;
-    sigaddset(&taken, SIGCHLD);
-    pthread_sigmask(SIG_BLOCK, &taken, &mask);
-    sigaction(SIGCHLD, &by_default, &before); /* or the kernel might reap for us */
-    reaper = getpid();
-    spares_sessions = spares;
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    pid_t child = fork();
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
-        prctl(PR_SET_CHILD_SUBREAPER, 1); /* not inherited */
-        sigaction(SIGCHLD, &before, NULL);
-        pthread_sigmask(SIG_SETMASK, &mask, NULL);
-        if (!reaper_is_gone())
-            return true;
-        _exit(STATUS_LOST);
-    }
-    if (child < 0) {
-        complain("no process: %s", strerrordesc_np(errno));
-        *status_r = STATUS_SYSTEM;
-        return false;
-    }
-    *status_r = child_status(wait_child(child, &taken));
-    if (is_alone)
-        kill_all();
-    return false;
-}
-
 /* ---- in the child ------------------------------------------------------------------------ */
 
 bool reaper_is_gone(void)
@@ -136,7 +102,8 @@ static void on_ends(void *owner, short revents)
     (void)visit_children(reap_adopted);
 }
 
-int reaper_watch(struct loop *loop)
+/* Makes the loop reap adopted processes. Returns STATUS_OK, or prints why not. */
+static int watch_ends(struct loop *loop)
 {
     static struct watch ends = {.on_ready = on_ends, .owner = &ends};
     sigset_t set;
@@ -150,6 +117,45 @@ int reaper_watch(struct loop *loop)
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     watch_set(loop, &ends, fd, POLLIN);
     return STATUS_OK;
+}
+
+/* ---- both --------------------------------------------------------------------------------- */
+
+bool reaper_begin(struct loop *loop, bool spares, int *status_r)
+{
+    struct sigaction by_default = {.sa_handler = SIG_DFL}, before;
+    sigset_t taken = signals_taken(), mask;
+    siginfo_t other;
+    /* A shell may have executed us in place of itself; its children are not ours to kill. */
+    bool is_alone = waitid(P_ALL, 0, &other, WEXITED | WNOHANG | WNOWAIT) != 0;
+    sigaddset(&taken, SIGCHLD);
+    pthread_sigmask(SIG_BLOCK, &taken, &mask);
+    sigaction(SIGCHLD, &by_default, &before); /* or the kernel might reap for us */
+    reaper = getpid();
+    spares_sessions = spares;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        prctl(PR_SET_CHILD_SUBREAPER, 1); /* not inherited */
+        sigaction(SIGCHLD, &before, NULL);
+        pthread_sigmask(SIG_SETMASK, &mask, NULL);
+        if (reaper_is_gone())
+            _exit(STATUS_LOST);
+        *status_r = signals_begin(loop);
+        if (*status_r == STATUS_OK)
+            *status_r = watch_ends(loop);
+        return true;
+    }
+    if (child < 0) {
+        complain("no process: %s", strerrordesc_np(errno));
+        *status_r = STATUS_SYSTEM;
+        return false;
+    }
+    *status_r = child_status(wait_child(child, &taken));
+    if (is_alone)
+        kill_all();
+    return false;
 }
 
 void reaper_end(void)

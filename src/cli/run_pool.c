@@ -182,9 +182,7 @@ static void not_returned(struct run *run, const struct pool_taken_reply *member,
                          const struct answer *answer)
 {
     struct text what = {0};
-    text_add_name(&what, member->pool);
-    text_addf(&what, "/");
-    text_add_name(&what, member->member);
+    taken_add_name(&what, member);
     if (answer->pool.reply == POOL_REPLY_GONE)
         complain("%s was taken away while %s ran: by an operator, by hold_max of the pool, or "
                  "because it ended; others may have used it meanwhile",
@@ -200,10 +198,7 @@ static enum status give_back(struct run *run, bool failed)
 {
     enum status status = STATUS_OK;
     for (size_t i = 0; i < run->taken.count; i++) {
-        struct pool_request request = {.verb = POOL_VERB_RETURN,
-                                       .has_fence = true,
-                                       .fence = run->taken.at[i].member.fence,
-                                       .failed = failed};
+        struct pool_request request = taken_return(&run->taken.at[i], failed);
         ask_pool(&run->client, &request, 0, NULL, NULL);
     }
     for (size_t i = 0; i < run->taken.count && status == STATUS_OK; i++) {

@@ -3,6 +3,7 @@
  */
 #include "cli/supply.h"
 
+#include "cli/loop.h"
 #include "cli/text.h"
 
 #include <stdlib.h>
@@ -33,10 +34,7 @@ void supply_free(struct supply *s)
 
 static void back_off(struct backoff *b, int64_t now_ns)
 {
-    b->wait_ns = b->wait_ns ? 2 * b->wait_ns : SUPPLY_FIRST_WAIT_NS;
-    if (b->wait_ns > SUPPLY_LONGEST_WAIT_NS)
-        b->wait_ns = SUPPLY_LONGEST_WAIT_NS;
-    b->until_ns = now_ns + b->wait_ns;
+    b->until_ns = now_ns + pause_longer(&b->pause_ns);
 }
 
 /* ---- states ------------------------------------------------------------------------------ */

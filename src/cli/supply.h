@@ -20,11 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What failed is tried again after FIRST, then after twice as long each time, at most LONGEST. */
-#define SUPPLY_FIRST_WAIT_NS   (INT64_C(100) * 1000 * 1000)
-#define SUPPLY_LONGEST_WAIT_NS (INT64_C(30) * 1000 * 1000 * 1000)
-
-/* A command that was ready for this long begins again with FIRST. */
+/* What failed is tried again after a pause (pause_longer), which begins again with the first after
+   a command that was ready for this long. */
 #define SUPPLY_STEADY_NS (INT64_C(10) * 1000 * 1000 * 1000)
 
 /* Never, as a time. */
@@ -83,7 +80,7 @@ struct supply {
     bool is_finishing, is_hurried;
     bool has_resigned;
     struct backoff {
-        int64_t wait_ns;  /* 0: nothing has failed */
+        int64_t pause_ns; /* the last pause; 0: nothing has failed */
         int64_t until_ns; /* not before this time */
     } connect, ask;
 };

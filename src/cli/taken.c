@@ -33,6 +33,21 @@ void taken_add(struct taken *taken, struct bytes line)
     to->member = answer.taken;
 }
 
+void taken_add_name(struct text *to, const struct pool_taken_reply *member)
+{
+    text_add_name(to, member->pool);
+    text_addf(to, "/");
+    text_add_name(to, member->member);
+}
+
+struct pool_request taken_return(const struct taken_member *member, bool failed)
+{
+    return (struct pool_request){.verb = POOL_VERB_RETURN,
+                                 .has_fence = true,
+                                 .fence = member->member.fence,
+                                 .failed = failed};
+}
+
 void taken_free(struct taken *taken)
 {
     for (size_t i = 0; i < taken->count; i++)

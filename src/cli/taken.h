@@ -31,6 +31,12 @@ void taken_add(struct taken *taken, struct bytes line);
 void taken_environment(const struct taken *taken, const char *extra,
                        struct environment *environment);
 
+/* Adds POOL/MEMBER, for people. */
+void taken_add_name(struct text *to, const struct pool_taken_reply *member);
+
+/* The request that gives a member back. */
+struct pool_request taken_return(const struct taken_member *member, bool failed);
+
 /* Sets the word by= of a TAKE, which shows people the client: USER@HOST:COMMAND, the command's file
    name without its folder, with "_" for bytes that such a word can't have. */
 void taken_by(struct text *by_r, const char *command);

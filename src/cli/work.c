@@ -1,10 +1,8 @@
 /*
- * work.c - `counterctl work`: executes a command for each job of tubes, several at once.
+ * work.c - `counterctl work`: executes a command for each job of tubes, several at once (slots.h).
+ * A place, which is a slot with one job at a time, goes through these states:
  *
- * Each place has a connection, and takes one job after another over it: a wait needs a connection
- * of its own, and the loss of one concerns one job. A place goes through these states:
- *
- *     paused, connecting -> claiming -> looking (what the job is) -> locking (with --lock)
+ *     paused -> claiming -> looking (what the job is) -> locking (with --lock)
  *     -> running -> reporting -> claiming
  *
  * When the connection is lost while the command runs, the job may still be ours: in a tube with
@@ -14,16 +12,13 @@
  * because another worker may run it.
  */
 #include "base/clock.h"
-#include "cli/answer.h"
-#include "cli/command.h"
+#include "cli/environment.h"
 #include "cli/print.h"
 #include "cli/reaper.h"
-#include "cli/runner.h"
-#include "cli/signals.h"
+#include "cli/slots.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,20 +29,18 @@
 /* The exit status of a command that wants its job buried. */
 #define EXIT_BURY 100
 
-enum state { PAUSED, CONNECTING, CLAIMING, LOOKING, LOCKING, RUNNING, REPORTING, OVER };
+enum state { PAUSED, CLAIMING, LOOKING, LOCKING, RUNNING, REPORTING };
 
 /* What becomes of a job. */
 enum verdict { DONE, BURY, RETRY, RETURN };
 
 struct place {
-    struct work *work;
+    struct slot slot;
     enum state state;
-    struct client client, lock;
-    struct runner runner;
-    struct timer pause, renewal;
-    int64_t pause_ns; /* the next pause */
-    bool is_plain;    /* the server is no counterd */
-    bool must_pause;  /* before the next claim */
+    struct client lock;
+    struct timer renewal;
+    bool is_plain;   /* the server is no counterd */
+    bool must_pause; /* before the next claim */
     /* the job; id 0: none */
     uint64_t id, token, try;
     uint32_t pri, ttr_s;
@@ -60,21 +53,34 @@ struct place {
 };
 
 struct work {
-    struct invocation *invocation;
+    struct slots slots;
     struct options lock_options; /* of the connections that hold the lock */
     char lock_server[SERVER_TEXT];
     struct text tubes; /* with a space between them */
-    struct place *places;
-    size_t count, over; /* places: all, and those that are over */
-    struct text said;   /* the last complaint about the server, which all places meet; empty when it
-                           works again */
-    bool is_ending;
-    int status; /* to exit with */
 };
 
 static void claim(struct place *place);
 static void report(struct place *place);
-static void take_lock(struct place *place);
+
+static struct work *work_of(const struct place *place)
+{
+    return container_of(place->slot.all, struct work, slots);
+}
+
+static const struct options *options_of(const struct place *place)
+{
+    return &place->slot.all->invocation->options;
+}
+
+static const char *command_of(const struct place *place)
+{
+    return place->slot.all->invocation->execute[0];
+}
+
+static struct loop *loop_of(const struct place *place)
+{
+    return &place->slot.all->invocation->loop;
+}
 
 /* ---- complaints -------------------------------------------------------------------------- */
 
@@ -95,13 +101,9 @@ static void complain_of(const struct place *place, const char *format, ...)
 
 /* ---- the states of a place --------------------------------------------------------------- */
 
-static struct loop *loop_of(const struct place *place)
+static void forget(void *owner)
 {
-    return &place->work->invocation->loop;
-}
-
-static void forget(struct place *place)
-{
+    struct place *place = owner;
     timer_clear(loop_of(place), &place->renewal);
     client_close(&place->lock);
     text_free(&place->tube);
@@ -110,34 +112,16 @@ static void forget(struct place *place)
     place->is_lost = place->is_ended = place->is_said_again = false;
 }
 
-static void finish(struct place *place)
-{
-    struct work *work = place->work;
-    if (place->state == OVER)
-        return;
-    forget(place);
-    place->state = OVER;
-    timer_clear(loop_of(place), &place->pause);
-    client_close(&place->client);
-    if (++work->over == work->count)
-        loop_end(loop_of(place), work->status);
-}
-
-static void pause_place(struct place *place)
-{
-    timer_pause(loop_of(place), &place->pause, &place->pause_ns);
-}
-
 /* The job is reported or lost: goes on with the next. */
 static void go_on(struct place *place)
 {
     forget(place);
-    if (place->work->is_ending) {
-        finish(place);
-    } else if (place->client.state != CLIENT_UP || place->must_pause) {
+    if (place->slot.all->is_ending) {
+        slot_over(&place->slot);
+    } else if (place->slot.client.state != CLIENT_UP || place->must_pause) {
         place->must_pause = false;
         place->state = PAUSED;
-        pause_place(place);
+        slot_pause(&place->slot);
     } else {
         claim(place);
     }
@@ -146,7 +130,7 @@ static void go_on(struct place *place)
 static void terminate(struct place *place)
 {
     place->is_ended = true;
-    runner_terminate(&place->runner, place->work->invocation->options.grace_ns);
+    child_terminate(&place->slot.child, options_of(place)->grace_ns);
 }
 
 /* Decides what becomes of the job, and tells the server. */
@@ -157,67 +141,47 @@ static void decide(struct place *place, enum verdict verdict, uint32_t delay_s)
     place->state = REPORTING;
     place->verdict = verdict;
     place->delay_s = delay_s;
-    if (place->client.state == CLIENT_UP)
+    if (place->slot.client.state == CLIENT_UP)
         report(place);
     /* Else it is told when the server answers again. */
 }
 
-/* Takes no more jobs. Places without a job end; the others when their job's command has ended and
-   the server was told. `at_once`: commands are told to end, and nobody waits for what the server
-   answers. The first reason counts. */
-static void end_all(struct work *work, int status, bool at_once)
+/* Takes no more jobs. A place without a job is over; another one when its job's command has ended
+   and the server was told. `at_once`: the command is told to end, and nobody waits for what the
+   server answers. */
+static void stop(void *owner, bool at_once)
 {
-    if (!work->is_ending)
-        work->status = status;
-    work->is_ending = true;
-    for (size_t i = 0; i < work->count; i++) {
-        struct place *place = &work->places[i];
-        if (place->state == LOCKING)
-            decide(place, RETURN, 0);
-        else if (place->state == RUNNING && at_once)
-            terminate(place);
-        else if (place->state < LOOKING || at_once)
-            finish(place);
-    }
+    struct place *place = owner;
+    if (place->state == LOCKING)
+        decide(place, RETURN, 0);
+    else if (place->state == RUNNING && at_once)
+        terminate(place);
+    else if (place->state < LOOKING || at_once)
+        slot_over(&place->slot);
 }
 
-/* Says what is wrong with the server, and frees the text. Tries again later, or ends all if that is
-   of no use, or with --once. */
-static void be_in_trouble(struct place *place, struct text *what, enum status status, bool is_final)
+/* Pauses in trouble with the server; or is over with all others. */
+static void be_in_trouble(struct place *place, bool is_pausing)
 {
-    struct work *work = place->work;
-    is_final |= work->invocation->options.once;
-    if (!is_final)
-        text_addf(what, "; trying again");
-    if (!work->is_ending)
-        complain_once(&work->said, what);
-    text_free(what);
-    if (is_final)
-        end_all(work, (int)status, false);
-    if (!work->is_ending) {
-        if (place->state != REPORTING)
-            place->state = PAUSED;
-        pause_place(place);
+    if (is_pausing && place->state != REPORTING)
+        place->state = PAUSED;
+    if (is_pausing)
         return;
-    }
     if (place->id && place->state == REPORTING)
         complain_of(place, "the server was not told how it ended; it may run again");
-    finish(place);
+    slot_over(&place->slot);
 }
 
 static void refused(struct place *place, const char *request, const struct answer *answer)
 {
-    struct text what = {0};
-    enum status status = answer_status(answer);
-    text_addf(&what, "%s: %s answers: ", request, place->client.where);
-    answer_explain(&what, answer);
-    be_in_trouble(place, &what, status, status == STATUS_PROTOCOL);
+    be_in_trouble(place, slot_refused(&place->slot, request, answer,
+                                      answer_status(answer) == STATUS_PROTOCOL));
 }
 
 static void ask(struct place *place, struct bs_request request, answer_handler *on_answer)
 {
-    ask_jobs(&place->client, &request, (struct bytes){0},
-             place->work->invocation->options.io_timeout_ns, on_answer, place);
+    ask_jobs(&place->slot.client, &request, (struct bytes){0}, options_of(place)->io_timeout_ns,
+             on_answer, place);
 }
 
 /* ---- reporting --------------------------------------------------------------------------- */
@@ -225,7 +189,7 @@ static void ask(struct place *place, struct bs_request request, answer_handler *
 /* Says what becomes of a job that has not gone well. */
 static void say_report(const struct place *place, bool is_buried)
 {
-    if (place->work->invocation->options.quiet || place->verdict == DONE)
+    if (options_of(place)->quiet || place->verdict == DONE)
         return;
     if (place->verdict == RETURN && !is_buried)
         complain_of(place, "given back");
@@ -243,7 +207,7 @@ static bool on_report(void *owner, const struct answer *answer)
     enum bs_answer reply = answer->jobs.answer;
     if (reply == BS_ANSWER_DELETED || reply == BS_ANSWER_RELEASED || reply == BS_ANSWER_BURIED) {
         say_report(place, reply == BS_ANSWER_BURIED);
-        place->pause_ns = PAUSE_MIN_NS;
+        place->slot.pause_ns = 0;
         go_on(place);
     } else if (reply == BS_ANSWER_NOT_FOUND) {
         /* A first report may have been carried out, and its answer lost. */
@@ -283,9 +247,9 @@ static void report(struct place *place)
 /* The server, or its loss, says that the job is not ours any more. */
 static void lose(struct place *place, const char *why)
 {
-    bool runs = runner_runs(&place->runner);
+    bool runs = child_runs(&place->slot.child);
     complain_of(place, "%s, so another worker may run it%s%s%s", why, runs ? "; " : "",
-                runs ? place->work->invocation->execute[0] : "", runs ? " gets TERM" : "");
+                runs ? command_of(place) : "", runs ? " gets TERM" : "");
     place->is_lost = true;
     timer_clear(loop_of(place), &place->renewal);
     if (runs)
@@ -294,8 +258,12 @@ static void lose(struct place *place, const char *why)
         go_on(place);
 }
 
+static void renew(void *owner);
+
 static void renew_later(struct place *place)
 {
+    place->renewal.on_due = renew;
+    place->renewal.owner = place;
     timer_set(loop_of(place), &place->renewal, clock_mono_ns() + place->ttr_s * NS_PER_S / 3);
 }
 
@@ -317,7 +285,7 @@ static void renew(void *owner)
     struct bs_request request = {.verb = place->is_plain ? BS_VERB_TOUCH : BS_VERB_RENEW,
                                  .id = place->id,
                                  .token = place->token};
-    if (place->client.state == CLIENT_UP)
+    if (place->slot.client.state == CLIENT_UP)
         ask(place, request, on_renewed);
 }
 
@@ -326,7 +294,7 @@ static void renew(void *owner)
 /* How long a failed job waits: longer after each try. */
 static uint32_t delay_after(const struct place *place)
 {
-    uint64_t delay = place->work->invocation->options.backoff;
+    uint64_t delay = options_of(place)->backoff;
     for (uint64_t i = 1; i < place->try && delay > 0 && delay < DELAY_MAX; i++)
         delay *= 2;
     return delay < DELAY_MAX ? (uint32_t)delay : DELAY_MAX;
@@ -334,14 +302,14 @@ static uint32_t delay_after(const struct place *place)
 
 static void on_failure(struct place *place, int how)
 {
-    const struct options *options = &place->work->invocation->options;
-    const char *command = place->work->invocation->execute[0];
-    if (!options->quiet && WIFSIGNALED(how))
-        complain_of(place, "signal %d ended %s", WTERMSIG(how), command);
-    else if (!options->quiet)
-        complain_of(place, "%s exited with %d", command, WEXITSTATUS(how));
-    if (options->once && !place->work->is_ending)
-        place->work->status = child_status(how);
+    const struct options *options = options_of(place);
+    struct text what = {0};
+    child_explain(&what, command_of(place), how);
+    if (!options->quiet)
+        complain_of(place, "%s", text_str(&what));
+    text_free(&what);
+    if (options->once && !place->slot.all->is_ending)
+        place->slot.all->status = child_status(how);
     bool is_last = options->tries > 0 && place->try >= options->tries;
     bool is_bad = WIFEXITED(how) && WEXITSTATUS(how) == EXIT_BURY;
     decide(place, is_last || is_bad ? BURY : RETRY, delay_after(place));
@@ -387,7 +355,7 @@ static int make_input(const struct place *place)
 
 static void start_command(struct place *place)
 {
-    struct work *work = place->work;
+    struct child *child = &place->slot.child;
     struct environment environment = {0};
     char id[NUMBER_TEXT], try[NUMBER_TEXT];
     int status = STATUS_SYSTEM, input = make_input(place);
@@ -397,17 +365,17 @@ static void start_command(struct place *place)
     environment_add(&environment, "COUNTER_JOB_TUBE", text_bytes(&place->tube));
     environment_add(&environment, "COUNTER_JOB_TRY", bytes_of(try));
     place->state = RUNNING;
-    place->runner.input = input;
+    child->input = input;
+    child->environment = environment.list;
     if (input >= 0) {
-        status =
-            runner_start(&place->runner, loop_of(place), work->invocation->execute, &environment);
+        status = child_start(child, loop_of(place), place->slot.all->invocation->execute);
         close(input);
     }
     environment_free(&environment);
     text_free(&place->body);
     if (status != STATUS_OK) {
         decide(place, RETURN, 0);
-        end_all(work, status, false);
+        slots_end(place->slot.all, status, false);
     }
 }
 
@@ -416,9 +384,9 @@ static void start_command(struct place *place)
 /* There is no lock: gives the job back for a time. */
 static void on_no_lock(struct place *place, struct text *what)
 {
-    uint32_t delay = place->work->invocation->options.backoff;
+    uint32_t delay = options_of(place)->backoff;
     text_addf(what, "; the job waits");
-    complain_once(&place->work->said, what);
+    complain_once(&place->slot.all->said, what);
     text_free(what);
     place->must_pause = true;
     decide(place, RETURN, delay > 0 ? delay : 1);
@@ -432,8 +400,7 @@ static bool on_lock(void *owner, const struct answer *answer)
         return true;
     }
     struct text what = {0};
-    text_addf(&what, "--lock %s: %s answers: ", place->work->invocation->options.lock,
-              place->lock.where);
+    text_addf(&what, "--lock %s: %s answers: ", options_of(place)->lock, place->lock.where);
     text_add_name(&what, answer->line);
     on_no_lock(place, &what);
     return true;
@@ -442,7 +409,7 @@ static bool on_lock(void *owner, const struct answer *answer)
 static void on_lock_up(void *owner)
 {
     struct place *place = owner;
-    const struct options *options = &place->work->invocation->options;
+    const struct options *options = options_of(place);
     struct pc_request request = {
         .verb = PC_ACQ4ME,
         .key = bytes_of(options->lock),
@@ -458,24 +425,24 @@ static void on_lock_lost(void *owner, enum status status)
     struct place *place = owner;
     struct text what = {0};
     (void)status;
-    text_addf(&what, "--lock %s: %s: %s", place->work->invocation->options.lock, place->lock.where,
+    text_addf(&what, "--lock %s: %s: %s", options_of(place)->lock, place->lock.where,
               place->lock.reason);
     if (place->state == LOCKING) {
         on_no_lock(place, &what);
         return;
     }
-    complain_of(place, "%s; %s goes on without the lock", text_str(&what),
-                place->work->invocation->execute[0]);
+    complain_of(place, "%s; %s goes on without the lock", text_str(&what), command_of(place));
     text_free(&what);
 }
 
 static void take_lock(struct place *place)
 {
     place->state = LOCKING;
-    enum status status = client_begin(&place->lock, &protocol_text, loop_of(place),
-                                      &place->work->lock_options, on_lock_up, on_lock_lost, place);
+    enum status status =
+        client_begin(&place->lock, &protocol_text, loop_of(place), &work_of(place)->lock_options,
+                     on_lock_up, on_lock_lost, place);
     if (status != STATUS_OK)
-        end_all(place->work, (int)status, false);
+        slots_end(place->slot.all, (int)status, false);
 }
 
 /* ---- claiming ---------------------------------------------------------------------------- */
@@ -484,7 +451,7 @@ static void take_lock(struct place *place)
 static bool on_look(void *owner, const struct answer *answer)
 {
     struct place *place = owner;
-    const struct options *options = &place->work->invocation->options;
+    const struct options *options = options_of(place);
     if (answer->jobs.answer == BS_ANSWER_NOT_FOUND) {
         go_on(place); /* somebody has deleted it */
         return true;
@@ -504,7 +471,7 @@ static bool on_look(void *owner, const struct answer *answer)
         place->try = dictionary_number(answer->body, "reserves");
     }
     renew_later(place);
-    if (place->work->is_ending) {
+    if (place->slot.all->is_ending) {
         decide(place, RETURN, 0);
     } else if (!place->is_plain && options->tries > 0 && place->try > options->tries) {
         complain_of(place, "workers were lost with it, and its tries are used up (--tries)");
@@ -520,7 +487,7 @@ static bool on_look(void *owner, const struct answer *answer)
 static void look(struct place *place, const struct answer *answer)
 {
     const struct bs_reply *reply = &answer->jobs;
-    text_clear(&place->work->said);
+    text_clear(&place->slot.all->said);
     place->state = LOOKING;
     place->id = reply->id;
     place->token = reply->token;
@@ -546,8 +513,8 @@ static bool on_claim(void *owner, const struct answer *answer)
         return true;
     case BS_ANSWER_TIMED_OUT:
     case BS_ANSWER_DEADLINE_SOON:
-        if (place->work->invocation->options.once)
-            finish(place);
+        if (options_of(place)->once)
+            slot_over(&place->slot);
         else
             claim(place);
         return true;
@@ -559,18 +526,17 @@ static bool on_claim(void *owner, const struct answer *answer)
 
 static void claim(struct place *place)
 {
-    struct work *work = place->work;
-    bool once = work->invocation->options.once;
+    bool once = options_of(place)->once;
     struct bs_request request = {.verb = BS_VERB_CLAIM,
                                  .count = 1,
                                  .seconds = once ? 0 : BS_WAIT_MAX,
-                                 .tubes = text_bytes(&work->tubes)};
+                                 .tubes = text_bytes(&work_of(place)->tubes)};
     if (place->is_plain)
         request = (struct bs_request){.verb = BS_VERB_RESERVE_WITH_TIMEOUT,
                                       .seconds = once ? 0 : BS_WAIT_MAX};
     place->state = CLAIMING;
-    ask_jobs(&place->client, &request, (struct bytes){0},
-             once ? work->invocation->options.io_timeout_ns : SECONDS_NONE, on_claim, place);
+    ask_jobs(&place->slot.client, &request, (struct bytes){0},
+             once ? options_of(place)->io_timeout_ns : SECONDS_NONE, on_claim, place);
 }
 
 /* ---- the connection ---------------------------------------------------------------------- */
@@ -579,8 +545,8 @@ static bool on_watch(void *owner, const struct answer *answer)
 {
     struct place *place = owner;
     if (answer->jobs.answer != BS_ANSWER_WATCHING) {
-        (void)answer_refused(&place->client, answer, "watch");
-        end_all(place->work, STATUS_PROTOCOL, false);
+        (void)answer_refused(&place->slot.client, answer, "watch");
+        slots_end(place->slot.all, STATUS_PROTOCOL, false);
     }
     return true;
 }
@@ -588,7 +554,7 @@ static bool on_watch(void *owner, const struct answer *answer)
 /* A plain beanstalkd gives jobs of watched tubes. */
 static void watch_tubes(struct place *place)
 {
-    struct bytes left = text_bytes(&place->work->tubes), tube, own = bytes_of("default");
+    struct bytes left = text_bytes(&work_of(place)->tubes), tube, own = bytes_of("default");
     bool has_default = false;
     while (bs_next_tube(&left, &tube)) {
         has_default |= bytes_equal(tube, own);
@@ -602,8 +568,8 @@ static bool on_kind(void *owner, const struct answer *answer)
 {
     struct place *place = owner;
     place->is_plain = answer_is_plain(answer);
-    text_clear(&place->work->said);
-    timer_clear(loop_of(place), &place->pause);
+    text_clear(&place->slot.all->said);
+    timer_clear(loop_of(place), &place->slot.pause);
     if (place->is_plain)
         watch_tubes(place);
     if (place->state == REPORTING) {
@@ -614,7 +580,7 @@ static bool on_kind(void *owner, const struct answer *answer)
         else
             renew(place);
     } else if (place->state != RUNNING) {
-        place->pause_ns = PAUSE_MIN_NS;
+        place->slot.pause_ns = 0;
         claim(place);
     }
     return true;
@@ -630,14 +596,13 @@ static void on_lost(void *owner, enum status status)
 {
     struct place *place = owner;
     struct text what = {0};
-    bool is_final = status == STATUS_PROTOCOL;
-    text_addf(&what, "%s: %s", place->client.where, place->client.reason);
+    text_addf(&what, "%s: %s", place->slot.client.where, place->slot.client.reason);
     if (place->state == RUNNING) {
-        complain_once(&place->work->said, &what);
+        complain_once(&place->slot.all->said, &what);
         text_free(&what);
         if (place->is_plain && !place->is_lost)
             lose(place, "the connection was lost");
-        pause_place(place);
+        slot_pause(&place->slot);
         return;
     }
     if (place->state == REPORTING) {
@@ -646,77 +611,24 @@ static void on_lost(void *owner, enum status status)
         forget(place);
         place->state = PAUSED;
     }
-    be_in_trouble(place, &what, status, is_final);
+    be_in_trouble(place, slot_trouble(&place->slot, &what, status, status == STATUS_PROTOCOL));
 }
 
-static enum status begin(struct place *place)
-{
-    struct invocation *invocation = place->work->invocation;
-    if (place->state == PAUSED)
-        place->state = CONNECTING;
-    return client_begin(&place->client, &protocol_jobs, &invocation->loop, &invocation->options,
-                        on_up, on_lost, place);
-}
-
-static void on_pause_over(void *owner)
+/* The pause is over, and the connection was not lost. */
+static void on_again(void *owner)
 {
     struct place *place = owner;
-    if (place->client.state == CLIENT_CLOSED) {
-        enum status status = begin(place);
-        if (status != STATUS_OK)
-            end_all(place->work, (int)status, false);
-    } else if (place->client.state != CLIENT_UP) {
-        return; /* it connects already */
-    } else if (place->state == REPORTING) {
+    if (place->state == REPORTING)
         report(place);
-    } else if (place->state == PAUSED) {
+    else if (place->state == PAUSED)
         claim(place);
-    }
-}
-
-/* ---- all places -------------------------------------------------------------------------- */
-
-static void on_signal(void *owner, const struct signalfd_siginfo *taken)
-{
-    struct work *work = owner;
-    int number = (int)taken->ssi_signo;
-    if (number == SIGTSTP)
-        signals_stop();
-    else if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT)
-        end_all(work, STATUS_SIGNAL + number, work->is_ending || reaper_is_gone());
-}
-
-static int run_places(struct work *work)
-{
-    struct loop *loop = &work->invocation->loop;
-    int status = signals_begin(loop);
-    if (status == STATUS_OK)
-        status = reaper_watch(loop);
-    for (size_t i = 0; i < work->count; i++) {
-        struct place *place = &work->places[i];
-        *place = (struct place){.work = work,
-                                .runner = {.on_end = on_command_end, .owner = place},
-                                .pause = {.on_due = on_pause_over, .owner = place},
-                                .renewal = {.on_due = renew, .owner = place},
-                                .pause_ns = PAUSE_MIN_NS};
-        if (status == STATUS_OK)
-            status = (int)begin(place);
-    }
-    signals_handle(on_signal, work);
-    if (status == STATUS_OK)
-        status = loop_run(loop);
-    for (size_t i = 0; i < work->count; i++) {
-        client_close(&work->places[i].client);
-        client_close(&work->places[i].lock);
-    }
-    return status;
 }
 
 /* ---- the command line -------------------------------------------------------------------- */
 
 static bool read_tubes(struct work *work)
 {
-    const struct invocation *invocation = work->invocation;
+    const struct invocation *invocation = work->slots.invocation;
     uint8_t line[BS_NEW_LINE_MAX];
     for (size_t i = 0; i < invocation->count; i++) {
         if (!check_tube("work", invocation->arguments[i]))
@@ -736,7 +648,7 @@ static bool read_tubes(struct work *work)
 /* Finds out where the lock is. Prints what is wrong. */
 static bool read_lock(struct work *work)
 {
-    const struct options *options = &work->invocation->options;
+    const struct options *options = &work->slots.invocation->options;
     struct server server;
     if (!options->lock)
         return true;
@@ -765,17 +677,22 @@ static bool read_lock(struct work *work)
 
 int do_work(struct invocation *invocation)
 {
-    struct work work = {.invocation = invocation, .count = invocation->options.jobs};
+    static const struct slots_kind kind = {.size = sizeof(struct place),
+                                           .protocol = &protocol_jobs,
+                                           .on_up = on_up,
+                                           .on_lost = on_lost,
+                                           .on_again = on_again,
+                                           .on_end = on_command_end,
+                                           .stop = stop,
+                                           .forget = forget};
+    struct work work = {
+        .slots = {.kind = &kind, .invocation = invocation, .count = invocation->options.jobs}};
     int status = STATUS_USAGE;
-    if (read_tubes(&work) && read_lock(&work) && reaper_begin(false, &status)) {
-        work.places = calloc(work.count, sizeof *work.places);
-        if (!work.places)
-            out_of_memory();
-        status = run_places(&work);
+    if (read_tubes(&work) && read_lock(&work) && reaper_begin(&invocation->loop, false, &status)) {
+        if (status == STATUS_OK)
+            status = slots_run(&work.slots);
         reaper_end();
     }
-    free(work.places);
     text_free(&work.tubes);
-    text_free(&work.said);
     return status;
 }
