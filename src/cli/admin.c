@@ -2,7 +2,7 @@
  * admin.c - the commands that use the admin interface: contended, holders, connections, kill,
  * config, reload, upgrade, loglevel.
  *
- * Each requests one or more pages of JSON and prints them as columns, or unchanged with --json.
+ * Each requests one or more pages of JSON and prints them as tables, or unchanged with --json.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -17,151 +17,92 @@
 #define PAGE_MAX  1000
 #define PAGES_MAX 2000
 
-/* ---- common ------------------------------------------------------------------------------ */
-
-typedef enum status (*admin_work)(struct invocation *invocation, struct http *http);
-
-/* Runs `work` with the interface; `with_token` if it changes something. */
-static int with_http(struct invocation *invocation, bool with_token, admin_work work)
+/* Requests the page at `path`, and frees `path`. Prints it with --json as it is; else the page of a
+   good answer by `print`. */
+static int show(struct invocation *invocation, struct text *path, bool is_post,
+                void (*print)(const json_t *answer))
 {
-    struct http *http = http_new(&invocation->loop, &invocation->options);
-    if (!http)
-        return STATUS_USAGE;
-    enum status status = with_token ? http_read_token(http, &invocation->options) : STATUS_OK;
-    if (status == STATUS_OK)
-        status = work(invocation, http);
-    http_free(&http);
-    return (int)status;
-}
-
-/* Requests the page at `path` and frees `path`. With --json prints it and sets *answer_r to NULL.
- */
-static enum status ask_page(const struct invocation *invocation, struct http *http,
-                            struct text *path, bool is_post, json_t **answer_r)
-{
-    enum status status = http_ask(http, text_str(path), is_post, answer_r);
-    if (*answer_r && (status != STATUS_OK || invocation->options.json)) {
-        if (invocation->options.json)
-            json_line(*answer_r, stdout);
-        else
-            json_decref(*answer_r);
-        *answer_r = NULL;
-    }
+    json_t *answer;
+    enum status status = http_ask(invocation, text_str(path), is_post, &answer);
+    if (answer && invocation->options.json)
+        json_line(json_incref(answer));
+    else if (status == STATUS_OK)
+        print(answer);
+    json_decref(answer);
     text_free(path);
-    return status;
-}
-
-/* A number of a row as text without decimals; "-" when it is missing. */
-static const char *number_cell(const json_t *row, const char *key, char to[NUMBER_TEXT])
-{
-    double number = json_number_at(row, key, -1);
-    if (number >= 0)
-        snprintf(to, NUMBER_TEXT, "%.0f", number);
-    else
-        snprintf(to, NUMBER_TEXT, "-");
-    return to;
-}
-
-static void add_number(struct columns *columns, const json_t *row, const char *key)
-{
-    char text[NUMBER_TEXT];
-    columns_add_text(columns, number_cell(row, key, text));
-}
-
-static void add_seconds(struct columns *columns, const json_t *row, const char *key)
-{
-    char text[NUMBER_TEXT];
-    columns_add_text(columns, seconds_text(json_number_at(row, key, -1), text));
-}
-
-static void add_string(struct columns *columns, const json_t *row, const char *key)
-{
-    columns_add(columns, "%s", json_text_at(row, key, "-"));
+    return (int)status;
 }
 
 /* ---- contended --------------------------------------------------------------------------- */
 
-static void add_contended(struct columns *columns, const json_t *row)
+static void cell_load(struct text *to, const json_t *row, const char *path)
 {
-    char text[NUMBER_TEXT];
-    bool exists = json_is_true_at(row, "exists");
-    add_number(columns, row, "in_use");
-    add_number(columns, row, "peak");
-    add_number(columns, row, "limit");
-    add_number(columns, row, "waiting");
-    columns_add(columns, "%.2f", json_number_at(row, "waiting_load", 0));
-    columns_add_text(columns, count_text(json_number_at(row, "refused_per_second", -1), text));
-    columns_add(columns, "%s%s%s", json_text_at(row, "name", "-"),
-                json_is_true_at(row, "truncated") ? "..." : "", exists ? "" : "  (gone)");
+    text_addf(to, "%.2f", json_number_at(row, path, 0));
 }
 
-static enum status contended(struct invocation *invocation, struct http *http)
+static void cell_contended(struct text *to, const json_t *row, const char *path)
 {
-    const struct options *options = &invocation->options;
-    struct text path = {0};
-    json_t *answer, *row;
-    size_t i;
-    text_addf(&path, "/api/v1/contended?by=%s&limit=%u", by_words[options->by],
-              options->limit ? options->limit : 20);
-    enum status status = ask_page(invocation, http, &path, false, &answer);
-    if (status == STATUS_OK && answer) {
-        struct columns columns = {
-            .heads = {"IN USE", "PEAK", "LIMIT", "WAITING", "LOAD", "REFUSED/S", "NAME"},
-            .align = "rrrrrrl"};
-        json_array_foreach(json_at(answer, "names"), i, row) add_contended(&columns, row);
-        columns_print(&columns, "", stdout);
-        columns_free(&columns);
-    }
-    json_decref(answer);
-    return status;
+    cell_text(to, row, path);
+    text_addf(to, "%s%s", json_is_true_at(row, "truncated") ? "..." : "",
+              json_is_true_at(row, "exists") ? "" : "  (gone)");
+}
+
+static void print_contended(const json_t *answer)
+{
+    static const struct column columns[] = {{"IN USE", 'r', "in_use", cell_number},
+                                            {"PEAK", 'r', "peak", cell_number},
+                                            {"LIMIT", 'r', "limit", cell_number},
+                                            {"WAITING", 'r', "waiting", cell_number},
+                                            {"LOAD", 'r', "waiting_load", cell_load},
+                                            {"REFUSED/S", 'r', "refused_per_second", cell_count},
+                                            {"NAME", 'l', "name", cell_contended},
+                                            {NULL}};
+    print_array(columns, json_at(answer, "names"), "");
 }
 
 int do_contended(struct invocation *invocation)
 {
-    return with_http(invocation, false, contended);
+    const struct options *options = &invocation->options;
+    struct text path = {0};
+    text_addf(&path, "/api/v1/contended?by=%s&limit=%u", by_words[options->by],
+              options->limit ? options->limit : 20);
+    return show(invocation, &path, false, print_contended);
 }
 
 /* ---- holders ----------------------------------------------------------------------------- */
 
-static void print_holders(const json_t *answer)
+static void print_holders(const json_t *answer, const struct text *name)
 {
-    json_t *row;
-    size_t i;
-    struct columns holders = {
-        .heads = {"CONNECTION", "PROTOCOL", "UNITS", "LIMIT", "HELD", "CLIENT"}, .align = "llrrrl"};
-    struct columns waiters = {
-        .heads = {"CONNECTION", "PROTOCOL", "UNITS", "LIMIT", "WAITED", "FOR", "CLIENT"},
-        .align = "llrrrll"};
-    json_array_foreach(json_at(answer, "holders"), i, row)
-    {
-        add_string(&holders, row, "connection");
-        add_string(&holders, row, "protocol");
-        add_number(&holders, row, "units");
-        add_number(&holders, row, "limit");
-        add_seconds(&holders, row, "held_seconds");
-        add_string(&holders, row, "client");
-    }
-    json_array_foreach(json_at(answer, "waiters"), i, row)
-    {
-        add_string(&waiters, row, "connection");
-        add_string(&waiters, row, "protocol");
-        add_number(&waiters, row, "units");
-        add_number(&waiters, row, "limit");
-        add_seconds(&waiters, row, "waited_seconds");
-        add_string(&waiters, row, "kind");
-        add_string(&waiters, row, "client");
-    }
-    double total = json_number_at(answer, "holders_total", 0);
-    printf("holders: %zu of %.0f\n", json_array_size(json_at(answer, "holders")), total);
-    columns_print(&holders, "  ", stdout);
+    static const struct column holders[] = {{"CONNECTION", 'l', "connection", cell_text},
+                                            {"PROTOCOL", 'l', "protocol", cell_text},
+                                            {"UNITS", 'r', "units", cell_number},
+                                            {"LIMIT", 'r', "limit", cell_number},
+                                            {"HELD", 'r', "held_seconds", cell_seconds},
+                                            {"CLIENT", 'l', "client", cell_text},
+                                            {NULL}};
+    static const struct column waiters[] = {{"CONNECTION", 'l', "connection", cell_text},
+                                            {"PROTOCOL", 'l', "protocol", cell_text},
+                                            {"UNITS", 'r', "units", cell_number},
+                                            {"LIMIT", 'r', "limit", cell_number},
+                                            {"WAITED", 'r', "waited_seconds", cell_seconds},
+                                            {"FOR", 'l', "kind", cell_text},
+                                            {"CLIENT", 'l', "client", cell_text},
+                                            {NULL}};
+    struct text shown = {0};
+    text_add_name(&shown, text_bytes(name));
+    printf("%s: %.0f in use, peak %.0f, limit of the last request %.0f\n", text_str(&shown),
+           json_number_at(answer, "in_use", 0), json_number_at(answer, "peak", 0),
+           json_number_at(answer, "limit", 0));
+    printf("holders: %zu of %.0f\n", json_array_size(json_at(answer, "holders")),
+           json_number_at(answer, "holders_total", 0));
+    print_array(holders, json_at(answer, "holders"), "  ");
     printf("waiters: %zu of %.0f\n", json_array_size(json_at(answer, "waiters")),
            json_number_at(answer, "waiting", 0));
-    columns_print(&waiters, "  ", stdout);
-    columns_free(&holders);
-    columns_free(&waiters);
+    print_array(waiters, json_at(answer, "waiters"), "  ");
+    text_free(&shown);
 }
 
-static enum status holders(struct invocation *invocation, struct http *http)
+int do_holders(struct invocation *invocation)
 {
     struct text name = {0}, path = {0};
     json_t *answer = NULL;
@@ -169,43 +110,22 @@ static enum status holders(struct invocation *invocation, struct http *http)
     if (read_name(invocation, invocation->arguments[0], &name)) {
         text_addf(&path, "/api/v1/names/");
         text_add_percent(&path, text_bytes(&name));
-        status = ask_page(invocation, http, &path, false, &answer);
+        status = http_ask(invocation, text_str(&path), false, &answer);
     }
-    if (status == STATUS_OK && answer) {
-        struct text shown = {0};
-        text_add_name(&shown, text_bytes(&name));
-        printf("%s: %.0f in use, peak %.0f, limit of the last request %.0f\n", text_str(&shown),
-               json_number_at(answer, "in_use", 0), json_number_at(answer, "peak", 0),
-               json_number_at(answer, "limit", 0));
-        text_free(&shown);
-        print_holders(answer);
-    }
+    if (answer && invocation->options.json)
+        json_line(json_incref(answer));
+    else if (status == STATUS_OK)
+        print_holders(answer, &name);
     json_decref(answer);
+    text_free(&path);
     text_free(&name);
-    return status;
-}
-
-int do_holders(struct invocation *invocation)
-{
-    return with_http(invocation, false, holders);
+    return (int)status;
 }
 
 /* ---- connections ------------------------------------------------------------------------- */
 
-static void add_connection(struct columns *columns, const json_t *row)
-{
-    add_string(columns, row, "connection");
-    add_string(columns, row, "protocol");
-    add_string(columns, row, "transport");
-    add_seconds(columns, row, "age_seconds");
-    add_number(columns, row, "holds");
-    add_number(columns, row, "waits");
-    add_number(columns, row, "queued_bytes");
-    add_string(columns, row, "client");
-}
-
-/* The path of the page at `cursor` (NULL: the first), with `count` rows. */
-static void page_path(const struct options *options, const char *cursor, uint64_t count,
+/* The path of the page at `cursor` ("": the first), with `count` rows. */
+static void page_path(const struct options *options, const struct text *cursor, uint64_t count,
                       struct text *path)
 {
     text_clear(path);
@@ -214,132 +134,152 @@ static void page_path(const struct options *options, const char *cursor, uint64_
         text_addf(path, "&protocol=");
         text_add_percent(path, bytes_of(options->protocol));
     }
-    if (cursor) {
+    if (cursor->len > 0) {
         text_addf(path, "&cursor=");
-        text_add_percent(path, bytes_of(cursor));
+        text_add_percent(path, text_bytes(cursor));
     }
 }
 
-/* Adds or prints the rows of a page, at most *left of them. */
-static void take_connections(const struct options *options, const json_t *answer,
-                             struct columns *columns, uint64_t *left)
+/* Adds or prints the rows of a page, at most *left of them. Returns true after the last page. */
+static bool take_connections(const struct options *options, const json_t *answer,
+                             struct table *table, uint64_t *left, struct text *cursor)
 {
-    json_t *row;
+    const char *next = json_text_at(answer, "cursor", "");
+    json_t *row, *rows = json_at(answer, "connections");
     size_t i;
-    json_array_foreach(json_at(answer, "connections"), i, row)
+    json_array_foreach(rows, i, row)
     {
         if (*left == 0)
             break;
         --*left;
         if (options->json)
-            json_line(json_incref(row), stdout);
+            json_line(json_incref(row));
         else
-            add_connection(columns, row);
+            table_add(table, row);
     }
-}
-
-static enum status connections(struct invocation *invocation, struct http *http)
-{
-    const struct options *options = &invocation->options;
-    struct columns columns = {
-        .heads = {"CONNECTION", "PROTOCOL", "OVER", "AGE", "HOLDS", "WAITS", "QUEUED", "CLIENT"},
-        .align = "lllrrrrl"};
-    struct text path = {0}, cursor = {0};
-    uint64_t left = options->limit ? options->limit : UINT64_MAX;
-    unsigned pages = 0;
-    bool is_over = false;
-    enum status status = STATUS_OK;
-    while (status == STATUS_OK && !is_over && left > 0) {
-        json_t *answer;
-        if (pages++ == PAGES_MAX) {
-            complain("connections: the list of %s does not end", http_where(http));
-            status = STATUS_PROTOCOL;
-            break;
-        }
-        page_path(options, cursor.len ? text_str(&cursor) : NULL, left, &path);
-        status = http_ask(http, text_str(&path), false, &answer);
-        if (status == STATUS_OK) {
-            const char *next = json_text_at(answer, "cursor", "");
-            take_connections(options, answer, &columns, &left);
-            /* Neither a cursor that does not move nor a page without rows leads to an end. */
-            is_over = !*next || strcmp(next, text_str(&cursor)) == 0 ||
-                      json_array_size(json_at(answer, "connections")) == 0;
-            text_clear(&cursor);
-            text_add(&cursor, next, strlen(next));
-        }
-        json_decref(answer);
-    }
-    columns_print(&columns, "", stdout);
-    columns_free(&columns);
-    text_free(&path);
-    text_free(&cursor);
-    return status;
+    /* Neither a cursor that does not move nor a page without rows leads to an end. */
+    bool is_over = !*next || strcmp(next, text_str(cursor)) == 0 || json_array_size(rows) == 0;
+    text_clear(cursor);
+    text_add(cursor, next, strlen(next));
+    return is_over;
 }
 
 int do_connections(struct invocation *invocation)
 {
-    return with_http(invocation, false, connections);
+    static const struct column columns[] = {{"CONNECTION", 'l', "connection", cell_text},
+                                            {"PROTOCOL", 'l', "protocol", cell_text},
+                                            {"OVER", 'l', "transport", cell_text},
+                                            {"AGE", 'r', "age_seconds", cell_seconds},
+                                            {"HOLDS", 'r', "holds", cell_number},
+                                            {"WAITS", 'r', "waits", cell_number},
+                                            {"QUEUED", 'r', "queued_bytes", cell_number},
+                                            {"CLIENT", 'l', "client", cell_text},
+                                            {NULL}};
+    const struct options *options = &invocation->options;
+    struct table table = {.columns = columns};
+    struct text path = {0}, cursor = {0};
+    uint64_t left = options->limit ? options->limit : UINT64_MAX;
+    bool is_over = false;
+    enum status status = STATUS_OK;
+    for (unsigned page = 0; status == STATUS_OK && !is_over && left > 0; page++) {
+        json_t *answer;
+        if (page == PAGES_MAX) {
+            complain("connections: the list of %s does not end", http_where(invocation->http));
+            status = STATUS_PROTOCOL;
+            break;
+        }
+        page_path(options, &cursor, left, &path);
+        status = http_ask(invocation, text_str(&path), false, &answer);
+        if (status == STATUS_OK)
+            is_over = take_connections(options, answer, &table, &left, &cursor);
+        json_decref(answer);
+    }
+    table_print(&table, "");
+    table_free(&table);
+    text_free(&path);
+    text_free(&cursor);
+    return (int)status;
 }
 
-/* ---- kill -------------------------------------------------------------------------------- */
+/* ---- kill, config, loglevel -------------------------------------------------------------- */
 
-static enum status kill_connection(struct invocation *invocation, struct http *http)
+static void print_killed(const json_t *answer)
 {
-    struct text path = {0};
-    json_t *answer;
-    text_addf(&path, "/api/v1/connections/");
-    text_add_percent(&path, bytes_of(invocation->arguments[0]));
-    text_addf(&path, "/kill");
-    enum status status = ask_page(invocation, http, &path, true, &answer);
-    if (status == STATUS_OK && answer)
-        print_line(stdout, "killed %s", json_text_at(answer, "killed", "-"));
-    json_decref(answer);
-    return status;
+    print_line(stdout, "killed %s", json_text_at(answer, "killed", "-"));
 }
 
 int do_kill(struct invocation *invocation)
 {
-    return with_http(invocation, true, kill_connection);
+    struct text path = {0};
+    text_addf(&path, "/api/v1/connections/");
+    text_add_percent(&path, bytes_of(invocation->arguments[0]));
+    text_addf(&path, "/kill");
+    return show(invocation, &path, true, print_killed);
 }
 
-/* ---- config, reload, upgrade, loglevel --------------------------------------------------- */
-
-static enum status config(struct invocation *invocation, struct http *http)
+static void cell_value(struct text *to, const json_t *row, const char *path)
 {
-    struct text path = {0};
-    json_t *answer, *row;
-    size_t i;
-    text_addf(&path, "/api/v1/config");
-    enum status status = ask_page(invocation, http, &path, false, &answer);
-    if (status == STATUS_OK && answer) {
-        struct columns columns = {.heads = {"OPTION", "VALUE", "DEFAULT", "UNIT", "CHANGES"},
-                                  .align = "lllll"};
-        json_array_foreach(json_at(answer, "options"), i, row)
-        {
-            const char *value = json_text_at(row, "value", "-");
-            const char *by_default = json_text_at(row, "default", "-");
-            const char *unit = json_text_at(row, "unit", "");
-            add_string(&columns, row, "key");
-            columns_add(&columns, "%s", *value ? value : "\"\"");
-            columns_add(&columns, "%s",
-                        json_is_true_at(row, "is_default") ? "="
-                        : *by_default                      ? by_default
-                                                           : "\"\"");
-            columns_add(&columns, "%s", *unit ? unit : "-");
-            columns_add(&columns, "%s",
-                        json_is_true_at(row, "reloadable") ? "with reload" : "at the start");
-        }
-        columns_print(&columns, "", stdout);
-        columns_free(&columns);
-    }
-    json_decref(answer);
-    return status;
+    const char *value = json_text_at(row, path, "-");
+    text_add_shown(to, *value ? value : "\"\"");
+}
+
+static void cell_default(struct text *to, const json_t *row, const char *path)
+{
+    if (json_is_true_at(row, "is_default"))
+        text_addf(to, "=");
+    else
+        cell_value(to, row, path);
+}
+
+static void cell_unit(struct text *to, const json_t *row, const char *path)
+{
+    const char *unit = json_text_at(row, path, "");
+    text_add_shown(to, *unit ? unit : "-");
+}
+
+static void cell_changes(struct text *to, const json_t *row, const char *path)
+{
+    text_addf(to, json_is_true_at(row, path) ? "with reload" : "at the start");
+}
+
+static void print_config(const json_t *answer)
+{
+    static const struct column columns[] = {{"OPTION", 'l', "key", cell_text},
+                                            {"VALUE", 'l', "value", cell_value},
+                                            {"DEFAULT", 'l', "default", cell_default},
+                                            {"UNIT", 'l', "unit", cell_unit},
+                                            {"CHANGES", 'l', "reloadable", cell_changes},
+                                            {NULL}};
+    print_array(columns, json_at(answer, "options"), "");
 }
 
 int do_config(struct invocation *invocation)
 {
-    return with_http(invocation, false, config);
+    struct text path = {0};
+    text_addf(&path, "/api/v1/config");
+    return show(invocation, &path, false, print_config);
 }
+
+static void print_level(const json_t *answer)
+{
+    print_line(stdout, "%s", json_text_at(answer, "level", "-"));
+}
+
+int do_loglevel(struct invocation *invocation)
+{
+    const char *given = invocation->count > 0 ? invocation->arguments[0] : NULL;
+    struct text path = {0};
+    enum log_level level;
+    /* Finds an unknown level here, before we ask for a token. */
+    if (given && !log_level_parse(given, &level)) {
+        complain("loglevel: LEVEL is one of error, warning, info, debug");
+        return STATUS_USAGE;
+    }
+    text_addf(&path, "/api/v1/loglevel%s%s", given ? "?level=" : "", given ? given : "");
+    return show(invocation, &path, given != NULL, print_level);
+}
+
+/* ---- reload, upgrade --------------------------------------------------------------------- */
 
 /*
  * Prints the lines of a report, if there is one, and frees it. A good report goes to standard
@@ -350,7 +290,7 @@ static void print_report(const struct invocation *invocation, json_t *answer, en
     json_t *line;
     size_t i;
     if (answer && invocation->options.json) {
-        json_line(answer, stdout);
+        json_line(answer);
         return;
     }
     json_array_foreach(json_at(answer, "report"), i, line)
@@ -361,20 +301,15 @@ static void print_report(const struct invocation *invocation, json_t *answer, en
     json_decref(answer);
 }
 
-static enum status reload(struct invocation *invocation, struct http *http)
+int do_reload(struct invocation *invocation)
 {
     json_t *answer;
-    enum status status = http_ask(http, "/api/v1/reload", true, &answer);
+    enum status status = http_ask(invocation, "/api/v1/reload", true, &answer);
     if (status == STATUS_OK && !invocation->options.json &&
         json_array_size(json_at(answer, "report")) == 0)
         puts("reloaded: nothing has changed");
     print_report(invocation, answer, status);
-    return status;
-}
-
-int do_reload(struct invocation *invocation)
-{
-    return with_http(invocation, true, reload);
+    return (int)status;
 }
 
 /* The interval and the duration of polling for the end of an upgrade. */
@@ -385,10 +320,10 @@ int do_reload(struct invocation *invocation)
 static enum status look_at_upgrade(struct http *http, json_t **answer_r)
 {
     struct http_call call = {0};
-    http_run(http, &call, "/api/v1/upgrade", false);
-    enum status status = http_status(http, &call, false);
+    http_run(http, &call, "/api/v1/upgrade");
+    enum status status = http_status(&call, false);
     *answer_r = status == STATUS_OK ? json_incref(call.answer) : NULL;
-    http_call_free(http, &call);
+    http_call_free(&call);
     return status;
 }
 
@@ -411,49 +346,15 @@ static enum status await_upgrade(struct http *http, json_t **answer_r)
     return STATUS_TEMPORARY;
 }
 
-static enum status upgrade(struct invocation *invocation, struct http *http)
+int do_upgrade(struct invocation *invocation)
 {
     json_t *answer;
-    enum status status = http_ask(http, "/api/v1/upgrade", true, &answer);
+    enum status status = http_ask(invocation, "/api/v1/upgrade", true, &answer);
     if (status == STATUS_OK) {
         json_decref(answer);
         answer = NULL;
-        status = await_upgrade(http, &answer);
+        status = await_upgrade(invocation->http, &answer);
     }
     print_report(invocation, answer, status);
-    return status;
-}
-
-int do_upgrade(struct invocation *invocation)
-{
-    return with_http(invocation, true, upgrade);
-}
-
-static enum status loglevel(struct invocation *invocation, struct http *http)
-{
-    struct text path = {0};
-    json_t *answer;
-    bool is_set = invocation->count > 0;
-    text_addf(&path, "/api/v1/loglevel");
-    if (is_set) {
-        text_addf(&path, "?level=");
-        text_add_percent(&path, bytes_of(invocation->arguments[0]));
-    }
-    enum status status = ask_page(invocation, http, &path, is_set, &answer);
-    if (status == STATUS_OK && answer)
-        print_line(stdout, "%s", json_text_at(answer, "level", "-"));
-    json_decref(answer);
-    return status;
-}
-
-int do_loglevel(struct invocation *invocation)
-{
-    bool is_set = invocation->count > 0;
-    enum log_level level;
-    /* Finds an unknown level here, before we ask for a token. */
-    if (is_set && !log_level_parse(invocation->arguments[0], &level)) {
-        complain("loglevel: LEVEL is one of error, warning, info, debug");
-        return STATUS_USAGE;
-    }
-    return with_http(invocation, is_set, loglevel);
+    return (int)status;
 }

@@ -48,7 +48,7 @@ static void answer_error(struct batch *batch, const char *format, ...)
         json_put(object, "status", json_string("error"));
         json_put(object, "line", json_integer((json_int_t)batch->number));
         json_put(object, "message", json_string(text_str(&why)));
-        json_line(object, stdout);
+        json_line(object);
     } else {
         printf("error line %zu: %s\n", batch->number, text_str(&why));
     }
@@ -91,7 +91,7 @@ static void answer_json(const char *word, const struct ctr_request *request,
         json_put(object, "units", json_integer(units));
     if (is_ok && request->opcode == CTR_STATS)
         answer_stats(object, reply->binary.body);
-    json_line(object, stdout);
+    json_line(object);
 }
 
 static void say_answer(struct batch *batch, const char *word, const struct ctr_request *request,

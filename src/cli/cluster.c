@@ -49,7 +49,7 @@ static enum status print_access(const struct options *options)
     if (options->json) {
         json_t *object = json_new();
         json_put(object, "acl", json_string(text_str(&line)));
-        json_line(object, stdout);
+        json_line(object);
     } else {
         puts(text_str(&line));
     }
@@ -59,27 +59,31 @@ static enum status print_access(const struct options *options)
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
-/* True if the server has no such page at all: it is older than the cluster. */
-static bool is_old_server(struct http *http)
-{
-    struct http_call call = {0};
-    http_run(http, &call, PAGE, false);
-    bool is_old = call.code == 404;
-    http_call_free(http, &call);
-    return is_old;
-}
-
 /*
- * Requests `path`. STATUS_OK: the server shares limits, and the caller owns *answer_r; with --json
- * it has been printed. Else it printed why not.
+ * Requests the page, or what it says of a name (NULL: none). STATUS_OK: the server shares limits,
+ * and the caller owns *answer_r; with --json it has been printed. Else it printed why not.
  */
-static enum status ask_cluster(const struct invocation *invocation, struct http *http,
-                               const char *path, json_t **answer_r)
+static enum status ask_cluster(struct invocation *invocation, const struct text *name,
+                               json_t **answer_r)
 {
+    struct http *http = http_of(invocation);
     struct http_call call = {0};
-    http_run(http, &call, path, false);
-    bool is_old = call.code == 404 && (strcmp(path, PAGE) == 0 || is_old_server(http));
-    enum status status = http_status(http, &call, !is_old);
+    struct text path = {0};
+    if (!http)
+        return STATUS_USAGE;
+    text_addf(&path, PAGE "%s", name ? "?name=" : "");
+    if (name)
+        text_add_percent(&path, text_bytes(name));
+    http_run(http, &call, text_str(&path));
+    text_free(&path);
+    bool is_old = call.code == 404; /* it has no such page at all, or not the name */
+    if (is_old && name) {
+        struct http_call other = {0};
+        http_run(http, &other, PAGE);
+        is_old = other.code == 404;
+        http_call_free(&other);
+    }
+    enum status status = http_status(&call, !is_old);
     if (is_old)
         complain("cluster: the server at %s shares no limits: it is older than this counterctl",
                  http_where(http));
@@ -89,9 +93,9 @@ static enum status ask_cluster(const struct invocation *invocation, struct http 
         status = STATUS_NO;
     }
     if (call.answer && invocation->options.json)
-        json_line(json_incref(call.answer), stdout);
+        json_line(json_incref(call.answer));
     *answer_r = status == STATUS_OK ? json_incref(call.answer) : NULL;
-    http_call_free(http, &call);
+    http_call_free(&call);
     return status;
 }
 
@@ -100,22 +104,6 @@ static enum status ask_cluster(const struct invocation *invocation, struct http 
 static double number(const json_t *object, const char *key)
 {
     return json_number_at(object, key, 0);
-}
-
-/* A number without decimals; "-" when it is missing or negative. */
-static const char *whole(const json_t *object, const char *key, char to[NUMBER_TEXT])
-{
-    double value = json_number_at(object, key, -1);
-    if (value >= 0)
-        snprintf(to, NUMBER_TEXT, "%.0f", value);
-    else
-        snprintf(to, NUMBER_TEXT, "-");
-    return to;
-}
-
-static const char *seconds(const json_t *object, const char *key, char to[NUMBER_TEXT])
-{
-    return seconds_text(json_number_at(object, key, -1), to);
 }
 
 /* The first digits of both halves: enough to see that it is another one. */
@@ -137,33 +125,30 @@ static void print_engine(const json_t *answer)
     text_free(&term);
 }
 
-static void print_lease(const json_t *answer)
+static void print_filled(const char *form, const json_t *answer)
 {
-    char left[NUMBER_TEXT], lease[NUMBER_TEXT];
-    seconds(answer, "lease", lease);
-    if (number(answer, "lease_left") > 0)
-        print_line(stdout, "  lease       %s left of %s%s", seconds(answer, "lease_left", left),
-                   lease,
-                   json_is_true_at(answer, "grace") ? "; grace: nothing strict is granted" : "");
-    else
-        print_line(stdout, "  lease       over, of %s: nothing strict is granted", lease);
+    struct text line = {0};
+    text_add_filled(&line, form, answer);
+    puts(text_str(&line));
+    text_free(&line);
 }
 
 static void print_traffic(const json_t *answer)
 {
-    char texts[4][NUMBER_TEXT];
-    double calls = number(answer, "calls"), ops = number(answer, "ops");
-    print_line(stdout, "  requests    %s now, %s of them waits",
-               whole(answer, "requests", texts[0]), whole(answer, "waits", texts[1]));
-    print_line(stdout, "  calls       %s, %s ops a call, %s round trip; %s beats",
-               whole(answer, "calls", texts[0]), count_text(calls > 0 ? ops / calls : -1, texts[1]),
-               seconds_text(calls > 0 ? json_number_at(answer, "round_trip", -1) : -1, texts[2]),
-               whole(answer, "beats", texts[3]));
-    print_line(stdout, "  asserted    %s; reaped %s", whole(answer, "asserted", texts[0]),
-               whole(answer, "reaped", texts[1]));
-    print_line(stdout, "  leases lost %s, with %s connections closed",
-               whole(answer, "leases_lost", texts[0]),
-               whole(answer, "connections_closed", texts[1]));
+    char texts[2][NUMBER_TEXT];
+    struct text line = {0};
+    double calls = number(answer, "calls");
+    print_filled("  requests    {requests} now, {waits} of them waits", answer);
+    text_add_filled(&line, "  calls       {calls}, ", answer);
+    text_addf(&line, "%s ops a call, %s round trip; ",
+              count_text(calls > 0 ? number(answer, "ops") / calls : -1, texts[0]),
+              seconds_text(calls > 0 ? json_number_at(answer, "round_trip", -1) : -1, texts[1]));
+    text_add_filled(&line, "{beats} beats", answer);
+    puts(text_str(&line));
+    text_free(&line);
+    print_filled("  asserted    {asserted}; reaped {reaped}\n"
+                 "  leases lost {leases_lost}, with {connections_closed} connections closed",
+                 answer);
 }
 
 /* "3: closed 2, slow 1" */
@@ -196,10 +181,8 @@ static const char *reason_of(const json_t *answer, const char **label_r)
 /* How often a reason came, and since when. */
 static void print_times(const json_t *reason)
 {
-    char age[NUMBER_TEXT], times[NUMBER_TEXT];
     if (number(reason, "reason_times") > 0) /* an older server does not count them */
-        print_line(stdout, "  times       %s, the first %s ago",
-                   whole(reason, "reason_times", times), seconds(reason, "reason_age", age));
+        print_filled("  times       {reason_times}, the first {s reason_age} ago", reason);
 }
 
 static void print_reasons(const json_t *answer)
@@ -222,14 +205,20 @@ static void print_this_node(const json_t *answer)
     const char *strict = json_text_at(answer, "strict", ""),
                *loose = json_text_at(answer, "loose", ""),
                *session = json_text_at(answer, "session", "");
-    char patience[NUMBER_TEXT];
     print_line(stdout, "%s: %s%s%s", json_text_at(answer, "node", "-"),
                json_text_at(answer, "state", "-"), *session ? ", session " : "", session);
     print_reasons(answer);
     print_engine(answer);
-    print_lease(answer);
-    print_line(stdout, "  patience    %s", seconds(answer, "patience", patience));
-    print_line(stdout, "  prefix      %s", json_text_at(answer, "prefix", "-"));
+    print_filled(number(answer, "lease_left") <= 0
+                     ? "  lease       over, of {s lease}: nothing strict is granted"
+                 : json_is_true_at(answer, "grace")
+                     ? "  lease       {s lease_left} left of {s lease}; grace: nothing strict is "
+                       "granted"
+                     : "  lease       {s lease_left} left of {s lease}",
+                 answer);
+    print_filled("  patience    {s patience}\n"
+                 "  prefix      {prefix}",
+                 answer);
     print_line(stdout, "  strict      %s", *strict ? strict : "none");
     print_line(stdout, "  loose       %s", *loose ? loose : "none");
     print_traffic(answer);
@@ -238,12 +227,6 @@ static void print_this_node(const json_t *answer)
 
 /* ---- all nodes --------------------------------------------------------------------------- */
 
-static void add_whole(struct columns *columns, const json_t *row, const char *key)
-{
-    char text[NUMBER_TEXT];
-    columns_add_text(columns, whole(row, key, text));
-}
-
 /* True for a session that lives and has other patterns than this node. */
 static bool has_other_patterns(const json_t *node)
 {
@@ -251,28 +234,25 @@ static bool has_other_patterns(const json_t *node)
            strcmp(json_text_at(node, "state", ""), "ended") != 0;
 }
 
+static void cell_node(struct text *to, const json_t *row, const char *path)
+{
+    cell_text(to, row, path);
+    text_addf(to, "%s%s", json_is_true_at(row, "this") ? "  (this node)" : "",
+              has_other_patterns(row) ? "  (other patterns)" : "");
+}
+
 static void print_nodes(const json_t *answer)
 {
-    struct columns columns = {.heads = {"STATE", "LAST BEAT", "NAMES", "UNITS", "WAITS", "NODE"},
-                              .align = "lrrrrl"};
-    const json_t *node;
-    char age[NUMBER_TEXT];
-    size_t i;
-    json_array_foreach(json_at(answer, "nodes"), i, node)
-    {
-        columns_add(&columns, "%s", json_text_at(node, "state", "-"));
-        columns_add_text(&columns, seconds(node, "beat_age", age));
-        add_whole(&columns, node, "names");
-        add_whole(&columns, node, "units");
-        add_whole(&columns, node, "waits");
-        columns_add(&columns, "%s%s%s", json_text_at(node, "node", "-"),
-                    json_is_true_at(node, "this") ? "  (this node)" : "",
-                    has_other_patterns(node) ? "  (other patterns)" : "");
-    }
-    if (columns.count > 0)
+    static const struct column columns[] = {{"STATE", 'l', "state", cell_text},
+                                            {"LAST BEAT", 'r', "beat_age", cell_seconds},
+                                            {"NAMES", 'r', "names", cell_number},
+                                            {"UNITS", 'r', "units", cell_number},
+                                            {"WAITS", 'r', "waits", cell_number},
+                                            {"NODE", 'l', "node", cell_node},
+                                            {NULL}};
+    if (json_array_size(json_at(answer, "nodes")) > 0)
         putchar('\n');
-    columns_print(&columns, "", stdout);
-    columns_free(&columns);
+    print_array(columns, json_at(answer, "nodes"), "");
 }
 
 static void print_advice(const json_t *answer)
@@ -288,10 +268,10 @@ static void print_advice(const json_t *answer)
     }
 }
 
-static enum status show_all(const struct invocation *invocation, struct http *http)
+static enum status show_all(struct invocation *invocation)
 {
-    json_t *answer;
-    enum status status = ask_cluster(invocation, http, PAGE, &answer);
+    json_t *answer = NULL;
+    enum status status = ask_cluster(invocation, NULL, &answer);
     if (status == STATUS_OK && !invocation->options.json) {
         print_this_node(answer);
         print_nodes(answer);
@@ -305,35 +285,22 @@ static enum status show_all(const struct invocation *invocation, struct http *ht
 
 static void print_name(const json_t *answer, const struct text *name)
 {
-    struct columns columns = {.heads = {"UNITS", "WAITS", "NODE"}, .align = "rrl"};
-    struct text shown = {0};
-    char units[NUMBER_TEXT], waits[NUMBER_TEXT];
-    const json_t *node;
-    size_t i;
-    text_add_name(&shown, text_bytes(name));
-    printf("%s: ", text_str(&shown));
-    print_line(stdout, "%s, %s in use and %s waiting on all nodes",
-               json_text_at(answer, "name.class", "-"), whole(answer, "name.units", units),
-               whole(answer, "name.waits", waits));
-    json_array_foreach(json_at(answer, "name.nodes"), i, node)
-    {
-        add_whole(&columns, node, "units");
-        add_whole(&columns, node, "waits");
-        columns_add(&columns, "%s", json_text_at(node, "node", "-"));
-    }
-    columns_print(&columns, "", stdout);
-    columns_free(&columns);
-    text_free(&shown);
+    static const struct column columns[] = {{"UNITS", 'r', "units", cell_number},
+                                            {"WAITS", 'r', "waits", cell_number},
+                                            {"NODE", 'l', "node", cell_text},
+                                            {NULL}};
+    struct text head = {0};
+    text_add_name(&head, text_bytes(name));
+    text_add_filled(&head, ": {name.class}, {name.units} in use and {name.waits} waiting", answer);
+    printf("%s on all nodes\n", text_str(&head));
+    print_array(columns, json_at(answer, "name.nodes"), "");
+    text_free(&head);
 }
 
-static enum status show_name(const struct invocation *invocation, struct http *http,
-                             const struct text *name)
+static enum status show_name(struct invocation *invocation, const struct text *name)
 {
-    json_t *answer;
-    struct text path = {0};
-    text_addf(&path, PAGE "?name=");
-    text_add_percent(&path, text_bytes(name));
-    enum status status = ask_cluster(invocation, http, text_str(&path), &answer);
+    json_t *answer = NULL;
+    enum status status = ask_cluster(invocation, name, &answer);
     if (status == STATUS_OK && strcmp(json_text_at(answer, "name.class", ""), "own") == 0) {
         complain("cluster: the name is this node's own: no pattern of cluster.strict or "
                  "cluster.loose has it (pool:* is only for patterns that begin with pool:)");
@@ -342,7 +309,6 @@ static enum status show_name(const struct invocation *invocation, struct http *h
     if (status == STATUS_OK && !invocation->options.json)
         print_name(answer, name);
     json_decref(answer);
-    text_free(&path);
     return status;
 }
 
@@ -396,11 +362,11 @@ static void find_all(const json_t *answer, struct text *findings)
     text_free(&advice);
 }
 
-static enum status check(const struct invocation *invocation, struct http *http)
+static enum status check(struct invocation *invocation)
 {
-    json_t *answer;
+    json_t *answer = NULL;
     struct text findings = {0};
-    enum status status = ask_cluster(invocation, http, PAGE, &answer);
+    enum status status = ask_cluster(invocation, NULL, &answer);
     if (status == STATUS_OK) {
         find_all(answer, &findings);
         status = findings.len > 0 ? STATUS_NO : STATUS_OK;
@@ -419,17 +385,13 @@ int do_cluster(struct invocation *invocation)
     const char *word = invocation->count > 0 ? invocation->arguments[0] : NULL;
     if (word && strcmp(word, "acl") == 0)
         return (int)print_access(&invocation->options);
-    bool is_check = word && strcmp(word, "check") == 0;
+    if (!word)
+        return (int)show_all(invocation);
+    if (strcmp(word, "check") == 0)
+        return (int)check(invocation);
     struct text name = {0};
-    enum status status = STATUS_USAGE;
-    if (!word || is_check || read_name(invocation, word, &name)) {
-        struct http *http = http_new(&invocation->loop, &invocation->options);
-        if (http)
-            status = !word      ? show_all(invocation, http)
-                     : is_check ? check(invocation, http)
-                                : show_name(invocation, http, &name);
-        http_free(&http);
-    }
+    enum status status =
+        read_name(invocation, word, &name) ? show_name(invocation, &name) : STATUS_USAGE;
     text_free(&name);
     return (int)status;
 }

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 
 #include "base/clock.h"
+#include "cli/http.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -284,6 +285,7 @@ bool command_line_parse(int argc, char **argv, struct invocation *invocation_r, 
 
 void invocation_free(struct invocation *invocation)
 {
+    http_free(&invocation->http);
     loop_free(&invocation->loop);
     free(invocation->arguments);
     *invocation = (struct invocation){0};

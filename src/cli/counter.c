@@ -119,7 +119,7 @@ static int take_noop(struct call *call)
         json_t *object = json_new();
         json_put(object, "ok", json_true());
         json_put(object, "seconds", json_real(call->seconds));
-        json_line(object, stdout);
+        json_line(object);
     } else {
         printf("ok, %s\n", seconds_text(call->seconds, text));
     }
@@ -142,7 +142,7 @@ static int take_get(struct call *call)
         json_t *object = name_object(call);
         json_put(object, "exists", json_boolean(is_found));
         json_put(object, "in_use", json_integer(in_use));
-        json_line(object, stdout);
+        json_line(object);
         return is_found ? STATUS_OK : STATUS_NO;
     }
     if (!is_found)
@@ -162,7 +162,7 @@ static int take_release(struct call *call)
         json_t *object = name_object(call);
         json_put(object, "ok", json_boolean(is_good(call)));
         json_put(object, "status", json_string(answer_word(&call->reply)));
-        json_line(object, stdout);
+        json_line(object);
         return (int)answer_status(&call->reply);
     }
     if (!is_good(call))
@@ -229,7 +229,7 @@ static int hold_and_say(struct call *call)
     if (call->invocation->options.json) {
         json_t *object = name_object(call);
         json_put(object, "acquired", json_integer(call->request.units));
-        json_line(object, stdout);
+        json_line(object);
     } else {
         printf("acquired %u\n", call->request.units);
     }
@@ -269,7 +269,7 @@ static int take_acquire(struct call *call)
         json_t *object = name_object(call);
         json_put(object, "acquired", json_integer(0));
         json_put(object, "status", json_string(answer_word(&call->reply)));
-        json_line(object, stdout);
+        json_line(object);
         return (int)answer_status(&call->reply);
     }
     if (options->quiet && call->reply.binary.status == CTR_STATUS_NOT_AVAILABLE)

@@ -83,7 +83,7 @@ static void print_entry(struct dump *dump, uint32_t in_use, uint32_t peak, struc
         json_set_name(object, name);
         json_put(object, "in_use", json_integer(in_use));
         json_put(object, "peak", json_integer(peak));
-        json_line(object, stdout);
+        json_line(object);
         return;
     }
     if (!dump->has_head)

@@ -4,6 +4,7 @@
 #include "cli/http.h"
 
 #include "base/clock.h"
+#include "cli/command.h"
 #include "cli/print.h"
 #include "cli/server.h"
 
@@ -121,18 +122,19 @@ static int want_timer(CURLM *multi, long ms, void *owner)
     return 0;
 }
 
-struct http *http_new(struct loop *loop, const struct options *options)
+struct http *http_of(struct invocation *invocation)
 {
+    const struct options *options = &invocation->options;
     struct server server;
-    if (!find_server(options, &server))
-        return NULL;
+    if (invocation->http || !find_server(options, &server))
+        return invocation->http;
     struct http *http = calloc(1, sizeof *http);
     if (!http || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         out_of_memory();
     http->multi = curl_multi_init();
     if (!http->multi)
         out_of_memory();
-    http->loop = loop;
+    http->loop = &invocation->loop;
     http->timer = (struct timer){.on_due = on_due, .owner = http};
     curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, want_socket);
     curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
@@ -142,6 +144,7 @@ struct http *http_new(struct loop *loop, const struct options *options)
     server_text(&server, PORT_ADMIN, http->where);
     http->connect_ms = whole_ms(options->connect_timeout_ns);
     http->io_timeout_ns = options->io_timeout_ns;
+    invocation->http = http;
     return http;
 }
 
@@ -203,7 +206,8 @@ static enum status read_token_file(struct http *http, const char *path)
     return good ? STATUS_OK : STATUS_USAGE;
 }
 
-enum status http_read_token(struct http *http, const struct options *options)
+/* Takes the token that the options name, if they do. Prints what is wrong. */
+static enum status read_token(struct http *http, const struct options *options)
 {
     if (options->token_file)
         return read_token_file(http, options->token_file);
@@ -289,8 +293,8 @@ static void set_post(const struct http *http, struct http_call *call)
     curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, "");
 }
 
-void http_begin(struct http *http, struct http_call *call, const char *path, bool is_post,
-                void (*on_done)(void *owner), void *owner)
+static void begin(struct http *http, struct http_call *call, const char *path, bool is_post,
+                  void (*on_done)(void *owner), void *owner)
 {
     *call = (struct http_call){.on_done = on_done,
                                .owner = owner,
@@ -354,11 +358,11 @@ static void finish(struct http_call *call, CURLcode result)
     explain(call, result);
 }
 
-void http_call_free(struct http *http, struct http_call *call)
+void http_call_free(struct http_call *call)
 {
     if (call->easy) {
-        timer_clear(http->loop, &call->due);
-        curl_multi_remove_handle(http->multi, call->easy);
+        timer_clear(call->http->loop, &call->due);
+        curl_multi_remove_handle(call->http->multi, call->easy);
         curl_easy_cleanup(call->easy);
     }
     curl_slist_free_all(call->headers);
@@ -386,13 +390,13 @@ static enum status status_of_code(long code)
     }
 }
 
-enum status http_status(const struct http *http, const struct http_call *call, bool complains)
+enum status http_status(const struct http_call *call, bool complains)
 {
     if (call->answer && call->code < 300)
         return STATUS_OK;
     if (complains)
-        complain("admin interface at %s: %s", http->where, text_str(&call->failure));
-    if (call->code == 401 && complains && !*http->token)
+        complain("admin interface at %s: %s", call->http->where, text_str(&call->failure));
+    if (call->code == 401 && complains && !*call->http->token)
         complain("give the admin token with --token-file or $COUNTER_ADMIN_TOKEN");
     if (call->code == 0)
         return STATUS_UNAVAILABLE;
@@ -404,18 +408,36 @@ static void end_step(void *loop)
     loop_end(loop, STATUS_OK);
 }
 
-void http_run(struct http *http, struct http_call *call, const char *path, bool is_post)
+static void run(struct http *http, struct http_call *call, const char *path, bool is_post)
 {
-    http_begin(http, call, path, is_post, end_step, http->loop);
+    begin(http, call, path, is_post, end_step, http->loop);
     loop_run(http->loop);
 }
 
-enum status http_ask(struct http *http, const char *path, bool is_post, json_t **answer_r)
+void http_begin(struct http *http, struct http_call *call, const char *path,
+                void (*on_done)(void *owner), void *owner)
 {
+    begin(http, call, path, false, on_done, owner);
+}
+
+void http_run(struct http *http, struct http_call *call, const char *path)
+{
+    run(http, call, path, false);
+}
+
+enum status http_ask(struct invocation *invocation, const char *path, bool is_post,
+                     json_t **answer_r)
+{
+    struct http *http = http_of(invocation);
     struct http_call call = {0};
-    http_run(http, &call, path, is_post);
-    enum status status = http_status(http, &call, true);
+    enum status status = STATUS_USAGE;
+    if (http)
+        status = is_post ? read_token(http, &invocation->options) : STATUS_OK;
+    if (status == STATUS_OK) {
+        run(http, &call, path, is_post);
+        status = http_status(&call, true);
+    }
     *answer_r = json_incref(call.answer);
-    http_call_free(http, &call);
+    http_call_free(&call);
     return status;
 }

@@ -9,7 +9,6 @@
 #define CLI_HTTP_H
 
 #include "cli/loop.h"
-#include "cli/options.h"
 #include "cli/status.h"
 #include "cli/text.h"
 
@@ -40,11 +39,14 @@ struct http_call {
     size_t head; /* bytes of it so far */
 };
 
+struct invocation;
+
 /*
- * Finds the address of the admin interface: --admin, $COUNTER_ADMIN, or the server's host. Returns
- * NULL after printing what is wrong; exit with STATUS_USAGE then.
+ * The admin interface of a command: --admin, $COUNTER_ADMIN, or at the server's host. It is made by
+ * the first call, and freed with the invocation. NULL after printing what is wrong with the
+ * address; exit with STATUS_USAGE then.
  */
-struct http *http_new(struct loop *loop, const struct options *options) MUST_USE;
+struct http *http_of(struct invocation *invocation);
 
 /* Frees *http, which may be NULL. The caller frees all calls first. */
 void http_free(struct http **http);
@@ -52,31 +54,26 @@ void http_free(struct http **http);
 /* "host:port" of the interface, for messages. */
 const char *http_where(const struct http *http);
 
-/*
- * Reads the admin token from --token-file or $COUNTER_ADMIN_TOKEN; later calls send it. Returns
- * STATUS_OK also without a token; STATUS_NO_INPUT or STATUS_USAGE after printing why.
- */
-enum status http_read_token(struct http *http, const struct options *options) MUST_USE;
-
-/* Starts a call of `path` ("/api/v1/stats"): a GET, or with `is_post` a POST with an empty body.
-   The options' timeouts bound connecting, and the answer. `call` must be zero-initialised or freed;
-   on_done may free it. */
-void http_begin(struct http *http, struct http_call *call, const char *path, bool is_post,
+/* Starts a GET of `path` ("/api/v1/stats"). The options' timeouts bound connecting, and the answer.
+   `call` must be zero-initialised or freed; on_done may free it. */
+void http_begin(struct http *http, struct http_call *call, const char *path,
                 void (*on_done)(void *owner), void *owner);
 
-/* Step: starts a call and waits until it is done. */
-void http_run(struct http *http, struct http_call *call, const char *path, bool is_post);
+/* Step: starts a GET and waits until it is done. */
+void http_run(struct http *http, struct http_call *call, const char *path);
 
 /* Ends a call in any state, and frees its memory. */
-void http_call_free(struct http *http, struct http_call *call);
+void http_call_free(struct http_call *call);
 
 /*
- * Step: makes one call and frees it. STATUS_OK: the caller owns the JSON in *answer_r. Other
- * statuses: it printed why; *answer_r is NULL or the answer of a refusal.
+ * Step: makes one call and frees it; with `is_post` a POST with an empty body, and with the admin
+ * token of --token-file or $COUNTER_ADMIN_TOKEN, if there is one. STATUS_OK: the caller owns the
+ * JSON in *answer_r. Other statuses: it printed why; *answer_r is NULL or the answer of a refusal.
  */
-enum status http_ask(struct http *http, const char *path, bool is_post, json_t **answer_r) MUST_USE;
+enum status http_ask(struct invocation *invocation, const char *path, bool is_post,
+                     json_t **answer_r) MUST_USE;
 
 /* The exit status of a finished call. With `complains` it prints the error. */
-enum status http_status(const struct http *http, const struct http_call *call, bool complains);
+enum status http_status(const struct http_call *call, bool complains);
 
 #endif

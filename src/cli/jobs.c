@@ -53,11 +53,10 @@ struct work {
     char **words; /* behind the verb */
     size_t count;
     struct client client;
-    struct http *http; /* of verbs that ask the admin interface */
     bool is_plain;
     struct bytes tube;
     enum bs_state state;
-    struct columns columns;
+    struct table table;
     struct progress progress;
     size_t done;       /* tubes or jobs */
     size_t unreadable; /* jobs that were left out */
@@ -127,41 +126,52 @@ static enum status needs_counterd(const struct work *work, const char *verb)
 
 static void print_number(const struct work *work, const char *key, uint64_t number)
 {
-    if (work->invocation->options.json) {
-        json_t *object = json_new();
-        json_put(object, key, json_integer((json_int_t)number));
-        json_line(object, stdout);
-    } else {
+    if (work->invocation->options.json)
+        json_line(json_pack("{sI}", key, (json_int_t)number));
+    else
         printf("%s: %" PRIu64 "\n", key, number);
-    }
 }
 
 /* ---- tubes ------------------------------------------------------------------------------- */
 
-static void add_tube(struct work *work, struct bytes about)
+/* An entry of the dictionary: a number or a text. */
+static void cell_entry(struct text *to, const json_t *row, const char *path)
 {
-    static const char *const counts[] = {"current-jobs-ready", "current-jobs-delayed",
-                                         "current-jobs-reserved", "current-jobs-buried",
-                                         "current-jobs-abandoned"};
-    struct columns *columns = &work->columns;
-    struct text name = {0};
-    char seconds[NUMBER_TEXT];
-    for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
-        struct bytes count = dictionary_value(about, counts[i]);
-        columns_add(columns, "%.*s", (int)(count.len ? count.len : 1),
-                    count.len ? (const char *)count.data : "-");
+    if (json_is_number(json_at(row, path)))
+        cell_number(to, row, path);
+    else
+        cell_text(to, row, path);
+}
+
+static void cell_tube(struct text *to, const json_t *row, const char *path)
+{
+    const json_t *reason = json_at(row, "read-only");
+    cell_entry(to, row, path);
+    text_addf(to, "%s%s",
+              json_is_number(reason) || json_string_length(reason) > 0 ? "  (read-only)" : "",
+              json_number_at(row, "pause-time-left", 0) > 0 ? "  (paused)" : "");
+}
+
+static const struct column tube_columns[] = {
+    {"READY", 'r', "current-jobs-ready", cell_entry},
+    {"DELAYED", 'r', "current-jobs-delayed", cell_entry},
+    {"RESERVED", 'r', "current-jobs-reserved", cell_entry},
+    {"BURIED", 'r', "current-jobs-buried", cell_entry},
+    {"ABANDONED", 'r', "current-jobs-abandoned", cell_entry},
+    {"OLDEST", 'r', "oldest-ready-age", cell_seconds},
+    {"TUBE", 'l', "name", cell_tube},
+    {NULL},
+};
+
+/* Prints a row, or adds it to the table, and drops it. */
+static void show(struct work *work, json_t *row)
+{
+    if (work->invocation->options.json) {
+        json_line(row);
+        return;
     }
-    bool has_age = dictionary_value(about, "oldest-ready-age").len > 0;
-    columns_add_text(
-        columns,
-        seconds_text(has_age ? (double)dictionary_number(about, "oldest-ready-age") : -1, seconds));
-    text_add_name(&name, dictionary_value(about, "name"));
-    if (dictionary_value(about, "read-only").len > 0)
-        text_addf(&name, "  (read-only)");
-    if (dictionary_number(about, "pause-time-left") > 0)
-        text_addf(&name, "  (paused)");
-    columns_add_text(columns, text_str(&name));
-    text_free(&name);
+    table_add(&work->table, row);
+    json_decref(row);
 }
 
 static enum status show_tube(struct work *work, const struct answer *answer)
@@ -170,10 +180,7 @@ static enum status show_tube(struct work *work, const struct answer *answer)
         return STATUS_OK;
     if (answer->jobs.answer != BS_ANSWER_OK)
         return refused(work, "jobs tubes", answer);
-    if (work->invocation->options.json)
-        json_line(job_line_dictionary(answer->body), stdout);
-    else
-        add_tube(work, answer->body);
+    show(work, job_line_dictionary(answer->body));
     return STATUS_OK;
 }
 
@@ -204,7 +211,7 @@ static enum status do_tubes(struct work *work)
                 status = show_tube(work, &answer);
         }
     } while (status == STATUS_OK && asked > 0);
-    columns_print(&work->columns, "", stdout);
+    table_print(&work->table, "");
     text_free(&names);
     return status;
 }
@@ -263,32 +270,35 @@ static enum status list_page(struct work *work)
     return STATUS_OK;
 }
 
+static const struct column job_columns[] = {
+    {"ID", 'r', "id", cell_number},    {"STATE", 'l', "state", cell_text},
+    {"TRY", 'r', "try", cell_number},  {"SIZE", 'r', "size", cell_text},
+    {"BODY", 'l', "shown", cell_text}, {NULL},
+};
+
 static void show_job(struct work *work, const struct listed *job)
 {
-    struct bytes body = text_bytes(&job->body), state = bs_state_word(job->state);
-    if (work->invocation->options.json) {
-        json_t *object = json_new();
-        json_put(object, "id", json_integer((json_int_t)job->id));
-        json_put_name(object, "state", state);
-        json_put(object, "try", json_integer((json_int_t)job->try));
-        if (job->unreadable)
-            json_put(object, "unreadable", json_true());
-        else
-            job_line_set_body(object, body);
-        json_line(object, stdout);
-        return;
+    struct bytes body = text_bytes(&job->body);
+    json_t *row = json_new();
+    json_put(row, "id", json_integer((json_int_t)job->id));
+    json_put_name(row, "state", bs_state_word(job->state));
+    json_put(row, "try", json_integer((json_int_t)job->try));
+    if (!work->invocation->options.json) {
+        struct text shown = {0};
+        char size[NUMBER_TEXT];
+        text_add_name(&shown, bytes_at(body.data, body.len < SHOWN_MAX ? body.len : SHOWN_MAX));
+        text_addf(&shown, body.len > SHOWN_MAX ? "..." : "");
+        size_text((double)body.len, size);
+        json_put(row, "size", json_string(job->unreadable ? "?" : size));
+        json_put(row, "shown",
+                 json_string(job->unreadable ? "(cannot be read)" : text_str(&shown)));
+        text_free(&shown);
+    } else if (job->unreadable) {
+        json_put(row, "unreadable", json_true());
+    } else {
+        job_line_set_body(row, body);
     }
-    struct text shown = {0};
-    char size[NUMBER_TEXT];
-    text_add_name(&shown, bytes_at(body.data, body.len < SHOWN_MAX ? body.len : SHOWN_MAX));
-    if (body.len > SHOWN_MAX)
-        text_addf(&shown, "...");
-    columns_add(&work->columns, "%" PRIu64, job->id);
-    columns_add(&work->columns, "%.*s", (int)state.len, (const char *)state.data);
-    columns_add(&work->columns, "%" PRIu64, job->try);
-    columns_add_text(&work->columns, job->unreadable ? "?" : size_text((double)body.len, size));
-    columns_add_text(&work->columns, job->unreadable ? "(cannot be read)" : text_str(&shown));
-    text_free(&shown);
+    show(work, row);
 }
 
 static enum status do_list(struct work *work)
@@ -304,7 +314,7 @@ static enum status do_list(struct work *work)
             work->done++;
         }
     } while (status == STATUS_OK && work->next > 0 && work->done < work->limit);
-    columns_print(&work->columns, "", stdout);
+    table_print(&work->table, "");
     return status;
 }
 
@@ -328,7 +338,7 @@ static enum status export_job(struct work *work, const struct listed *job)
     json_put(object, "ttr", json_integer((json_int_t)dictionary_number(answer.body, "ttr")));
     json_put(object, "try", json_integer((json_int_t)job->try));
     job_line_set_body(object, text_bytes(&job->body));
-    json_line(object, stdout);
+    json_line(object);
     work->done++;
     progress_show(&work->progress, "%zu jobs exported", work->done);
     return STATUS_OK;
@@ -529,7 +539,7 @@ static enum status do_peek(struct work *work)
     if (status == STATUS_OK) {
         json_t *object = job_line_dictionary(answer.body);
         job_line_set_body(object, text_bytes(&body));
-        json_line(object, stdout);
+        json_line(object);
     }
     text_free(&body);
     return status;
@@ -594,7 +604,7 @@ static enum status end_backup(struct work *work, json_t *answer)
         print_line(stdout, "%s/%s: %.0f bytes in %.1f s", json_text_at(answer, "folder", ""), file,
                    json_number_at(answer, "total_bytes", 0), json_number_at(answer, "seconds", 0));
     if (is_its && work->invocation->options.json)
-        json_line(answer, stdout);
+        json_line(answer);
     else
         json_decref(answer);
     return is_good ? STATUS_OK : STATUS_TEMPORARY;
@@ -614,16 +624,16 @@ static enum status await_backup(struct work *work, json_t *answer)
         json_decref(answer);
         (void)poll(&none, 1, BACKUP_LOOK_MS);
         int64_t now_ns = clock_mono_ns();
-        http_run(work->http, &call, "/api/v1/backup", false);
+        http_run(work->invocation->http, &call, "/api/v1/backup");
         is_late = clock_mono_ns() >= until_ns;
-        status = http_status(work->http, &call, is_late);
+        status = http_status(&call, is_late);
         answer = status == STATUS_OK ? json_incref(call.answer) : NULL;
         is_late &= !answer;
         if (answer)
             until_ns = INT64_MAX;
         else if (until_ns == INT64_MAX)
             until_ns = now_ns + BACKUP_SILENCE_NS;
-        http_call_free(work->http, &call);
+        http_call_free(&call);
     }
     if (answer)
         return end_backup(work, answer);
@@ -637,7 +647,7 @@ static enum status do_backup(struct work *work)
     json_t *answer = NULL;
     text_addf(&path, "/api/v1/backup?file=");
     text_add_percent(&path, bytes_of(work->words[1]));
-    enum status status = http_ask(work->http, text_str(&path), true, &answer);
+    enum status status = http_ask(work->invocation, text_str(&path), true, &answer);
     text_free(&path);
     work->progress.is_silent = true;
     if (status == STATUS_OK)
@@ -666,10 +676,10 @@ static enum status do_drain(struct work *work)
     const struct options *options = &work->invocation->options;
     json_t *answer = NULL;
     enum status status =
-        http_ask(work->http, options->off ? "/api/v1/drain?jobs=off" : "/api/v1/drain?jobs=on",
-                 true, &answer);
+        http_ask(work->invocation,
+                 options->off ? "/api/v1/drain?jobs=off" : "/api/v1/drain?jobs=on", true, &answer);
     if (answer && options->json)
-        json_line(json_incref(answer), stdout);
+        json_line(json_incref(answer));
     else if (status == STATUS_OK)
         say_drain(answer);
     json_decref(answer);
@@ -748,17 +758,6 @@ static bool read_words(struct work *work, const struct verb *verb)
     return check_tube("jobs", work->words[1]) && (verb->run == do_kick || read_state(work));
 }
 
-/* Step: connects to the job queues, or finds the admin interface. Prints what is wrong. */
-static enum status open_server(struct work *work, const struct verb *verb)
-{
-    struct invocation *invocation = work->invocation;
-    if (!verb->asks_admin)
-        return open_jobs(&work->client, verb->run == do_tubes ? &protocol_tubes : &protocol_jobs,
-                         invocation, &work->is_plain);
-    work->http = http_new(&invocation->loop, &invocation->options);
-    return work->http ? http_read_token(work->http, &invocation->options) : STATUS_USAGE;
-}
-
 int do_jobs(struct invocation *invocation)
 {
     struct work *work = calloc(1, sizeof *work);
@@ -770,21 +769,18 @@ int do_jobs(struct invocation *invocation)
     work->limit = invocation->options.limit ? invocation->options.limit : SIZE_MAX;
     const struct verb *verb = find_verb(work);
     enum status status = STATUS_USAGE;
-    if (verb && verb->run == do_list)
-        work->columns =
-            (struct columns){.heads = {"ID", "STATE", "TRY", "SIZE", "BODY"}, .align = "rlrrl"};
-    else
-        work->columns = (struct columns){
-            .heads = {"READY", "DELAYED", "RESERVED", "BURIED", "ABANDONED", "OLDEST", "TUBE"},
-            .align = "rrrrrrl"};
+    work->table.columns = verb && verb->run == do_list ? job_columns : tube_columns;
     if (verb && read_words(work, verb)) {
-        status = open_server(work, verb);
+        status = STATUS_OK;
+        if (!verb->asks_admin)
+            status =
+                open_jobs(&work->client, verb->run == do_tubes ? &protocol_tubes : &protocol_jobs,
+                          invocation, &work->is_plain);
         if (status == STATUS_OK)
             status = verb->run(work);
     }
     client_close(&work->client);
-    http_free(&work->http);
-    columns_free(&work->columns);
+    table_free(&work->table);
     for (size_t i = 0; i < PAGE; i++)
         text_free(&work->page[i].body);
     free(work);

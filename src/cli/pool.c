@@ -16,30 +16,11 @@ struct work {
     struct invocation *invocation;
     struct client client;
     struct pool_request request; /* points into the text of the request */
-    struct text head;            /* show: about the pool, for people */
-    struct columns pools, members, waiters;
+    json_t *pool;                /* show: the row about it, for people; NULL: not yet */
+    struct table table, waiters; /* table: of pools, or of members */
 };
 
 /* ---- names and pairs --------------------------------------------------------------------- */
-
-/* Adds " KEY=VALUE", but nothing for an empty value. */
-static void add_pair(struct text *to, const char *key, struct bytes value)
-{
-    if (value.len == 0)
-        return;
-    text_addf(to, " %s=", key);
-    text_add_name(to, value);
-}
-
-static void add_pairs(struct text *to, const struct pool_pair *pairs, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        text_addf(to, " ");
-        text_add_name(to, pairs[i].key);
-        text_addf(to, "=");
-        text_add_name(to, pairs[i].value);
-    }
-}
 
 /* Sets nothing for an empty name. */
 static void json_put_if(json_t *object, const char *key, struct bytes name)
@@ -78,174 +59,180 @@ static json_t *json_row(const char *type)
     return object;
 }
 
-static void add_seconds(struct columns *columns, int64_t ns)
-{
-    char text[NUMBER_TEXT];
-    columns_add_text(columns, seconds_text((double)ns / (double)NS_PER_S, text));
-}
-
 static const char *const for_words[] = {
     [POOL_TAKE_FOR_USE] = "use", [POOL_TAKE_FOR_CLEAN] = "clean", [POOL_TAKE_FOR_CHECK] = "check"};
 
+/* ---- tables ------------------------------------------------------------------------------ */
+
+/* Adds " KEY=VALUE" of the row, but nothing without such a value. */
+static void cell_pair(struct text *to, const json_t *row, const char *path)
+{
+    const char *value = json_text_at(row, path, "");
+    if (*value)
+        text_addf(to, " %s=%s", path, value);
+}
+
+/* Adds " KEY=VALUE" for each member of an object. */
+static void cell_pairs(struct text *to, const json_t *row, const char *path)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(json_at(row, path), key, value)
+        text_addf(to, " %s=%s", key, json_string_value(value));
+}
+
+static void cell_pool(struct text *to, const json_t *row, const char *path)
+{
+    const char *group = json_text_at(row, "group", "");
+    cell_text(to, row, path);
+    text_addf(to, "%s%s%s", *group ? "  @" : "", group,
+              json_is_true_at(row, "draining") ? "  (draining)" : "");
+}
+
+static const struct column pool_columns[] = {
+    {"KIND", 'l', "kind", cell_text},
+    {"MEMBERS", 'r', "members", cell_number},
+    {"FREE", 'r', "free", cell_number},
+    {"TAKEN", 'r', "taken", cell_number},
+    {"CLEANING", 'r', "cleaning", cell_number},
+    {"CHECKING", 'r', "checking", cell_number},
+    {"DIRTY", 'r', "dirty", cell_number},
+    {"STOPPING", 'r', "stopping", cell_number},
+    {"DOWN", 'r', "down", cell_number},
+    {"WAITING", 'r', "waiting", cell_number},
+    {"WANT", 'r', "want", cell_number},
+    {"NAME", 'l', "name", cell_pool},
+    {NULL},
+};
+
+static void cell_member(struct text *to, const json_t *row, const char *path)
+{
+    cell_text(to, row, path);
+    cell_pair(to, row, "then");
+    cell_pair(to, row, "by");
+    cell_pair(to, row, "note");
+    cell_pairs(to, row, "attributes");
+}
+
+static const struct column member_columns[] = {
+    {"STATE", 'l', "state", cell_text},   {"SINCE", 'r', "seconds", cell_seconds},
+    {"FENCE", 'r', "fence", cell_number}, {"TAKES", 'r', "takes", cell_number},
+    {"FAILS", 'r', "fails", cell_number}, {"HOLDER", 'l', "holder", cell_text},
+    {"NAME", 'l', "name", cell_member},   {NULL},
+};
+
+static void cell_client(struct text *to, const json_t *row, const char *path)
+{
+    cell_text(to, row, path);
+    cell_pair(to, row, "member");
+    cell_pair(to, row, "by");
+    text_addf(to, json_object_size(json_at(row, "with")) > 0 ? " with" : "");
+    cell_pairs(to, row, "with");
+}
+
+static const struct column waiter_columns[] = {
+    {"WAITED", 'r', "seconds", cell_seconds}, {"TIMEOUT", 'r', "timeout", cell_seconds},
+    {"COUNT", 'r', "count", cell_number},     {"FOR", 'l', "for", cell_text},
+    {"CLIENT", 'l', "client", cell_client},   {NULL},
+};
+
+/* Prints what show says of the pool itself. */
+static void print_head(const json_t *pool)
+{
+    struct text head = {0};
+    text_add_filled(&head, "{name}: {kind}", pool);
+    if (json_at(pool, "group"))
+        text_add_filled(&head, ", group {group}", pool);
+    if (json_is_true_at(pool, "draining"))
+        text_addf(&head, ", draining");
+    if (json_at(pool, "want"))
+        text_add_filled(&head, ", want {want}", pool);
+    text_addf(&head, "\noptions:");
+    cell_pairs(&head, pool, "options");
+    text_add_filled(&head,
+                    "\nmembers: {members}: free {free}, taken {taken}, cleaning {cleaning}, "
+                    "checking {checking}, dirty {dirty}, stopping {stopping}, down {down}",
+                    pool);
+    puts(text_str(&head));
+    text_free(&head);
+}
+
+static void print_tables(const struct work *work)
+{
+    bool is_list = work->request.verb == POOL_VERB_POOL_LIST;
+    if (work->pool)
+        print_head(work->pool);
+    table_print(&work->table, is_list ? "" : "  ");
+    if (is_list)
+        return;
+    printf("waiters: %zu\n", work->waiters.rows);
+    table_print(&work->waiters, "  ");
+}
+
 /* ---- rows of list and show --------------------------------------------------------------- */
 
-static void print_pool_json(const struct pool_pool_reply *pool)
+/* Prints a row, or adds it to the table, and drops it. */
+static void show(const struct work *work, struct table *table, json_t *row)
 {
-    json_t *object = json_row("pool");
-    json_set_name(object, pool->name);
-    json_put_name(object, "kind", pool->kind);
-    json_put(object, "draining", json_boolean(pool->draining));
-    json_put_if(object, "group", pool->group);
-#define ROW(count) json_put_number(object, #count, pool->count);
-    POOL_COUNTS(ROW)
-#undef ROW
-    if (pool->has_want)
-        json_put_number(object, "want", pool->want);
-    json_put_pairs(object, "options", pool->options, pool->option_count);
-    json_line(object, stdout);
-}
-
-static void add_pool(struct columns *columns, const struct pool_pool_reply *pool)
-{
-    struct text name = {0};
-    columns_add_name(columns, pool->kind);
-#define ROW(count) columns_add(columns, "%u", pool->count);
-    POOL_COUNTS(ROW)
-#undef ROW
-    if (pool->has_want)
-        columns_add(columns, "%u", pool->want);
-    else
-        columns_add_text(columns, "-");
-    text_add_name(&name, pool->name);
-    if (pool->group.len > 0) {
-        text_addf(&name, "  @");
-        text_add_name(&name, pool->group);
+    if (work->invocation->options.json) {
+        json_line(row);
+        return;
     }
-    if (pool->draining)
-        text_addf(&name, "  (draining)");
-    columns_add_text(columns, text_str(&name));
-    text_free(&name);
-}
-
-/* The lines of show about the pool. */
-static void add_head(struct text *head, const struct pool_pool_reply *pool)
-{
-    text_add_name(head, pool->name);
-    text_addf(head, ": ");
-    text_add_name(head, pool->kind);
-    if (pool->group.len > 0) {
-        text_addf(head, ", group ");
-        text_add_name(head, pool->group);
-    }
-    if (pool->draining)
-        text_addf(head, ", draining");
-    if (pool->has_want)
-        text_addf(head, ", want %u", pool->want);
-    text_addf(head, "\noptions:");
-    add_pairs(head, pool->options, pool->option_count);
-    text_addf(head, "\nmembers: %u: free %u, taken %u, cleaning %u, checking %u, dirty %u, ",
-              pool->members, pool->free, pool->taken, pool->cleaning, pool->checking, pool->dirty);
-    text_addf(head, "stopping %u, down %u\n", pool->stopping, pool->down);
+    table_add(table, row);
+    json_decref(row);
 }
 
 static void take_pool(struct work *work, const struct pool_pool_reply *pool)
 {
-    if (work->invocation->options.json)
-        print_pool_json(pool);
-    else if (work->request.verb == POOL_VERB_POOL_LIST)
-        add_pool(&work->pools, pool);
-    else
-        add_head(&work->head, pool);
-}
-
-static void print_member_json(const struct pool_member_reply *member)
-{
-    json_t *object = json_row("member");
-    json_set_name(object, member->name);
-    json_put_name(object, "state", member->state);
-    json_put_seconds(object, member->since_ns);
-    if (member->fence)
-        json_put_number(object, "fence", member->fence);
-    json_put_if(object, "holder", member->holder);
-    json_put_number(object, "takes", member->takes);
-    json_put_number(object, "fails", member->fails);
-    json_put_if(object, "then", member->then);
-    json_put_if(object, "by", member->by);
-    json_put_if(object, "note", member->note);
-    json_put_pairs(object, "attributes", member->attrs, member->attr_count);
-    json_line(object, stdout);
+    json_t *row = json_row("pool");
+    json_set_name(row, pool->name);
+    json_put_name(row, "kind", pool->kind);
+    json_put(row, "draining", json_boolean(pool->draining));
+    json_put_if(row, "group", pool->group);
+#define ROW(count) json_put_number(row, #count, pool->count);
+    POOL_COUNTS(ROW)
+#undef ROW
+    if (pool->has_want)
+        json_put_number(row, "want", pool->want);
+    json_put_pairs(row, "options", pool->options, pool->option_count);
+    if (work->invocation->options.json || work->request.verb == POOL_VERB_POOL_LIST) {
+        show(work, &work->table, row);
+    } else {
+        json_decref(work->pool);
+        work->pool = row;
+    }
 }
 
 static void take_member(struct work *work, const struct pool_member_reply *member)
 {
-    struct text name = {0};
-    if (work->invocation->options.json) {
-        print_member_json(member);
-        return;
-    }
-    columns_add_name(&work->members, member->state);
-    add_seconds(&work->members, member->since_ns);
+    json_t *row = json_row("member");
+    json_set_name(row, member->name);
+    json_put_name(row, "state", member->state);
+    json_put_seconds(row, member->since_ns);
     if (member->fence)
-        columns_add(&work->members, "%" PRIu64, member->fence);
-    else
-        columns_add_text(&work->members, "-");
-    columns_add(&work->members, "%" PRIu64, member->takes);
-    columns_add(&work->members, "%" PRIu64, member->fails);
-    columns_add_name(&work->members, member->holder);
-    text_add_name(&name, member->name);
-    add_pair(&name, "then", member->then);
-    add_pair(&name, "by", member->by);
-    add_pair(&name, "note", member->note);
-    add_pairs(&name, member->attrs, member->attr_count);
-    columns_add_text(&work->members, text_str(&name));
-    text_free(&name);
-}
-
-static void print_waiter_json(const struct pool_waiter_reply *waiter)
-{
-    json_t *object = json_row("waiter");
-    json_put_name(object, "client", waiter->client);
-    json_put_seconds(object, waiter->since_ns);
-    json_put(object, "timeout", json_real((double)waiter->timeout_ns / (double)NS_PER_S));
-    json_put_number(object, "count", waiter->count);
-    json_put(object, "for", json_string(for_words[waiter->take_for]));
-    json_put_if(object, "member", waiter->member);
-    json_put_if(object, "by", waiter->by);
-    json_put_pairs(object, "with", waiter->with, waiter->with_count);
-    json_line(object, stdout);
+        json_put_number(row, "fence", member->fence);
+    json_put_if(row, "holder", member->holder);
+    json_put_number(row, "takes", member->takes);
+    json_put_number(row, "fails", member->fails);
+    json_put_if(row, "then", member->then);
+    json_put_if(row, "by", member->by);
+    json_put_if(row, "note", member->note);
+    json_put_pairs(row, "attributes", member->attrs, member->attr_count);
+    show(work, &work->table, row);
 }
 
 static void take_waiter(struct work *work, const struct pool_waiter_reply *waiter)
 {
-    struct text client = {0};
-    if (work->invocation->options.json) {
-        print_waiter_json(waiter);
-        return;
-    }
-    add_seconds(&work->waiters, waiter->since_ns);
-    add_seconds(&work->waiters, waiter->timeout_ns);
-    columns_add(&work->waiters, "%u", waiter->count);
-    columns_add_text(&work->waiters, for_words[waiter->take_for]);
-    text_add_name(&client, waiter->client);
-    add_pair(&client, "member", waiter->member);
-    add_pair(&client, "by", waiter->by);
-    if (waiter->with_count > 0)
-        text_addf(&client, " with");
-    add_pairs(&client, waiter->with, waiter->with_count);
-    columns_add_text(&work->waiters, text_str(&client));
-    text_free(&client);
-}
-
-static void print_rows(const struct work *work)
-{
-    if (work->request.verb == POOL_VERB_POOL_LIST) {
-        columns_print(&work->pools, "", stdout);
-        return;
-    }
-    fputs(text_str(&work->head), stdout);
-    columns_print(&work->members, "  ", stdout);
-    printf("waiters: %zu\n", work->waiters.count / 5);
-    columns_print(&work->waiters, "  ", stdout);
+    json_t *row = json_row("waiter");
+    json_put_name(row, "client", waiter->client);
+    json_put_seconds(row, waiter->since_ns);
+    json_put(row, "timeout", json_real((double)waiter->timeout_ns / (double)NS_PER_S));
+    json_put_number(row, "count", waiter->count);
+    json_put(row, "for", json_string(for_words[waiter->take_for]));
+    json_put_if(row, "member", waiter->member);
+    json_put_if(row, "by", waiter->by);
+    json_put_pairs(row, "with", waiter->with, waiter->with_count);
+    show(work, &work->waiters, row);
 }
 
 /* ---- answers ----------------------------------------------------------------------------- */
@@ -285,31 +272,13 @@ static enum status hear(struct work *work, bool has_rows)
 
 static void print_ok(const struct invocation *invocation)
 {
-    if (invocation->options.json) {
-        json_t *object = json_new();
-        json_put(object, "ok", json_true());
-        json_line(object, stdout);
-    } else {
+    if (invocation->options.json)
+        json_line(json_pack("{sb}", "ok", 1));
+    else
         puts("ok");
-    }
 }
 
 /* ---- watch ------------------------------------------------------------------------------- */
-
-static void print_event_json(const struct pool_event_reply *event)
-{
-    json_t *object = json_row("event");
-    json_put_name(object, "pool", event->pool);
-    json_put_name(object, "member", event->member);
-    json_put_name(object, "from", event->from);
-    json_put_name(object, "to", event->to);
-    json_put_name(object, "why", event->why);
-    if (event->fence)
-        json_put_number(object, "fence", event->fence);
-    json_put_if(object, "connection", event->conn);
-    json_put_if(object, "by", event->by);
-    json_line(object, stdout);
-}
 
 /* True if the event is about the pool itself. */
 static bool is_of_pool(const struct pool_event_reply *event)
@@ -317,39 +286,43 @@ static bool is_of_pool(const struct pool_event_reply *event)
     return bytes_equal(event->member, bytes_of("-")) && bytes_equal(event->to, bytes_of("-"));
 }
 
+static json_t *event_row(const struct pool_event_reply *event)
+{
+    json_t *row = json_row("event");
+    json_put_name(row, "pool", event->pool);
+    json_put_name(row, "member", event->member);
+    json_put_name(row, "from", event->from);
+    json_put_name(row, "to", event->to);
+    json_put_name(row, "why", event->why);
+    if (event->fence)
+        json_put_number(row, "fence", event->fence);
+    json_put_if(row, "connection", event->conn);
+    json_put_if(row, "by", event->by);
+    return row;
+}
+
 static void print_event(const struct pool_event_reply *event)
 {
+    json_t *row = event_row(event);
     struct text text = {0};
-    text_add_name(&text, event->pool);
-    if (!is_of_pool(event)) {
-        text_addf(&text, "/");
-        text_add_name(&text, event->member);
-    }
-    text_addf(&text, " ");
-    text_add_name(&text, event->why);
-    if (!is_of_pool(event)) {
-        text_addf(&text, ": ");
-        text_add_name(&text, event->from);
-        text_addf(&text, " -> ");
-        text_add_name(&text, event->to);
-    }
+    text_add_filled(
+        &text, is_of_pool(event) ? "{pool} {why}" : "{pool}/{member} {why}: {from} -> {to}", row);
     if (event->fence)
         text_addf(&text, " fence=%" PRIu64, event->fence);
-    add_pair(&text, "conn", event->conn);
-    add_pair(&text, "by", event->by);
+    if (event->conn.len > 0)
+        text_addf(&text, " conn=%s", json_text_at(row, "connection", ""));
+    cell_pair(&text, row, "by");
     puts(text_str(&text));
     text_free(&text);
+    json_decref(row);
 }
 
 static void print_lost(const struct work *work, uint64_t lost)
 {
-    if (work->invocation->options.json) {
-        json_t *object = json_row("lost");
-        json_put_number(object, "events", lost);
-        json_line(object, stdout);
-    } else {
+    if (work->invocation->options.json)
+        json_line(json_pack("{sssI}", "type", "lost", "events", (json_int_t)lost));
+    else
         printf("%" PRIu64 " events were lost, because they were not read in time\n", lost);
-    }
 }
 
 static bool take_event(void *owner, const struct answer *answer)
@@ -361,7 +334,7 @@ static bool take_event(void *owner, const struct answer *answer)
     else if (said->reply != POOL_REPLY_EVENT)
         return false;
     else if (work->invocation->options.json)
-        print_event_json(&said->event);
+        json_line(event_row(&said->event));
     else
         print_event(&said->event);
     int status = print_end(STATUS_OK);
@@ -468,7 +441,7 @@ static int work_on(struct work *work)
     if (status == STATUS_OK && verb == POOL_VERB_WATCH) /* its events come behind */
         status = (int)client_wait(&work->client);
     if (status == STATUS_OK && has_rows && !invocation->options.json)
-        print_rows(work);
+        print_tables(work);
     else if (status == STATUS_OK && !has_rows && verb != POOL_VERB_WATCH)
         print_ok(invocation);
     return status;
@@ -476,24 +449,18 @@ static int work_on(struct work *work)
 
 int do_pool(struct invocation *invocation)
 {
-    struct work work = {
-        .invocation = invocation,
-        .pools = {.heads = {"KIND", "MEMBERS", "FREE", "TAKEN", "CLEANING", "CHECKING", "DIRTY",
-                            "STOPPING", "DOWN", "WAITING", "WANT", "NAME"},
-                  .align = "lrrrrrrrrrrl"},
-        .members = {.heads = {"STATE", "SINCE", "FENCE", "TAKES", "FAILS", "HOLDER", "NAME"},
-                    .align = "lrrrrll"},
-        .waiters = {.heads = {"WAITED", "TIMEOUT", "COUNT", "FOR", "CLIENT"}, .align = "rrrll"},
-    };
+    struct work work = {.invocation = invocation, .waiters = {.columns = waiter_columns}};
     struct text line = {0};
     int status = STATUS_USAGE;
-    if (make_request(invocation, &line, &work.request))
+    if (make_request(invocation, &line, &work.request)) {
+        bool is_list = work.request.verb == POOL_VERB_POOL_LIST;
+        work.table.columns = is_list ? pool_columns : member_columns;
         status = work_on(&work);
+    }
     client_close(&work.client);
     text_free(&line);
-    text_free(&work.head);
-    columns_free(&work.pools);
-    columns_free(&work.members);
-    columns_free(&work.waiters);
+    json_decref(work.pool);
+    table_free(&work.table);
+    table_free(&work.waiters);
     return status;
 }

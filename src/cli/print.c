@@ -132,39 +132,77 @@ const char *size_text(double bytes, char to[NUMBER_TEXT])
     return to;
 }
 
-/* --- Columns --------------------------------------------------------------------------------- */
+/* --- Tables ---------------------------------------------------------------------------------- */
 
-/* Ends a cell. */
-static void end_cell(struct columns *columns)
+void cell_text(struct text *to, const json_t *row, const char *path)
 {
-    text_add(&columns->cells, "", 1);
-    columns->count++;
-    if (columns->cells.len <= COLUMNS_BYTES_MAX)
+    text_add_shown(to, json_text_at(row, path, "-"));
+}
+
+void cell_number(struct text *to, const json_t *row, const char *path)
+{
+    double number = json_number_at(row, path, -1);
+    if (!(number >= 0))
+        text_addf(to, "-");
+    else if (json_is_integer(json_at(row, path)))
+        text_addf(to, "%" JSON_INTEGER_FORMAT, json_integer_value(json_at(row, path)));
+    else
+        text_addf(to, "%.0f", number);
+}
+
+void cell_seconds(struct text *to, const json_t *row, const char *path)
+{
+    char text[NUMBER_TEXT];
+    text_addf(to, "%s", seconds_text(json_number_at(row, path, -1), text));
+}
+
+void cell_count(struct text *to, const json_t *row, const char *path)
+{
+    char text[NUMBER_TEXT];
+    text_addf(to, "%s", count_text(json_number_at(row, path, -1), text));
+}
+
+void cell_size(struct text *to, const json_t *row, const char *path)
+{
+    char text[NUMBER_TEXT];
+    text_addf(to, "%s", size_text(json_number_at(row, path, -1), text));
+}
+
+void text_add_filled(struct text *to, const char *form, const json_t *row)
+{
+    for (const char *at = form; *at;) {
+        char path[64];
+        size_t len = strcspn(at, "{");
+        text_add(to, at, len);
+        at += len;
+        if (!*at)
+            return;
+        len = strcspn(at, "}");
+        bool is_seconds = at[1] == 's' && at[2] == ' ';
+        const char *from = at + (is_seconds ? 3 : 1);
+        snprintf(path, sizeof path, "%.*s", (int)(at + len - from), from);
+        if (is_seconds)
+            cell_seconds(to, row, path);
+        else if (json_is_number(json_at(row, path)))
+            cell_number(to, row, path);
+        else
+            cell_text(to, row, path);
+        at += len + 1;
+    }
+}
+
+void table_add(struct table *table, const json_t *row)
+{
+    for (const struct column *column = table->columns; column->head; column++) {
+        column->cell(&table->cells, row, column->path);
+        text_add(&table->cells, "", 1);
+    }
+    table->rows++;
+    if (table->cells.len <= TABLE_BYTES_MAX)
         return;
     complain("the table has more than %zu MiB; use --json, which needs no memory for it",
-             COLUMNS_BYTES_MAX >> 20);
+             TABLE_BYTES_MAX >> 20);
     exit(STATUS_INTERNAL); /* NOLINT(concurrency-mt-unsafe): one thread */
-}
-
-void columns_add_text(struct columns *columns, const char *cell)
-{
-    text_add(&columns->cells, cell, strlen(cell));
-    end_cell(columns);
-}
-
-void columns_add(struct columns *columns, const char *format, ...)
-{
-    va_list values;
-    va_start(values, format);
-    text_vadd_shown(&columns->cells, format, values);
-    va_end(values);
-    end_cell(columns);
-}
-
-void columns_add_name(struct columns *columns, struct bytes name)
-{
-    text_add_name(&columns->cells, name.len > 0 ? name : bytes_of("-"));
-    end_cell(columns);
 }
 
 /* The number of characters in a text. */
@@ -176,55 +214,56 @@ static size_t characters(const char *text)
     return n;
 }
 
-static size_t columns_width(const struct columns *columns)
-{
-    size_t n = 0;
-    while (n < COLUMNS_MAX && columns->heads[n])
-        n++;
-    return n;
-}
-
-static void print_cell(const char *cell, char align, size_t width, bool is_last, FILE *to)
+static void print_cell(const char *cell, char align, size_t width, bool is_last)
 {
     size_t len = characters(cell);
     int pad = len < width ? (int)(width - len) : 0;
     if (align == 'r')
-        fprintf(to, "%*s%s", pad, "", cell);
+        printf("%*s%s", pad, "", cell);
     else
-        fprintf(to, "%s%*s", cell, is_last ? 0 : pad, "");
-    fputs(is_last ? "\n" : "  ", to);
+        printf("%s%*s", cell, is_last ? 0 : pad, "");
+    fputs(is_last ? "\n" : "  ", stdout);
 }
 
-void columns_print(const struct columns *columns, const char *indent, FILE *to)
+void table_print(const struct table *table, const char *indent)
 {
-    size_t width = columns_width(columns), widths[COLUMNS_MAX];
-    CHECK(width > 0 && strlen(columns->align) == width && columns->count % width == 0);
-    if (columns->count == 0)
-        return;
-    for (size_t i = 0; i < width; i++)
-        widths[i] = characters(columns->heads[i]);
-    const char *cell = text_str(&columns->cells);
-    for (size_t i = 0; i < columns->count; i++, cell += strlen(cell) + 1) {
+    const struct column *columns = table->columns;
+    size_t widths[COLUMNS_MAX], count = 0;
+    for (; columns[count].head; count++) {
+        CHECK(count < COLUMNS_MAX);
+        widths[count] = characters(columns[count].head);
+    }
+    const char *cell = text_str(&table->cells);
+    for (size_t i = 0; i < table->rows * count; i++, cell += strlen(cell) + 1) {
         size_t len = characters(cell);
-        if (len > widths[i % width])
-            widths[i % width] = len;
+        if (len > widths[i % count])
+            widths[i % count] = len;
     }
-    cell = text_str(&columns->cells);
-    for (size_t i = 0; i < columns->count + width; i++) {
-        size_t column = i % width;
-        if (column == 0)
-            fputs(indent, to);
-        print_cell(i < width ? columns->heads[i] : cell, columns->align[column], widths[column],
-                   column + 1 == width, to);
-        if (i >= width)
-            cell += strlen(cell) + 1;
+    cell = text_str(&table->cells);
+    for (size_t row = 0; table->rows > 0 && row <= table->rows; row++) {
+        fputs(indent, stdout);
+        for (size_t i = 0; i < count; i++) {
+            print_cell(row == 0 ? columns[i].head : cell, columns[i].align, widths[i],
+                       i + 1 == count);
+            cell += row == 0 ? 0 : strlen(cell) + 1;
+        }
     }
 }
 
-void columns_free(struct columns *columns)
+void table_free(struct table *table)
 {
-    text_free(&columns->cells);
-    columns->count = 0;
+    text_free(&table->cells);
+    table->rows = 0;
+}
+
+void print_array(const struct column *columns, const json_t *rows, const char *indent)
+{
+    struct table table = {.columns = columns};
+    json_t *row;
+    size_t i;
+    json_array_foreach(rows, i, row) table_add(&table, row);
+    table_print(&table, indent);
+    table_free(&table);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------ */
@@ -243,15 +282,15 @@ void json_put(json_t *object, const char *key, json_t *value)
         out_of_memory();
 }
 
-void json_line(json_t *value, FILE *to)
+void json_line(json_t *value)
 {
     char *line = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
     size_t len = line ? strlen(line) : 0;
     line = line ? utf8_spell_json(line, &len) : NULL;
     if (!line)
         out_of_memory();
-    fwrite(line, 1, len, to);
-    fputc('\n', to);
+    fwrite(line, 1, len, stdout);
+    putchar('\n');
     free(line);
     json_decref(value);
 }

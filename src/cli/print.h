@@ -40,38 +40,55 @@ const char *count_text(double count, char to[NUMBER_TEXT]);
 /* A size in at most 7 columns: "512 B", "12.3 K", "1.0 G". Negative: "-". */
 const char *size_text(double bytes, char to[NUMBER_TEXT]);
 
-/*
- * A table with aligned columns, printed when all rows are added. The last column is not padded; put
- * names there. Zero-initialise, set `heads` and `align`; free with columns_free.
- */
+/* Adds what a table shows of a row, which is an object: of its value at `path` (json_at), or of any
+   of its values. Unsafe bytes become \xNN. */
+typedef void cell_maker(struct text *to, const json_t *row, const char *path);
+
+/* A text; a whole number; seconds, a count and a size as the functions above
+   have them. "-" when it is missing, or a number below 0. */
+void cell_text(struct text *to, const json_t *row, const char *path);
+void cell_number(struct text *to, const json_t *row, const char *path);
+void cell_seconds(struct text *to, const json_t *row, const char *path);
+void cell_count(struct text *to, const json_t *row, const char *path);
+void cell_size(struct text *to, const json_t *row, const char *path);
+
+/* Adds `form`, with the row's text or whole number at PATH in place of {PATH}, and seconds in place
+   of {s PATH}; "-" when it is missing. */
+void text_add_filled(struct text *to, const char *form, const json_t *row);
+
+/* A column of a table. The last one of a table is not padded; put names there. */
+struct column {
+    const char *head; /* NULL: the end of the table's columns */
+    char align;       /* 'l' or 'r' */
+    const char *path;
+    cell_maker *cell;
+};
+
 #define COLUMNS_MAX 12
 
 /* The most bytes of a table's cells. It ends the process when a server sends more. */
-#define COLUMNS_BYTES_MAX ((size_t)512 << 20)
+#define TABLE_BYTES_MAX ((size_t)512 << 20)
 
-struct columns {
-    const char *heads[COLUMNS_MAX]; /* ended by NULL if fewer than COLUMNS_MAX */
-    const char *align;              /* 'l' or 'r' for each column */
-    struct text cells;              /* each ended by NUL */
-    size_t count;                   /* number of cells */
+/* A table that is printed when all rows are there, with aligned columns. Zero-initialise, set
+   `columns`; free with table_free. */
+struct table {
+    const struct column *columns;
+    struct text cells; /* each ended by NUL */
+    size_t rows;
 };
 
-/* Adds the next cell of the row, as printf. Unsafe bytes become \xNN. */
-void columns_add(struct columns *columns, const char *format, ...) PRINTF_LIKE(2, 3);
-
-/* Adds the next cell unchanged; the caller has escaped it. */
-void columns_add_text(struct columns *columns, const char *cell);
-
-/* Adds a name as the next cell; "-" for an empty one. */
-void columns_add_name(struct columns *columns, struct bytes name);
+void table_add(struct table *table, const json_t *row);
 
 /* Prints heads and rows, each after `indent`. Prints nothing if there is no row. */
-void columns_print(const struct columns *columns, const char *indent, FILE *to);
+void table_print(const struct table *table, const char *indent);
 
-void columns_free(struct columns *columns);
+void table_free(struct table *table);
+
+/* Prints a table of the objects in an array; without one, nothing. */
+void print_array(const struct column *columns, const json_t *rows, const char *indent);
 
 /* Prints `value` as one compact line, and drops the caller's reference. */
-void json_line(json_t *value, FILE *to);
+void json_line(json_t *value);
 
 /* Sets "name" (escaped) and "id" (percent-encoded) in `object` for a name. */
 void json_set_name(json_t *object, struct bytes name);

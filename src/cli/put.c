@@ -54,7 +54,7 @@ static void print_id(const struct put *put, const struct bs_reply *reply)
         json_t *object = json_new();
         json_put(object, "id", json_integer((json_int_t)reply->id));
         json_put(object, "duplicate", json_boolean(is_duplicate));
-        json_line(object, stdout);
+        json_line(object);
         return;
     }
     printf("%" PRIu64 "\n", reply->id);

@@ -20,26 +20,27 @@
 struct stats {
     struct client client;
     json_t *json; /* NULL: print rows */
-    struct columns columns;
+    struct table table;
 };
 
 /* Adds a name and a value; JSON gets numbers as numbers. */
 static void add(struct stats *stats, struct bytes name, struct bytes value)
 {
-    struct text key = {0}, text = {0};
+    struct text key = {0};
+    json_t *row = stats->json ? stats->json : json_new();
+    uint64_t number;
     text_add_name(&key, name);
-    text_add_name(&text, value);
+    if (!stats->json)
+        json_put_name(row, "name", name);
+    if (stats->json && number_parse(value, NUMBER_MAX, &number))
+        json_put(row, text_str(&key), json_integer((json_int_t)number));
+    else
+        json_put_name(row, stats->json ? text_str(&key) : "value", value);
     if (!stats->json) {
-        columns_add_text(&stats->columns, text_str(&key));
-        columns_add_text(&stats->columns, text_str(&text));
-    } else {
-        uint64_t number;
-        json_put(stats->json, text_str(&key),
-                 number_parse(value, NUMBER_MAX, &number) ? json_integer((json_int_t)number)
-                                                          : json_string(text_str(&text)));
+        table_add(&stats->table, row);
+        json_decref(row);
     }
     text_free(&key);
-    text_free(&text);
 }
 
 /* ---- binary ------------------------------------------------------------------------------ */
@@ -100,33 +101,34 @@ static const struct protocol_stats protocols[] = {
     {"poolcounter", &protocol_text, ask_text_stats},
 };
 
-static void print_rows(const char *name, const struct columns *columns, bool *is_first)
+static void print_rows(const char *name, const struct table *table, bool *is_first)
 {
-    if (columns->count == 0)
+    if (table->rows == 0)
         return;
     if (!*is_first)
         putchar('\n');
     *is_first = false;
     printf("%s\n", name);
-    columns_print(columns, "  ", stdout);
+    table_print(table, "  ");
 }
 
 /* Asks one protocol. Adds the result to the JSON `all`, or prints it if `all` is NULL. */
 static enum status tell(const struct protocol_stats *protocol, struct invocation *invocation,
                         json_t *all, bool *is_first)
 {
-    struct stats stats = {.json = all ? json_new() : NULL,
-                          .columns = {.heads = {"NAME", "VALUE"}, .align = "ll"}};
+    static const struct column columns[] = {
+        {"NAME", 'l', "name", cell_text}, {"VALUE", 'l', "value", cell_text}, {NULL}};
+    struct stats stats = {.json = all ? json_new() : NULL, .table = {.columns = columns}};
     enum status status = client_open(&stats.client, protocol->protocol, invocation);
     if (status == STATUS_OK)
         status = protocol->ask(&stats);
     client_close(&stats.client);
     if (!all)
-        print_rows(protocol->name, &stats.columns, is_first);
+        print_rows(protocol->name, &stats.table, is_first);
     else if (status == STATUS_OK)
         json_put(all, protocol->name, json_incref(stats.json));
     json_decref(stats.json);
-    columns_free(&stats.columns);
+    table_free(&stats.table);
     return status;
 }
 
@@ -150,7 +152,7 @@ int do_stats(struct invocation *invocation)
             worst = status;
     }
     if (all && any)
-        json_line(json_incref(all), stdout);
+        json_line(json_incref(all));
     json_decref(all);
     return any && worst == STATUS_UNAVAILABLE ? STATUS_OK : (int)worst;
 }

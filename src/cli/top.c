@@ -79,7 +79,7 @@ static void call_done(void *owner)
 
 static void begin_call(struct top *top, size_t which, const char *path)
 {
-    http_begin(top->http, &top->calls[which], path, false, call_done, top);
+    http_begin(top->http, &top->calls[which], path, call_done, top);
 }
 
 static void begin_calls(struct top *top)
@@ -131,7 +131,7 @@ static bool is_good(const struct top *top, size_t which)
         which == CALL_DETAIL || which == CALL_POOLS || which == CALL_TUBES || which == CALL_CLUSTER;
     if (!call->easy || (may_miss && call->code == 404 && call->answer))
         return true;
-    return http_status(top->http, call, false) == STATUS_OK;
+    return http_status(call, false) == STATUS_OK;
 }
 
 /* Takes the answers if all are good; else notes why not. Returns the exit status. */
@@ -143,7 +143,7 @@ static enum status take_answers(struct top *top)
         if (is_good(top, i))
             continue;
         text_addf(&view->trouble, "%s", text_str(&top->calls[i].failure));
-        return http_status(top->http, &top->calls[i], false);
+        return http_status(&top->calls[i], false);
     }
     view_take(&view->stats, answer_of(&top->calls[CALL_STATS]));
     view_take(&view->history, answer_of(&top->calls[CALL_HISTORY]));
@@ -163,7 +163,7 @@ static void end_calls(struct top *top)
 {
     for (size_t i = 0; i < CALL_COUNT; i++)
         if (top->calls[i].easy)
-            http_call_free(top->http, &top->calls[i]);
+            http_call_free(&top->calls[i]);
     top->is_asking = false;
 }
 
@@ -199,7 +199,7 @@ static void print_once_json(struct top *top)
         json_put(all, "tubes", json_incref(top->view.tubes));
     if (json_is_true_at(top->view.cluster, "enabled"))
         json_put(all, "cluster", json_incref(top->view.cluster));
-    json_line(all, stdout);
+    json_line(all);
 }
 
 static enum status show_once(struct top *top)
@@ -558,7 +558,7 @@ int do_top(struct invocation *invocation)
         complain("top: --filter is longer than %d bytes", VIEW_FILTER_MAX);
         return STATUS_USAGE;
     }
-    top.http = http_new(top.loop, options);
+    top.http = http_of(invocation);
     if (!top.http)
         return STATUS_USAGE;
     top.view.where = http_where(top.http);
@@ -568,7 +568,6 @@ int do_top(struct invocation *invocation)
     snprintf(top.view.filter, sizeof top.view.filter, "%s", options->filter ? options->filter : "");
     int status = options->once ? (int)show_once(&top) : show_screen(&top);
     end_calls(&top);
-    http_free(&top.http);
     view_free(&top.view);
     frame_free(&top.frame);
     return status;
