@@ -13,24 +13,16 @@
 /* The most words of a request about pools, and tubes of a worker. */
 #define WORDS_MAX 64
 
-#define HELP OPTION_BIT(OPTION_HELP)
-#define TIMEOUTS                                                                                   \
-    (OPTION_BIT(OPTION_SERVER) | OPTION_BIT(OPTION_CONNECT_TIMEOUT) |                              \
-     OPTION_BIT(OPTION_IO_TIMEOUT) | HELP)
-#define TO_SERVER                                                                                  \
-    (TIMEOUTS | OPTION_BIT(OPTION_TLS) | OPTION_BIT(OPTION_CA) | OPTION_BIT(OPTION_CERT) |         \
-     OPTION_BIT(OPTION_KEY) | OPTION_BIT(OPTION_TLS_NAME))
-#define TO_ADMIN  (TIMEOUTS | OPTION_BIT(OPTION_ADMIN) | OPTION_BIT(OPTION_JSON))
-#define WITH_NAME OPTION_BIT(OPTION_ESCAPES)
-#define WITH_EXECUTE                                                                               \
-    (OPTION_BIT(OPTION_STRICT) | OPTION_BIT(OPTION_GRACE) | OPTION_BIT(OPTION_QUIET))
+#define TIMEOUTS     "server connect-timeout io-timeout help "
+#define TO_SERVER    TIMEOUTS "tls ca cert key tls-name "
+#define TO_ADMIN     TIMEOUTS "admin json "
+#define WITH_NAME    "escapes "
+#define WITH_EXECUTE "strict grace quiet "
 
 static const struct command commands[] = {
     {"run", "KEY|--pool=TARGET -- COMMAND...", 1, 1, EXECUTE_MUST,
-     TO_SERVER | WITH_NAME | WITH_EXECUTE | OPTION_BIT(OPTION_WORKERS) | OPTION_BIT(OPTION_QUEUE) |
-         OPTION_BIT(OPTION_TIMEOUT) | OPTION_BIT(OPTION_ANY) | OPTION_BIT(OPTION_POOL) |
-         OPTION_BIT(OPTION_MEMBERS) | OPTION_BIT(OPTION_WITH) | OPTION_BIT(OPTION_MEMBER) |
-         OPTION_BIT(OPTION_FAIL_ON) | OPTION_BIT(OPTION_ENV),
+     TO_SERVER WITH_NAME WITH_EXECUTE
+     "workers queue timeout any pool count with member fail-on env",
      do_run, "execute a command while holding a lock, or a member of a pool",
      "Waits for a lock of the text protocol, executes COMMAND, gives the lock back, and\n"
      "exits with the status of COMMAND. If that is 0, the lock goes back as finished work;\n"
@@ -42,30 +34,27 @@ static const struct command commands[] = {
      "key K of an attribute in capitals. They go back as failed if a signal ended COMMAND\n"
      "or --fail-on has its exit status, else as ok.\n"},
     {"acquire", "NAME UNITS MAX [-- COMMAND...]", 3, 3, EXECUTE_MAY,
-     TO_SERVER | WITH_NAME | WITH_EXECUTE | OPTION_BIT(OPTION_FOR) | OPTION_BIT(OPTION_JSON),
-     do_acquire, "hold units of a name, of which at most MAX may be in use",
+     TO_SERVER WITH_NAME WITH_EXECUTE "for json", do_acquire,
+     "hold units of a name, of which at most MAX may be in use",
      "Holds the units while COMMAND runs; without one, until standard input ends, a\n"
      "signal arrives, or the time of --for is over (--for ignores standard input). It\n"
      "never waits for units: if they are not available now, it exits with 75.\n"},
-    {"release", "NAME UNITS", 2, 2, EXECUTE_NEVER, TO_SERVER | WITH_NAME | OPTION_BIT(OPTION_JSON),
-     do_release, "give units of a name back",
+    {"release", "NAME UNITS", 2, 2, EXECUTE_NEVER, TO_SERVER WITH_NAME "json", do_release,
+     "give units of a name back",
      "Units belong to the connection that acquired them. This is a new connection, which\n"
      "has none to give back. Use batch to acquire and release over one connection.\n"},
-    {"get", "NAME", 1, 1, EXECUTE_NEVER, TO_SERVER | WITH_NAME | OPTION_BIT(OPTION_JSON), do_get,
+    {"get", "NAME", 1, 1, EXECUTE_NEVER, TO_SERVER WITH_NAME "json", do_get,
      "print how many units of a name are in use", ""},
-    {"dump", "", 0, 0, EXECUTE_NEVER,
-     TO_SERVER | WITH_NAME | OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_SORT) |
-         OPTION_BIT(OPTION_PREFIX) | OPTION_BIT(OPTION_MIN) | OPTION_BIT(OPTION_LIMIT),
-     do_dump, "list all names with their units in use and their peak",
+    {"dump", "", 0, 0, EXECUTE_NEVER, TO_SERVER WITH_NAME "json sort prefix min limit", do_dump,
+     "list all names with their units in use and their peak",
      "Names are printed in the server's order, or with --sort after all have arrived.\n"},
-    {"stats", "", 0, 0, EXECUTE_NEVER,
-     TO_SERVER | OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_TEXT), do_stats,
+    {"stats", "", 0, 0, EXECUTE_NEVER, TO_SERVER "json text", do_stats,
      "print the statistics of both protocols",
      "Asks both ports. An address with a port, or unix:, is that of the binary protocol,\n"
      "or with --text that of the text protocol.\n"},
-    {"noop", "", 0, 0, EXECUTE_NEVER, TO_SERVER | OPTION_BIT(OPTION_JSON), do_noop,
+    {"noop", "", 0, 0, EXECUTE_NEVER, TO_SERVER "json", do_noop,
      "ask for nothing: check that the server answers, and how fast", ""},
-    {"batch", "", 0, 0, EXECUTE_NEVER, TO_SERVER | OPTION_BIT(OPTION_JSON), do_batch,
+    {"batch", "", 0, 0, EXECUTE_NEVER, TO_SERVER "json", do_batch,
      "execute commands of standard input over one connection",
      "Each line is one of\n"
      "    acquire NAME UNITS MAX\n"
@@ -77,8 +66,7 @@ static const struct command commands[] = {
      "server's reason, or \"error\" with the mistake in the line. In names \\xNN is a\n"
      "byte, \\x20 a space, and \\\\ a backslash. Empty lines and those that begin with #\n"
      "are ignored. All units go back at the end of the input.\n"},
-    {"pool", "VERB [WORD]...", 1, WORDS_MAX, EXECUTE_NEVER,
-     TO_SERVER | WITH_NAME | OPTION_BIT(OPTION_JSON), do_pool,
+    {"pool", "VERB [WORD]...", 1, WORDS_MAX, EXECUTE_NEVER, TO_SERVER WITH_NAME "json", do_pool,
      "list, show, change and watch pools and their members",
      "VERB and its words are one of\n"
      "    list [PREFIX]\n"
@@ -92,45 +80,35 @@ static const struct command commands[] = {
      "    member drop POOL MEMBER [now]\n"
      "What is held is changed when it is returned, or with \"now\" at once. K is an\n"
      "attribute, or with set also value, note or state: free, dirty or down.\n"},
-    {"clean", "POOL -- COMMAND...", 1, 1, EXECUTE_MUST,
-     TO_SERVER | OPTION_BIT(OPTION_GRACE) | OPTION_BIT(OPTION_JOBS) | OPTION_BIT(OPTION_ONCE),
-     do_clean, "execute a command for each dirty member of a pool",
+    {"clean", "POOL -- COMMAND...", 1, 1, EXECUTE_MUST, TO_SERVER "grace jobs once", do_clean,
+     "execute a command for each dirty member of a pool",
      "Takes dirty members of the pool one after another, and executes COMMAND with the\n"
      "variables of run --pool. If it exits with 0 the member is clean and free, else it\n"
      "stays dirty. It goes on until a signal ends it, also when the server is away for a\n"
      "time; with --once it cleans what is dirty now.\n"},
     {"member", "POOL [-- COMMAND...]", 1, 1, EXECUTE_MAY,
-     TO_SERVER | OPTION_BIT(OPTION_GRACE) | OPTION_BIT(OPTION_INIT) | OPTION_BIT(OPTION_MAX) |
-         OPTION_BIT(OPTION_NAME) | OPTION_BIT(OPTION_VALUE) | OPTION_BIT(OPTION_ATTR) |
-         OPTION_BIT(OPTION_READY) | OPTION_BIT(OPTION_START_TIMEOUT) | OPTION_BIT(OPTION_CHECK) |
-         OPTION_BIT(OPTION_EVERY) | OPTION_BIT(OPTION_KEEP),
-     do_member, "supply a pool with members: run a command as often as there is demand",
+     TO_SERVER "grace init max name value attr ready start-timeout check every keep", do_member,
+     "supply a pool with members: run a command as often as there is demand",
      "Executes COMMAND as often as the server wants members, from --init to --max times,\n"
      "and again when one ends. Each gets COUNTER_POOL, COUNTER_MEMBER and COUNTER_SLOT,\n"
      "the lowest number that is free. It is a member from its start on, or with --ready\n"
      "from when it prints READY. All of them end when counterctl ends. Without COMMAND\n"
      "there is one member, for something that runs already.\n"},
     {"put", "TUBE [FILE|-]", 1, 2, EXECUTE_NEVER,
-     TO_SERVER | OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_PRI) | OPTION_BIT(OPTION_DELAY) |
-         OPTION_BIT(OPTION_TTR) | OPTION_BIT(OPTION_UNIQUE) | OPTION_BIT(OPTION_TRIES) |
-         OPTION_BIT(OPTION_LINES) | OPTION_BIT(OPTION_QUIET),
-     do_put, "store a job in a tube of the job queues, and print its id",
+     TO_SERVER "json pri delay ttr unique tries lines quiet", do_put,
+     "store a job in a tube of the job queues, and print its id",
      "The job is what standard input or FILE has; with --lines there is a job for each\n"
      "line. With --unique nothing is stored if the tube has a ready or delayed job with\n"
      "that key; its id is printed then, or 0 if such a job was done since.\n"},
     {"work", "TUBE... -- COMMAND...", 1, WORDS_MAX, EXECUTE_MUST,
-     TO_SERVER | OPTION_BIT(OPTION_WORKERS) | OPTION_BIT(OPTION_GRACE) | OPTION_BIT(OPTION_JOBS) |
-         OPTION_BIT(OPTION_TRIES) | OPTION_BIT(OPTION_BACKOFF) | OPTION_BIT(OPTION_LOCK) |
-         OPTION_BIT(OPTION_LOCK_SERVER) | OPTION_BIT(OPTION_ONCE) | OPTION_BIT(OPTION_QUIET),
-     do_work, "execute a command for each job of tubes",
+     TO_SERVER "workers grace jobs tries backoff lock lock-server once quiet", do_work,
+     "execute a command for each job of tubes",
      "COMMAND gets the job on standard input, and COUNTER_JOB_ID, COUNTER_JOB_TUBE and\n"
      "COUNTER_JOB_TRY. If it exits with 0 the job is done, with 100 the job is buried;\n"
      "else it is tried again after --backoff seconds, which double with each try. After\n"
      "a first INT or TERM no more jobs are taken, and the running ones end; a second\n"
      "one ends them. With --once it ends when no job is ready.\n"},
-    {"jobs", "[VERB [WORD]...]", 0, 3, EXECUTE_NEVER,
-     TO_SERVER | OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_LIMIT) | OPTION_BIT(OPTION_ADMIN) |
-         OPTION_BIT(OPTION_TOKEN_FILE) | OPTION_BIT(OPTION_OFF),
+    {"jobs", "[VERB [WORD]...]", 0, 3, EXECUTE_NEVER, TO_SERVER "json limit admin token-file off",
      do_jobs, "list, show, change, export and import jobs and tubes",
      "VERB and its words are one of\n"
      "    tubes\n"
@@ -146,39 +124,33 @@ static const struct command commands[] = {
      "the tubes. backup and drain ask the admin interface: the server makes FILE, a name\n"
      "without a folder, in its own folder for backups, or takes no new jobs (DRAINING)\n"
      "until drain --off or its next start.\n"},
-    {"top", "", 0, 0, EXECUTE_NEVER,
-     TO_ADMIN | OPTION_BIT(OPTION_BY) | OPTION_BIT(OPTION_LIMIT) | OPTION_BIT(OPTION_INTERVAL) |
-         OPTION_BIT(OPTION_ONCE) | OPTION_BIT(OPTION_FILTER),
-     do_top, "watch the server: rates, waits, and the most contended names",
+    {"top", "", 0, 0, EXECUTE_NEVER, TO_ADMIN "by limit interval once filter", do_top,
+     "watch the server: rates, waits, and the most contended names",
      "In full screen; the key h lists all keys. --json needs --once.\n"},
-    {"contended", "", 0, 0, EXECUTE_NEVER,
-     TO_ADMIN | OPTION_BIT(OPTION_BY) | OPTION_BIT(OPTION_LIMIT), do_contended,
+    {"contended", "", 0, 0, EXECUTE_NEVER, TO_ADMIN "by limit", do_contended,
      "list the most contended names", ""},
-    {"holders", "NAME", 1, 1, EXECUTE_NEVER, TO_ADMIN | WITH_NAME, do_holders,
+    {"holders", "NAME", 1, 1, EXECUTE_NEVER, TO_ADMIN WITH_NAME, do_holders,
      "list the holders of a name, and its waiting clients", ""},
-    {"cluster", "[NAME|acl|check]", 0, 1, EXECUTE_NEVER,
-     TO_ADMIN | WITH_NAME | OPTION_BIT(OPTION_PREFIX) | OPTION_BIT(OPTION_DB), do_cluster,
+    {"cluster", "[NAME|acl|check]", 0, 1, EXECUTE_NEVER, TO_ADMIN WITH_NAME "prefix db", do_cluster,
      "print the nodes that share limits, or where units of a name are held",
      "Without a word it prints the state of this node, all nodes, and advice. With\n"
      "check it exits with 0 if this node is live and there is no advice, else with 1.\n"
      "acl asks no server: it prints the command for redis-cli that makes the nodes' user.\n"
      "To see a name that is one of these words, use --escapes: \\x61cl is acl.\n"},
-    {"connections", "", 0, 0, EXECUTE_NEVER,
-     TO_ADMIN | OPTION_BIT(OPTION_PROTOCOL) | OPTION_BIT(OPTION_LIMIT), do_connections,
+    {"connections", "", 0, 0, EXECUTE_NEVER, TO_ADMIN "protocol limit", do_connections,
      "list connections", ""},
-    {"kill", "CONNECTION", 1, 1, EXECUTE_NEVER, TO_ADMIN | OPTION_BIT(OPTION_TOKEN_FILE), do_kill,
+    {"kill", "CONNECTION", 1, 1, EXECUTE_NEVER, TO_ADMIN "token-file", do_kill,
      "close a connection, which frees what it holds",
      "CONNECTION is an id printed by holders or connections, such as 0.12.3.\n"},
     {"config", "", 0, 0, EXECUTE_NEVER, TO_ADMIN, do_config, "print the server's options", ""},
-    {"reload", "", 0, 0, EXECUTE_NEVER, TO_ADMIN | OPTION_BIT(OPTION_TOKEN_FILE), do_reload,
+    {"reload", "", 0, 0, EXECUTE_NEVER, TO_ADMIN "token-file", do_reload,
      "make the server read its configuration again", ""},
-    {"upgrade", "", 0, 0, EXECUTE_NEVER, TO_ADMIN | OPTION_BIT(OPTION_TOKEN_FILE), do_upgrade,
+    {"upgrade", "", 0, 0, EXECUTE_NEVER, TO_ADMIN "token-file", do_upgrade,
      "replace the running server by the program on its disk, in place",
      "Clients stay connected and keep what they hold, except those with TLS.\n"},
-    {"loglevel", "[LEVEL]", 0, 1, EXECUTE_NEVER, TO_ADMIN | OPTION_BIT(OPTION_TOKEN_FILE),
-     do_loglevel, "print what the server logs, or set it",
-     "LEVEL is error, warning, info or debug.\n"},
-    {"help", "[COMMAND]", 0, 1, EXECUTE_NEVER, HELP, do_help, "explain a command", ""},
+    {"loglevel", "[LEVEL]", 0, 1, EXECUTE_NEVER, TO_ADMIN "token-file", do_loglevel,
+     "print what the server logs, or set it", "LEVEL is error, warning, info or debug.\n"},
+    {"help", "[COMMAND]", 0, 1, EXECUTE_NEVER, "help", do_help, "explain a command", ""},
 };
 
 const struct command *command_at(size_t index)
@@ -231,11 +203,12 @@ static void print_option(const struct option_row *row, FILE *to)
     fputc('\n', to);
 }
 
-static void print_options(uint64_t options, FILE *to)
+static void print_options(const char *names, FILE *to)
 {
-    for (size_t i = 0; i < OPTION_COUNT; i++)
-        if (options & OPTION_BIT(i))
-            print_option(option_at(i), to);
+    const struct option_row *row;
+    for (size_t i = 0; (row = option_at(i)); i++)
+        if (option_bits(names) & option_bit(row))
+            print_option(row, to);
 }
 
 static void print_command_help(const struct command *command, FILE *to)
@@ -260,7 +233,7 @@ void print_help(const struct command *command, FILE *to)
     for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
         fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
     fputs("\nOptions of all commands that talk to a server:\n", to);
-    print_options(TO_SERVER | OPTION_BIT(OPTION_ADMIN) | OPTION_BIT(OPTION_VERSION), to);
+    print_options(TO_SERVER "admin version", to);
     fputs("\n\"counterctl help COMMAND\" has the others, counterctl(1) all of it.\n", to);
 }
 

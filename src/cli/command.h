@@ -31,7 +31,7 @@ struct command {
     const char *arguments; /* for people; "" for no arguments */
     size_t least, most;    /* number of arguments */
     enum command_execute execute;
-    uint64_t options; /* OPTION_BIT of each */
+    const char *options; /* names with spaces between them */
     int (*run)(struct invocation *invocation);
     const char *help; /* one line */
     const char *more; /* lines of up to 79 columns, each ended by "\n" */

@@ -42,7 +42,8 @@ static const char *shown(const char *argument)
 
 static const char *option_name(size_t index)
 {
-    return index < OPTION_COUNT ? option_at(index)->name : NULL;
+    const struct option_row *row = option_at(index);
+    return row ? row->name : NULL;
 }
 
 /* --- Options --------------------------------------------------------------------------------- */
@@ -72,7 +73,7 @@ static bool set(struct parser *p, const struct option_row *row, const char *as_g
                 const char *value)
 {
     char reason[OPTION_REASON_SIZE];
-    p->seen |= OPTION_BIT(option_index(row));
+    p->seen |= option_bit(row);
     if (option_set(&p->invocation->options, row, value, reason))
         return true;
     fprintf(p->err, "counterctl: %s: %s\n", as_given, shown_up_to(reason, sizeof reason));
@@ -196,7 +197,7 @@ static bool check_arguments(const struct parser *p)
     const struct invocation *invocation = p->invocation;
     const struct command *command = invocation->command;
     /* --pool takes the place of KEY. */
-    size_t instead = p->seen & OPTION_BIT(OPTION_POOL) ? 1 : 0;
+    size_t instead = invocation->options.pool ? 1 : 0;
     const char *wrong = NULL;
     if (invocation->count + instead < command->least)
         wrong = "an argument is missing";
@@ -215,47 +216,48 @@ static bool check_arguments(const struct parser *p)
     return false;
 }
 
+/* What options need or exclude. Each is a name, or names with spaces between them. */
+static const struct rule {
+    const char *command; /* NULL: any that takes them */
+    const char *given, *needs, *excludes;
+    const char *wrong;
+} rules[] = {
+    {"run", "count with member fail-on env", "pool", NULL,
+     "--count, --with, --member, --fail-on and --env need --pool"},
+    {"run", "workers queue any escapes", NULL, "pool",
+     "--workers, --queue, --any and --escapes are for a KEY, not for --pool"},
+    {NULL, "start-timeout", "ready", NULL, "--start-timeout needs --ready"},
+    {NULL, "every", "check", NULL, "--every needs --check"},
+    {"work", "workers lock-server", "lock", NULL, "--workers and --lock-server need --lock"},
+    {NULL, "ca cert key tls-name", "tls", NULL, "--ca, --cert, --key and --tls-name need --tls"},
+    {NULL, "key", "cert", NULL, "--key needs --cert"},
+};
+
 static bool check_options(const struct parser *p)
 {
-    const struct command *command = p->invocation->command;
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        if (p->seen & OPTION_BIT(i) & ~command->options) {
-            fprintf(p->err, "counterctl: %s takes no --%s\n", command->name, option_at(i)->name);
-            return false;
-        }
-    }
-    const struct options *options = &p->invocation->options;
-    uint64_t of_tls = OPTION_BIT(OPTION_CA) | OPTION_BIT(OPTION_CERT) | OPTION_BIT(OPTION_KEY) |
-                      OPTION_BIT(OPTION_TLS_NAME);
-    uint64_t of_keys = OPTION_BIT(OPTION_WORKERS) | OPTION_BIT(OPTION_QUEUE) |
-                       OPTION_BIT(OPTION_ANY) | OPTION_BIT(OPTION_ESCAPES);
-    uint64_t of_pools = OPTION_BIT(OPTION_MEMBERS) | OPTION_BIT(OPTION_WITH) |
-                        OPTION_BIT(OPTION_MEMBER) | OPTION_BIT(OPTION_FAIL_ON) |
-                        OPTION_BIT(OPTION_ENV);
-    uint64_t of_commands =
-        OPTION_BIT(OPTION_INIT) | OPTION_BIT(OPTION_MAX) | OPTION_BIT(OPTION_READY);
-    uint64_t of_acl = OPTION_BIT(OPTION_PREFIX) | OPTION_BIT(OPTION_DB);
-    bool is_acl = p->invocation->count > 0 && strcmp(p->invocation->arguments[0], "acl") == 0;
+    const struct invocation *invocation = p->invocation;
+    const struct command *command = invocation->command;
+    uint64_t foreign = p->seen & ~option_bits(command->options);
     const char *wrong = NULL;
-    if ((command->options & OPTION_BIT(OPTION_POOL)) && !options->pool && (p->seen & of_pools))
-        wrong = "--count, --with, --member, --fail-on and --env need --pool";
-    else if (options->pool && (p->seen & of_keys))
-        wrong = "--workers, --queue, --any and --escapes are for a KEY, not for --pool";
-    else if ((p->seen & OPTION_BIT(OPTION_START_TIMEOUT)) && !options->ready)
-        wrong = "--start-timeout needs --ready";
-    else if ((p->seen & OPTION_BIT(OPTION_EVERY)) && !options->check)
-        wrong = "--every needs --check";
-    else if (command->run == do_work && !options->lock &&
-             (p->seen & (OPTION_BIT(OPTION_WORKERS) | OPTION_BIT(OPTION_LOCK_SERVER))))
-        wrong = "--workers and --lock-server need --lock";
-    else if (command->run == do_cluster && (p->seen & of_acl) && !is_acl)
+    for (size_t i = 0; foreign && option_at(i); i++) {
+        if (!(foreign & option_bit(option_at(i))))
+            continue;
+        fprintf(p->err, "counterctl: %s takes no --%s\n", command->name, option_at(i)->name);
+        return false;
+    }
+    for (size_t i = 0; !wrong && i < ARRAY_SIZE(rules); i++) {
+        const struct rule *rule = &rules[i];
+        bool applies = (!rule->command || strcmp(rule->command, command->name) == 0) &&
+                       (p->seen & option_bits(rule->given));
+        if (applies && ((rule->needs && !(p->seen & option_bits(rule->needs))) ||
+                        (rule->excludes && (p->seen & option_bits(rule->excludes)))))
+            wrong = rule->wrong;
+    }
+    if (!wrong && command->run == do_cluster && (p->seen & option_bits("prefix db")) &&
+        !(invocation->count > 0 && strcmp(invocation->arguments[0], "acl") == 0))
         wrong = "--prefix and --db of cluster are for acl";
-    else if ((p->seen & of_commands) && !p->invocation->execute)
+    if (!wrong && (p->seen & option_bits("init max ready")) && !invocation->execute)
         wrong = "--init, --max and --ready need \"--\" and COMMAND";
-    else if ((p->seen & of_tls) && !options->tls)
-        wrong = "--ca, --cert, --key and --tls-name need --tls";
-    else if (options->key && !options->cert)
-        wrong = "--key needs --cert";
     if (wrong)
         fprintf(p->err, "counterctl: %s\n", wrong);
     return !wrong;

@@ -84,75 +84,6 @@ struct options {
     bool help, version;
 };
 
-/* The options in the order of the help. A command's set of options has the bit 1 << index of each.
- */
-enum option_index {
-    OPTION_SERVER,
-    OPTION_TLS,
-    OPTION_CA,
-    OPTION_CERT,
-    OPTION_KEY,
-    OPTION_TLS_NAME,
-    OPTION_CONNECT_TIMEOUT,
-    OPTION_IO_TIMEOUT,
-    OPTION_ADMIN,
-    OPTION_TOKEN_FILE,
-    OPTION_JSON,
-    OPTION_ESCAPES,
-    OPTION_WORKERS,
-    OPTION_QUEUE,
-    OPTION_TIMEOUT,
-    OPTION_ANY,
-    OPTION_STRICT,
-    OPTION_GRACE,
-    OPTION_FOR,
-    OPTION_POOL,
-    OPTION_MEMBERS,
-    OPTION_WITH,
-    OPTION_MEMBER,
-    OPTION_FAIL_ON,
-    OPTION_ENV,
-    OPTION_JOBS,
-    OPTION_INIT,
-    OPTION_MAX,
-    OPTION_NAME,
-    OPTION_VALUE,
-    OPTION_ATTR,
-    OPTION_READY,
-    OPTION_START_TIMEOUT,
-    OPTION_CHECK,
-    OPTION_EVERY,
-    OPTION_KEEP,
-    OPTION_PRI,
-    OPTION_DELAY,
-    OPTION_TTR,
-    OPTION_UNIQUE,
-    OPTION_TRIES,
-    OPTION_LINES,
-    OPTION_OFF,
-    OPTION_BACKOFF,
-    OPTION_LOCK,
-    OPTION_LOCK_SERVER,
-    OPTION_QUIET,
-    OPTION_SORT,
-    OPTION_PREFIX,
-    OPTION_DB,
-    OPTION_MIN,
-    OPTION_LIMIT,
-    OPTION_BY,
-    OPTION_PROTOCOL,
-    OPTION_TEXT,
-    OPTION_INTERVAL,
-    OPTION_ONCE,
-    OPTION_FILTER,
-    OPTION_HELP,
-    OPTION_VERSION,
-    OPTION_COUNT
-};
-
-_Static_assert(OPTION_COUNT <= 64, "a bit for each");
-#define OPTION_BIT(index) (UINT64_C(1) << (index))
-
 enum option_type {
     OPTION_IS_FLAG,
     OPTION_IS_TEXT,
@@ -175,15 +106,17 @@ struct option_row {
     const char *help;
 };
 
-/* The row at an index below OPTION_COUNT. */
+/* The row at an index, in the order of the help; NULL after the last. */
 const struct option_row *option_at(size_t index);
 
 /* The option with that long name (`len` bytes) or letter; NULL when there is none. */
 const struct option_row *option_named(const char *name, size_t len);
 const struct option_row *option_lettered(char letter);
 
-/* The index of a row. */
-size_t option_index(const struct option_row *row);
+/* A set of options has a bit for each: that of a row, and those of names with spaces between them.
+ */
+uint64_t option_bit(const struct option_row *row);
+uint64_t option_bits(const char *names);
 
 /* Sets every option to its default. */
 void options_init(struct options *options);
