@@ -24,24 +24,25 @@
 #define NAMES_ONCE  20
 #define NAMES_WATCH 100
 
-/* The history to request, in seconds: as much as the widest screen shows. */
-#define HISTORY_SECONDS 600
-
 /* The width of a printed frame if nothing sets it. */
 #define ONCE_WIDTH 80
 
 /* The longest sleep: the clock must tick, and a resize may arrive between two looks. */
 #define SLEEP_MAX_NS NS_PER_S
 
-enum {
-    CALL_STATS,
-    CALL_HISTORY,
-    CALL_CONTENDED,
-    CALL_POOLS,
-    CALL_TUBES,
-    CALL_CLUSTER,
-    CALL_DETAIL,
-    CALL_COUNT
+/* What to ask for. */
+static const struct page {
+    const char *path;
+    const char *key;                               /* of the answer, for --json */
+    enum { WITHOUT, WITH_LIMIT, WITH_ORDER } with; /* parameters */
+} pages[] = {
+    [ANSWER_STATS] = {"stats", "stats", WITHOUT},
+    [ANSWER_HISTORY] = {"history?seconds=600", "history", WITHOUT}, /* the widest screen */
+    [ANSWER_NAMES] = {"contended", "contended", WITH_ORDER},
+    [ANSWER_POOLS] = {"pools", "pools", WITH_LIMIT},
+    [ANSWER_TUBES] = {"tubes", "tubes", WITH_LIMIT},
+    [ANSWER_CLUSTER] = {"cluster", "cluster", WITHOUT},
+    [ANSWER_DETAIL] = {"names/", NULL, WITHOUT},
 };
 
 struct top {
@@ -51,7 +52,7 @@ struct top {
     struct http *http;
     struct view view;
     struct frame frame;
-    struct http_call calls[CALL_COUNT];
+    struct http_call calls[ANSWER_COUNT];
     bool is_asking;   /* calls are pending */
     bool is_wished;   /* ask again as soon as they are done */
     int64_t next_ns;  /* when to ask again */
@@ -63,7 +64,7 @@ struct top {
 
 static bool are_calls_done(const struct top *top)
 {
-    for (size_t i = 0; i < CALL_COUNT; i++)
+    for (size_t i = 0; i < ANSWER_COUNT; i++)
         if (top->calls[i].easy && !top->calls[i].is_done)
             return false;
     return true;
@@ -77,59 +78,46 @@ static void call_done(void *owner)
         loop_end(top->loop, STATUS_OK);
 }
 
-static void begin_call(struct top *top, size_t which, const char *path)
+/* True for an answer that is needed now. */
+static bool is_needed(const struct top *top, enum view_answer which)
 {
-    http_begin(top->http, &top->calls[which], path, call_done, top);
+    enum view_screen screen = top->view.screen;
+    bool is_list = which == ANSWER_POOLS || which == ANSWER_TUBES;
+    if (is_list)
+        return top->options->once || which == (enum view_answer)(ANSWER_NAMES + screen);
+    return which != ANSWER_DETAIL || screen == VIEW_DETAIL;
 }
 
 static void begin_calls(struct top *top)
 {
-    struct text path = {0};
-    uint32_t names = top->options->limit        ? top->options->limit
-                     : top->view.is_interactive ? NAMES_WATCH
-                                                : NAMES_ONCE;
-    top->asked_by = top->view.by;
-    begin_call(top, CALL_STATS, "/api/v1/stats");
-    text_addf(&path, "/api/v1/history?seconds=%d", HISTORY_SECONDS);
-    begin_call(top, CALL_HISTORY, text_str(&path));
-    text_clear(&path);
-    text_addf(&path, "/api/v1/contended?by=%s&limit=%u", by_words[top->view.by], names);
-    begin_call(top, CALL_CONTENDED, text_str(&path));
-    begin_call(top, CALL_CLUSTER, "/api/v1/cluster");
-    if (top->view.screen == VIEW_POOLS || top->options->once) {
-        text_clear(&path);
-        text_addf(&path, "/api/v1/pools?limit=%u", names);
-        begin_call(top, CALL_POOLS, text_str(&path));
+    const struct view *view = &top->view;
+    uint32_t limit = top->options->limit    ? top->options->limit
+                     : view->is_interactive ? NAMES_WATCH
+                                            : NAMES_ONCE;
+    top->asked_by = view->by;
+    for (int i = 0; i < ANSWER_COUNT; i++) {
+        struct text path = {0};
+        if (!is_needed(top, (enum view_answer)i))
+            continue;
+        text_addf(&path, "/api/v1/%s", pages[i].path);
+        if (i == ANSWER_DETAIL)
+            text_addf(&path, "%s", text_str(&view->selected_id));
+        if (pages[i].with == WITH_ORDER)
+            text_addf(&path, "?by=%s&limit=%u", by_words[view->by], limit);
+        else if (pages[i].with == WITH_LIMIT)
+            text_addf(&path, "?limit=%u", limit);
+        http_begin(top->http, &top->calls[i], text_str(&path), call_done, top);
+        text_free(&path);
     }
-    if (top->view.screen == VIEW_TUBES || top->options->once) {
-        text_clear(&path);
-        text_addf(&path, "/api/v1/tubes?limit=%u", names);
-        begin_call(top, CALL_TUBES, text_str(&path));
-    }
-    if (top->view.screen == VIEW_DETAIL) {
-        text_clear(&path);
-        text_addf(&path, "/api/v1/names/%s", text_str(&top->view.selected_id));
-        begin_call(top, CALL_DETAIL, text_str(&path));
-    }
-    text_free(&path);
     top->is_asking = true;
     top->is_wished = false;
 }
 
-/* NULL: there is no such thing. */
-static json_t *answer_of(struct http_call *call)
-{
-    return call->code == 404 ? NULL : json_incref(call->answer);
-}
-
 /* True for a good answer. "No such name" is one, too, and that a server knows no pools, tubes or
  * cluster. */
-static bool is_good(const struct top *top, size_t which)
+static bool is_good(const struct http_call *call, int which)
 {
-    const struct http_call *call = &top->calls[which];
-    bool may_miss =
-        which == CALL_DETAIL || which == CALL_POOLS || which == CALL_TUBES || which == CALL_CLUSTER;
-    if (!call->easy || (may_miss && call->code == 404 && call->answer))
+    if (!call->easy || (which >= ANSWER_POOLS && call->code == 404 && call->answer))
         return true;
     return http_status(call, false) == STATUS_OK;
 }
@@ -139,29 +127,25 @@ static enum status take_answers(struct top *top)
 {
     struct view *view = &top->view;
     text_clear(&view->trouble);
-    for (size_t i = 0; i < CALL_COUNT; i++) {
-        if (is_good(top, i))
+    for (int i = 0; i < ANSWER_COUNT; i++) {
+        if (is_good(&top->calls[i], i))
             continue;
         text_addf(&view->trouble, "%s", text_str(&top->calls[i].failure));
         return http_status(&top->calls[i], false);
     }
-    view_take(&view->stats, answer_of(&top->calls[CALL_STATS]));
-    view_take(&view->history, answer_of(&top->calls[CALL_HISTORY]));
-    view_take_names(view, answer_of(&top->calls[CALL_CONTENDED]));
-    view_take(&view->cluster, answer_of(&top->calls[CALL_CLUSTER]));
-    if (top->calls[CALL_POOLS].easy)
-        view_take_pools(view, answer_of(&top->calls[CALL_POOLS]));
-    if (top->calls[CALL_TUBES].easy)
-        view_take_tubes(view, answer_of(&top->calls[CALL_TUBES]));
-    if (view->screen == VIEW_DETAIL && top->calls[CALL_DETAIL].easy)
-        view_take(&view->detail, answer_of(&top->calls[CALL_DETAIL]));
+    for (int i = 0; i < ANSWER_COUNT; i++) {
+        const struct http_call *call = &top->calls[i];
+        if (call->easy && (i != ANSWER_DETAIL || view->screen == VIEW_DETAIL))
+            view_take(view, (enum view_answer)i,
+                      call->code == 404 ? NULL : json_incref(call->answer));
+    }
     top->good_ns = clock_mono_ns();
     return STATUS_OK;
 }
 
 static void end_calls(struct top *top)
 {
-    for (size_t i = 0; i < CALL_COUNT; i++)
+    for (size_t i = 0; i < ANSWER_COUNT; i++)
         if (top->calls[i].easy)
             http_call_free(&top->calls[i]);
     top->is_asking = false;
@@ -187,18 +171,12 @@ static int once_width(void)
     return ONCE_WIDTH;
 }
 
-static void print_once_json(struct top *top)
+static void print_once_json(const struct top *top)
 {
-    json_t *all = json_new();
-    json_put(all, "stats", answer_of(&top->calls[CALL_STATS]));
-    json_put(all, "history", answer_of(&top->calls[CALL_HISTORY]));
-    json_put(all, "contended", answer_of(&top->calls[CALL_CONTENDED]));
-    if (top->view.pools)
-        json_put(all, "pools", json_incref(top->view.pools));
-    if (top->view.tubes)
-        json_put(all, "tubes", json_incref(top->view.tubes));
-    if (json_is_true_at(top->view.cluster, "enabled"))
-        json_put(all, "cluster", json_incref(top->view.cluster));
+    json_t *all = json_new(), *const *answers = top->view.answers;
+    for (size_t i = 0; i < ANSWER_DETAIL; i++)
+        if (answers[i] && (i != ANSWER_CLUSTER || json_is_true_at(answers[i], "enabled")))
+            json_put(all, pages[i].key, json_incref(answers[i]));
     json_line(all);
 }
 
@@ -404,26 +382,15 @@ static uint32_t key_of(int kind, wint_t key)
                : key == 27                ? KEY_OF_ESCAPE
                : key == 127 || key == 8   ? KEY_OF_BACKSPACE
                                           : (uint32_t)key;
-    switch (key) {
-    case KEY_UP:
-        return KEY_OF_UP;
-    case KEY_DOWN:
-        return KEY_OF_DOWN;
-    case KEY_PPAGE:
-        return KEY_OF_PAGE_UP;
-    case KEY_NPAGE:
-        return KEY_OF_PAGE_DOWN;
-    case KEY_HOME:
-        return KEY_OF_HOME;
-    case KEY_END:
-        return KEY_OF_END;
-    case KEY_ENTER:
-        return KEY_OF_ENTER;
-    case KEY_BACKSPACE:
-        return KEY_OF_BACKSPACE;
-    default:
-        return 0;
-    }
+    static const uint32_t keys[][2] = {
+        {KEY_UP, KEY_OF_UP},         {KEY_DOWN, KEY_OF_DOWN},
+        {KEY_PPAGE, KEY_OF_PAGE_UP}, {KEY_NPAGE, KEY_OF_PAGE_DOWN},
+        {KEY_HOME, KEY_OF_HOME},     {KEY_END, KEY_OF_END},
+        {KEY_ENTER, KEY_OF_ENTER},   {KEY_BACKSPACE, KEY_OF_BACKSPACE}};
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+        if (keys[i][0] == key)
+            return keys[i][1];
+    return 0;
 }
 
 /* Handles the pressed keys. Returns false to quit. */

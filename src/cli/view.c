@@ -20,40 +20,133 @@
 #define HEIGHT_WITH_NUMBERS 12
 #define HEIGHT_WITH_HISTORY 18
 
-void view_take(json_t **place, json_t *answer)
-{
-    json_decref(*place);
-    *place = answer;
-}
-
 void view_free(struct view *view)
 {
-    view_take(&view->stats, NULL);
-    view_take(&view->history, NULL);
-    view_take(&view->contended, NULL);
-    view_take(&view->pools, NULL);
-    view_take(&view->tubes, NULL);
-    view_take(&view->cluster, NULL);
-    view_take(&view->detail, NULL);
+    for (size_t i = 0; i < ANSWER_COUNT; i++)
+        json_decref(view->answers[i]);
     text_free(&view->trouble);
     text_free(&view->selected_id);
 }
 
 /* ---- the lists of names, of pools and of tubes ------------------------------------------- */
 
-static bool is_wanted(const struct view *view, const json_t *row)
+#define COLUMN 8
+
+/* The least width that shows all columns. */
+#define WIDTH_WITH_EXTRAS 110
+
+/* A column of numbers. */
+struct list_column {
+    const char *head, *path;
+    cell_maker *cell;
+    bool is_extra; /* only on wide screens */
+    int by;        /* the order that sorts by it; 0: none, else one more than enum by */
+};
+
+/* A list: a screen, and the answer that it shows. */
+struct list {
+    const char *head, *rows;           /* rows: the key in the answer */
+    const char *no_match, *none;       /* why there is no row: with a filter, and without */
+    const struct list_column *columns; /* ended by a head that is NULL */
+    /* Adds what else is said of a row behind its name. Returns the look of both. */
+    unsigned (*note)(struct text *to, const json_t *row);
+};
+
+/* A rate with two decimals if it is small. */
+static void cell_rate(struct text *to, const json_t *row, const char *path)
 {
-    return !*view->filter || strstr(json_text_at(row, "name", ""), view->filter);
+    double rate = json_number_at(row, path, -1);
+    if (rate >= 0 && rate < 9.995)
+        text_addf(to, "%.2f", rate);
+    else
+        cell_count(to, row, path);
+}
+
+static unsigned note_name(struct text *to, const json_t *name)
+{
+    bool exists = json_is_true_at(name, "exists");
+    text_addf(to, "%s%s", json_is_true_at(name, "truncated") ? "..." : "",
+              exists ? "" : "  (gone)");
+    return exists ? LOOK_PLAIN : LOOK_DIM;
+}
+
+static unsigned note_pool(struct text *to, const json_t *pool)
+{
+    bool drains = strcmp(json_text_at(pool, "state", ""), "draining") == 0;
+    text_addf(to, drains ? "  (dropped)" : "");
+    return drains ? LOOK_DIM : LOOK_PLAIN;
+}
+
+static unsigned note_tube(struct text *to, const json_t *tube)
+{
+    const char *note = json_number_at(tube, "pause_seconds", 0) > 0    ? "  (paused)"
+                       : *json_text_at(tube, "settings.read_only", "") ? "  (read-only)"
+                                                                       : "";
+    text_addf(to, "%s", note);
+    return *note ? LOOK_DIM : LOOK_PLAIN;
+}
+
+static const struct list lists[] = {
+    [VIEW_NAMES] = {"NAME", "names", "none of the contended names has this text in it",
+                    "nobody has waited or been refused lately",
+                    (const struct list_column[]){
+                        {"IN USE", "in_use", cell_count, false, 0},
+                        {"PEAK", "peak", cell_count, false, BY_PEAK + 1},
+                        {"LIMIT", "limit", cell_count, false, 0},
+                        {"WAITING", "waiting", cell_count, false, 0},
+                        {"LOAD", "waiting_load", cell_rate, false, BY_WAITING + 1},
+                        {"REFUSED", "refused_per_second", cell_rate, false, BY_REFUSED + 1},
+                        {0}},
+                    note_name},
+    [VIEW_POOLS] = {"POOL", "pools", "no pool has this text in its name", "there are no pools",
+                    (const struct list_column[]){
+                        {"FREE", "states.free", cell_count, false, 0},
+                        {"TAKEN", "states.taken", cell_count, false, 0},
+                        {"CLEANING", "states.cleaning", cell_count, true, 0},
+                        {"CHECKING", "states.checking", cell_count, true, 0},
+                        {"DIRTY", "states.dirty", cell_count, false, 0},
+                        {"STOPPING", "states.stopping", cell_count, true, 0},
+                        {"DOWN", "states.down", cell_count, false, 0},
+                        {"WAITING", "waiting", cell_count, false, 0},
+                        {"WANT", "want", cell_count, false, 0},
+                        {"HELD", "longest_hold_seconds", cell_seconds, false, 0},
+                        {"WAITED", "oldest_wait_seconds", cell_seconds, false, 0},
+                        {0}},
+                    note_pool},
+    [VIEW_TUBES] = {"TUBE", "tubes", "no tube has this text in its name", "there are no tubes",
+                    (const struct list_column[]){
+                        {"READY", "states.ready", cell_count, false, 0},
+                        {"RESERVED", "states.reserved", cell_count, true, 0},
+                        {"DELAYED", "states.delayed", cell_count, false, 0},
+                        {"BURIED", "states.buried", cell_count, false, 0},
+                        {"NO TRIES", "states.abandoned", cell_count, true, 0},
+                        {"WAITING", "waiting", cell_count, false, 0},
+                        {"OLDEST", "oldest_ready_seconds", cell_seconds, false, 0},
+                        {"PUT", "totals.puts", cell_count, false, 0},
+                        {"DONE", "totals.acks", cell_count, false, 0},
+                        {"RAN OUT", "totals.recycled", cell_count, true, 0},
+                        {0}},
+                    note_tube},
+};
+
+/* The answer that a list shows. */
+static json_t *answer_of(const struct view *view, enum view_screen list)
+{
+    return view->answers[ANSWER_NAMES + list];
 }
 
 /* The row at `index` among those of a list that match the filter; NULL: there are fewer. */
 static json_t *row_at(const struct view *view, enum view_screen list, size_t index)
 {
-    json_t *row, *rows = list == VIEW_POOLS   ? json_at(view->pools, "pools")
-                         : list == VIEW_TUBES ? json_at(view->tubes, "tubes")
-                                              : json_at(view->contended, "names");
+    json_t *row;
     size_t i;
-    json_array_foreach(rows, i, row) if (is_wanted(view, row) && index-- == 0) return row;
+    json_array_foreach(json_at(answer_of(view, list), lists[list].rows), i, row)
+    {
+        bool is_wanted =
+            !*view->filter || strstr(json_text_at(row, "name", ""), view->filter) != NULL;
+        if (is_wanted && index-- == 0)
+            return row;
+    }
     return NULL;
 }
 
@@ -65,49 +158,31 @@ static size_t row_count(const struct view *view, enum view_screen list)
     return count;
 }
 
-/* The index of the row with that name in the open list; -1: there is none. */
-static long index_of(const struct view *view, const char *name)
+void view_take(struct view *view, enum view_answer which, json_t *answer)
 {
-    const json_t *row;
-    for (size_t i = 0; (row = row_at(view, view->screen, i)); i++)
-        if (strcmp(json_text_at(row, "name", ""), name) == 0)
-            return (long)i;
-    return -1;
-}
-
-/* Replaces the answer with a list. */
-static void take_list(struct view *view, enum view_screen list, json_t **place, json_t *answer)
-{
-    struct text name = {0};
-    text_addf(&name, "%s", json_text_at(row_at(view, list, view->selected), "name", ""));
-    view_take(place, answer);
-    long index = view->screen == list ? index_of(view, text_str(&name)) : -1;
     /* A selection on the first row stays there: without a choice, the user watches the worst name.
      */
-    if (index >= 0 && view->selected > 0)
-        view->selected = (size_t)index;
-    text_free(&name);
-}
-
-void view_take_names(struct view *view, json_t *answer)
-{
-    take_list(view, VIEW_NAMES, &view->contended, answer);
-}
-
-void view_take_pools(struct view *view, json_t *answer)
-{
-    take_list(view, VIEW_POOLS, &view->pools, answer);
-}
-
-void view_take_tubes(struct view *view, json_t *answer)
-{
-    take_list(view, VIEW_TUBES, &view->tubes, answer);
+    bool is_open = view->selected > 0 && view->screen < VIEW_DETAIL &&
+                   which == (enum view_answer)(ANSWER_NAMES + view->screen);
+    json_t *old = view->answers[which];
+    const char *name = "";
+    const json_t *row;
+    if (is_open)
+        name = json_text_at(row_at(view, view->screen, view->selected), "name", "");
+    view->answers[which] = answer;
+    for (size_t i = 0; is_open && (row = row_at(view, view->screen, i)); i++) {
+        if (strcmp(json_text_at(row, "name", ""), name) == 0) {
+            view->selected = i;
+            break;
+        }
+    }
+    json_decref(old);
 }
 
 static size_t detail_count(const struct view *view)
 {
-    return json_array_size(json_at(view->detail, "holders")) +
-           json_array_size(json_at(view->detail, "waiters"));
+    return json_array_size(json_at(view->answers[ANSWER_DETAIL], "holders")) +
+           json_array_size(json_at(view->answers[ANSWER_DETAIL], "waiters"));
 }
 
 static size_t list_count(const struct view *view)
@@ -123,7 +198,7 @@ static double sum_of_protocols(const struct view *view, const char *path)
     json_t *protocol;
     size_t i;
     double sum = 0;
-    json_array_foreach(json_at(view->stats, "protocols"), i, protocol) sum +=
+    json_array_foreach(json_at(view->answers[ANSWER_STATS], "protocols"), i, protocol) sum +=
         json_number_at(protocol, path, 0);
     return sum;
 }
@@ -132,13 +207,14 @@ static void draw_title(const struct view *view, struct frame *frame)
 {
     char uptime[NUMBER_TEXT], interval[NUMBER_TEXT];
     struct text version = {0};
-    text_add_shown(&version, json_text_at(view->stats, "version", ""));
+    text_add_shown(&version, json_text_at(view->answers[ANSWER_STATS], "version", ""));
     int column = frame_text(frame, 0, 0, frame->width, LOOK_BOLD, "counterctl top");
     column = frame_text(frame, 0, column, frame->width - column, LOOK_PLAIN, " - %s", view->where);
-    if (view->stats)
+    if (view->answers[ANSWER_STATS])
         frame_text(frame, 0, column, frame->width - column, LOOK_PLAIN, "  counterd %s  up %s",
                    text_str(&version),
-                   seconds_text(json_number_at(view->stats, "uptime_seconds", -1), uptime));
+                   seconds_text(json_number_at(view->answers[ANSWER_STATS], "uptime_seconds", -1),
+                                uptime));
     if (view->is_paused)
         frame_right(frame, 0, 0, frame->width, LOOK_REVERSE, " PAUSED ");
     else if (view->is_interactive)
@@ -150,7 +226,7 @@ static void draw_title(const struct view *view, struct frame *frame)
 static void draw_trouble(const struct view *view, struct frame *frame, int row)
 {
     char age[NUMBER_TEXT];
-    if (view->stats)
+    if (view->answers[ANSWER_STATS])
         frame_text(frame, row, 0, frame->width, LOOK_ALERT, "No answer for %s, trying again: %s",
                    seconds_text(view->age_seconds, age), text_str(&view->trouble));
     else
@@ -178,11 +254,19 @@ static int draw_number(struct frame *frame, int row, int column, const char *lab
     return column + 2;
 }
 
+static int draw_count(struct frame *frame, int row, int column, const char *label, const json_t *of,
+                      const char *path)
+{
+    char text[NUMBER_TEXT];
+    return draw_number(frame, row, column, label, count_text(json_number_at(of, path, -1), text),
+                       LOOK_BOLD);
+}
+
 static int draw_rate(const struct view *view, struct frame *frame, int row, int column,
                      const char *label, const char *path, bool is_bad)
 {
     char text[NUMBER_TEXT], number[NUMBER_TEXT + 2];
-    double rate = json_number_at(view->stats, path, -1);
+    double rate = json_number_at(view->answers[ANSWER_STATS], path, -1);
     snprintf(number, sizeof number, "%s/s", count_text(rate, text));
     return draw_number(frame, row, column, label, rate >= 0 ? number : "-",
                        is_bad && rate > 0 ? LOOK_ALERT : LOOK_BOLD);
@@ -205,11 +289,11 @@ static int draw_times(const struct view *view, struct frame *frame, int row, int
 {
     char path[64], texts[2][NUMBER_TEXT], both[2 * NUMBER_TEXT + 4];
     snprintf(path, sizeof path, "recent.%s.count", which);
-    bool any = json_number_at(view->stats, path, 0) > 0;
+    bool any = json_number_at(view->answers[ANSWER_STATS], path, 0) > 0;
     snprintf(path, sizeof path, "recent.%s.p50_seconds", which);
-    seconds_text(any ? json_number_at(view->stats, path, -1) : -1, texts[0]);
+    seconds_text(any ? json_number_at(view->answers[ANSWER_STATS], path, -1) : -1, texts[0]);
     snprintf(path, sizeof path, "recent.%s.p99_seconds", which);
-    seconds_text(any ? json_number_at(view->stats, path, -1) : -1, texts[1]);
+    seconds_text(any ? json_number_at(view->answers[ANSWER_STATS], path, -1) : -1, texts[1]);
     snprintf(both, sizeof both, "%s/%s", texts[0], texts[1]);
     return draw_number(frame, row, column, which, any ? both : "-", LOOK_BOLD);
 }
@@ -226,19 +310,18 @@ static void draw_all_times(const struct view *view, struct frame *frame, int row
 static void draw_now(const struct view *view, struct frame *frame, int row)
 {
     char text[NUMBER_TEXT], other[NUMBER_TEXT], memory[2 * NUMBER_TEXT];
-    double waiting = json_number_at(view->stats, "waiting", 0);
+    double waiting = json_number_at(view->answers[ANSWER_STATS], "waiting", 0);
     frame_text(frame, row, 0, LABEL_WIDTH, LOOK_PLAIN, "now");
-    int column = LABEL_WIDTH;
-    column = draw_number(frame, row, column, "names",
-                         count_text(json_number_at(view->stats, "names", -1), text), LOOK_BOLD);
-    column = draw_number(frame, row, column, "units",
-                         count_text(json_number_at(view->stats, "units", -1), text), LOOK_BOLD);
+    const json_t *stats = view->answers[ANSWER_STATS];
+    int column = draw_count(frame, row, LABEL_WIDTH, "names", stats, "names");
+    column = draw_count(frame, row, column, "units", stats, "units");
     column = draw_number(frame, row, column, "waiting", count_text(waiting, text), LOOK_BOLD);
     column = draw_number(frame, row, column, "conns",
                          count_text(sum_of_protocols(view, "connections.open"), text), LOOK_BOLD);
-    snprintf(memory, sizeof memory, "%s/%s",
-             size_text(json_number_at(view->stats, "memory.used_bytes", -1), text),
-             size_text(json_number_at(view->stats, "memory.limit_bytes", -1), other));
+    snprintf(
+        memory, sizeof memory, "%s/%s",
+        size_text(json_number_at(view->answers[ANSWER_STATS], "memory.used_bytes", -1), text),
+        size_text(json_number_at(view->answers[ANSWER_STATS], "memory.limit_bytes", -1), other));
     draw_number(frame, row, column, "memory", memory, LOOK_BOLD);
 }
 
@@ -249,8 +332,9 @@ static size_t series_of(const struct view *view, const char *name, double *value
     json_t *value;
     size_t i, count = 0;
     snprintf(path, sizeof path, "series.%s", name);
-    json_array_foreach(json_at(view->history, path), i, value) if (count < HISTORY_MAX)
-        values[count++] = json_is_number(value) ? json_number_value(value) : -1;
+    json_array_foreach(json_at(view->answers[ANSWER_HISTORY], path), i,
+                       value) if (count < HISTORY_MAX) values[count++] =
+        json_is_number(value) ? json_number_value(value) : -1;
     return count;
 }
 
@@ -268,16 +352,6 @@ static const char *rate_text(double rate, char *to)
     return to;
 }
 
-static const char *number_text(double number, char *to)
-{
-    return count_text(number, to);
-}
-
-static const char *time_text(double seconds, char *to)
-{
-    return seconds_text(seconds, to);
-}
-
 static const char *share_text(double share, char *to)
 {
     snprintf(to, NUMBER_TEXT, "%.0f%%", share * 100);
@@ -286,8 +360,8 @@ static const char *share_text(double share, char *to)
 
 static const struct diagram diagrams[] = {
     {"requests", "requests", 1, rate_text},
-    {"waiting", "waiting", 1, number_text},
-    {"wait p99", "wait_p99_seconds", 0.001, time_text},
+    {"waiting", "waiting", 1, count_text},
+    {"wait p99", "wait_p99_seconds", 0.001, seconds_text},
     {"busy", "busy", 1, share_text},
 };
 
@@ -322,7 +396,7 @@ static void draw_diagram(const struct view *view, struct frame *frame, int row,
  * they do. */
 static bool draw_store(const struct view *view, struct frame *frame, int row)
 {
-    const json_t *store = json_at(view->stats, "resources.job store");
+    const json_t *store = json_at(view->answers[ANSWER_STATS], "resources.job store");
     const char *stopped = json_text_at(store, "stopped", "");
     if (*stopped) {
         int column =
@@ -340,10 +414,11 @@ static bool draw_store(const struct view *view, struct frame *frame, int row)
 /* Says that a node of a cluster has no session with its engine, as that does. */
 static void draw_cut_off(const struct view *view, struct frame *frame, int row)
 {
-    const char *state = json_text_at(view->cluster, "state", "-"),
-               *refused = json_text_at(view->cluster, "refused", ""),
-               *reason = *refused ? refused : json_text_at(view->cluster, "reason", "");
-    if (!json_is_true_at(view->cluster, "enabled") || strcmp(state, "live") == 0 ||
+    const char *state = json_text_at(view->answers[ANSWER_CLUSTER], "state", "-"),
+               *refused = json_text_at(view->answers[ANSWER_CLUSTER], "refused", ""),
+               *reason =
+                   *refused ? refused : json_text_at(view->answers[ANSWER_CLUSTER], "reason", "");
+    if (!json_is_true_at(view->answers[ANSWER_CLUSTER], "enabled") || strcmp(state, "live") == 0 ||
         strcmp(state, "leaving") == 0)
         return;
     int column = frame_text(frame, row, 0, frame->width, LOOK_ALERT, "limits are not shared: ");
@@ -396,254 +471,159 @@ static void clamp_selection(struct view *view, int room)
         view->scrolled = count > seen ? count - seen : 0;
 }
 
-#define COLUMN 8
+/* The width of a column; 0: it is not shown. */
+static int width_of(const struct frame *frame, const struct list_column *column)
+{
+    return !column->is_extra ? COLUMN : frame->width >= WIDTH_WITH_EXTRAS ? COLUMN + 1 : 0;
+}
 
-/* A column of numbers in the list of names. */
-struct number_column {
-    const char *head, *key;
-    bool is_rate;
-    int by; /* the order that sorts by it; -1: none */
-};
-
-static const struct number_column name_columns[] = {
-    {"IN USE", "in_use", false, -1},
-    {"PEAK", "peak", false, BY_PEAK},
-    {"LIMIT", "limit", false, -1},
-    {"WAITING", "waiting", false, -1},
-    {"LOAD", "waiting_load", true, BY_WAITING},
-    {"REFUSED", "refused_per_second", true, BY_REFUSED},
-};
-
-static void draw_name_heads(const struct view *view, struct frame *frame, int row)
+static void draw_heads(const struct view *view, struct frame *frame, int row, enum view_screen list)
 {
     int column = 0;
-    for (size_t i = 0; i < ARRAY_SIZE(name_columns); i++, column += COLUMN) {
-        bool is_order = (int)view->by == name_columns[i].by;
-        frame_right(frame, row, column, COLUMN, LOOK_BOLD, "%s%s", is_order ? "*" : "",
-                    name_columns[i].head);
+    for (const struct list_column *of = lists[list].columns; of->head; of++) {
+        frame_right(frame, row, column, width_of(frame, of), LOOK_BOLD, "%s%s",
+                    of->by == (int)view->by + 1 ? "*" : "", of->head);
+        column += width_of(frame, of);
     }
-    column = frame_text(frame, row, column + 1, frame->width, LOOK_BOLD, "NAME");
+    column = frame_text(frame, row, column + 1, frame->width, LOOK_BOLD, "%s", lists[list].head);
     if (*view->filter || view->is_typing)
-        frame_text(frame, row, column, frame->width - column, LOOK_BOLD, "  with \"%s\"",
-                   view->filter);
+        column = frame_text(frame, row, column, frame->width - column, LOOK_BOLD, "  with \"%s\"",
+                            view->filter);
+    if (*json_text_at(answer_of(view, list), "cursor", ""))
+        frame_text(frame, row, column, frame->width - column, LOOK_BOLD, "  first %zu",
+                   json_array_size(json_at(answer_of(view, list), lists[list].rows)));
     frame_row_look(frame, row, LOOK_REVERSE);
 }
 
-static void draw_name(struct frame *frame, int row, const json_t *name)
+/* Draws the numbers and the name of a row, and what else is said of it. */
+static void draw_row(struct frame *frame, int row, const json_t *item, enum view_screen list)
 {
-    char text[NUMBER_TEXT];
+    struct text text = {0};
     int column = 0;
-    bool exists = json_is_true_at(name, "exists");
-    for (size_t i = 0; i < ARRAY_SIZE(name_columns); i++, column += COLUMN) {
-        double number = json_number_at(name, name_columns[i].key, -1);
-        if (name_columns[i].is_rate && number >= 0 && number < 9.995)
-            snprintf(text, sizeof text, "%.2f", number);
-        else
-            count_text(number, text);
-        bool is_refused = name_columns[i].by == BY_REFUSED && number >= 0.005;
-        frame_right(frame, row, column, COLUMN, is_refused ? LOOK_ALERT : LOOK_PLAIN, "%s", text);
+    for (const struct list_column *of = lists[list].columns; of->head; of++) {
+        text_clear(&text);
+        of->cell(&text, item, of->path);
+        bool is_alert = of->by == BY_REFUSED + 1 && json_number_at(item, of->path, 0) >= 0.005;
+        frame_right(frame, row, column, width_of(frame, of), is_alert ? LOOK_ALERT : LOOK_PLAIN,
+                    "%s", text_str(&text));
+        column += width_of(frame, of);
     }
-    unsigned look = exists ? LOOK_PLAIN : LOOK_DIM;
-    column = draw_shown(frame, row, column + 1, frame->width, look, json_text_at(name, "name", ""));
-    frame_text(frame, row, column, frame->width, look, "%s%s",
-               json_is_true_at(name, "truncated") ? "..." : "", exists ? "" : "  (gone)");
+    text_clear(&text);
+    unsigned look = lists[list].note(&text, item);
+    column = draw_shown(frame, row, column + 1, frame->width, look, json_text_at(item, "name", ""));
+    frame_text(frame, row, column, frame->width, look, "%s", text_str(&text));
+    text_free(&text);
 }
 
-/* Draws the rows of a list below its heads, or says why there are none. */
-static void draw_rows(struct view *view, struct frame *frame, int row, enum view_screen list,
-                      void (*draw)(struct frame *frame, int row, const json_t *item),
-                      const char *none)
+/* Draws the heads of a list, and its rows below them, or says why there are none. */
+static void draw_list(struct view *view, struct frame *frame, int row, enum view_screen list)
 {
     int room = list_room(frame, row, view);
+    draw_heads(view, frame, row, list);
     clamp_selection(view, room);
     if (!row_at(view, list, 0))
-        frame_text(frame, row + 1, 2, frame->width, LOOK_DIM, "%s", none);
+        frame_text(frame, row + 1, 2, frame->width, LOOK_DIM, "%s",
+                   *view->filter           ? lists[list].no_match
+                   : answer_of(view, list) ? lists[list].none
+                                           : "");
     for (int i = 0; i < room; i++) {
         const json_t *item = row_at(view, list, view->scrolled + (size_t)i);
         if (!item)
             break;
-        draw(frame, row + 1 + i, item);
+        draw_row(frame, row + 1 + i, item, list);
         if (view->is_interactive && view->scrolled + (size_t)i == view->selected)
             frame_row_look(frame, row + 1 + i, LOOK_REVERSE);
     }
 }
 
-static void draw_names(struct view *view, struct frame *frame, int row)
+/* ---- all lists, printed once ------------------------------------------------------------- */
+
+/* The rows of a list that is printed below the names; no tubes where only the first tube is there,
+   and was never used. */
+static size_t printed_rows(const struct view *view, enum view_screen list)
 {
-    draw_name_heads(view, frame, row);
-    draw_rows(view, frame, row, VIEW_NAMES, draw_name,
-              *view->filter     ? "none of the contended names has this text in it"
-              : view->contended ? "nobody has waited or been refused lately"
-                                : "");
+    const json_t *stats = view->answers[ANSWER_STATS];
+    bool is_unused = json_number_at(stats, "resources.tubes.tubes", 0) <= 1 &&
+                     json_number_at(stats, "resources.tubes.puts", 0) <= 0;
+    return list == VIEW_TUBES && is_unused ? 0 : row_count(view, list);
 }
 
-/* ---- pools ------------------------------------------------------------------------------- */
-
-/* A column of numbers in the list of pools or tubes. */
-struct list_column {
-    const char *head, *key;
-    bool is_time;
-    bool is_extra; /* only on wide screens */
-};
-
-static const struct list_column pool_columns[] = {
-    {"FREE", "states.free", false, false},
-    {"TAKEN", "states.taken", false, false},
-    {"CLEANING", "states.cleaning", false, true},
-    {"CHECKING", "states.checking", false, true},
-    {"DIRTY", "states.dirty", false, false},
-    {"STOPPING", "states.stopping", false, true},
-    {"DOWN", "states.down", false, false},
-    {"WAITING", "waiting", false, false},
-    {"WANT", "want", false, false},
-    {"HELD", "longest_hold_seconds", true, false},
-    {"WAITED", "oldest_wait_seconds", true, false},
-};
-
-/* The least width that shows all columns. */
-#define WIDTH_WITH_EXTRAS 110
-
-static bool has_column(const struct frame *frame, const struct list_column *column)
+/* The row after a list. The names have the upper part and their heads above them, the others a
+   blank row and theirs. */
+static int end_of(const struct view *view, enum view_screen list)
 {
-    return !column->is_extra || frame->width >= WIDTH_WITH_EXTRAS;
-}
-
-/* Draws the heads of the columns and that of the names; `rows` are those of the whole answer. */
-static void draw_list_heads(const struct view *view, struct frame *frame, int row,
-                            const struct list_column *columns, size_t count, const char *head,
-                            const json_t *answer, const char *rows)
-{
-    int column = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!has_column(frame, &columns[i]))
-            continue;
-        frame_right(frame, row, column, COLUMN + columns[i].is_extra, LOOK_BOLD, "%s",
-                    columns[i].head);
-        column += COLUMN + columns[i].is_extra;
+    size_t names = row_count(view, VIEW_NAMES), end = 12 + (names > 0 ? names : 1);
+    for (int i = VIEW_POOLS; i <= (int)list; i++) {
+        size_t rows = printed_rows(view, (enum view_screen)i);
+        end += rows > 0 ? rows + 2 : 0;
     }
-    column = frame_text(frame, row, column + 1, frame->width, LOOK_BOLD, "%s", head);
-    if (*view->filter || view->is_typing)
-        column = frame_text(frame, row, column, frame->width - column, LOOK_BOLD, "  with \"%s\"",
-                            view->filter);
-    if (*json_text_at(answer, "cursor", ""))
-        frame_text(frame, row, column, frame->width - column, LOOK_BOLD, "  first %zu",
-                   json_array_size(json_at(answer, rows)));
-    frame_row_look(frame, row, LOOK_REVERSE);
+    return end > FRAME_HEIGHT_MAX ? FRAME_HEIGHT_MAX : (int)end;
 }
 
-/* Draws the numbers and the name of a pool or tube, and what else is said of it. */
-static void draw_list_row(struct frame *frame, int row, const json_t *item,
-                          const struct list_column *columns, size_t count, unsigned look,
-                          const char *note)
+static void draw_once(struct view *view, struct frame *frame)
 {
-    char text[NUMBER_TEXT];
-    int column = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!has_column(frame, &columns[i]))
-            continue;
-        double number = json_number_at(item, columns[i].key, -1);
-        int width = COLUMN + columns[i].is_extra;
-        frame_right(frame, row, column, width, LOOK_PLAIN, "%s",
-                    columns[i].is_time ? seconds_text(number, text) : count_text(number, text));
-        column += width;
-    }
-    column = draw_shown(frame, row, column + 1, frame->width, look, json_text_at(item, "name", ""));
-    frame_text(frame, row, column, frame->width, look, "%s", note);
+    for (int i = VIEW_POOLS; i <= VIEW_TUBES; i++)
+        if (printed_rows(view, (enum view_screen)i) > 0)
+            draw_list(view, frame, end_of(view, (enum view_screen)(i - 1)) + 1,
+                      (enum view_screen)i);
 }
 
-static void draw_pool(struct frame *frame, int row, const json_t *pool)
+int view_rows(const struct view *view)
 {
-    bool drains = strcmp(json_text_at(pool, "state", ""), "draining") == 0;
-    draw_list_row(frame, row, pool, pool_columns, ARRAY_SIZE(pool_columns),
-                  drains ? LOOK_DIM : LOOK_PLAIN, drains ? "  (dropped)" : "");
-}
-
-static void draw_pools(struct view *view, struct frame *frame, int row)
-{
-    draw_list_heads(view, frame, row, pool_columns, ARRAY_SIZE(pool_columns), "POOL", view->pools,
-                    "pools");
-    draw_rows(view, frame, row, VIEW_POOLS, draw_pool,
-              *view->filter ? "no pool has this text in its name"
-              : view->pools ? "there are no pools"
-                            : "");
-}
-
-/* ---- tubes ------------------------------------------------------------------------------- */
-
-static const struct list_column tube_columns[] = {
-    {"READY", "states.ready", false, false},         {"RESERVED", "states.reserved", false, true},
-    {"DELAYED", "states.delayed", false, false},     {"BURIED", "states.buried", false, false},
-    {"NO TRIES", "states.abandoned", false, true},   {"WAITING", "waiting", false, false},
-    {"OLDEST", "oldest_ready_seconds", true, false}, {"PUT", "totals.puts", false, false},
-    {"DONE", "totals.acks", false, false},           {"RAN OUT", "totals.recycled", false, true},
-};
-
-static void draw_tube(struct frame *frame, int row, const json_t *tube)
-{
-    bool paused = json_number_at(tube, "pause_seconds", 0) > 0;
-    bool closed = *json_text_at(tube, "settings.read_only", "");
-    draw_list_row(frame, row, tube, tube_columns, ARRAY_SIZE(tube_columns),
-                  paused || closed ? LOOK_DIM : LOOK_PLAIN,
-                  paused   ? "  (paused)"
-                  : closed ? "  (read-only)"
-                           : "");
-}
-
-static void draw_tubes(struct view *view, struct frame *frame, int row)
-{
-    draw_list_heads(view, frame, row, tube_columns, ARRAY_SIZE(tube_columns), "TUBE", view->tubes,
-                    "tubes");
-    draw_rows(view, frame, row, VIEW_TUBES, draw_tube,
-              *view->filter ? "no tube has this text in its name"
-              : view->tubes ? "there are no tubes"
-                            : "");
-}
-
-/* The tubes that are printed once: none where only the first tube is there, and was never used. */
-static size_t printed_tubes(const struct view *view)
-{
-    bool used = json_number_at(view->stats, "resources.tubes.tubes", 0) > 1 ||
-                json_number_at(view->stats, "resources.tubes.puts", 0) > 0;
-    return used ? row_count(view, VIEW_TUBES) : 0;
+    int rows = end_of(view, VIEW_TUBES);
+    return rows < HEIGHT_WITH_HISTORY ? HEIGHT_WITH_HISTORY : rows;
 }
 
 /* ---- one name ---------------------------------------------------------------------------- */
 
-static void draw_detail_heads(struct frame *frame, int row)
-{
-    frame_text(frame, row, 0, 8, LOOK_BOLD, "STATE");
-    frame_right(frame, row, 8, 8, LOOK_BOLD, "FOR");
-    frame_right(frame, row, 16, 8, LOOK_BOLD, "UNITS");
-    frame_right(frame, row, 24, 8, LOOK_BOLD, "LIMIT");
-    frame_text(frame, row, 34, 14, LOOK_BOLD, "CONNECTION");
-    frame_text(frame, row, 48, 12, LOOK_BOLD, "PROTOCOL");
-    frame_text(frame, row, 61, frame->width, LOOK_BOLD, "CLIENT");
-    frame_row_look(frame, row, LOOK_REVERSE);
-}
+static const struct detail_column {
+    int at, room;
+    struct column is;
+} detail_columns[] = {
+    {16, 8, {"UNITS", 'r', "units", cell_count}},
+    {24, 8, {"LIMIT", 'r', "limit", cell_count}},
+    {34, 13, {"CONNECTION", 'l', "connection", cell_text}},
+    {48, 12, {"PROTOCOL", 'l', "protocol", cell_text}},
+    {61, FRAME_WIDTH_MAX, {"CLIENT", 'l', "client", cell_text}},
+};
 
+/* Draws a row of the holders and waiters: the heads (`client` is NULL), or a client. */
 static void draw_client(struct frame *frame, int row, const json_t *client, bool is_holder)
 {
-    char text[NUMBER_TEXT];
-    const char *seconds = is_holder ? "held_seconds" : "waited_seconds";
-    frame_text(frame, row, 0, 8, is_holder ? LOOK_BOLD : LOOK_PLAIN, "%s",
-               is_holder                                              ? "holds"
-               : strcmp(json_text_at(client, "kind", ""), "any") == 0 ? "any"
-                                                                      : "waits");
-    frame_right(frame, row, 8, 8, LOOK_PLAIN, "%s",
-                seconds_text(json_number_at(client, seconds, -1), text));
-    frame_right(frame, row, 16, 8, LOOK_PLAIN, "%s",
-                count_text(json_number_at(client, "units", -1), text));
-    frame_right(frame, row, 24, 8, LOOK_PLAIN, "%s",
-                count_text(json_number_at(client, "limit", -1), text));
-    draw_shown(frame, row, 34, 13, LOOK_PLAIN, json_text_at(client, "connection", "-"));
-    draw_shown(frame, row, 48, 12, LOOK_PLAIN, json_text_at(client, "protocol", "-"));
-    draw_shown(frame, row, 61, frame->width, LOOK_PLAIN, json_text_at(client, "client", "-"));
+    char text[NUMBER_TEXT] = "FOR";
+    const char *state = is_holder                                              ? "holds"
+                        : strcmp(json_text_at(client, "kind", ""), "any") == 0 ? "any"
+                                                                               : "waits";
+    unsigned look = client ? LOOK_PLAIN : LOOK_BOLD;
+    if (client)
+        seconds_text(json_number_at(client, is_holder ? "held_seconds" : "waited_seconds", -1),
+                     text);
+    frame_text(frame, row, 0, 8, is_holder ? LOOK_BOLD : look, "%s", client ? state : "STATE");
+    frame_right(frame, row, 8, 8, look, "%s", text);
+    for (size_t i = 0; i < ARRAY_SIZE(detail_columns); i++) {
+        const struct detail_column *column = &detail_columns[i];
+        struct text cell = {0};
+        if (client)
+            column->is.cell(&cell, client, column->is.path);
+        else
+            text_addf(&cell, "%s", column->is.head);
+        if (column->is.align == 'r')
+            frame_right(frame, row, column->at, column->room, look, "%s", text_str(&cell));
+        else
+            frame_text(frame, row, column->at, column->room, look, "%s", text_str(&cell));
+        text_free(&cell);
+    }
 }
 
 static void draw_detail(struct view *view, struct frame *frame)
 {
-    char texts[4][NUMBER_TEXT];
-    const json_t *detail = view->detail;
+    static const char *const numbers[][2] = {{"in use", "in_use"},
+                                             {"peak", "peak"},
+                                             {"limit", "limit"},
+                                             {"holders", "holders_total"},
+                                             {"waiting", "waiting"}};
+    const json_t *detail = view->answers[ANSWER_DETAIL];
+    int column = 0;
     draw_title(view, frame);
     if (view->trouble.len > 0)
         draw_trouble(view, frame, 1);
@@ -653,30 +633,21 @@ static void draw_detail(struct view *view, struct frame *frame)
         frame_text(frame, 4, 2, frame->width, LOOK_DIM, "nobody holds it or waits for it now");
         return;
     }
-    int column = draw_number(frame, 3, 0, "in use",
-                             count_text(json_number_at(detail, "in_use", -1), texts[0]), LOOK_BOLD);
-    column = draw_number(frame, 3, column, "peak",
-                         count_text(json_number_at(detail, "peak", -1), texts[1]), LOOK_BOLD);
-    column = draw_number(frame, 3, column, "limit",
-                         count_text(json_number_at(detail, "limit", -1), texts[2]), LOOK_BOLD);
-    column =
-        draw_number(frame, 3, column, "holders",
-                    count_text(json_number_at(detail, "holders_total", -1), texts[3]), LOOK_BOLD);
-    draw_number(frame, 3, column, "waiting",
-                count_text(json_number_at(detail, "waiting", -1), texts[0]), LOOK_BOLD);
-    draw_detail_heads(frame, 5);
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+        column = draw_count(frame, 3, column, numbers[i][0], detail, numbers[i][1]);
+    draw_client(frame, 5, NULL, true);
+    frame_row_look(frame, 5, LOOK_REVERSE);
     int room = list_room(frame, 5, view);
     clamp_selection(view, room);
-    size_t holders = json_array_size(json_at(detail, "holders"));
+    const json_t *holders = json_at(detail, "holders"), *waiters = json_at(detail, "waiters");
     for (int i = 0; i < room; i++) {
-        size_t index = view->scrolled + (size_t)i;
+        size_t index = view->scrolled + (size_t)i, held = json_array_size(holders);
+        bool is_holder = index < held;
         if (index >= detail_count(view))
             break;
-        bool is_holder = index < holders;
-        const json_t *client = is_holder
-                                   ? json_array_get(json_at(detail, "holders"), index)
-                                   : json_array_get(json_at(detail, "waiters"), index - holders);
-        draw_client(frame, 6 + i, client, is_holder);
+        draw_client(frame, 6 + i,
+                    json_array_get(is_holder ? holders : waiters, is_holder ? index : index - held),
+                    is_holder);
         if (index == view->selected)
             frame_row_look(frame, 6 + i, LOOK_REVERSE);
     }
@@ -735,53 +706,18 @@ static void draw_keys(const struct view *view, struct frame *frame)
     frame_text(frame, row, 0, frame->width, LOOK_DIM, "%s", keys[view->screen]);
 }
 
-/* The row after the names, of a high frame with all of them. */
-static size_t names_end(const struct view *view)
-{
-    size_t names = row_count(view, VIEW_NAMES);
-    return 12 + (names > 0 ? names : 1); /* the upper part, the heads; or a row without a name */
-}
-
-/* The row after the pools, behind a blank row and their heads. */
-static size_t pools_end(const struct view *view)
-{
-    size_t pools = row_count(view, VIEW_POOLS);
-    return names_end(view) + (pools > 0 ? pools + 2 : 0);
-}
-
 void view_draw(struct view *view, struct frame *frame)
 {
-    switch (view->screen) {
-    case VIEW_NAMES:
-        draw_names(view, frame, draw_upper(view, frame));
-        if (!view->is_interactive && row_at(view, VIEW_POOLS, 0))
-            draw_pools(view, frame, (int)names_end(view) + 1);
-        if (!view->is_interactive && printed_tubes(view) > 0)
-            draw_tubes(view, frame, (int)pools_end(view) + 1);
-        break;
-    case VIEW_POOLS:
-        draw_pools(view, frame, draw_upper(view, frame));
-        break;
-    case VIEW_TUBES:
-        draw_tubes(view, frame, draw_upper(view, frame));
-        break;
-    case VIEW_DETAIL:
+    if (view->screen == VIEW_DETAIL)
         draw_detail(view, frame);
-        break;
-    case VIEW_HELP:
+    else if (view->screen == VIEW_HELP)
         draw_help(view, frame);
-        break;
-    }
+    else
+        draw_list(view, frame, draw_upper(view, frame), view->screen);
+    if (!view->is_interactive)
+        draw_once(view, frame);
     if (view->is_interactive)
         draw_keys(view, frame);
-}
-
-int view_rows(const struct view *view)
-{
-    size_t tubes = printed_tubes(view), rows = pools_end(view);
-    rows += tubes > 0 ? tubes + 2 : 0; /* as with pools */
-    rows = rows < HEIGHT_WITH_HISTORY ? HEIGHT_WITH_HISTORY : rows;
-    return rows > FRAME_HEIGHT_MAX ? FRAME_HEIGHT_MAX : (int)rows;
 }
 
 /* ---- keys -------------------------------------------------------------------------------- */
@@ -805,19 +741,10 @@ static enum view_wish set_order(struct view *view, enum by by)
 static enum view_wish set_interval(struct view *view, bool is_longer)
 {
     static const double steps[] = {0.5, 1, 2, 5, 10, 30, 60};
-    if (is_longer) {
-        for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
-            if (steps[i] > view->interval_seconds) {
-                view->interval_seconds = steps[i];
-                break;
-            }
-    } else {
-        for (size_t i = ARRAY_SIZE(steps); i > 0; i--)
-            if (steps[i - 1] < view->interval_seconds) {
-                view->interval_seconds = steps[i - 1];
-                break;
-            }
-    }
+    double was = view->interval_seconds;
+    for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
+        if (is_longer ? steps[i] > was && view->interval_seconds == was : steps[i] < was)
+            view->interval_seconds = steps[i];
     return WISH_NOTHING;
 }
 
@@ -866,7 +793,7 @@ static enum view_wish show_detail(struct view *view)
         return WISH_NOTHING;
     text_clear(&view->selected_id);
     text_addf(&view->selected_id, "%s%s", view->screen == VIEW_POOLS ? "pool%3A" : "", id);
-    view_take(&view->detail, NULL);
+    view_take(view, ANSWER_DETAIL, NULL);
     view->screen = VIEW_DETAIL;
     view->selected = view->scrolled = 0;
     return WISH_FETCH;

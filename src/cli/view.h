@@ -15,12 +15,23 @@
 
 enum view_screen { VIEW_NAMES, VIEW_POOLS, VIEW_TUBES, VIEW_DETAIL, VIEW_HELP };
 
+/* Answers of the admin interface. Those for the lists are in the order of their screens. */
+enum view_answer {
+    ANSWER_STATS,
+    ANSWER_HISTORY,
+    ANSWER_NAMES,
+    ANSWER_POOLS,
+    ANSWER_TUBES,
+    ANSWER_CLUSTER,
+    ANSWER_DETAIL,
+    ANSWER_COUNT
+};
+
 struct view {
-    const char *where; /* the admin interface */
-    /* The latest answers; NULL: none yet. */
-    json_t *stats, *history, *contended, *pools, *tubes, *cluster, *detail;
-    struct text trouble; /* why the answers are old; empty: they are new */
-    double age_seconds;  /* age of the answers, if there is trouble */
+    const char *where;             /* the admin interface */
+    json_t *answers[ANSWER_COUNT]; /* the latest; NULL: none yet */
+    struct text trouble;           /* why the answers are old; empty: they are new */
+    double age_seconds;            /* age of the answers, if there is trouble */
     bool is_paused;
     double interval_seconds;
     enum by by;
@@ -59,14 +70,9 @@ void view_draw(struct view *view, struct frame *frame);
  * once. */
 int view_rows(const struct view *view);
 
-/* Replaces an old answer with a new one, and takes over its reference. */
-void view_take(json_t **place, json_t *answer);
-
-/* The same for the contended names, the pools and the tubes; the selection stays on its row if that
- * is still listed. */
-void view_take_names(struct view *view, json_t *answer);
-void view_take_pools(struct view *view, json_t *answer);
-void view_take_tubes(struct view *view, json_t *answer);
+/* Replaces an old answer with a new one, and takes over its reference. The selection stays on its
+   row if that is still listed. */
+void view_take(struct view *view, enum view_answer which, json_t *answer);
 
 /* Frees what the struct points to, not the struct. */
 void view_free(struct view *view);

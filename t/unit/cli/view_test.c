@@ -99,7 +99,7 @@ static void begin_view(struct view *view)
     begin_unicode();
     *view = (struct view){.where = "127.0.0.1:7532", .interval_seconds = 2, .is_interactive = true};
     view_take(
-        &view->stats,
+        view, ANSWER_STATS,
         json_of("{\"version\":\"1.2.3\",\"uptime_seconds\":61,\"names\":3,\"units\":5,"
                 "\"waiting\":2,\"memory\":{\"used_bytes\":1024,\"limit_bytes\":1048576},"
                 "\"protocols\":[{\"connections\":{\"open\":7}},{\"connections\":{\"open\":5}}],"
@@ -107,12 +107,14 @@ static void begin_view(struct view *view)
                 "\"refused_per_second\":1,\"timed_out_per_second\":0,"
                 "\"waits\":{\"count\":3,\"p50_seconds\":0.1,\"p99_seconds\":2},"
                 "\"holds\":{\"count\":0,\"p50_seconds\":0,\"p99_seconds\":0}}}"));
-    view_take(&view->history, json_of("{\"series\":{\"requests\":[1,2,null,4],\"busy\":[0.5]}}"));
-    view_take_names(view, json_of("{\"names\":["
-                                  "{\"name\":\"one\",\"id\":\"one\",\"exists\":true,\"in_use\":1},"
-                                  "{\"name\":\"two\",\"id\":\"two\",\"exists\":true,\"in_use\":2},"
-                                  "{\"name\":\"three\",\"id\":\"three\",\"exists\":false},"
-                                  "{\"name\":\"cut\",\"id\":null,\"truncated\":true}]}"));
+    view_take(view, ANSWER_HISTORY,
+              json_of("{\"series\":{\"requests\":[1,2,null,4],\"busy\":[0.5]}}"));
+    view_take(view, ANSWER_NAMES,
+              json_of("{\"names\":["
+                      "{\"name\":\"one\",\"id\":\"one\",\"exists\":true,\"in_use\":1},"
+                      "{\"name\":\"two\",\"id\":\"two\",\"exists\":true,\"in_use\":2},"
+                      "{\"name\":\"three\",\"id\":\"three\",\"exists\":false},"
+                      "{\"name\":\"cut\",\"id\":null,\"truncated\":true}]}"));
 }
 
 /* The view, drawn on a screen of this size. */
@@ -148,10 +150,11 @@ TEST(the_selection_stays_with_its_name)
     struct view view;
     begin_view(&view);
     view_key(&view, KEY_OF_DOWN, 24);
-    view_take_names(&view, json_of("{\"names\":[{\"name\":\"a\"},{\"name\":\"b\"},"
-                                   "{\"name\":\"c\"},{\"name\":\"two\"}]}"));
+    view_take(&view, ANSWER_NAMES,
+              json_of("{\"names\":[{\"name\":\"a\"},{\"name\":\"b\"},"
+                      "{\"name\":\"c\"},{\"name\":\"two\"}]}"));
     ck_assert_uint_eq(view.selected, 3);
-    view_take_names(&view, json_of("{\"names\":[{\"name\":\"a\"}]}"));
+    view_take(&view, ANSWER_NAMES, json_of("{\"names\":[{\"name\":\"a\"}]}"));
     (void)drawn(&view, 80, 24);
     ck_assert_uint_eq(view.selected, 0);
     view_free(&view);
