@@ -42,56 +42,54 @@ static void answer_error(struct batch *batch, const char *format, ...)
     text_vadd_shown(&why, format, values);
     va_end(values);
     batch->any_error = true;
-    if (batch->options->json) {
-        json_t *object = json_new();
-        json_put(object, "ok", json_false());
-        json_put(object, "status", json_string("error"));
-        json_put(object, "line", json_integer((json_int_t)batch->number));
-        json_put(object, "message", json_string(text_str(&why)));
-        json_line(object);
-    } else {
+    if (batch->options->json)
+        json_print("{sbsssIss}", "ok", 0, "status", "error", "line", (json_int_t)batch->number,
+                   "message", text_str(&why));
+    else
         printf("error line %zu: %s\n", batch->number, text_str(&why));
-    }
     text_free(&why);
 }
 
-/* Puts the statistics of a reply into the object, or without one prints NAME=VALUE. */
-static void answer_stats(json_t *object, struct bytes body)
+/* The statistics of a reply. */
+static json_t *stats_of(struct bytes body)
 {
     struct bytes name, value;
-    json_t *stats = object ? json_new() : NULL;
+    json_t *stats = json_new();
     while (ctr_reply_stat(&body, &name, &value)) {
-        struct text text = {0};
-        text_add_name(&text, name);
-        if (stats) {
-            json_put_name(stats, text_str(&text), value);
-        } else {
-            text_addf(&text, "=");
-            text_add_name(&text, value);
-            printf(" %s", text_str(&text));
-        }
-        text_free(&text);
+        struct text key = {0};
+        text_add_name(&key, name);
+        json_put_name(stats, text_str(&key), value);
+        text_free(&key);
     }
-    if (stats)
-        json_put(object, "stats", stats);
+    return stats;
+}
+
+static void print_stats(struct bytes body)
+{
+    struct bytes name, value;
+    struct text text = {0};
+    while (ctr_reply_stat(&body, &name, &value)) {
+        text_addf(&text, " ");
+        text_add_name(&text, name);
+        text_addf(&text, "=");
+        text_add_name(&text, value);
+    }
+    fputs(text_str(&text), stdout);
+    text_free(&text);
 }
 
 static void answer_json(const char *word, const struct ctr_request *request,
                         const struct answer *reply)
 {
     uint32_t units;
+    struct bytes name = request->name;
     bool is_ok = reply->binary.status == CTR_STATUS_SUCCESS;
-    json_t *object = json_new();
-    json_put(object, "ok", json_boolean(is_ok));
-    json_put(object, "command", json_string(word));
-    json_put(object, "status", json_string(answer_word(reply)));
-    if (request->name.len > 0)
-        json_set_name(object, request->name);
-    if (ctr_reply_number(&reply->binary, &units))
-        json_put(object, "units", json_integer(units));
-    if (is_ok && request->opcode == CTR_STATS)
-        answer_stats(object, reply->binary.body);
-    json_line(object);
+    bool has_units = ctr_reply_number(&reply->binary, &units);
+    json_print("{sbssssso*so*so*so*}", "ok", is_ok, "command", word, "status", answer_word(reply),
+               "name", name.len > 0 ? json_name(name) : NULL, "id",
+               name.len > 0 ? json_id(name) : NULL, "units", has_units ? json_integer(units) : NULL,
+               "stats",
+               is_ok && request->opcode == CTR_STATS ? stats_of(reply->binary.body) : NULL);
 }
 
 static void say_answer(struct batch *batch, const char *word, const struct ctr_request *request,
@@ -111,7 +109,7 @@ static void say_answer(struct batch *batch, const char *word, const struct ctr_r
     else if (ctr_reply_number(&reply->binary, &units))
         printf(" %u", units);
     else if (request->opcode == CTR_STATS)
-        answer_stats(NULL, reply->binary.body);
+        print_stats(reply->binary.body);
     putchar('\n');
 }
 

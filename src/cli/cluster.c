@@ -46,13 +46,10 @@ static enum status print_access(const struct options *options)
     text_addf(&line,
               "ACL SETUSER USER on >PASSWORD resetkeys ~{%s}:* resetchannels &{%s}:* -@all %s%s",
               prefix, prefix, ENGINE_COMMANDS, options->db > 0 ? " +select" : "");
-    if (options->json) {
-        json_t *object = json_new();
-        json_put(object, "acl", json_string(text_str(&line)));
-        json_line(object);
-    } else {
+    if (options->json)
+        json_print("{ss}", "acl", text_str(&line));
+    else
         puts(text_str(&line));
-    }
     text_free(&line);
     return STATUS_OK;
 }

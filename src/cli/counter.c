@@ -34,13 +34,6 @@ static int complain_no_number(const struct call *call)
     return STATUS_PROTOCOL;
 }
 
-static json_t *name_object(const struct call *call)
-{
-    json_t *object = json_new();
-    json_set_name(object, text_bytes(&call->name));
-    return object;
-}
-
 /* ---- arguments --------------------------------------------------------------------------- */
 
 static bool read_units(const struct invocation *invocation, size_t which, uint32_t least,
@@ -115,14 +108,10 @@ static int take_noop(struct call *call)
     char text[NUMBER_TEXT];
     if (!is_good(call))
         return (int)answer_refused(&call->client, &call->reply, "noop");
-    if (call->invocation->options.json) {
-        json_t *object = json_new();
-        json_put(object, "ok", json_true());
-        json_put(object, "seconds", json_real(call->seconds));
-        json_line(object);
-    } else {
+    if (call->invocation->options.json)
+        json_print("{sbsf}", "ok", 1, "seconds", call->seconds);
+    else
         printf("ok, %s\n", seconds_text(call->seconds, text));
-    }
     return STATUS_OK;
 }
 
@@ -139,10 +128,8 @@ static int take_get(struct call *call)
         return complain_no_number(call);
     if (call->invocation->options.json &&
         (is_found || call->reply.binary.status == CTR_STATUS_NOT_FOUND)) {
-        json_t *object = name_object(call);
-        json_put(object, "exists", json_boolean(is_found));
-        json_put(object, "in_use", json_integer(in_use));
-        json_line(object);
+        json_print("{sososbsI}", "name", json_name(call->request.name), "id",
+                   json_id(call->request.name), "exists", is_found, "in_use", (json_int_t)in_use);
         return is_found ? STATUS_OK : STATUS_NO;
     }
     if (!is_found)
@@ -159,10 +146,9 @@ int do_get(struct invocation *invocation)
 static int take_release(struct call *call)
 {
     if (call->invocation->options.json) {
-        json_t *object = name_object(call);
-        json_put(object, "ok", json_boolean(is_good(call)));
-        json_put(object, "status", json_string(answer_word(&call->reply)));
-        json_line(object);
+        json_print("{sososbss}", "name", json_name(call->request.name), "id",
+                   json_id(call->request.name), "ok", is_good(call), "status",
+                   answer_word(&call->reply));
         return (int)answer_status(&call->reply);
     }
     if (!is_good(call))
@@ -226,13 +212,11 @@ static int hold(struct call *call)
 
 static int hold_and_say(struct call *call)
 {
-    if (call->invocation->options.json) {
-        json_t *object = name_object(call);
-        json_put(object, "acquired", json_integer(call->request.units));
-        json_line(object);
-    } else {
+    if (call->invocation->options.json)
+        json_print("{sososI}", "name", json_name(call->request.name), "id",
+                   json_id(call->request.name), "acquired", (json_int_t)call->request.units);
+    else
         printf("acquired %u\n", call->request.units);
-    }
     int status = print_end(STATUS_OK);
     if (status != STATUS_OK)
         return status;
@@ -266,10 +250,8 @@ static int take_acquire(struct call *call)
         return call->invocation->execute ? hold_and_execute(call) : hold_and_say(call);
     }
     if (options->json && !call->invocation->execute) {
-        json_t *object = name_object(call);
-        json_put(object, "acquired", json_integer(0));
-        json_put(object, "status", json_string(answer_word(&call->reply)));
-        json_line(object);
+        json_print("{sososiss}", "name", json_name(call->request.name), "id",
+                   json_id(call->request.name), "acquired", 0, "status", answer_word(&call->reply));
         return (int)answer_status(&call->reply);
     }
     if (options->quiet && call->reply.binary.status == CTR_STATUS_NOT_AVAILABLE)

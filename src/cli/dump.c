@@ -79,11 +79,8 @@ static void print_entry(struct dump *dump, uint32_t in_use, uint32_t peak, struc
 {
     dump->printed++;
     if (dump->options->json) {
-        json_t *object = json_new();
-        json_set_name(object, name);
-        json_put(object, "in_use", json_integer(in_use));
-        json_put(object, "peak", json_integer(peak));
-        json_line(object);
+        json_print("{sososIsI}", "name", json_name(name), "id", json_id(name), "in_use",
+                   (json_int_t)in_use, "peak", (json_int_t)peak);
         return;
     }
     if (!dump->has_head)

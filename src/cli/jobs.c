@@ -127,7 +127,7 @@ static enum status needs_counterd(const struct work *work, const char *verb)
 static void print_number(const struct work *work, const char *key, uint64_t number)
 {
     if (work->invocation->options.json)
-        json_line(json_pack("{sI}", key, (json_int_t)number));
+        json_print("{sI}", key, (json_int_t)number);
     else
         printf("%s: %" PRIu64 "\n", key, number);
 }
@@ -279,10 +279,8 @@ static const struct column job_columns[] = {
 static void show_job(struct work *work, const struct listed *job)
 {
     struct bytes body = text_bytes(&job->body);
-    json_t *row = json_new();
-    json_put(row, "id", json_integer((json_int_t)job->id));
-    json_put_name(row, "state", bs_state_word(job->state));
-    json_put(row, "try", json_integer((json_int_t)job->try));
+    json_t *row = json_make("{sIsosI}", "id", (json_int_t)job->id, "state",
+                            json_name(bs_state_word(job->state)), "try", (json_int_t)job->try);
     if (!work->invocation->options.json) {
         struct text shown = {0};
         char size[NUMBER_TEXT];
@@ -329,14 +327,11 @@ static enum status export_job(struct work *work, const struct listed *job)
         return refused(work, "jobs export", &answer);
     uint64_t delay =
         job->state == BS_STATE_DELAYED ? dictionary_number(answer.body, "time-left") : 0;
-    json_t *object = json_new();
-    json_put_name(object, "tube", work->tube);
-    json_put(object, "id", json_integer((json_int_t)job->id));
-    json_put_name(object, "state", bs_state_word(job->state));
-    json_put(object, "pri", json_integer((json_int_t)dictionary_number(answer.body, "pri")));
-    json_put(object, "delay", json_integer((json_int_t)delay));
-    json_put(object, "ttr", json_integer((json_int_t)dictionary_number(answer.body, "ttr")));
-    json_put(object, "try", json_integer((json_int_t)job->try));
+    json_t *object = json_make(
+        "{sosIsosIsIsIsI}", "tube", json_name(work->tube), "id", (json_int_t)job->id, "state",
+        json_name(bs_state_word(job->state)), "pri",
+        (json_int_t)dictionary_number(answer.body, "pri"), "delay", (json_int_t)delay, "ttr",
+        (json_int_t)dictionary_number(answer.body, "ttr"), "try", (json_int_t)job->try);
     job_line_set_body(object, text_bytes(&job->body));
     json_line(object);
     work->done++;

@@ -22,41 +22,32 @@ struct work {
 
 /* ---- names and pairs --------------------------------------------------------------------- */
 
-/* Sets nothing for an empty name. */
-static void json_put_if(json_t *object, const char *key, struct bytes name)
+/* NULL, which leaves the member out: an empty name, or 0. */
+static json_t *name_if(struct bytes name)
 {
-    if (name.len > 0)
-        json_put_name(object, key, name);
+    return name.len > 0 ? json_name(name) : NULL;
 }
 
-static void json_put_pairs(json_t *object, const char *key, const struct pool_pair *pairs,
-                           size_t count)
+static json_t *number_if(uint64_t number)
+{
+    return number > 0 ? json_integer((json_int_t)number) : NULL;
+}
+
+static json_t *pairs_of(const struct pool_pair *pairs, size_t count)
 {
     json_t *all = json_new();
     for (size_t i = 0; i < count; i++) {
-        struct text name = {0};
-        text_add_name(&name, pairs[i].key);
-        json_put_name(all, text_str(&name), pairs[i].value);
-        text_free(&name);
+        struct text key = {0};
+        text_add_name(&key, pairs[i].key);
+        json_put_name(all, text_str(&key), pairs[i].value);
+        text_free(&key);
     }
-    json_put(object, key, all);
+    return all;
 }
 
-static void json_put_number(json_t *object, const char *key, uint64_t number)
+static double seconds_of(int64_t ns)
 {
-    json_put(object, key, json_integer((json_int_t)number));
-}
-
-static void json_put_seconds(json_t *object, int64_t ns)
-{
-    json_put(object, "seconds", json_real((double)ns / (double)NS_PER_S));
-}
-
-static json_t *json_row(const char *type)
-{
-    json_t *object = json_new();
-    json_put(object, "type", json_string(type));
-    return object;
+    return (double)ns / (double)NS_PER_S;
 }
 
 static const char *const for_words[] = {
@@ -184,17 +175,15 @@ static void show(const struct work *work, struct table *table, json_t *row)
 
 static void take_pool(struct work *work, const struct pool_pool_reply *pool)
 {
-    json_t *row = json_row("pool");
-    json_set_name(row, pool->name);
-    json_put_name(row, "kind", pool->kind);
-    json_put(row, "draining", json_boolean(pool->draining));
-    json_put_if(row, "group", pool->group);
-#define ROW(count) json_put_number(row, #count, pool->count);
+    json_t *row = json_make("{sssosososbso*}", "type", "pool", "name", json_name(pool->name), "id",
+                            json_id(pool->name), "kind", json_name(pool->kind), "draining",
+                            pool->draining, "group", name_if(pool->group));
+#define ROW(count) json_put(row, #count, json_integer(pool->count));
     POOL_COUNTS(ROW)
 #undef ROW
     if (pool->has_want)
-        json_put_number(row, "want", pool->want);
-    json_put_pairs(row, "options", pool->options, pool->option_count);
+        json_put(row, "want", json_integer(pool->want));
+    json_put(row, "options", pairs_of(pool->options, pool->option_count));
     if (work->invocation->options.json || work->request.verb == POOL_VERB_POOL_LIST) {
         show(work, &work->table, row);
     } else {
@@ -205,34 +194,24 @@ static void take_pool(struct work *work, const struct pool_pool_reply *pool)
 
 static void take_member(struct work *work, const struct pool_member_reply *member)
 {
-    json_t *row = json_row("member");
-    json_set_name(row, member->name);
-    json_put_name(row, "state", member->state);
-    json_put_seconds(row, member->since_ns);
-    if (member->fence)
-        json_put_number(row, "fence", member->fence);
-    json_put_if(row, "holder", member->holder);
-    json_put_number(row, "takes", member->takes);
-    json_put_number(row, "fails", member->fails);
-    json_put_if(row, "then", member->then);
-    json_put_if(row, "by", member->by);
-    json_put_if(row, "note", member->note);
-    json_put_pairs(row, "attributes", member->attrs, member->attr_count);
-    show(work, &work->table, row);
+    show(work, &work->table,
+         json_make("{sssosososfso*so*sIsIso*so*so*so}", "type", "member", "name",
+                   json_name(member->name), "id", json_id(member->name), "state",
+                   json_name(member->state), "seconds", seconds_of(member->since_ns), "fence",
+                   number_if(member->fence), "holder", name_if(member->holder), "takes",
+                   (json_int_t)member->takes, "fails", (json_int_t)member->fails, "then",
+                   name_if(member->then), "by", name_if(member->by), "note", name_if(member->note),
+                   "attributes", pairs_of(member->attrs, member->attr_count)));
 }
 
 static void take_waiter(struct work *work, const struct pool_waiter_reply *waiter)
 {
-    json_t *row = json_row("waiter");
-    json_put_name(row, "client", waiter->client);
-    json_put_seconds(row, waiter->since_ns);
-    json_put(row, "timeout", json_real((double)waiter->timeout_ns / (double)NS_PER_S));
-    json_put_number(row, "count", waiter->count);
-    json_put(row, "for", json_string(for_words[waiter->take_for]));
-    json_put_if(row, "member", waiter->member);
-    json_put_if(row, "by", waiter->by);
-    json_put_pairs(row, "with", waiter->with, waiter->with_count);
-    show(work, &work->waiters, row);
+    show(work, &work->waiters,
+         json_make("{sssosfsfsIssso*so*so}", "type", "waiter", "client", json_name(waiter->client),
+                   "seconds", seconds_of(waiter->since_ns), "timeout",
+                   seconds_of(waiter->timeout_ns), "count", (json_int_t)waiter->count, "for",
+                   for_words[waiter->take_for], "member", name_if(waiter->member), "by",
+                   name_if(waiter->by), "with", pairs_of(waiter->with, waiter->with_count)));
 }
 
 /* ---- answers ----------------------------------------------------------------------------- */
@@ -273,7 +252,7 @@ static enum status hear(struct work *work, bool has_rows)
 static void print_ok(const struct invocation *invocation)
 {
     if (invocation->options.json)
-        json_line(json_pack("{sb}", "ok", 1));
+        json_print("{sb}", "ok", 1);
     else
         puts("ok");
 }
@@ -288,17 +267,11 @@ static bool is_of_pool(const struct pool_event_reply *event)
 
 static json_t *event_row(const struct pool_event_reply *event)
 {
-    json_t *row = json_row("event");
-    json_put_name(row, "pool", event->pool);
-    json_put_name(row, "member", event->member);
-    json_put_name(row, "from", event->from);
-    json_put_name(row, "to", event->to);
-    json_put_name(row, "why", event->why);
-    if (event->fence)
-        json_put_number(row, "fence", event->fence);
-    json_put_if(row, "connection", event->conn);
-    json_put_if(row, "by", event->by);
-    return row;
+    return json_make("{sssosososososo*so*so*}", "type", "event", "pool", json_name(event->pool),
+                     "member", json_name(event->member), "from", json_name(event->from), "to",
+                     json_name(event->to), "why", json_name(event->why), "fence",
+                     number_if(event->fence), "connection", name_if(event->conn), "by",
+                     name_if(event->by));
 }
 
 static void print_event(const struct pool_event_reply *event)
@@ -320,7 +293,7 @@ static void print_event(const struct pool_event_reply *event)
 static void print_lost(const struct work *work, uint64_t lost)
 {
     if (work->invocation->options.json)
-        json_line(json_pack("{sssI}", "type", "lost", "events", (json_int_t)lost));
+        json_print("{sssI}", "type", "lost", "events", (json_int_t)lost);
     else
         printf("%" PRIu64 " events were lost, because they were not read in time\n", lost);
 }

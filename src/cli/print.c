@@ -295,21 +295,50 @@ void json_line(json_t *value)
     json_decref(value);
 }
 
-void json_put_name(json_t *object, const char *key, struct bytes name)
+json_t *json_make(const char *form, ...)
+{
+    va_list values;
+    va_start(values, form);
+    json_t *object = json_vpack_ex(NULL, 0, form, values);
+    va_end(values);
+    if (!object)
+        out_of_memory();
+    return object;
+}
+
+void json_print(const char *form, ...)
+{
+    va_list values;
+    va_start(values, form);
+    json_line(json_vpack_ex(NULL, 0, form, values));
+    va_end(values);
+}
+
+/* Takes over the text. */
+static json_t *json_of(struct text *text)
+{
+    json_t *value = json_string(text_str(text));
+    text_free(text);
+    return value;
+}
+
+json_t *json_name(struct bytes name)
 {
     struct text text = {0};
     text_add_name(&text, name);
-    json_put(object, key, json_string(text_str(&text)));
-    text_free(&text);
+    return json_of(&text);
 }
 
-void json_set_name(json_t *object, struct bytes name)
+json_t *json_id(struct bytes name)
 {
     struct text text = {0};
-    json_put_name(object, "name", name);
     text_add_percent(&text, name);
-    json_put(object, "id", json_string(text_str(&text)));
-    text_free(&text);
+    return json_of(&text);
+}
+
+void json_put_name(json_t *object, const char *key, struct bytes name)
+{
+    json_put(object, key, json_name(name));
 }
 
 json_t *json_at(const json_t *object, const char *path)

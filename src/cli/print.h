@@ -90,8 +90,15 @@ void print_array(const struct column *columns, const json_t *rows, const char *i
 /* Prints `value` as one compact line, and drops the caller's reference. */
 void json_line(json_t *value);
 
-/* Sets "name" (escaped) and "id" (percent-encoded) in `object` for a name. */
-void json_set_name(json_t *object, struct bytes name);
+/* Makes an object in the form of json_pack, or prints it as a line. Ends the process without
+ * memory.
+ */
+json_t *json_make(const char *form, ...);
+void json_print(const char *form, ...);
+
+/* A name as a text: escaped, and percent-encoded ("id"). */
+json_t *json_name(struct bytes name);
+json_t *json_id(struct bytes name);
 
 /* Sets a member to a name (escaped). */
 void json_put_name(json_t *object, const char *key, struct bytes name);

@@ -51,10 +51,7 @@ static void print_id(const struct put *put, const struct bs_reply *reply)
 {
     bool is_duplicate = reply->answer == BS_ANSWER_DUPLICATE;
     if (put->invocation->options.json) {
-        json_t *object = json_new();
-        json_put(object, "id", json_integer((json_int_t)reply->id));
-        json_put(object, "duplicate", json_boolean(is_duplicate));
-        json_line(object);
+        json_print("{sIsb}", "id", (json_int_t)reply->id, "duplicate", is_duplicate);
         return;
     }
     printf("%" PRIu64 "\n", reply->id);
