@@ -5,30 +5,11 @@
 
 #include "base/clock.h"
 #include "cli/answer.h"
-#include "cli/child.h"
 #include "cli/environment.h"
 #include "cli/print.h"
 #include "cli/taken.h"
 
-#include <stdlib.h>
 #include <sys/wait.h>
-
-struct check {
-    struct checker *checker;
-    uint32_t slot;
-    enum {
-        CHECK_NONE,
-        CHECK_WAITS, /* for the connection */
-        CHECK_TAKES, /* TAKE is not answered */
-        CHECK_RUNS,  /* its command runs */
-        CHECK_ENDS   /* the member is returned, and what the command has started still runs */
-    } state;
-    struct text member;
-    uint64_t fence;
-    bool is_lost; /* with the connection: there is nothing to return */
-    struct child child;
-    struct timer limit;
-};
 
 /* The check is over, except for processes. */
 static void checked(struct check *check)
@@ -126,18 +107,16 @@ static void take(struct check *check)
 static void on_up(void *owner)
 {
     struct checker *checker = owner;
-    for (uint32_t i = 0; i < checker->count && checker->client.state == CLIENT_UP; i++)
-        if (checker->checks[i] && checker->checks[i]->state == CHECK_WAITS)
-            take(checker->checks[i]);
+    for (struct check *at = checker->checks; at && checker->client.state == CLIENT_UP;
+         at = at->next)
+        if (at->state == CHECK_WAITS)
+            take(at);
 }
 
 /* Ends all checks, after the connection. */
 static void end_all(struct checker *checker)
 {
-    for (uint32_t i = 0; i < checker->count; i++) {
-        struct check *check = checker->checks[i];
-        if (!check)
-            continue;
+    for (struct check *check = checker->checks; check; check = check->next) {
         check->is_lost = true;
         if (check->state == CHECK_RUNS)
             child_signal(&check->child, SIGKILL);
@@ -155,68 +134,52 @@ static void on_lost(void *owner, enum status status)
     end_all(checker);
 }
 
-/* Connects, if we are not connected. Returns false after printing that the address is wrong. */
-static bool connect_to_server(struct checker *checker)
-{
-    if (checker->client.state != CLIENT_CLOSED)
-        return true;
-    return client_begin(&checker->client, &protocol_text, checker->loop, checker->options, on_up,
-                        on_lost, checker) == STATUS_OK;
-}
-
 /* ---- checks ------------------------------------------------------------------------------ */
 
-static struct check *check_of(struct checker *checker, uint32_t slot)
+void checker_add(struct checker *checker, struct check *check, uint32_t slot)
 {
-    if (slot >= checker->count) {
-        checker->checks = reallocarray(checker->checks, slot + 1, sizeof(struct check *));
-        if (!checker->checks)
-            out_of_memory();
-        while (checker->count <= slot)
-            checker->checks[checker->count++] = NULL;
-    }
-    if (!checker->checks[slot]) {
-        struct check *check = malloc(sizeof *check);
-        if (!check)
-            out_of_memory();
-        *check = (struct check){
-            .checker = checker,
-            .slot = slot,
-            .child = {.on_end = on_end, .owner = check, .death_signal = SIGKILL, .is_apart = true},
-            .limit = {.on_due = on_limit, .owner = check}};
-        checker->checks[slot] = check;
-    }
-    return checker->checks[slot];
+    struct check **at = &checker->checks;
+    while (*at)
+        at = &(*at)->next;
+    *at = check;
+    *check = (struct check){
+        .checker = checker,
+        .slot = slot,
+        .child = {.on_end = on_end, .owner = check, .death_signal = SIGKILL, .is_apart = true},
+        .limit = {.on_due = on_limit, .owner = check}};
 }
 
-void checker_check(struct checker *checker, uint32_t slot, struct bytes member)
+void checker_check(struct check *check, struct bytes member)
 {
-    struct check *check = check_of(checker, slot);
+    struct checker *checker = check->checker;
+    enum status status = STATUS_OK;
     if (check->state != CHECK_NONE) { /* the check of the slot's member before this one */
-        checker->on_checked(checker->owner, slot);
+        checker->on_checked(checker->owner, check->slot);
         return;
     }
     text_clear(&check->member);
     text_add(&check->member, member.data, member.len);
     check->state = CHECK_WAITS;
-    if (!connect_to_server(checker))
+    if (checker->client.state == CLIENT_CLOSED)
+        status = client_begin(&checker->client, &protocol_text, checker->loop, checker->options,
+                              on_up, on_lost, checker);
+    if (status != STATUS_OK)
         checked(check);
     else if (checker->client.state == CLIENT_UP)
         take(check);
 }
 
-void checker_forget(struct checker *checker, uint32_t slot)
+void checker_forget(struct check *check)
 {
-    if (slot < checker->count && checker->checks[slot])
-        child_signal(&checker->checks[slot]->child, SIGKILL);
+    child_signal(&check->child, SIGKILL);
 }
 
 bool checker_runs(const struct checker *checker)
 {
-    for (uint32_t i = 0; i < checker->count; i++)
-        if (checker->checks[i] && child_runs(&checker->checks[i]->child))
-            return true;
-    return false;
+    const struct check *at = checker->checks;
+    while (at && !child_runs(&at->child))
+        at = at->next;
+    return at != NULL;
 }
 
 void checker_close(struct checker *checker)
@@ -227,14 +190,8 @@ void checker_close(struct checker *checker)
 
 void checker_free(struct checker *checker)
 {
+    CHECK(!checker_runs(checker));
     client_close(&checker->client);
-    for (uint32_t i = 0; i < checker->count; i++) {
-        if (!checker->checks[i])
-            continue;
-        CHECK(!child_runs(&checker->checks[i]->child));
-        text_free(&checker->checks[i]->member);
-        free(checker->checks[i]);
-    }
-    free(checker->checks);
-    *checker = (struct checker){0};
+    for (struct check *at = checker->checks; at; at = at->next)
+        text_free(&at->member);
 }

@@ -8,6 +8,7 @@
 #ifndef CLI_CHECKER_H
 #define CLI_CHECKER_H
 
+#include "cli/child.h"
 #include "cli/client.h"
 
 /* Zero-initialise, and set the first fields. */
@@ -20,15 +21,36 @@ struct checker {
     void *owner;
     /* private to checker.c */
     struct client client;
-    struct check **checks; /* by slot; NULL: never checked */
-    uint32_t count;
+    struct check *checks; /* by slot */
 };
 
-/* Begins to check the member in a slot, and calls on_checked once, maybe at once. */
-void checker_check(struct checker *checker, uint32_t slot, struct bytes member);
+/* The check of the member in a slot. Zero-initialise; private to checker.c. */
+struct check {
+    struct checker *checker;
+    struct check *next;
+    uint32_t slot;
+    enum {
+        CHECK_NONE,
+        CHECK_WAITS, /* for the connection */
+        CHECK_TAKES, /* TAKE is not answered */
+        CHECK_RUNS,  /* its command runs */
+        CHECK_ENDS   /* the member is returned, and what the command has started still runs */
+    } state;
+    struct text member;
+    uint64_t fence;
+    bool is_lost; /* with the connection: there is nothing to return */
+    struct child child;
+    struct timer limit;
+};
+
+/* Adds the check of a slot, behind those of lower slots. It stays until checker_free. */
+void checker_add(struct checker *checker, struct check *check, uint32_t slot);
+
+/* Begins to check the member in the slot, and calls on_checked once, maybe at once. */
+void checker_check(struct check *check, struct bytes member);
 
 /* The member in the slot is gone: kills the check's command if it runs. */
-void checker_forget(struct checker *checker, uint32_t slot);
+void checker_forget(struct check *check);
 
 /* True if a check's command, or what it has started, runs. */
 bool checker_runs(const struct checker *checker);

@@ -6,7 +6,6 @@
  */
 #include "cli/answer.h"
 #include "cli/checker.h"
-#include "cli/child.h"
 #include "cli/command.h"
 #include "cli/environment.h"
 #include "cli/print.h"
@@ -39,6 +38,7 @@ struct place {
     bool is_saying;   /* that line has not ended */
     uint32_t joins;   /* JOINs without an answer; that of the member is the last */
     struct child child;
+    struct check check;
 };
 
 struct supplier {
@@ -264,7 +264,7 @@ static void on_end(void *owner, int how, bool leaves_some)
             complain("%s: %s has ended with status %d", text_str(&place->name), command,
                      WEXITSTATUS(how));
     }
-    checker_forget(&s->checker, place->slot);
+    checker_forget(&place->check);
     supply_ended(&s->supply, place->slot, leaves_some, clock_mono_ns());
 }
 
@@ -284,6 +284,7 @@ static struct place *make_place(struct supplier *s, uint32_t slot)
                                       .owner = place,
                                       .death_signal = SIGKILL,
                                       .is_apart = true}};
+    checker_add(&s->checker, &place->check, slot);
     return s->places[s->count++] = place;
 }
 
@@ -427,7 +428,7 @@ static void carry_out(struct supplier *s, struct supply_action action)
         join(place);
         break;
     case DO_CHECK:
-        checker_check(&s->checker, action.slot, text_bytes(&place->name));
+        checker_check(&place->check, text_bytes(&place->name));
         break;
     case DO_DROP:
         drop(place);
