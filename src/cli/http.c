@@ -57,6 +57,7 @@ struct http_socket {
     struct watch watch;
 };
 
+static bool ask_again(struct http_call *call, CURLcode result);
 static void finish(struct http_call *call, CURLcode result);
 
 /* Tells libcurl that a socket is ready, and reports finished calls. */
@@ -70,7 +71,10 @@ static void go_on(struct http *http, curl_socket_t fd)
         if (!message)
             return;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&call);
-        finish(call, message->data.result);
+        CURLcode result = message->data.result;
+        if (ask_again(call, result))
+            continue;
+        finish(call, result);
         call->on_done(call->owner);
     }
     timer_set(http->loop, &http->timer, 0); /* others may be finished, too */
@@ -299,6 +303,7 @@ static void begin(struct http *http, struct http_call *call, const char *path, b
     *call = (struct http_call){.on_done = on_done,
                                .owner = owner,
                                .http = http,
+                               .is_post = is_post,
                                .due = {.on_due = on_answer_due, .owner = call},
                                .easy = curl_easy_init()};
     CURL *easy = call->easy;
@@ -340,6 +345,19 @@ static void explain(struct http_call *call, CURLcode result)
         text_add_shown(&call->failure, json_text_at(call->answer, "error.reason", "no reason"));
         text_addf(&call->failure, " (%ld)", call->code);
     }
+}
+
+/* The server may be about to be upgraded, which ends its connections: a GET is made again, once, if
+   nothing of its answer has come. Returns false when it is not. */
+static bool ask_again(struct http_call *call, CURLcode result)
+{
+    if (call->is_post || call->is_again || call->head > 0 ||
+        (result != CURLE_RECV_ERROR && result != CURLE_GOT_NOTHING))
+        return false;
+    call->is_again = true;
+    timer_clear(call->http->loop, &call->due);
+    curl_multi_remove_handle(call->http->multi, call->easy);
+    return curl_multi_add_handle(call->http->multi, call->easy) == CURLM_OK;
 }
 
 static void finish(struct http_call *call, CURLcode result)

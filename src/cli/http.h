@@ -36,7 +36,8 @@ struct http_call {
     void *easy;       /* NULL: freed or never begun */
     void *headers;
     struct text body;
-    size_t head; /* bytes of it so far */
+    size_t head;            /* bytes of it so far */
+    bool is_post, is_again; /* is_again: it was made a second time */
 };
 
 struct invocation;

@@ -212,3 +212,27 @@ $ counterctl --admin {mock} holders x | sed -nE 's/.* 1 +2 +(.*)  c$/\1/p' | pas
 route /api/v1/contended = {"names": [{"name": "n", "exists": True, "refused_per_second": c} for c in (0, 0.01, 0.3, 9.9, 9.96, 999.4, 999.6, 12345, 99960, 999999, 4294967295, -1)]}
 $ counterctl --admin {mock} contended | awk 'NR > 1 { print $(NF - 1) }' | paste -sd,
 > 0,0,0.3,9.9,10,999,1.0k,12.3k,100k,1.0M,4.3G,-
+
+== a page is asked for again when the connection ends without an answer, as in an upgrade
+$ counterctl --admin {play} loglevel
+j> GET /api/v1/loglevel HTTP/1.1
+j close
+jj> GET /api/v1/loglevel HTTP/1.1
+jj<< HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n{"level":"debug"}
+> debug
+
+== a page is asked for twice at the most
+$ counterctl --admin {play} loglevel
+j> GET ...
+j close
+jj> GET ...
+jj close
+! counterctl: admin interface at {play}: ...
+? 69
+
+== what changes something is not asked for again
+$ counterctl --admin {play} loglevel debug
+j> POST ...
+j close
+! counterctl: admin interface at {play}: ...
+? 69
