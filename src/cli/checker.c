@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "cli/answer.h"
-#include "cli/environment.h"
 #include "cli/print.h"
 #include "cli/taken.h"
 
@@ -52,23 +51,20 @@ static void start(struct check *check, struct bytes line)
 {
     struct checker *checker = check->checker;
     struct taken taken = {0};
-    struct environment environment = {0};
     char *argv[] = {unconst("sh"), unconst("-c"), unconst(checker->options->check), NULL};
     char slot[NUMBER_TEXT];
     taken_add(&taken, line);
     check->fence = taken.at[0].member.fence;
-    taken_environment(&taken, NULL, &environment);
+    taken_environment(&taken, NULL, &check->child.environment);
     snprintf(slot, sizeof slot, "%u", check->slot);
-    environment_add(&environment, "COUNTER_SLOT", bytes_of(slot));
+    environment_add(&check->child.environment, "COUNTER_SLOT", bytes_of(slot));
     check->is_lost = false;
-    check->child.environment = environment.list;
     if (child_start(&check->child, checker->loop, argv) == STATUS_OK) {
         check->state = CHECK_RUNS;
         timer_set(checker->loop, &check->limit, clock_mono_ns() + checker->options->every_ns);
     } else {
         give_back(check, false); /* not the member's fault */
     }
-    environment_free(&environment);
     taken_free(&taken);
 }
 

@@ -24,37 +24,63 @@
 /* All commands that run. */
 static struct child *running;
 
+/* ---- the environment --------------------------------------------------------------------- */
+
+/* Takes over the entry, "NAME=value"; NULL: makes room for one. */
+static void append(struct environment *environment, char *entry)
+{
+    if (environment->count + 1 >= environment->room) { /* one more for the NULL */
+        environment->room = environment->room ? 2 * environment->room : 64;
+        environment->list =
+            reallocarray(environment->list, environment->room, sizeof *environment->list);
+        if (!environment->list)
+            out_of_memory();
+    }
+    environment->list[environment->count] = entry;
+    environment->count += entry != NULL;
+    environment->list[environment->count] = NULL;
+}
+
+void environment_leave_out(struct environment *environment, const char *prefix)
+{
+    size_t kept = 0;
+    if (!environment->list) {
+        append(environment, NULL);
+        for (char *const *at = environ; at && *at; at++) {
+            struct text entry = {0};
+            text_add(&entry, *at, strlen(*at));
+            append(environment, text_take(&entry, &(size_t){0}));
+        }
+    }
+    for (size_t i = 0; i < environment->count; i++) {
+        char *entry = environment->list[i];
+        if (strncmp(entry, prefix, strlen(prefix)) == 0)
+            free(entry);
+        else
+            environment->list[kept++] = entry;
+    }
+    environment->list[environment->count = kept] = NULL;
+}
+
+void environment_add(struct environment *environment, const char *name, struct bytes value)
+{
+    struct text entry = {0};
+    size_t len;
+    text_addf(&entry, "%s=", name);
+    environment_leave_out(environment, text_str(&entry));
+    text_add(&entry, value.data, value.len);
+    append(environment, text_take(&entry, &len));
+}
+
+static void free_environment(struct environment *environment)
+{
+    for (size_t i = 0; i < environment->count; i++)
+        free(environment->list[i]);
+    free(environment->list);
+    *environment = (struct environment){0};
+}
+
 /* ---- start ------------------------------------------------------------------------------- */
-
-/* True if `list` has an entry for the name of a variable, "NAME=value". */
-static bool has_name(char *const *list, const char *variable)
-{
-    size_t len = strcspn(variable, "=");
-    for (; list && *list; list++)
-        if (strcspn(*list, "=") == len && strncmp(*list, variable, len) == 0)
-            return true;
-    return false;
-}
-
-/* Our environment with the changes of struct child. The caller frees it, but not its strings. */
-static char **make_environment(char *const *changes)
-{
-    size_t count = 0, room = 1;
-    for (char *const *at = environ; at && *at; at++)
-        room++;
-    for (char *const *at = changes; at && *at; at++)
-        room++;
-    char **made = calloc(room, sizeof *made);
-    if (!made)
-        out_of_memory();
-    for (char *const *at = environ; at && *at; at++)
-        if (!has_name(changes, *at))
-            made[count++] = *at;
-    for (char *const *at = changes; at && *at; at++)
-        if (strchr(*at, '='))
-            made[count++] = *at;
-    return made;
-}
 
 /* True if the system takes all variables: Linux takes up to 32 pages for each, with the NUL at its
    end. Prints which one is too long. */
@@ -84,8 +110,8 @@ static bool set_input(const struct child *child)
 }
 
 /* In the new process: executes the command, or writes errno to `report`. */
-static _Noreturn void become(const struct child *child, char **argv, char **environment, int output,
-                             int report, pid_t parent)
+static _Noreturn void become(const struct child *child, char **argv, int output, int report,
+                             pid_t parent)
 {
     /* If we are killed, the server frees what we hold: for the command it is a lost connection. */
     if (child->death_signal && prctl(PR_SET_PDEATHSIG, child->death_signal) == 0 &&
@@ -94,7 +120,7 @@ static _Noreturn void become(const struct child *child, char **argv, char **envi
     signals_restore();
     if ((!child->is_apart || setpgid(0, 0) == 0) && set_input(child) &&
         (output < 0 || dup2(output, STDOUT_FILENO) >= 0))
-        execvpe(argv[0], argv, environment);
+        execvpe(argv[0], argv, child->environment.list ? child->environment.list : environ);
     int error = errno;
     (void)!write(report, &error, sizeof error);
     _exit(STATUS_NOT_EXECUTABLE);
@@ -132,14 +158,12 @@ static int start(struct child *child, char **argv, int output, int *fd_r, bool *
     *is_started_r = false;
     if (pipe2(report, O_CLOEXEC) != 0)
         return errno;
-    char **environment = make_environment(child->environment);
     fflush(stdout);
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
-        become(child, argv, environment, output, report[1], parent);
+        become(child, argv, output, report[1], parent);
     int fd = pid < 0 ? -1 : pidfd_open(pid, 0), error = fd < 0 ? errno : 0;
     close(report[1]);
-    free(environment);
     if (fd >= 0) {
         *is_started_r = true;
         error = wait_executed(report[0]);
@@ -214,15 +238,17 @@ static void kill_all(void *child)
 int child_start(struct child *child, struct loop *loop, char **argv)
 {
     int ends[2] = {-1, -1}, fd = -1, error = 0;
-    bool is_started = false;
+    bool is_started = false, good = check_variables(argv[0], child->environment.list);
     CHECK(!child_runs(child));
-    if (!check_variables(argv[0], child->environment))
-        return STATUS_NOT_EXECUTABLE;
     /* The read end does not block, so that the loop never waits in it. */
-    if (child->take && (pipe2(ends, O_CLOEXEC) != 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0))
+    if (good && child->take &&
+        (pipe2(ends, O_CLOEXEC) != 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0))
         error = errno;
-    if (!error)
+    if (good && !error)
         error = start(child, argv, ends[1], &fd, &is_started);
+    free_environment(&child->environment);
+    if (!good)
+        return STATUS_NOT_EXECUTABLE;
     close_if_open(ends[1]);
     if (error) {
         close_if_open(ends[0]);

@@ -23,6 +23,18 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* The environment of a command. Zero-initialise: as ours. */
+struct environment {
+    char **list; /* ended by NULL; NULL: as ours */
+    size_t count, room;
+};
+
+/* Adds a variable, or replaces its value, which may have any byte but NUL. */
+void environment_add(struct environment *environment, const char *name, struct bytes value);
+
+/* Leaves out the variables whose names begin with `prefix`, and that are there by now. */
+void environment_leave_out(struct environment *environment, const char *prefix);
+
 /* Zero-initialise, then set on_end, owner, and what is wanted of the fields up to is_apart. The
    command does not run yet. */
 struct child {
@@ -32,12 +44,11 @@ struct child {
     /* Called with each line of its output, as in struct relay. NULL: its output is ours. */
     bool (*take)(void *owner, struct bytes part, bool is_last);
     void *owner;
-    char *const *environment; /* "NAME=value" added to our environment, "NAME" left out of it; ended
-                                 by NULL; NULL: none. Read by child_start only */
-    int death_signal;         /* the kernel sends it to the command when we are killed; 0: none */
-    int input;                /* its standard input, which the caller closes; 0: ours, or none if it
-                                 is apart. Read by child_start only */
-    bool is_apart;            /* it has a process group of its own */
+    struct environment environment; /* freed by child_start */
+    int death_signal; /* the kernel sends it to the command when we are killed; 0: none */
+    int input;        /* its standard input, which the caller closes; 0: ours, or none if it
+                         is apart. Read by child_start only */
+    bool is_apart;    /* it has a process group of its own */
     /* private to child.c */
     struct loop *loop;  /* NULL: nothing runs */
     struct watch watch; /* of the pidfd; set while the command itself runs */

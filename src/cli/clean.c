@@ -139,11 +139,8 @@ static void on_command_end(void *owner, int how, bool leaves_some)
 static void start_command(struct job *job)
 {
     struct slots *all = job->slot.all;
-    struct environment environment = {0};
-    taken_environment(&job->taken, NULL, &environment);
-    job->slot.child.environment = environment.list;
+    taken_environment(&job->taken, NULL, &job->slot.child.environment);
     int status = child_start(&job->slot.child, &all->invocation->loop, all->invocation->execute);
-    environment_free(&environment);
     if (status != STATUS_OK) {
         slots_end(all, status, false);
         job->failed = true;

@@ -3,7 +3,6 @@
  */
 #include "cli/held.h"
 
-#include "cli/child.h"
 #include "cli/print.h"
 #include "cli/signals.h"
 
@@ -45,16 +44,16 @@ static void on_end(void *owner, int how, bool leaves_some)
     loop_end(held->client->loop, is_told ? STATUS_LOST : child_status(how));
 }
 
-int held_run(char **argv, char *const *environment, struct client *client,
+int held_run(char **argv, struct environment *environment, struct client *client,
              const struct options *options, int *how_r)
 {
     struct held held = {.client = client,
                         .options = options,
                         .name = argv[0],
-                        .child = {.on_end = on_end,
-                                  .environment = environment,
-                                  .death_signal = options->strict ? SIGTERM : 0}};
+                        .child = {.on_end = on_end, .death_signal = options->strict ? SIGTERM : 0}};
     struct loop *loop = client->loop;
+    if (environment)
+        held.child.environment = *environment;
     held.child.owner = client->owner = &held;
     client->on_end = on_lost;
     signals_handle(pass_on, &held);

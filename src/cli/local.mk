@@ -13,7 +13,6 @@ libcli_a_SOURCES = \
 	src/cli/command_line.c \
 	src/cli/counter.c \
 	src/cli/dump.c \
-	src/cli/environment.h src/cli/environment.c \
 	src/cli/frame.h src/cli/frame.c \
 	src/cli/held.h src/cli/held.c \
 	src/cli/http.h src/cli/http.c \

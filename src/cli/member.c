@@ -7,7 +7,6 @@
 #include "cli/answer.h"
 #include "cli/checker.h"
 #include "cli/command.h"
-#include "cli/environment.h"
 #include "cli/print.h"
 #include "cli/reaper.h"
 #include "cli/signals.h"
@@ -302,8 +301,8 @@ static void name_place(struct supplier *s, struct place *place)
 
 static void start(struct supplier *s, uint32_t slot)
 {
-    struct environment environment = {0};
     struct place *place = make_place(s, slot);
+    struct environment *environment = &place->child.environment;
     char number[NUMBER_TEXT];
     name_place(s, place);
     text_clear(&place->said);
@@ -311,17 +310,15 @@ static void start(struct supplier *s, uint32_t slot)
     if (s->supply.rules.is_single)
         return;
     snprintf(number, sizeof number, "%u", slot);
-    environment_add(&environment, "COUNTER_POOL", bytes_of(s->pool));
-    environment_add(&environment, "COUNTER_MEMBER", text_bytes(&place->name));
-    environment_add(&environment, "COUNTER_SLOT", bytes_of(number));
     /* We may be the command of a run --pool, whose member is another one. */
-    environment_leave_out(&environment, "COUNTER_MEMBER_");
-    environment_leave_out(&environment, "COUNTER_VALUE");
-    environment_leave_out(&environment, "COUNTER_FENCE");
-    environment_leave_out(&environment, "COUNTER_ATTR_");
-    place->child.environment = environment.list;
+    environment_leave_out(environment, "COUNTER_MEMBER_");
+    environment_leave_out(environment, "COUNTER_VALUE");
+    environment_leave_out(environment, "COUNTER_FENCE");
+    environment_leave_out(environment, "COUNTER_ATTR_");
+    environment_add(environment, "COUNTER_POOL", bytes_of(s->pool));
+    environment_add(environment, "COUNTER_MEMBER", text_bytes(&place->name));
+    environment_add(environment, "COUNTER_SLOT", bytes_of(number));
     int status = child_start(&place->child, s->loop, s->invocation->execute);
-    environment_free(&environment);
     if (status == STATUS_OK)
         s->has_started = true;
     else

@@ -218,8 +218,7 @@ static int run_holding(struct run *run)
     struct environment environment = {0};
     int how;
     taken_environment(&run->taken, options->env, &environment);
-    int status = held_run(run->invocation->execute, environment.list, &run->client, options, &how);
-    environment_free(&environment);
+    int status = held_run(run->invocation->execute, &environment, &run->client, options, &how);
     enum status returned = STATUS_LOST;
     if (run->client.state == CLIENT_UP)
         returned = give_back(run, WIFSIGNALED(how) || run->fails_on[WEXITSTATUS(how)]);

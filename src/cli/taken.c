@@ -130,6 +130,10 @@ void taken_environment(const struct taken *taken, const char *extra,
         snprintf(digits[i], sizeof digits[i], "%" PRIu64, member->fence);
         fences[i] = bytes_of(digits[i]);
     }
+    environment_leave_out(environment, "COUNTER_MEMBER_");
+    environment_leave_out(environment, "COUNTER_VALUE_");
+    environment_leave_out(environment, "COUNTER_FENCE_");
+    environment_leave_out(environment, "COUNTER_ATTR_");
     environment_add(environment, "COUNTER_POOL", taken->at[0].member.pool);
     add_parts(taken, environment, "COUNTER_MEMBER", names);
     add_parts(taken, environment, "COUNTER_VALUE", values);
@@ -139,10 +143,6 @@ void taken_environment(const struct taken *taken, const char *extra,
             add_attribute(taken, environment, taken->at[i].member.attrs[j].key);
     if (extra)
         add_extra(taken, environment, extra);
-    environment_leave_out(environment, "COUNTER_MEMBER_");
-    environment_leave_out(environment, "COUNTER_VALUE_");
-    environment_leave_out(environment, "COUNTER_FENCE_");
-    environment_leave_out(environment, "COUNTER_ATTR_");
 }
 
 void taken_by(struct text *by_r, const char *command)

@@ -5,7 +5,7 @@
 #define CLI_TAKEN_H
 
 #include "base/text.h"
-#include "cli/environment.h"
+#include "cli/child.h"
 #include "proto/pools.h"
 
 /* Zero-initialise: no member. */

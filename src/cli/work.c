@@ -12,7 +12,6 @@
  * because another worker may run it.
  */
 #include "base/clock.h"
-#include "cli/environment.h"
 #include "cli/print.h"
 #include "cli/reaper.h"
 #include "cli/slots.h"
@@ -356,22 +355,19 @@ static int make_input(const struct place *place)
 static void start_command(struct place *place)
 {
     struct child *child = &place->slot.child;
-    struct environment environment = {0};
     char id[NUMBER_TEXT], try[NUMBER_TEXT];
     int status = STATUS_SYSTEM, input = make_input(place);
     snprintf(id, sizeof id, "%" PRIu64, place->id);
     snprintf(try, sizeof try, "%" PRIu64, place->try);
-    environment_add(&environment, "COUNTER_JOB_ID", bytes_of(id));
-    environment_add(&environment, "COUNTER_JOB_TUBE", text_bytes(&place->tube));
-    environment_add(&environment, "COUNTER_JOB_TRY", bytes_of(try));
+    environment_add(&child->environment, "COUNTER_JOB_ID", bytes_of(id));
+    environment_add(&child->environment, "COUNTER_JOB_TUBE", text_bytes(&place->tube));
+    environment_add(&child->environment, "COUNTER_JOB_TRY", bytes_of(try));
     place->state = RUNNING;
     child->input = input;
-    child->environment = environment.list;
     if (input >= 0) {
         status = child_start(child, loop_of(place), place->slot.all->invocation->execute);
         close(input);
     }
-    environment_free(&environment);
     text_free(&place->body);
     if (status != STATUS_OK) {
         decide(place, RETURN, 0);
