@@ -184,8 +184,8 @@ int do_connections(struct invocation *invocation)
     for (unsigned page = 0; status == STATUS_OK && !is_over && left > 0; page++) {
         json_t *answer;
         if (page == PAGES_MAX) {
-            complain("connections: the list of %s does not end", http_where(invocation->http));
-            status = STATUS_PROTOCOL;
+            status = complain_as(STATUS_PROTOCOL, "connections: the list of %s does not end",
+                                 http_where(invocation->http));
             break;
         }
         page_path(options, &cursor, left, &path);
@@ -271,10 +271,8 @@ int do_loglevel(struct invocation *invocation)
     struct text path = {0};
     enum log_level level;
     /* Finds an unknown level here, before we ask for a token. */
-    if (given && !log_level_parse(given, &level)) {
-        complain("loglevel: LEVEL is one of error, warning, info, debug");
-        return STATUS_USAGE;
-    }
+    if (given && !log_level_parse(given, &level))
+        return complain_as(STATUS_USAGE, "loglevel: LEVEL is one of error, warning, info, debug");
     text_addf(&path, "/api/v1/loglevel%s%s", given ? "?level=" : "", given ? given : "");
     return show(invocation, &path, given != NULL, print_level);
 }
@@ -320,7 +318,7 @@ int do_reload(struct invocation *invocation)
 static enum status look_at_upgrade(struct http *http, json_t **answer_r)
 {
     struct http_call call = {0};
-    http_run(http, &call, "/api/v1/upgrade");
+    http_run(http, &call, "/api/v1/upgrade", false);
     enum status status = http_status(&call, false);
     *answer_r = status == STATUS_OK ? json_incref(call.answer) : NULL;
     http_call_free(&call);
@@ -341,9 +339,9 @@ static enum status await_upgrade(struct http *http, json_t **answer_r)
         json_decref(*answer_r);
         *answer_r = NULL;
     }
-    complain("upgrade: not finished after %d seconds; see the server's log",
-             (int)(UPGRADE_NS / NS_PER_S));
-    return STATUS_TEMPORARY;
+    return complain_as(STATUS_TEMPORARY,
+                       "upgrade: not finished after %d seconds; see the server's log",
+                       (int)(UPGRADE_NS / NS_PER_S));
 }
 
 int do_upgrade(struct invocation *invocation)

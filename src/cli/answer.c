@@ -185,8 +185,8 @@ bool check_tube(const char *who, const char *given)
 {
     if (bs_is_tube_name(bytes_of(given)))
         return true;
-    complain("%s: \"%.*s\" is not the name of a tube: 1 to %d of A-Z a-z 0-9 - + / ; . $ _ ( ), "
-             "the first of them no dash",
-             who, 100, given, BS_TUBE_MAX);
-    return false;
+    return complain(
+        "%s: \"%.*s\" is not the name of a tube: 1 to %d of A-Z a-z 0-9 - + / ; . $ _ ( ), "
+        "the first of them no dash",
+        who, 100, given, BS_TUBE_MAX);
 }

@@ -257,10 +257,8 @@ static enum status read_input(struct batch *batch, bool *is_end_r)
     ssize_t n = read(STDIN_FILENO, data, sizeof data);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return STATUS_OK;
-    if (n < 0) {
-        complain("can't read standard input: %s", strerrordesc_np(errno));
-        return STATUS_OUTPUT;
-    }
+    if (n < 0)
+        return complain_as(STATUS_OUTPUT, "can't read standard input: %s", strerrordesc_np(errno));
     *is_end_r = n == 0;
     text_add(&batch->input, data, (size_t)n);
     return STATUS_OK;

@@ -29,13 +29,8 @@ static struct child *running;
 /* Takes over the entry, "NAME=value"; NULL: makes room for one. */
 static void append(struct environment *environment, char *entry)
 {
-    if (environment->count + 1 >= environment->room) { /* one more for the NULL */
-        environment->room = environment->room ? 2 * environment->room : 64;
-        environment->list =
-            reallocarray(environment->list, environment->room, sizeof *environment->list);
-        if (!environment->list)
-            out_of_memory();
-    }
+    environment->list = array_grow(environment->list, environment->count + 1, &environment->room,
+                                   sizeof *environment->list); /* one more for the NULL */
     environment->list[environment->count] = entry;
     environment->count += entry != NULL;
     environment->list[environment->count] = NULL;
@@ -91,10 +86,10 @@ static bool check_variables(const char *command, char *const *list)
         size_t len = strlen(*list);
         if (len <= most)
             continue;
-        complain("%s is not executed: the variable %.*s would have %zu bytes, and the system takes "
-                 "up to %zu with the name; hand fewer or shorter values to one command",
-                 command, (int)strcspn(*list, "="), *list, len, most);
-        return false;
+        return complain(
+            "%s is not executed: the variable %.*s would have %zu bytes, and the system takes "
+            "up to %zu with the name; hand fewer or shorter values to one command",
+            command, (int)strcspn(*list, "="), *list, len, most);
     }
     return true;
 }
@@ -252,10 +247,9 @@ int child_start(struct child *child, struct loop *loop, char **argv)
     close_if_open(ends[1]);
     if (error) {
         close_if_open(ends[0]);
-        if (!is_started) {
-            complain("no process for %s: %s", argv[0], strerrordesc_np(error));
-            return STATUS_SYSTEM;
-        }
+        if (!is_started)
+            return complain_as(STATUS_SYSTEM, "no process for %s: %s", argv[0],
+                               strerrordesc_np(error));
         complain("%s: %s%s", argv[0], strerrordesc_np(error),
                  error == E2BIG ? ": its arguments and its environment together (ulimit -s)" : "");
         return error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;

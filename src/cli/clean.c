@@ -264,8 +264,7 @@ static bool make_request(struct clean *clean)
     };
     if (pool_compose_request(&clean->take, line, sizeof line) > 0)
         return true;
-    complain("clean: \"%.*s\" is not the name of a pool", 100, invocation->arguments[0]);
-    return false;
+    return complain("clean: \"%.*s\" is not the name of a pool", 100, invocation->arguments[0]);
 }
 
 int do_clean(struct invocation *invocation)

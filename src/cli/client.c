@@ -362,10 +362,8 @@ enum status client_begin(struct client *client, const struct protocol *protocol,
                               .due = {.on_due = on_due, .owner = client}};
     if (!server_find(options, &client->server))
         return STATUS_USAGE;
-    if (client->server.is_unix && options->tls) {
-        complain("--tls: a unix socket has no TLS; leave --tls out");
-        return STATUS_USAGE;
-    }
+    if (client->server.is_unix && options->tls)
+        return complain_as(STATUS_USAGE, "--tls: a unix socket has no TLS; leave --tls out");
     server_text(&client->server, protocol->port, client->where);
     client->state = CLIENT_BEGUN;
     timer_set(loop, &client->timer, 0); /* the loop does the rest, because it may run callbacks */
@@ -484,12 +482,8 @@ static void ask(struct client *client, const void *request, size_t len, int64_t 
                 answer_handler *on_answer, void *owner)
 {
     CHECK(client->state == CLIENT_UP && len > 0);
-    if (on_answer && client->count == client->room) {
-        client->room = client->room ? 2 * client->room : 4;
-        client->asks = reallocarray(client->asks, client->room, sizeof *client->asks);
-        if (!client->asks)
-            out_of_memory();
-    }
+    if (on_answer)
+        client->asks = array_grow(client->asks, client->count, &client->room, sizeof *client->asks);
     if (on_answer)
         client->asks[client->count++] = (struct ask){.on_answer = on_answer,
                                                      .owner = owner,

@@ -38,11 +38,11 @@ static enum status print_access(const struct options *options)
 {
     const char *prefix = options->prefix ? options->prefix : "counterd";
     struct text line = {0};
-    if (!is_prefix(prefix)) {
-        complain("cluster: --prefix is what cluster.prefix may be: 1 to %d of a-z, 0-9, _ and -",
-                 PREFIX_MAX);
-        return STATUS_USAGE;
-    }
+    if (!is_prefix(prefix))
+        return complain_as(
+            STATUS_USAGE,
+            "cluster: --prefix is what cluster.prefix may be: 1 to %d of a-z, 0-9, _ and -",
+            PREFIX_MAX);
     text_addf(&line,
               "ACL SETUSER USER on >PASSWORD resetkeys ~{%s}:* resetchannels &{%s}:* -@all %s%s",
               prefix, prefix, ENGINE_COMMANDS, options->db > 0 ? " +select" : "");
@@ -71,12 +71,12 @@ static enum status ask_cluster(struct invocation *invocation, const struct text 
     text_addf(&path, PAGE "%s", name ? "?name=" : "");
     if (name)
         text_add_percent(&path, text_bytes(name));
-    http_run(http, &call, text_str(&path));
+    http_run(http, &call, text_str(&path), false);
     text_free(&path);
     bool is_old = call.code == 404; /* it has no such page at all, or not the name */
     if (is_old && name) {
         struct http_call other = {0};
-        http_run(http, &other, PAGE);
+        http_run(http, &other, PAGE, false);
         is_old = other.code == 404;
         http_call_free(&other);
     }
@@ -84,11 +84,10 @@ static enum status ask_cluster(struct invocation *invocation, const struct text 
     if (is_old)
         complain("cluster: the server at %s shares no limits: it is older than this counterctl",
                  http_where(http));
-    if (status == STATUS_OK && !json_is_true_at(call.answer, "enabled")) {
-        complain("cluster: the server at %s shares no limits: it has no cluster.engine",
-                 http_where(http));
-        status = STATUS_NO;
-    }
+    if (status == STATUS_OK && !json_is_true_at(call.answer, "enabled"))
+        status = complain_as(STATUS_NO,
+                             "cluster: the server at %s shares no limits: it has no cluster.engine",
+                             http_where(http));
     if (call.answer && invocation->options.json)
         json_line(json_incref(call.answer));
     *answer_r = status == STATUS_OK ? json_incref(call.answer) : NULL;
@@ -298,11 +297,10 @@ static enum status show_name(struct invocation *invocation, const struct text *n
 {
     json_t *answer = NULL;
     enum status status = ask_cluster(invocation, name, &answer);
-    if (status == STATUS_OK && strcmp(json_text_at(answer, "name.class", ""), "own") == 0) {
-        complain("cluster: the name is this node's own: no pattern of cluster.strict or "
-                 "cluster.loose has it (pool:* is only for patterns that begin with pool:)");
-        status = STATUS_NO;
-    }
+    if (status == STATUS_OK && strcmp(json_text_at(answer, "name.class", ""), "own") == 0)
+        status = complain_as(
+            STATUS_NO, "cluster: the name is this node's own: no pattern of cluster.strict or "
+                       "cluster.loose has it (pool:* is only for patterns that begin with pool:)");
     if (status == STATUS_OK && !invocation->options.json)
         print_name(answer, name);
     json_decref(answer);

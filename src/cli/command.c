@@ -153,11 +153,6 @@ static const struct command commands[] = {
     {"help", "[COMMAND]", 0, 1, EXECUTE_NEVER, "help", do_help, "explain a command", ""},
 };
 
-const struct command *command_at(size_t index)
-{
-    return index < ARRAY_SIZE(commands) ? &commands[index] : NULL;
-}
-
 const struct command *command_named(const char *name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
@@ -244,9 +239,9 @@ int do_help(struct invocation *invocation)
         command = command_named(invocation->arguments[0]);
         if (!command) {
             const char *nearest = nearest_command(invocation->arguments[0]);
-            complain("help: no such command; \"counterctl help\" lists them%s%s",
-                     nearest ? "; did you mean: " : "", nearest ? nearest : "");
-            return STATUS_USAGE;
+            return complain_as(STATUS_USAGE,
+                               "help: no such command; \"counterctl help\" lists them%s%s",
+                               nearest ? "; did you mean: " : "", nearest ? nearest : "");
         }
     }
     print_help(command, stdout);

@@ -37,9 +37,6 @@ struct command {
     const char *more; /* lines of up to 79 columns, each ended by "\n" */
 };
 
-/* The command at an index; NULL after the last. */
-const struct command *command_at(size_t index);
-
 /* The command of that name; NULL when there is none. */
 const struct command *command_named(const char *name);
 

@@ -30,8 +30,7 @@ static bool is_good(const struct call *call)
 
 static int complain_no_number(const struct call *call)
 {
-    complain("%s: the answer lacks its number", call->client.where);
-    return STATUS_PROTOCOL;
+    return complain_as(STATUS_PROTOCOL, "%s: the answer lacks its number", call->client.where);
 }
 
 /* ---- arguments --------------------------------------------------------------------------- */
@@ -42,9 +41,8 @@ static bool read_units(const struct invocation *invocation, size_t which, uint32
     const char *given = invocation->arguments[which];
     if (parse_number(bytes_of(given), least, UINT32_MAX, units_r))
         return true;
-    complain("%s: %s is \"%.*s\", but must be a whole number from %u to %u",
-             invocation->command->name, what, 100, given, least, UINT32_MAX);
-    return false;
+    return complain("%s: %s is \"%.*s\", but must be a whole number from %u to %u",
+                    invocation->command->name, what, 100, given, least, UINT32_MAX);
 }
 
 /* Reads UNITS and MAX of acquire, and checks --for against a command. */

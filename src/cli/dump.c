@@ -117,24 +117,17 @@ static size_t entry_size(const struct entry *entry)
 
 static bool keep(struct dump *dump, struct entry *entry)
 {
-    if (dump->count == dump->room) {
-        size_t room = dump->room ? 2 * dump->room : 1024;
-        struct entry **kept = reallocarray(dump->kept, room, sizeof(struct entry *));
-        if (!kept)
-            out_of_memory();
-        dump->kept = kept;
-        dump->room = room;
-    }
+    dump->kept = array_grow(dump->kept, dump->count, &dump->room, sizeof(struct entry *));
     dump->memory += entry_size(entry);
     dump->kept[dump->count++] = entry;
     if (dump->options->limit)
         heap_rise(&dump->heap, dump->kept, dump->count);
     if (dump->memory <= SORT_MEMORY_MAX)
         return true;
-    complain("dump: sorting would take more than %zu MiB of memory; use --limit, or sort the "
-             "unsorted output",
-             SORT_MEMORY_MAX >> 20);
-    return false;
+    return complain(
+        "dump: sorting would take more than %zu MiB of memory; use --limit, or sort the "
+        "unsorted output",
+        SORT_MEMORY_MAX >> 20);
 }
 
 /* Keeps the entry. If the limit is reached, keeps the better of the entry and the worst one kept.
@@ -208,10 +201,9 @@ static enum status take_entry(struct dump *dump, const struct answer *reply, boo
     *is_over_r = reply->binary.body.len == 0;
     if (*is_over_r)
         return STATUS_OK;
-    if (!ctr_reply_dump(&reply->binary, &in_use, &peak, &name)) {
-        complain("%s: a row of the answer is malformed", dump->client.where);
-        return STATUS_PROTOCOL;
-    }
+    if (!ctr_reply_dump(&reply->binary, &in_use, &peak, &name))
+        return complain_as(STATUS_PROTOCOL, "%s: a row of the answer is malformed",
+                           dump->client.where);
     dump->seen++;
     if (!is_wanted(dump, in_use, name))
         return STATUS_OK;

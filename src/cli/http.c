@@ -178,11 +178,9 @@ static bool set_token(struct http *http, const char *text, const char *from)
     bool good = len > 0 && len <= HTTP_TOKEN_MAX;
     for (size_t i = 0; i < len; i++)
         good &= text[i] > ' ' && text[i] < 0x7f;
-    if (!good) {
-        complain("%s: a token is 1 to %d visible ASCII characters in one line", from,
-                 HTTP_TOKEN_MAX);
-        return false;
-    }
+    if (!good)
+        return complain("%s: a token is 1 to %d visible ASCII characters in one line", from,
+                        HTTP_TOKEN_MAX);
     memcpy(http->token, text, len);
     http->token[len] = '\0';
     return true;
@@ -297,8 +295,8 @@ static void set_post(const struct http *http, struct http_call *call)
     curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, "");
 }
 
-static void begin(struct http *http, struct http_call *call, const char *path, bool is_post,
-                  void (*on_done)(void *owner), void *owner)
+void http_begin(struct http *http, struct http_call *call, const char *path, bool is_post,
+                void (*on_done)(void *owner), void *owner)
 {
     *call = (struct http_call){.on_done = on_done,
                                .owner = owner,
@@ -426,21 +424,10 @@ static void end_step(void *loop)
     loop_end(loop, STATUS_OK);
 }
 
-static void run(struct http *http, struct http_call *call, const char *path, bool is_post)
+void http_run(struct http *http, struct http_call *call, const char *path, bool is_post)
 {
-    begin(http, call, path, is_post, end_step, http->loop);
+    http_begin(http, call, path, is_post, end_step, http->loop);
     loop_run(http->loop);
-}
-
-void http_begin(struct http *http, struct http_call *call, const char *path,
-                void (*on_done)(void *owner), void *owner)
-{
-    begin(http, call, path, false, on_done, owner);
-}
-
-void http_run(struct http *http, struct http_call *call, const char *path)
-{
-    run(http, call, path, false);
 }
 
 enum status http_ask(struct invocation *invocation, const char *path, bool is_post,
@@ -452,7 +439,7 @@ enum status http_ask(struct invocation *invocation, const char *path, bool is_po
     if (http)
         status = is_post ? read_token(http, &invocation->options) : STATUS_OK;
     if (status == STATUS_OK) {
-        run(http, &call, path, is_post);
+        http_run(http, &call, path, is_post);
         status = http_status(&call, true);
     }
     *answer_r = json_incref(call.answer);

@@ -55,13 +55,14 @@ void http_free(struct http **http);
 /* "host:port" of the interface, for messages. */
 const char *http_where(const struct http *http);
 
-/* Starts a GET of `path` ("/api/v1/stats"). The options' timeouts bound connecting, and the answer.
-   `call` must be zero-initialised or freed; on_done may free it. */
-void http_begin(struct http *http, struct http_call *call, const char *path,
+/* Starts a call of `path` ("/api/v1/stats"): a GET, or a POST with an empty body. The options'
+   timeouts bound connecting, and the answer. `call` must be zero-initialised or freed; on_done may
+   free it. */
+void http_begin(struct http *http, struct http_call *call, const char *path, bool is_post,
                 void (*on_done)(void *owner), void *owner);
 
-/* Step: starts a GET and waits until it is done. */
-void http_run(struct http *http, struct http_call *call, const char *path);
+/* Step: starts a call and waits until it is done. */
+void http_run(struct http *http, struct http_call *call, const char *path, bool is_post);
 
 /* Ends a call in any state, and frees its memory. */
 void http_call_free(struct http_call *call);

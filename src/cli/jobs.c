@@ -120,8 +120,8 @@ static enum status demand(struct work *work, struct bs_request request, enum bs_
 /* Says that the server has not got what the verb needs. */
 static enum status needs_counterd(const struct work *work, const char *verb)
 {
-    complain("jobs %s: %s is no counterd: it can't do that", verb, work->client.where);
-    return STATUS_NO;
+    return complain_as(STATUS_NO, "jobs %s: %s is no counterd: it can't do that", verb,
+                       work->client.where);
 }
 
 static void print_number(const struct work *work, const char *key, uint64_t number)
@@ -442,9 +442,9 @@ static enum status import_line(struct work *work, struct bytes line, size_t *byt
         }
     } else if ((status = await_answers(work)) == STATUS_OK) {
         progress_end(&work->progress);
-        complain("jobs import: %s, line %zu (the %zu jobs before it are stored): %s", work->from,
-                 work->line, work->done, text_str(&reason));
-        status = STATUS_USAGE;
+        status = complain_as(STATUS_USAGE,
+                             "jobs import: %s, line %zu (the %zu jobs before it are stored): %s",
+                             work->from, work->line, work->done, text_str(&reason));
     }
     text_free(&reason);
     job_line_free(&job);
@@ -465,10 +465,9 @@ static enum status import_all(struct work *work, FILE *input)
             status = import_line(work, bytes_at(line, (size_t)len), &bytes);
     }
     free(line);
-    if (status == STATUS_OK && ferror(input)) {
-        complain("jobs import: can't read %s: %s", work->from, strerrordesc_np(errno));
-        status = STATUS_OUTPUT;
-    }
+    if (status == STATUS_OK && ferror(input))
+        status = complain_as(STATUS_OUTPUT, "jobs import: can't read %s: %s", work->from,
+                             strerrordesc_np(errno));
     return status == STATUS_OK ? await_answers(work) : status;
 }
 
@@ -478,10 +477,8 @@ static enum status do_import(struct work *work)
     bool is_stdin = strcmp(file, "-") == 0;
     work->from = is_stdin ? "standard input" : file;
     FILE *input = is_stdin ? stdin : fopen(file, "re");
-    if (!input) {
-        complain("jobs import: %s: %s", file, strerrordesc_np(errno));
-        return STATUS_NO_INPUT;
-    }
+    if (!input)
+        return complain_as(STATUS_NO_INPUT, "jobs import: %s: %s", file, strerrordesc_np(errno));
     enum status status = import_all(work, input);
     progress_end(&work->progress);
     if (status == STATUS_OK)
@@ -516,10 +513,8 @@ static enum status do_peek(struct work *work)
     struct answer answer;
     uint64_t id;
     struct text body = {0};
-    if (!number_parse(bytes_of(work->words[1]), UINT64_MAX, &id)) {
-        complain("jobs peek: ID is not the number of a job");
-        return STATUS_USAGE;
-    }
+    if (!number_parse(bytes_of(work->words[1]), UINT64_MAX, &id))
+        return complain_as(STATUS_USAGE, "jobs peek: ID is not the number of a job");
     enum status status =
         demand(work, (struct bs_request){.verb = BS_VERB_PEEK, .id = id}, BS_ANSWER_FOUND, &answer);
     if (status != STATUS_OK)
@@ -545,10 +540,9 @@ static enum status do_kick(struct work *work)
     struct answer answer;
     struct bs_request use = {.verb = BS_VERB_USE, .tube = work->tube};
     struct bs_request kick = {.verb = BS_VERB_KICK};
-    if (!parse_number(bytes_of(work->words[2]), 1, UINT32_MAX, &kick.count)) {
-        complain("jobs kick: N is not a whole number from 1 to %u", UINT32_MAX);
-        return STATUS_USAGE;
-    }
+    if (!parse_number(bytes_of(work->words[2]), 1, UINT32_MAX, &kick.count))
+        return complain_as(STATUS_USAGE, "jobs kick: N is not a whole number from 1 to %u",
+                           UINT32_MAX);
     enum status status = demand(work, use, BS_ANSWER_USING, &answer);
     if (status == STATUS_OK)
         status = demand(work, kick, BS_ANSWER_KICKED, &answer);
@@ -619,7 +613,7 @@ static enum status await_backup(struct work *work, json_t *answer)
         json_decref(answer);
         (void)poll(&none, 1, BACKUP_LOOK_MS);
         int64_t now_ns = clock_mono_ns();
-        http_run(work->invocation->http, &call, "/api/v1/backup");
+        http_run(work->invocation->http, &call, "/api/v1/backup", false);
         is_late = clock_mono_ns() >= until_ns;
         status = http_status(&call, is_late);
         answer = status == STATUS_OK ? json_incref(call.answer) : NULL;
@@ -737,16 +731,13 @@ static bool read_state(struct work *work)
         if (bytes_equal(bs_state_word(work->state), bytes_of(work->words[2])))
             return true;
     }
-    complain("jobs: STATE is none of ready, delayed, reserved, buried, abandoned, all");
-    return false;
+    return complain("jobs: STATE is none of ready, delayed, reserved, buried, abandoned, all");
 }
 
 static bool read_words(struct work *work, const struct verb *verb)
 {
-    if (work->invocation->options.off && verb->run != do_drain) {
-        complain("jobs: --off is an option of \"jobs drain\"");
-        return false;
-    }
+    if (work->invocation->options.off && verb->run != do_drain)
+        return complain("jobs: --off is an option of \"jobs drain\"");
     if (!verb->has_tube)
         return true;
     work->tube = bytes_of(work->words[1]);

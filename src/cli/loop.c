@@ -17,13 +17,9 @@ void watch_set(struct loop *loop, struct watch *watch, int fd, short events)
     watch->events = events;
     if (watch->place)
         return;
-    if (loop->count == loop->room) {
-        loop->room = loop->room ? 2 * loop->room : 8;
-        loop->watches = reallocarray(loop->watches, loop->room, sizeof(struct watch *));
-        loop->fds = reallocarray(loop->fds, loop->room, sizeof *loop->fds);
-        if (!loop->watches || !loop->fds)
-            out_of_memory();
-    }
+    size_t room = loop->room;
+    loop->watches = array_grow(loop->watches, loop->count, &room, sizeof(struct watch *));
+    loop->fds = array_grow(loop->fds, loop->count, &loop->room, sizeof *loop->fds);
     loop->watches[loop->count] = watch;
     watch->place = ++loop->count;
 }

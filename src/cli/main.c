@@ -29,12 +29,12 @@ int main(int argc, char **argv)
 {
     struct invocation invocation;
     text_no_memory = out_of_memory;
-    if (!file_open_standard(true)) {
-        complain("standard input, output or error is closed, and /dev/null can't be opened in its "
-                 "place: %s",
-                 strerrordesc_np(errno));
-        return STATUS_SYSTEM;
-    }
+    if (!file_open_standard(true))
+        return complain_as(
+            STATUS_SYSTEM,
+            "standard input, output or error is closed, and /dev/null can't be opened in its "
+            "place: %s",
+            strerrordesc_np(errno));
     /* For the widths of characters in top. NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
     setlocale(LC_CTYPE, "");
     signals_start();

@@ -518,8 +518,7 @@ static void make_name(struct supplier *s)
 /* Prints what a word of the command line is not. Returns false. */
 static bool wrong(const char *what, const char *given, const char *form)
 {
-    complain("member: %s: \"%.*s\" is not %s", what, 100, given, form);
-    return false;
+    return complain("member: %s: \"%.*s\" is not %s", what, 100, given, form);
 }
 
 /* Checks numbers, and what joins will be made of. Prints what is wrong. */
@@ -531,10 +530,9 @@ static bool check_options(const struct supplier *s)
     struct supplier as_if = {.options = &tried, .pool = s->pool};
     struct pool_request request;
     struct bytes name = bytes_of("x");
-    if (given->max && given->init > given->max) {
-        complain("member: --init is %u, more than --max, which is %u", given->init, given->max);
-        return false;
-    }
+    if (given->max && given->init > given->max)
+        return complain("member: --init is %u, more than --max, which is %u", given->init,
+                        given->max);
     if (!make_join(&as_if, name, (struct bytes){0}, &request))
         return wrong("POOL", s->pool, "the name of a pool");
     name = text_bytes(&s->name);

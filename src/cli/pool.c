@@ -381,20 +381,18 @@ static bool make_request(const struct invocation *invocation, struct text *line,
 {
     size_t words;
     const struct verb *verb = find_verb(invocation, &words);
-    if (!verb) {
-        complain("pool: no such verb: \"%.*s\"; list, show, add, set, drop, watch, member add, "
-                 "member set and member drop are",
-                 100, invocation->arguments[0]);
-        return false;
-    }
+    if (!verb)
+        return complain(
+            "pool: no such verb: \"%.*s\"; list, show, add, set, drop, watch, member add, "
+            "member set and member drop are",
+            100, invocation->arguments[0]);
     text_addf(line, "%s", verb->wire);
     if (!add_words(invocation, words, line))
         return false;
     if (pool_parse_request(text_bytes(line), request_r) == POOL_PARSED)
         return true;
-    complain("pool: not of the form \"counterctl pool %s%s\", or a word is too long", verb->words,
-             verb->arguments);
-    return false;
+    return complain("pool: not of the form \"counterctl pool %s%s\", or a word is too long",
+                    verb->words, verb->arguments);
 }
 
 static int work_on(struct work *work)

@@ -4,7 +4,6 @@
 #include "cli/print.h"
 
 #include "base/utf8.h"
-#include "cli/status.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -20,12 +19,22 @@ static void vprint_line(FILE *to, const char *head, const char *format, va_list 
     text_free(&shown);
 }
 
-void complain(const char *format, ...)
+bool complain(const char *format, ...)
 {
     va_list values;
     va_start(values, format);
     vprint_line(stderr, "counterctl: ", format, values);
     va_end(values);
+    return false;
+}
+
+enum status complain_as(enum status status, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    vprint_line(stderr, "counterctl: ", format, values);
+    va_end(values);
+    return status;
 }
 
 void complain_once(struct text *said, const struct text *what)
@@ -160,12 +169,6 @@ void cell_count(struct text *to, const json_t *row, const char *path)
 {
     char text[NUMBER_TEXT];
     text_addf(to, "%s", count_text(json_number_at(row, path, -1), text));
-}
-
-void cell_size(struct text *to, const json_t *row, const char *path)
-{
-    char text[NUMBER_TEXT];
-    text_addf(to, "%s", size_text(json_number_at(row, path, -1), text));
 }
 
 void text_add_filled(struct text *to, const char *form, const json_t *row)

@@ -4,6 +4,7 @@
 #ifndef CLI_PRINT_H
 #define CLI_PRINT_H
 
+#include "cli/status.h"
 #include "cli/text.h"
 
 #include <jansson.h>
@@ -11,9 +12,11 @@
 
 /*
  * Writes "counterctl: " and the message as one line to standard error. Characters that are unsafe
- * on a terminal become \xNN (text.h), because the message may contain text from a server.
+ * on a terminal become \xNN (text.h), because the message may contain text from a server. Returns
+ * false, or the status.
  */
-void complain(const char *format, ...) PRINTF_LIKE(1, 2);
+bool complain(const char *format, ...) PRINTF_LIKE(1, 2);
+enum status complain_as(enum status status, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* The same for a text, unless it is what was said last: `said` keeps that. */
 void complain_once(struct text *said, const struct text *what);
@@ -44,13 +47,12 @@ const char *size_text(double bytes, char to[NUMBER_TEXT]);
    of its values. Unsafe bytes become \xNN. */
 typedef void cell_maker(struct text *to, const json_t *row, const char *path);
 
-/* A text; a whole number; seconds, a count and a size as the functions above
-   have them. "-" when it is missing, or a number below 0. */
+/* A text; a whole number; seconds and a count as the functions above have
+   them. "-" when it is missing, or a number below 0. */
 void cell_text(struct text *to, const json_t *row, const char *path);
 void cell_number(struct text *to, const json_t *row, const char *path);
 void cell_seconds(struct text *to, const json_t *row, const char *path);
 void cell_count(struct text *to, const json_t *row, const char *path);
-void cell_size(struct text *to, const json_t *row, const char *path);
 
 /* Adds `form`, with the row's text or whole number at PATH in place of {PATH}, and seconds in place
    of {s PATH}; "-" when it is missing. */

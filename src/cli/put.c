@@ -89,9 +89,9 @@ static enum status send_job(struct put *put, struct bytes body)
 {
     if (body.len > CLIENT_BODY_MAX) {
         progress_end(&put->progress);
-        complain("put: %s: job %zu has more than 64 MiB, and no server takes that", put->from,
-                 put->sent + 1);
-        return STATUS_NO;
+        return complain_as(STATUS_NO,
+                           "put: %s: job %zu has more than 64 MiB, and no server takes that",
+                           put->from, put->sent + 1);
     }
     put->sent++;
     put->bytes += body.len;
@@ -183,11 +183,9 @@ static enum status meet_server(struct put *put)
     enum status status = open_jobs(client, &protocol_jobs, put->invocation, &is_plain);
     if (!is_plain)
         return status;
-    if (options->unique || options->tries) {
-        complain("put: %s is no counterd: it has no --%s", client->where,
-                 options->unique ? "unique" : "tries");
-        return STATUS_NO;
-    }
+    if (options->unique || options->tries)
+        return complain_as(STATUS_NO, "put: %s is no counterd: it has no --%s", client->where,
+                           options->unique ? "unique" : "tries");
     struct bs_request use = {.verb = BS_VERB_USE, .tube = put->request.tube};
     put->request.verb = BS_VERB_PUT;
     put->request.tube = (struct bytes){0};
@@ -218,10 +216,10 @@ static bool make_request(struct put *put)
     if (bs_compose_request(&put->request, line, sizeof line) > 0 &&
         !(options->unique && !options->unique[0]))
         return true;
-    complain("put: --unique: \"%.*s\" is not a key: 1 to %d of A-Z a-z 0-9 - + / ; . $ _ ( ), the "
-             "first of them no dash",
-             100, options->unique ? options->unique : "", BS_KEY_MAX);
-    return false;
+    return complain(
+        "put: --unique: \"%.*s\" is not a key: 1 to %d of A-Z a-z 0-9 - + / ; . $ _ ( ), the "
+        "first of them no dash",
+        100, options->unique ? options->unique : "", BS_KEY_MAX);
 }
 
 /* Opens FILE, or takes standard input. Prints what is wrong. */
@@ -237,8 +235,7 @@ static enum status open_input(struct put *put)
     put->fd = open(file, O_RDONLY | O_CLOEXEC);
     if (put->fd >= 0)
         return STATUS_OK;
-    complain("put: %s: %s", file, strerrordesc_np(errno));
-    return STATUS_NO_INPUT;
+    return complain_as(STATUS_NO_INPUT, "put: %s: %s", file, strerrordesc_np(errno));
 }
 
 int do_put(struct invocation *invocation)

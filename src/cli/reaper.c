@@ -110,10 +110,9 @@ static int watch_ends(struct loop *loop)
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (fd < 0) {
-        complain("no descriptor for ends of processes: %s", strerrordesc_np(errno));
-        return STATUS_SYSTEM;
-    }
+    if (fd < 0)
+        return complain_as(STATUS_SYSTEM, "no descriptor for ends of processes: %s",
+                           strerrordesc_np(errno));
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     watch_set(loop, &ends, fd, POLLIN);
     return STATUS_OK;

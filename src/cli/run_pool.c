@@ -34,8 +34,7 @@ struct run {
 /* Prints what a value of an option is not. Returns false. */
 static bool wrong(const char *option, const char *given, const char *form)
 {
-    complain("run: %s: \"%.*s\" is not %s", option, 100, given, form);
-    return false;
+    return complain("run: %s: \"%.*s\" is not %s", option, 100, given, form);
 }
 
 /* True if the request is good with what an option has just added. */

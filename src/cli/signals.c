@@ -77,10 +77,8 @@ int signals_begin(struct loop *loop)
     struct sigaction by_default = {.sa_handler = SIG_DFL};
     sigset_t set = signals_taken();
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (fd < 0) {
-        complain("no descriptor for signals: %s", strerrordesc_np(errno));
-        return STATUS_SYSTEM;
-    }
+    if (fd < 0)
+        return complain_as(STATUS_SYSTEM, "no descriptor for signals: %s", strerrordesc_np(errno));
     sigaction(SIGCHLD, &by_default, &signals.child_before);
     pthread_sigmask(SIG_BLOCK, &set, &signals.mask_before);
     signals.loop = loop;

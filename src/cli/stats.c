@@ -56,10 +56,9 @@ static enum status ask_binary_stats(struct stats *stats)
         struct bytes name, value;
         while (ctr_reply_stat(&reply.body, &name, &value))
             add(stats, name, value);
-        if (reply.body.len > 0) {
-            complain("%s: the statistics are malformed", stats->client.where);
-            status = STATUS_PROTOCOL;
-        }
+        if (reply.body.len > 0)
+            status = complain_as(STATUS_PROTOCOL, "%s: the statistics are malformed",
+                                 stats->client.where);
     }
     return status;
 }
@@ -78,11 +77,10 @@ static enum status ask_text_stats(struct stats *stats)
         if (status != STATUS_OK || line.len == 0) /* an empty line is the last */
             return status;
         const uint8_t *colon = memmem(line.data, line.len, ": ", 2);
-        if (!colon || lines >= LINES_MAX) {
-            complain("%s: the answer is not one to STATS FULL of the text protocol",
-                     stats->client.where);
-            return STATUS_PROTOCOL;
-        }
+        if (!colon || lines >= LINES_MAX)
+            return complain_as(STATUS_PROTOCOL,
+                               "%s: the answer is not one to STATS FULL of the text protocol",
+                               stats->client.where);
         size_t len = (size_t)(colon - line.data);
         add(stats, bytes_at(line.data, len), bytes_at(colon + 2, line.len - len - 2));
     }

@@ -127,12 +127,7 @@ static enum supply_do slot_next(const struct supply *s, struct slot *slot, int64
 static struct slot *make_slot(struct supply *s, uint32_t slot)
 {
     if (slot == s->count) {
-        if (s->count == s->room) {
-            s->room = s->room ? 2 * s->room : 8;
-            s->slots = reallocarray(s->slots, s->room, sizeof *s->slots);
-            if (!s->slots)
-                out_of_memory();
-        }
+        s->slots = array_grow(s->slots, s->count, &s->room, sizeof *s->slots);
         s->slots[s->count++] = (struct slot){0};
     }
     return &s->slots[slot];

@@ -72,7 +72,8 @@ struct supply_action {
 struct supply {
     struct supply_rules rules;
     struct slot *slots; /* `count` of them; the others are free */
-    uint32_t count, room;
+    uint32_t count;
+    size_t room;
     uint32_t want; /* members to have, running or starting */
     enum { SUPPLY_AWAY, SUPPLY_CALLING, SUPPLY_UP } connection;
     bool is_supplier; /* the server has said so over this connection */

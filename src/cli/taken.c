@@ -18,12 +18,7 @@
 
 void taken_add(struct taken *taken, struct bytes line)
 {
-    if (taken->count == taken->room) {
-        taken->room = taken->room ? 2 * taken->room : 1;
-        taken->at = reallocarray(taken->at, taken->room, sizeof *taken->at);
-        if (!taken->at)
-            out_of_memory();
-    }
+    taken->at = array_grow(taken->at, taken->count, &taken->room, sizeof *taken->at);
     struct taken_member *to = &taken->at[taken->count++];
     struct pool_answer answer;
     *to = (struct taken_member){0};

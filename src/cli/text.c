@@ -17,6 +17,17 @@ _Noreturn void out_of_memory(void)
     exit(STATUS_INTERNAL); /* NOLINT(concurrency-mt-unsafe): one thread */
 }
 
+void *array_grow(void *array, size_t count, size_t *room, size_t size)
+{
+    if (count < *room)
+        return array;
+    *room = *room ? 2 * *room : 8;
+    array = reallocarray(array, *room, size);
+    if (!array)
+        out_of_memory();
+    return array;
+}
+
 /* --- Names ---------------------------------------------------------------------------------- */
 
 void text_add_name(struct text *to, struct bytes name)

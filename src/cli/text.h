@@ -15,6 +15,10 @@
    (text_no_memory). */
 _Noreturn void out_of_memory(void);
 
+/* The array with room for one more element behind `count` of them, each of `size` bytes; it may
+   move. Ends the process without memory. */
+void *array_grow(void *array, size_t count, size_t *room, size_t size) MUST_USE;
+
 /* Appends a name with these escapes. */
 void text_add_name(struct text *to, struct bytes name);
 

@@ -106,7 +106,7 @@ static void begin_calls(struct top *top)
             text_addf(&path, "?by=%s&limit=%u", by_words[view->by], limit);
         else if (pages[i].with == WITH_LIMIT)
             text_addf(&path, "?limit=%u", limit);
-        http_begin(top->http, &top->calls[i], text_str(&path), call_done, top);
+        http_begin(top->http, &top->calls[i], text_str(&path), false, call_done, top);
         text_free(&path);
     }
     top->is_asking = true;
@@ -302,10 +302,11 @@ static enum status enter_screen(void)
     tcgetattr(STDIN_FILENO, &terminal.before);
     if (!newterm(NULL, stdout, stdin)) {
         const char *type = getenv("TERM"); /* NOLINT(concurrency-mt-unsafe): one thread */
-        complain("top: unknown terminal type \"%s\" ($TERM); set TERM, or use --once, which needs "
-                 "none",
-                 type ? type : "");
-        return STATUS_UNAVAILABLE;
+        return complain_as(
+            STATUS_UNAVAILABLE,
+            "top: unknown terminal type \"%s\" ($TERM); set TERM, or use --once, which needs "
+            "none",
+            type ? type : "");
     }
     terminal.is_ours = true;
     atexit(leave_screen);
@@ -494,11 +495,10 @@ static int watch(struct top *top)
 
 static int show_screen(struct top *top)
 {
-    if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)) {
-        complain(
+    if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
+        return complain_as(
+            STATUS_USAGE,
             "top: standard input and output must be a terminal; use --once to print one frame");
-        return STATUS_USAGE;
-    }
     int status = signals_begin(top->loop);
     if (status != STATUS_OK)
         return status;
@@ -517,14 +517,10 @@ int do_top(struct invocation *invocation)
 {
     const struct options *options = &invocation->options;
     struct top top = {.options = options, .loop = &invocation->loop};
-    if (options->json && !options->once) {
-        complain("top: --json needs --once");
-        return STATUS_USAGE;
-    }
-    if (options->filter && strlen(options->filter) > VIEW_FILTER_MAX) {
-        complain("top: --filter is longer than %d bytes", VIEW_FILTER_MAX);
-        return STATUS_USAGE;
-    }
+    if (options->json && !options->once)
+        return complain_as(STATUS_USAGE, "top: --json needs --once");
+    if (options->filter && strlen(options->filter) > VIEW_FILTER_MAX)
+        return complain_as(STATUS_USAGE, "top: --filter is longer than %d bytes", VIEW_FILTER_MAX);
     top.http = http_of(invocation);
     if (!top.http)
         return STATUS_USAGE;

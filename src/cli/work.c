@@ -637,8 +637,7 @@ static bool read_tubes(struct work *work)
                                  .tubes = text_bytes(&work->tubes)};
     if (bs_compose_request(&request, line, sizeof line) > 0)
         return true;
-    complain("work: the names of all tubes together are too long for one request");
-    return false;
+    return complain("work: the names of all tubes together are too long for one request");
 }
 
 /* Finds out where the lock is. Prints what is wrong. */
@@ -651,21 +650,19 @@ static bool read_lock(struct work *work)
     bool good = options->lock[0] && strlen(options->lock) <= PC_KEY_MAX;
     for (const char *at = options->lock; good && *at; at++)
         good = (unsigned char)*at > ' ' && *at != 0x7f;
-    if (!good) {
-        complain("work: --lock: not a key: 1 to %d bytes without spaces and controls", PC_KEY_MAX);
-        return false;
-    }
+    if (!good)
+        return complain("work: --lock: not a key: 1 to %d bytes without spaces and controls",
+                        PC_KEY_MAX);
     work->lock_options = *options;
     work->lock_options.server = options->lock_server;
     if (options->lock_server)
         return server_find(&work->lock_options, &server);
     if (!server_find(options, &server))
         return false;
-    if (server.is_unix || options->tls) {
-        complain("work: --lock: where is the server of locks? Name it with --lock-server, because "
-                 "--server is a unix socket or a TLS port of the job queues");
-        return false;
-    }
+    if (server.is_unix || options->tls)
+        return complain(
+            "work: --lock: where is the server of locks? Name it with --lock-server, because "
+            "--server is a unix socket or a TLS port of the job queues");
     server.port = 0;
     work->lock_options.server = server_text(&server, PORT_TEXT, work->lock_server);
     return true;
