@@ -5,11 +5,16 @@
 
 #include "base/clock.h"
 #include "cli/command.h"
-#include "cli/lookup.h"
 #include "cli/print.h"
 #include "cli/signals.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 const struct protocol protocol_text = {COUNTER_TEXT, "text protocol", PORT_TEXT, CLIENT_BODY_MAX,
@@ -219,6 +224,76 @@ static void take_all(struct client *client)
     }
 }
 
+/* ---- looking up a host ------------------------------------------------------------------- */
+
+/* The C library's resolver blocks, so it runs in a thread of its own. That thread can't be stopped:
+   a caller that gives up closes the descriptor and leaves it running. */
+struct lookup {
+    const char *fault; /* why there is no address; NULL: there are */
+    size_t count;
+    struct sockaddr_storage at[16];
+    /* private to the thread */
+    int to; /* write end of the pipe */
+    char host[];
+};
+
+static void *look_up(void *arg)
+{
+    struct lookup *lookup = arg;
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    int to = lookup->to, error = getaddrinfo(lookup->host, NULL, &hints, &found);
+    if (error)
+        lookup->fault = error == EAI_SYSTEM ? strerrordesc_np(errno) : gai_strerror(error);
+    for (const struct addrinfo *at = found; at && lookup->count < ARRAY_SIZE(lookup->at);
+         at = at->ai_next)
+        memcpy(&lookup->at[lookup->count++], at->ai_addr, at->ai_addrlen);
+    if (found)
+        freeaddrinfo(found);
+    if (write(to, &lookup, sizeof(struct lookup *)) < 0) /* the caller has given up */
+        free(lookup);
+    close(to);
+    return NULL;
+}
+
+/* Starts a lookup. Returns a descriptor that becomes readable when it is over; -1: no memory,
+   descriptor or thread. */
+static int start_lookup(const char *host)
+{
+    int ends[2];
+    size_t len = strlen(host) + 1;
+    struct lookup *lookup = calloc(1, sizeof *lookup + len);
+    if (!lookup || pipe2(ends, O_CLOEXEC) != 0) {
+        free(lookup);
+        return -1;
+    }
+    lookup->to = ends[1];
+    memcpy(lookup->host, host, len);
+    pthread_t thread;
+    sigset_t all, before;
+    sigfillset(&all); /* the thread takes no signals */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&thread, NULL, look_up, lookup);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0) {
+        pthread_detach(thread);
+        return ends[0];
+    }
+    free(lookup);
+    close(ends[0]);
+    close(ends[1]);
+    return -1;
+}
+
+/* Takes the result of a lookup that is over, and closes the descriptor. The caller frees it. */
+static struct lookup *take_lookup(int fd)
+{
+    struct lookup *lookup;
+    CHECK(read(fd, &lookup, sizeof(struct lookup *)) == (ssize_t)sizeof(struct lookup *));
+    close(fd);
+    return lookup;
+}
+
 /* ---- the link ---------------------------------------------------------------------------- */
 
 /* Waits for what the link waits for. What is left when the loop is over is taken when it runs
@@ -306,7 +381,7 @@ static void begin(struct client *client)
 {
     if (!client->server.is_name) {
         connect_to(client, NULL);
-    } else if ((client->looking = lookup_start(client->server.place)) >= 0) {
+    } else if ((client->looking = start_lookup(client->server.place)) >= 0) {
         watch_set(client->loop, &client->watch, client->looking, POLLIN);
         timer_set(client->loop, &client->due,
                   clock_mono_ns() + client->options->connect_timeout_ns);
@@ -323,7 +398,7 @@ static void on_ready(void *owner, short revents)
         proceed(client);
         return;
     }
-    struct lookup *found = lookup_take(client->looking);
+    struct lookup *found = take_lookup(client->looking);
     client->looking = -1;
     watch_clear(client->loop, &client->watch);
     timer_clear(client->loop, &client->due); /* to connect has its own time */

@@ -10,7 +10,6 @@
 #include "cli/http.h"
 #include "cli/job_lines.h"
 #include "cli/print.h"
-#include "cli/progress.h"
 
 #include "base/clock.h"
 #include "base/number.h"

@@ -18,14 +18,11 @@ libcli_a_SOURCES = \
 	src/cli/http.h src/cli/http.c \
 	src/cli/jobs.c \
 	src/cli/job_lines.h src/cli/job_lines.c \
-	src/cli/lookup.h src/cli/lookup.c \
 	src/cli/loop.h src/cli/loop.c \
 	src/cli/member.c \
-	src/cli/name.c \
 	src/cli/options.h src/cli/options.c \
 	src/cli/pool.c \
 	src/cli/print.h src/cli/print.c \
-	src/cli/progress.h src/cli/progress.c \
 	src/cli/put.c \
 	src/cli/reaper.h src/cli/reaper.c \
 	src/cli/relay.h src/cli/relay.c \

@@ -3,6 +3,7 @@
  */
 #include "cli/print.h"
 
+#include "base/clock.h"
 #include "base/utf8.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void vprint_line(FILE *to, const char *head, const char *format, va_list values)
 {
@@ -371,4 +373,36 @@ const char *json_text_at(const json_t *object, const char *path, const char *non
 bool json_is_true_at(const json_t *object, const char *path)
 {
     return json_is_true(json_at(object, path));
+}
+
+/* --- Progress -------------------------------------------------------------------------------- */
+
+#define EVERY_NS (NS_PER_S / 10)
+
+void progress_show(struct progress *progress, const char *format, ...)
+{
+    va_list values;
+    int64_t now = clock_mono_ns();
+    if (!progress->is_known) {
+        progress->is_known = true;
+        progress->is_wanted =
+            isatty(STDERR_FILENO) && (progress->is_silent || !isatty(STDOUT_FILENO));
+        progress->next_ns = now + EVERY_NS; /* short works need none */
+    }
+    if (!progress->is_wanted || now < progress->next_ns)
+        return;
+    progress->next_ns = now + EVERY_NS;
+    progress->is_shown = true;
+    fputc('\r', stderr);
+    va_start(values, format);
+    vfprintf(stderr, format, values);
+    va_end(values);
+    fputs("\x1b[K", stderr);
+}
+
+void progress_end(struct progress *progress)
+{
+    if (progress->is_shown)
+        fputs("\r\x1b[K", stderr);
+    progress->is_shown = false;
 }

@@ -120,4 +120,22 @@ const char *json_text_at(const json_t *object, const char *path, const char *non
 bool json_is_true_at(const json_t *object, const char *path);
 json_t *json_at(const json_t *object, const char *path);
 
+/*
+ * A line on the terminal that says how far a long work has come. It is on standard error, and only
+ * if that is a terminal and standard output is none: what we print would break it. A work that
+ * prints nothing meanwhile sets `is_silent`. Zero-initialise.
+ */
+struct progress {
+    bool is_silent; /* standard output may be a terminal, too */
+    /* private to print.c */
+    int64_t next_ns;
+    bool is_shown, is_known, is_wanted;
+};
+
+/* Shows the text in place of the one before, at most ten times a second. */
+void progress_show(struct progress *progress, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* Clears the line. Call it before anything else is printed to the terminal. */
+void progress_end(struct progress *progress);
+
 #endif

@@ -8,7 +8,6 @@
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/print.h"
-#include "cli/progress.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -821,45 +821,26 @@ static bool move_key(struct view *view, uint32_t key, int height)
     return by != 0;
 }
 
-/* Handles keys that only the lists have. */
+/* Handles keys of the lists. */
 static enum view_wish list_key(struct view *view, uint32_t key)
 {
-    switch (key) {
-    case KEY_OF_ENTER:
+    enum view_screen other = key == 'o' ? VIEW_POOLS : VIEW_TUBES;
+    bool is_names = view->screen == VIEW_NAMES;
+    if (key == KEY_OF_ENTER)
         return show_detail(view);
-    case 'o':
-        open_list(view, view->screen == VIEW_POOLS ? VIEW_NAMES : VIEW_POOLS);
-        return WISH_FETCH;
-    case 't':
-        open_list(view, view->screen == VIEW_TUBES ? VIEW_NAMES : VIEW_TUBES);
-        return WISH_FETCH;
-    case '/':
-    case 'f':
-        view->is_typing = true;
-        return WISH_NOTHING;
-    case KEY_OF_ESCAPE:
+    if (key == KEY_OF_ESCAPE)
         view->filter[0] = '\0';
-        return WISH_NOTHING;
-    default:
-        return WISH_NOTHING;
+    if (key == '/' || key == 'f')
+        view->is_typing = true;
+    if (key == 'o' || key == 't') {
+        open_list(view, view->screen == other ? VIEW_NAMES : other);
+        return WISH_FETCH;
     }
-}
-
-/* Handles keys that only the list of names has. */
-static enum view_wish names_key(struct view *view, uint32_t key)
-{
-    switch (key) {
-    case 's':
+    if (is_names && key == 's')
         return set_order(view, (view->by + 1) % BY_COUNT);
-    case 'W':
-        return set_order(view, BY_WAITING);
-    case 'R':
-        return set_order(view, BY_REFUSED);
-    case 'P':
-        return set_order(view, BY_PEAK);
-    default:
-        return list_key(view, key);
-    }
+    if (is_names && (key == 'W' || key == 'R' || key == 'P'))
+        return set_order(view, key == 'W' ? BY_WAITING : key == 'R' ? BY_REFUSED : BY_PEAK);
+    return WISH_NOTHING;
 }
 
 enum view_wish view_key(struct view *view, uint32_t key, int height)
@@ -891,9 +872,7 @@ enum view_wish view_key(struct view *view, uint32_t key, int height)
         view->screen = VIEW_HELP;
         return WISH_NOTHING;
     }
-    if (view->screen == VIEW_NAMES)
-        return names_key(view, key);
-    if (view->screen == VIEW_POOLS || view->screen == VIEW_TUBES)
+    if (view->screen != VIEW_DETAIL)
         return list_key(view, key);
     if (key == KEY_OF_ENTER || key == KEY_OF_ESCAPE || key == KEY_OF_BACKSPACE)
         open_list(view, view->list);
