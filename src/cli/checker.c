@@ -52,12 +52,10 @@ static void start(struct check *check, struct bytes line)
     struct checker *checker = check->checker;
     struct taken taken = {0};
     char *argv[] = {unconst("sh"), unconst("-c"), unconst(checker->options->check), NULL};
-    char slot[NUMBER_TEXT];
     taken_add(&taken, line);
     check->fence = taken.at[0].member.fence;
     taken_environment(&taken, NULL, &check->child.environment);
-    snprintf(slot, sizeof slot, "%u", check->slot);
-    environment_add(&check->child.environment, "COUNTER_SLOT", bytes_of(slot));
+    environment_add_number(&check->child.environment, "COUNTER_SLOT", check->slot);
     check->is_lost = false;
     if (child_start(&check->child, checker->loop, argv) == STATUS_OK) {
         check->state = CHECK_RUNS;

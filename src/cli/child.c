@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,13 @@ void environment_add(struct environment *environment, const char *name, struct b
     environment_leave_out(environment, text_str(&entry));
     text_add(&entry, value.data, value.len);
     append(environment, text_take(&entry, &len));
+}
+
+void environment_add_number(struct environment *environment, const char *name, uint64_t number)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRIu64, number);
+    environment_add(environment, name, bytes_of(digits));
 }
 
 static void free_environment(struct environment *environment)

@@ -31,6 +31,7 @@ struct environment {
 
 /* Adds a variable, or replaces its value, which may have any byte but NUL. */
 void environment_add(struct environment *environment, const char *name, struct bytes value);
+void environment_add_number(struct environment *environment, const char *name, uint64_t number);
 
 /* Leaves out the variables whose names begin with `prefix`, and that are there by now. */
 void environment_leave_out(struct environment *environment, const char *prefix);

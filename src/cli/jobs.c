@@ -116,13 +116,6 @@ static enum status demand(struct work *work, struct bs_request request, enum bs_
     return hear_of(work, NULL, wanted, answer_r);
 }
 
-/* Says that the server has not got what the verb needs. */
-static enum status needs_counterd(const struct work *work, const char *verb)
-{
-    return complain_as(STATUS_NO, "jobs %s: %s is no counterd: it can't do that", verb,
-                       work->client.where);
-}
-
 static void print_number(const struct work *work, const char *key, uint64_t number)
 {
     if (work->invocation->options.json)
@@ -300,9 +293,7 @@ static void show_job(struct work *work, const struct listed *job)
 
 static enum status do_list(struct work *work)
 {
-    enum status status = STATUS_OK;
-    if (work->is_plain)
-        return needs_counterd(work, "list");
+    enum status status;
     do {
         status = list_page(work);
         for (size_t i = 0; status == STATUS_OK && i < work->listed && work->done < work->limit;
@@ -350,8 +341,6 @@ static void leave_out(struct work *work, const struct listed *job)
 static enum status do_export(struct work *work)
 {
     enum status status;
-    if (work->is_plain)
-        return needs_counterd(work, "export");
     do {
         status = list_page(work);
         for (size_t i = 0; status == STATUS_OK && i < work->listed; i++) {
@@ -554,8 +543,6 @@ static enum status do_clear(struct work *work)
 {
     struct answer answer;
     struct bs_request request = {.verb = BS_VERB_CLEAR, .tube = work->tube, .state = work->state};
-    if (work->is_plain)
-        return needs_counterd(work, "clear");
     enum status status = demand(work, request, BS_ANSWER_CLEARED, &answer);
     if (status == STATUS_OK)
         print_number(work, "cleared", answer.jobs.count);
@@ -680,18 +667,19 @@ static const struct verb {
     const char *word, *words;
     size_t least, most; /* words behind it */
     bool has_tube;      /* the first word is one */
-    bool asks_admin;    /* the admin interface, not the job queues */
+    /* Whom it asks: any server of job queues, counterd alone, or the admin interface. */
+    enum { ANY_SERVER, COUNTERD, ADMIN } asks;
     enum status (*run)(struct work *work);
 } verbs[] = {
-    {"tubes", "", 0, 0, false, false, do_tubes},
-    {"list", " TUBE [STATE]", 1, 2, true, false, do_list},
-    {"peek", " ID", 1, 1, false, false, do_peek},
-    {"kick", " TUBE N", 2, 2, true, false, do_kick},
-    {"clear", " TUBE STATE", 2, 2, true, false, do_clear},
-    {"export", " TUBE", 1, 1, true, false, do_export},
-    {"import", " [FILE|-]", 0, 1, false, false, do_import},
-    {"backup", " FILE", 1, 1, false, true, do_backup},
-    {"drain", " [--off]", 0, 0, false, true, do_drain},
+    {"tubes", "", 0, 0, false, ANY_SERVER, do_tubes},
+    {"list", " TUBE [STATE]", 1, 2, true, COUNTERD, do_list},
+    {"peek", " ID", 1, 1, false, ANY_SERVER, do_peek},
+    {"kick", " TUBE N", 2, 2, true, ANY_SERVER, do_kick},
+    {"clear", " TUBE STATE", 2, 2, true, COUNTERD, do_clear},
+    {"export", " TUBE", 1, 1, true, COUNTERD, do_export},
+    {"import", " [FILE|-]", 0, 1, false, ANY_SERVER, do_import},
+    {"backup", " FILE", 1, 1, false, ADMIN, do_backup},
+    {"drain", " [--off]", 0, 0, false, ADMIN, do_drain},
 };
 
 static const char *verb_word(size_t index)
@@ -757,10 +745,13 @@ int do_jobs(struct invocation *invocation)
     work->table.columns = verb && verb->run == do_list ? job_columns : tube_columns;
     if (verb && read_words(work, verb)) {
         status = STATUS_OK;
-        if (!verb->asks_admin)
+        if (verb->asks != ADMIN)
             status =
                 open_jobs(&work->client, verb->run == do_tubes ? &protocol_tubes : &protocol_jobs,
                           invocation, &work->is_plain);
+        if (status == STATUS_OK && work->is_plain && verb->asks == COUNTERD)
+            status = complain_as(STATUS_NO, "jobs %s: %s is no counterd: it can't do that",
+                                 verb->word, work->client.where);
         if (status == STATUS_OK)
             status = verb->run(work);
     }

@@ -303,13 +303,11 @@ static void start(struct supplier *s, uint32_t slot)
 {
     struct place *place = make_place(s, slot);
     struct environment *environment = &place->child.environment;
-    char number[NUMBER_TEXT];
     name_place(s, place);
     text_clear(&place->said);
     place->is_saying = false;
     if (s->supply.rules.is_single)
         return;
-    snprintf(number, sizeof number, "%u", slot);
     /* We may be the command of a run --pool, whose member is another one. */
     environment_leave_out(environment, "COUNTER_MEMBER_");
     environment_leave_out(environment, "COUNTER_VALUE");
@@ -317,7 +315,7 @@ static void start(struct supplier *s, uint32_t slot)
     environment_leave_out(environment, "COUNTER_ATTR_");
     environment_add(environment, "COUNTER_POOL", bytes_of(s->pool));
     environment_add(environment, "COUNTER_MEMBER", text_bytes(&place->name));
-    environment_add(environment, "COUNTER_SLOT", bytes_of(number));
+    environment_add_number(environment, "COUNTER_SLOT", slot);
     int status = child_start(&place->child, s->loop, s->invocation->execute);
     if (status == STATUS_OK)
         s->has_started = true;

@@ -355,13 +355,10 @@ static int make_input(const struct place *place)
 static void start_command(struct place *place)
 {
     struct child *child = &place->slot.child;
-    char id[NUMBER_TEXT], try[NUMBER_TEXT];
     int status = STATUS_SYSTEM, input = make_input(place);
-    snprintf(id, sizeof id, "%" PRIu64, place->id);
-    snprintf(try, sizeof try, "%" PRIu64, place->try);
-    environment_add(&child->environment, "COUNTER_JOB_ID", bytes_of(id));
+    environment_add_number(&child->environment, "COUNTER_JOB_ID", place->id);
     environment_add(&child->environment, "COUNTER_JOB_TUBE", text_bytes(&place->tube));
-    environment_add(&child->environment, "COUNTER_JOB_TRY", bytes_of(try));
+    environment_add_number(&child->environment, "COUNTER_JOB_TRY", place->try);
     place->state = RUNNING;
     child->input = input;
     if (input >= 0) {

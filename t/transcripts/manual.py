@@ -193,7 +193,7 @@ def check_counterctl():
         default = options[re.search(r"Fl -(\S+)", head)[1]][2]
         if default and " " not in default:  # no sentence
             same("default of " + head, len(re.findall(r"^Default: %s[.;]" % re.escape(default), text, re.M)), 1)
-    statuses = re.findall(r"ROW\(\w+, (\d+),", read("src/cli/status.h"))
+    statuses = re.findall(r"STATUS_\w+ = (\d+)", read("src/cli/status.h"))
     shown = [head.replace("+N", "") for head in items(section("counterctl.1", "EXIT STATUS"), "")]
     same("statuses of counterctl(1)", shown, statuses)
     check_completions(commands, has, common, options)
