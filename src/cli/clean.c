@@ -32,11 +32,6 @@ static struct clean *clean_of(const struct job *job)
     return container_of(job->slot.all, struct clean, slots);
 }
 
-static const struct options *options_of(const struct job *job)
-{
-    return &job->slot.all->invocation->options;
-}
-
 static void complain_of(const struct job *job, const struct text *what)
 {
     struct text name = {0};
@@ -54,7 +49,7 @@ static void forget(void *owner)
 /* Ends the command: at once if the reaper was killed, which is to end all. */
 static void terminate(struct job *job)
 {
-    child_terminate(&job->slot.child, reaper_is_gone() ? 0 : options_of(job)->grace_ns);
+    child_terminate(&job->slot.child, reaper_is_gone() ? 0 : job->slot.options->grace_ns);
 }
 
 /* Ends the command; a further signal changes nothing. A slot that returns a member goes on. */
@@ -105,7 +100,7 @@ static bool on_return(void *owner, const struct answer *answer)
 static void give_back(struct job *job)
 {
     struct pool_request request = taken_return(&job->taken.at[0], job->failed);
-    ask_pool(&job->slot.client, &request, options_of(job)->io_timeout_ns, on_return, job);
+    ask_pool(&job->slot.client, &request, job->slot.options->io_timeout_ns, on_return, job);
 }
 
 static void on_command_end(void *owner, int how, bool leaves_some)
@@ -121,11 +116,11 @@ static void on_command_end(void *owner, int how, bool leaves_some)
     job->failed = how != 0 || all->is_ending;
     if (how != 0 && !all->is_ending && !is_lost) {
         struct text what = {0};
-        child_explain(&what, all->invocation->execute[0], how);
+        child_explain(&what, job->slot.command, how);
         text_addf(&what, ": it is not clean");
         complain_of(job, &what);
         text_free(&what);
-        if (options_of(job)->once)
+        if (job->slot.options->once)
             all->status = child_status(how);
     }
     if (is_lost)
@@ -140,7 +135,7 @@ static void start_command(struct job *job)
 {
     struct slots *all = job->slot.all;
     taken_environment(&job->taken, NULL, &job->slot.child.environment);
-    int status = child_start(&job->slot.child, &all->invocation->loop, all->invocation->execute);
+    int status = child_start(&job->slot.child, job->slot.loop, all->invocation->execute);
     if (status != STATUS_OK) {
         slots_end(all, status, false);
         job->failed = true;
@@ -165,7 +160,7 @@ static bool on_take(void *owner, const struct answer *answer)
         text_clear(&clean->slots.said);
         taken_add(&job->taken, answer->line);
         start_command(job);
-    } else if (options_of(job)->once &&
+    } else if (job->slot.options->once &&
                (reply == POOL_REPLY_TIMEOUT || reply == POOL_REPLY_NO_MEMBER)) {
         take(job); /* somebody else has it, or it has gone */
     } else if (!slot_refused(&job->slot, text_str(&clean->what), answer, is_final(answer))) {
@@ -181,7 +176,7 @@ static void take(void *owner)
     struct job *job = owner;
     struct clean *clean = clean_of(job);
     struct pool_request request = clean->take;
-    bool is_once = options_of(job)->once;
+    bool is_once = job->slot.options->once;
     if (is_once && clean->next == clean->names.len) {
         slot_over(&job->slot);
         return;
@@ -190,7 +185,7 @@ static void take(void *owner)
         request.member = bytes_of(clean->names.data + clean->next);
         clean->next += request.member.len + 1;
     }
-    ask_pool(&job->slot.client, &request, is_once ? options_of(job)->io_timeout_ns : SECONDS_NONE,
+    ask_pool(&job->slot.client, &request, is_once ? job->slot.options->io_timeout_ns : SECONDS_NONE,
              on_take, job);
 }
 
@@ -206,11 +201,10 @@ static void on_lost(void *owner, enum status status)
             slot_over(&job->slot);
         return;
     }
-    text_addf(&what, "; what is being cleaned is dirty again, and %s gets TERM",
-              all->invocation->execute[0]);
+    text_addf(&what, "; what is being cleaned is dirty again, and %s gets TERM", job->slot.command);
     complain_once(&all->said, &what);
     text_free(&what);
-    if (options_of(job)->once)
+    if (job->slot.options->once)
         slots_end(all, STATUS_LOST, false);
     terminate(job);
 }

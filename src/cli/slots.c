@@ -14,11 +14,6 @@ static struct slot *slot_at(const struct slots *all, size_t index)
     return (struct slot *)((char *)all->slots + index * all->kind->size);
 }
 
-static struct loop *loop_of(const struct slots *all)
-{
-    return &all->invocation->loop;
-}
-
 void slot_over(struct slot *slot)
 {
     struct slots *all = slot->all;
@@ -26,10 +21,10 @@ void slot_over(struct slot *slot)
         return;
     slot->is_over = true;
     all->kind->forget(slot);
-    timer_clear(loop_of(all), &slot->pause);
+    timer_clear(slot->loop, &slot->pause);
     client_close(&slot->client);
     if (++all->over == all->count)
-        loop_end(loop_of(all), all->status);
+        loop_end(slot->loop, all->status);
 }
 
 void slots_end(struct slots *all, int status, bool at_once)
@@ -44,13 +39,13 @@ void slots_end(struct slots *all, int status, bool at_once)
 
 void slot_pause(struct slot *slot)
 {
-    timer_set(loop_of(slot->all), &slot->pause, clock_mono_ns() + pause_longer(&slot->pause_ns));
+    timer_set(slot->loop, &slot->pause, clock_mono_ns() + pause_longer(&slot->pause_ns));
 }
 
 bool slot_trouble(struct slot *slot, struct text *what, enum status status, bool is_final)
 {
     struct slots *all = slot->all;
-    is_final |= all->invocation->options.once;
+    is_final |= slot->options->once;
     if (!is_final)
         text_addf(what, "; trying again");
     if (!all->is_ending)
@@ -74,10 +69,9 @@ bool slot_refused(struct slot *slot, const char *what, const struct answer *answ
 /* Begins to connect. Prints what is wrong with the command line. */
 static enum status connect_slot(struct slot *slot)
 {
-    struct invocation *invocation = slot->all->invocation;
     const struct slots_kind *kind = slot->all->kind;
-    return client_begin(&slot->client, kind->protocol, &invocation->loop, &invocation->options,
-                        kind->on_up, kind->on_lost, slot);
+    return client_begin(&slot->client, kind->protocol, slot->loop, slot->options, kind->on_up,
+                        kind->on_lost, slot);
 }
 
 static void on_pause_over(void *owner)
@@ -105,6 +99,7 @@ static void on_signal(void *owner, const struct signalfd_siginfo *taken)
 
 int slots_run(struct slots *all)
 {
+    struct loop *loop = &all->invocation->loop;
     enum status status = STATUS_OK;
     all->slots = calloc(all->count, all->kind->size);
     if (!all->slots)
@@ -112,6 +107,9 @@ int slots_run(struct slots *all)
     for (size_t i = 0; i < all->count; i++) {
         struct slot *slot = slot_at(all, i);
         *slot = (struct slot){.all = all,
+                              .loop = loop,
+                              .options = &all->invocation->options,
+                              .command = all->invocation->execute[0],
                               .pause = {.on_due = on_pause_over, .owner = slot},
                               .child = {.on_end = all->kind->on_end,
                                         .owner = slot,
@@ -121,7 +119,7 @@ int slots_run(struct slots *all)
             status = connect_slot(slot);
     }
     signals_handle(on_signal, all);
-    int result = status == STATUS_OK ? loop_run(loop_of(all)) : (int)status;
+    int result = status == STATUS_OK ? loop_run(loop) : (int)status;
     for (size_t i = 0; i < all->count; i++) {
         all->kind->forget(slot_at(all, i));
         client_close(&slot_at(all, i)->client);

@@ -23,6 +23,9 @@
 /* The first field of what a kind has for each slot. */
 struct slot {
     struct slots *all;
+    struct loop *loop;
+    const struct options *options;
+    const char *command; /* its name */
     struct client client;
     struct child child;
     struct timer pause;

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-struct slot {
+struct supply_slot {
     enum slot_state state;
     bool is_member;          /* the server may have it as a member over this connection */
     bool is_over;            /* its command has ended */
@@ -50,19 +50,19 @@ static const unsigned transitions[SLOT_STATES] = {
     [SLOT_ENDING] = TO(FREE),
 };
 
-static void move(struct slot *slot, enum slot_state to)
+static void move(struct supply_slot *slot, enum slot_state to)
 {
     CHECK(transitions[slot->state] & 1u << to);
     slot->state = to;
 }
 
-static bool counts(const struct slot *slot)
+static bool counts(const struct supply_slot *slot)
 {
     return slot->state != SLOT_FREE && slot->state != SLOT_ENDING;
 }
 
 /* Begins its end, unless it has begun. */
-static void stop(struct slot *slot, bool is_failure)
+static void stop(struct supply_slot *slot, bool is_failure)
 {
     if (!counts(slot))
         return;
@@ -70,7 +70,7 @@ static void stop(struct slot *slot, bool is_failure)
     slot->is_failure = is_failure;
 }
 
-static struct slot *slot_at(const struct supply *s, uint32_t slot)
+static struct supply_slot *slot_at(const struct supply *s, uint32_t slot)
 {
     CHECK(slot < s->count);
     return &s->slots[slot];
@@ -91,7 +91,7 @@ static bool is_due(int64_t at_ns, int64_t now_ns, int64_t *next_r)
     return at_ns <= now_ns;
 }
 
-static enum supply_do slot_next(const struct supply *s, struct slot *slot, int64_t now,
+static enum supply_do slot_next(const struct supply *s, struct supply_slot *slot, int64_t now,
                                 int64_t *next_r)
 {
     if (slot->is_member && s->connection == SUPPLY_UP && (slot->is_over || s->is_finishing)) {
@@ -124,11 +124,11 @@ static enum supply_do slot_next(const struct supply *s, struct slot *slot, int64
 }
 
 /* The slot with that number, which may be the first without memory. */
-static struct slot *make_slot(struct supply *s, uint32_t slot)
+static struct supply_slot *make_slot(struct supply *s, uint32_t slot)
 {
     if (slot == s->count) {
         s->slots = array_grow(s->slots, s->count, &s->room, sizeof *s->slots);
-        s->slots[s->count++] = (struct slot){0};
+        s->slots[s->count++] = (struct supply_slot){0};
     }
     return &s->slots[slot];
 }
@@ -141,7 +141,7 @@ static bool find_start(struct supply *s, int64_t now, int64_t *next_r, uint32_t 
     for (uint32_t i = 0; i < s->count; i++)
         have += counts(&s->slots[i]);
     for (uint32_t i = 0; have < s->want && i < s->rules.max; i++) {
-        struct slot *slot = make_slot(s, i);
+        struct supply_slot *slot = make_slot(s, i);
         *slot_r = i;
         if (slot->state == SLOT_FREE && is_due(slot->start.until_ns, now, next_r))
             return true;
@@ -150,10 +150,10 @@ static bool find_start(struct supply *s, int64_t now, int64_t *next_r, uint32_t 
     return false;
 }
 
-static void start(const struct supply *s, struct slot *slot, int64_t now)
+static void start(const struct supply *s, struct supply_slot *slot, int64_t now)
 {
     CHECK(slot->state == SLOT_FREE && !slot->is_member);
-    *slot = (struct slot){.start = slot->start, .due_ns = SUPPLY_NEVER};
+    *slot = (struct supply_slot){.start = slot->start, .due_ns = SUPPLY_NEVER};
     if (s->rules.says_ready) {
         move(slot, SLOT_STARTING);
         slot->due_ns = now + s->rules.start_timeout_ns;
@@ -227,7 +227,7 @@ void supply_down(struct supply *s, int64_t now_ns)
     if (!s->rules.keeps)
         s->want = 0;
     for (uint32_t i = 0; i < s->count; i++) {
-        struct slot *slot = &s->slots[i];
+        struct supply_slot *slot = &s->slots[i];
         slot->is_member = false;
         slot->join = (struct backoff){0};
         if (!s->rules.keeps)
@@ -259,7 +259,7 @@ void supply_want(struct supply *s, uint32_t want)
 
 void supply_ready(struct supply *s, uint32_t slot_number, int64_t now_ns)
 {
-    struct slot *slot = slot_at(s, slot_number);
+    struct supply_slot *slot = slot_at(s, slot_number);
     if (slot->state != SLOT_STARTING)
         return;
     move(slot, SLOT_READY);
@@ -268,7 +268,7 @@ void supply_ready(struct supply *s, uint32_t slot_number, int64_t now_ns)
 
 void supply_joined(struct supply *s, uint32_t slot_number, int64_t now_ns)
 {
-    struct slot *slot = slot_at(s, slot_number);
+    struct supply_slot *slot = slot_at(s, slot_number);
     s->connect = (struct backoff){0};
     if (slot->state != SLOT_JOINING)
         return;
@@ -279,7 +279,7 @@ void supply_joined(struct supply *s, uint32_t slot_number, int64_t now_ns)
 
 void supply_refused(struct supply *s, uint32_t slot_number, bool is_final, int64_t now_ns)
 {
-    struct slot *slot = slot_at(s, slot_number);
+    struct supply_slot *slot = slot_at(s, slot_number);
     if (slot->state != SLOT_JOINING)
         return;
     slot->is_member = false;
@@ -298,14 +298,14 @@ void supply_stop(struct supply *s, uint32_t slot_number, bool is_failure)
 
 void supply_checked(struct supply *s, uint32_t slot_number, int64_t now_ns)
 {
-    struct slot *slot = slot_at(s, slot_number);
+    struct supply_slot *slot = slot_at(s, slot_number);
     if (slot->state == SLOT_JOINED)
         slot->due_ns = now_ns + s->rules.every_ns;
 }
 
 void supply_ended(struct supply *s, uint32_t slot_number, bool leaves_some, int64_t now_ns)
 {
-    struct slot *slot = slot_at(s, slot_number);
+    struct supply_slot *slot = slot_at(s, slot_number);
     if (!slot->is_over) {
         slot->is_over = true;
         if (slot->ready_ns && now_ns - slot->ready_ns >= SUPPLY_STEADY_NS)

@@ -71,7 +71,7 @@ struct supply_action {
 
 struct supply {
     struct supply_rules rules;
-    struct slot *slots; /* `count` of them; the others are free */
+    struct supply_slot *slots; /* `count` of them; the others are free */
     uint32_t count;
     size_t room;
     uint32_t want; /* members to have, running or starting */

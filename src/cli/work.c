@@ -66,21 +66,6 @@ static struct work *work_of(const struct place *place)
     return container_of(place->slot.all, struct work, slots);
 }
 
-static const struct options *options_of(const struct place *place)
-{
-    return &place->slot.all->invocation->options;
-}
-
-static const char *command_of(const struct place *place)
-{
-    return place->slot.all->invocation->execute[0];
-}
-
-static struct loop *loop_of(const struct place *place)
-{
-    return &place->slot.all->invocation->loop;
-}
-
 /* ---- complaints -------------------------------------------------------------------------- */
 
 /* Complains about the job of a place. */
@@ -103,7 +88,7 @@ static void complain_of(const struct place *place, const char *format, ...)
 static void forget(void *owner)
 {
     struct place *place = owner;
-    timer_clear(loop_of(place), &place->renewal);
+    timer_clear(place->slot.loop, &place->renewal);
     client_close(&place->lock);
     text_free(&place->tube);
     text_free(&place->body);
@@ -129,13 +114,13 @@ static void go_on(struct place *place)
 static void terminate(struct place *place)
 {
     place->is_ended = true;
-    child_terminate(&place->slot.child, options_of(place)->grace_ns);
+    child_terminate(&place->slot.child, place->slot.options->grace_ns);
 }
 
 /* Decides what becomes of the job, and tells the server. */
 static void decide(struct place *place, enum verdict verdict, uint32_t delay_s)
 {
-    timer_clear(loop_of(place), &place->renewal);
+    timer_clear(place->slot.loop, &place->renewal);
     client_close(&place->lock);
     place->state = REPORTING;
     place->verdict = verdict;
@@ -179,7 +164,7 @@ static void refused(struct place *place, const char *request, const struct answe
 
 static void ask(struct place *place, struct bs_request request, answer_handler *on_answer)
 {
-    ask_jobs(&place->slot.client, &request, (struct bytes){0}, options_of(place)->io_timeout_ns,
+    ask_jobs(&place->slot.client, &request, (struct bytes){0}, place->slot.options->io_timeout_ns,
              on_answer, place);
 }
 
@@ -188,7 +173,7 @@ static void ask(struct place *place, struct bs_request request, answer_handler *
 /* Says what becomes of a job that has not gone well. */
 static void say_report(const struct place *place, bool is_buried)
 {
-    if (options_of(place)->quiet || place->verdict == DONE)
+    if (place->slot.options->quiet || place->verdict == DONE)
         return;
     if (place->verdict == RETURN && !is_buried)
         complain_of(place, "given back");
@@ -248,9 +233,9 @@ static void lose(struct place *place, const char *why)
 {
     bool runs = child_runs(&place->slot.child);
     complain_of(place, "%s, so another worker may run it%s%s%s", why, runs ? "; " : "",
-                runs ? command_of(place) : "", runs ? " gets TERM" : "");
+                runs ? place->slot.command : "", runs ? " gets TERM" : "");
     place->is_lost = true;
-    timer_clear(loop_of(place), &place->renewal);
+    timer_clear(place->slot.loop, &place->renewal);
     if (runs)
         terminate(place);
     else
@@ -263,7 +248,7 @@ static void renew_later(struct place *place)
 {
     place->renewal.on_due = renew;
     place->renewal.owner = place;
-    timer_set(loop_of(place), &place->renewal, clock_mono_ns() + place->ttr_s * NS_PER_S / 3);
+    timer_set(place->slot.loop, &place->renewal, clock_mono_ns() + place->ttr_s * NS_PER_S / 3);
 }
 
 static bool on_renewed(void *owner, const struct answer *answer)
@@ -293,7 +278,7 @@ static void renew(void *owner)
 /* How long a failed job waits: longer after each try. */
 static uint32_t delay_after(const struct place *place)
 {
-    uint64_t delay = options_of(place)->backoff;
+    uint64_t delay = place->slot.options->backoff;
     for (uint64_t i = 1; i < place->try && delay > 0 && delay < DELAY_MAX; i++)
         delay *= 2;
     return delay < DELAY_MAX ? (uint32_t)delay : DELAY_MAX;
@@ -301,9 +286,9 @@ static uint32_t delay_after(const struct place *place)
 
 static void on_failure(struct place *place, int how)
 {
-    const struct options *options = options_of(place);
+    const struct options *options = place->slot.options;
     struct text what = {0};
-    child_explain(&what, command_of(place), how);
+    child_explain(&what, place->slot.command, how);
     if (!options->quiet)
         complain_of(place, "%s", text_str(&what));
     text_free(&what);
@@ -362,7 +347,7 @@ static void start_command(struct place *place)
     place->state = RUNNING;
     child->input = input;
     if (input >= 0) {
-        status = child_start(child, loop_of(place), place->slot.all->invocation->execute);
+        status = child_start(child, place->slot.loop, place->slot.all->invocation->execute);
         close(input);
     }
     text_free(&place->body);
@@ -377,7 +362,7 @@ static void start_command(struct place *place)
 /* There is no lock: gives the job back for a time. */
 static void on_no_lock(struct place *place, struct text *what)
 {
-    uint32_t delay = options_of(place)->backoff;
+    uint32_t delay = place->slot.options->backoff;
     text_addf(what, "; the job waits");
     complain_once(&place->slot.all->said, what);
     text_free(what);
@@ -393,7 +378,7 @@ static bool on_lock(void *owner, const struct answer *answer)
         return true;
     }
     struct text what = {0};
-    text_addf(&what, "--lock %s: %s answers: ", options_of(place)->lock, place->lock.where);
+    text_addf(&what, "--lock %s: %s answers: ", place->slot.options->lock, place->lock.where);
     text_add_name(&what, answer->line);
     on_no_lock(place, &what);
     return true;
@@ -402,7 +387,7 @@ static bool on_lock(void *owner, const struct answer *answer)
 static void on_lock_up(void *owner)
 {
     struct place *place = owner;
-    const struct options *options = options_of(place);
+    const struct options *options = place->slot.options;
     struct pc_request request = {
         .verb = PC_ACQ4ME,
         .key = bytes_of(options->lock),
@@ -418,13 +403,13 @@ static void on_lock_lost(void *owner, enum status status)
     struct place *place = owner;
     struct text what = {0};
     (void)status;
-    text_addf(&what, "--lock %s: %s: %s", options_of(place)->lock, place->lock.where,
+    text_addf(&what, "--lock %s: %s: %s", place->slot.options->lock, place->lock.where,
               place->lock.reason);
     if (place->state == LOCKING) {
         on_no_lock(place, &what);
         return;
     }
-    complain_of(place, "%s; %s goes on without the lock", text_str(&what), command_of(place));
+    complain_of(place, "%s; %s goes on without the lock", text_str(&what), place->slot.command);
     text_free(&what);
 }
 
@@ -432,7 +417,7 @@ static void take_lock(struct place *place)
 {
     place->state = LOCKING;
     enum status status =
-        client_begin(&place->lock, &protocol_text, loop_of(place), &work_of(place)->lock_options,
+        client_begin(&place->lock, &protocol_text, place->slot.loop, &work_of(place)->lock_options,
                      on_lock_up, on_lock_lost, place);
     if (status != STATUS_OK)
         slots_end(place->slot.all, (int)status, false);
@@ -444,7 +429,7 @@ static void take_lock(struct place *place)
 static bool on_look(void *owner, const struct answer *answer)
 {
     struct place *place = owner;
-    const struct options *options = options_of(place);
+    const struct options *options = place->slot.options;
     if (answer->jobs.answer == BS_ANSWER_NOT_FOUND) {
         go_on(place); /* somebody has deleted it */
         return true;
@@ -506,7 +491,7 @@ static bool on_claim(void *owner, const struct answer *answer)
         return true;
     case BS_ANSWER_TIMED_OUT:
     case BS_ANSWER_DEADLINE_SOON:
-        if (options_of(place)->once)
+        if (place->slot.options->once)
             slot_over(&place->slot);
         else
             claim(place);
@@ -519,7 +504,7 @@ static bool on_claim(void *owner, const struct answer *answer)
 
 static void claim(struct place *place)
 {
-    bool once = options_of(place)->once;
+    bool once = place->slot.options->once;
     struct bs_request request = {.verb = BS_VERB_CLAIM,
                                  .count = 1,
                                  .seconds = once ? 0 : BS_WAIT_MAX,
@@ -529,7 +514,7 @@ static void claim(struct place *place)
                                       .seconds = once ? 0 : BS_WAIT_MAX};
     place->state = CLAIMING;
     ask_jobs(&place->slot.client, &request, (struct bytes){0},
-             once ? options_of(place)->io_timeout_ns : SECONDS_NONE, on_claim, place);
+             once ? place->slot.options->io_timeout_ns : SECONDS_NONE, on_claim, place);
 }
 
 /* ---- the connection ---------------------------------------------------------------------- */
@@ -562,7 +547,7 @@ static bool on_kind(void *owner, const struct answer *answer)
     struct place *place = owner;
     place->is_plain = answer_is_plain(answer);
     text_clear(&place->slot.all->said);
-    timer_clear(loop_of(place), &place->slot.pause);
+    timer_clear(place->slot.loop, &place->slot.pause);
     if (place->is_plain)
         watch_tubes(place);
     if (place->state == REPORTING) {
