@@ -152,10 +152,7 @@ static bool take_connections(const struct options *options, const json_t *answer
         if (*left == 0)
             break;
         --*left;
-        if (options->json)
-            json_line(json_incref(row));
-        else
-            table_add(table, row);
+        table_take(table, json_incref(row), options->json);
     }
     /* Neither a cursor that does not move nor a page without rows leads to an end. */
     bool is_over = !*next || strcmp(next, text_str(cursor)) == 0 || json_array_size(rows) == 0;

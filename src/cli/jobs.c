@@ -155,24 +155,13 @@ static const struct column tube_columns[] = {
     {NULL},
 };
 
-/* Prints a row, or adds it to the table, and drops it. */
-static void show(struct work *work, json_t *row)
-{
-    if (work->invocation->options.json) {
-        json_line(row);
-        return;
-    }
-    table_add(&work->table, row);
-    json_decref(row);
-}
-
 static enum status show_tube(struct work *work, const struct answer *answer)
 {
     if (answer->jobs.answer == BS_ANSWER_NOT_FOUND) /* it has gone meanwhile */
         return STATUS_OK;
     if (answer->jobs.answer != BS_ANSWER_OK)
         return refused(work, "jobs tubes", answer);
-    show(work, job_line_dictionary(answer->body));
+    table_take(&work->table, job_line_dictionary(answer->body), work->invocation->options.json);
     return STATUS_OK;
 }
 
@@ -288,7 +277,7 @@ static void show_job(struct work *work, const struct listed *job)
     } else {
         job_line_set_body(row, body);
     }
-    show(work, row);
+    table_take(&work->table, row, work->invocation->options.json);
 }
 
 static enum status do_list(struct work *work)

@@ -162,17 +162,6 @@ static void print_tables(const struct work *work)
 
 /* ---- rows of list and show --------------------------------------------------------------- */
 
-/* Prints a row, or adds it to the table, and drops it. */
-static void show(const struct work *work, struct table *table, json_t *row)
-{
-    if (work->invocation->options.json) {
-        json_line(row);
-        return;
-    }
-    table_add(table, row);
-    json_decref(row);
-}
-
 static void take_pool(struct work *work, const struct pool_pool_reply *pool)
 {
     json_t *row = json_make("{sssosososbso*}", "type", "pool", "name", json_name(pool->name), "id",
@@ -185,7 +174,7 @@ static void take_pool(struct work *work, const struct pool_pool_reply *pool)
         json_put(row, "want", json_integer(pool->want));
     json_put(row, "options", pairs_of(pool->options, pool->option_count));
     if (work->invocation->options.json || work->request.verb == POOL_VERB_POOL_LIST) {
-        show(work, &work->table, row);
+        table_take(&work->table, row, work->invocation->options.json);
     } else {
         json_decref(work->pool);
         work->pool = row;
@@ -194,24 +183,28 @@ static void take_pool(struct work *work, const struct pool_pool_reply *pool)
 
 static void take_member(struct work *work, const struct pool_member_reply *member)
 {
-    show(work, &work->table,
-         json_make("{sssosososfso*so*sIsIso*so*so*so}", "type", "member", "name",
-                   json_name(member->name), "id", json_id(member->name), "state",
-                   json_name(member->state), "seconds", seconds_of(member->since_ns), "fence",
-                   number_if(member->fence), "holder", name_if(member->holder), "takes",
-                   (json_int_t)member->takes, "fails", (json_int_t)member->fails, "then",
-                   name_if(member->then), "by", name_if(member->by), "note", name_if(member->note),
-                   "attributes", pairs_of(member->attrs, member->attr_count)));
+    table_take(&work->table,
+               json_make("{sssosososfso*so*sIsIso*so*so*so}", "type", "member", "name",
+                         json_name(member->name), "id", json_id(member->name), "state",
+                         json_name(member->state), "seconds", seconds_of(member->since_ns), "fence",
+                         number_if(member->fence), "holder", name_if(member->holder), "takes",
+                         (json_int_t)member->takes, "fails", (json_int_t)member->fails, "then",
+                         name_if(member->then), "by", name_if(member->by), "note",
+                         name_if(member->note), "attributes",
+                         pairs_of(member->attrs, member->attr_count)),
+               work->invocation->options.json);
 }
 
 static void take_waiter(struct work *work, const struct pool_waiter_reply *waiter)
 {
-    show(work, &work->waiters,
-         json_make("{sssosfsfsIssso*so*so}", "type", "waiter", "client", json_name(waiter->client),
-                   "seconds", seconds_of(waiter->since_ns), "timeout",
-                   seconds_of(waiter->timeout_ns), "count", (json_int_t)waiter->count, "for",
-                   for_words[waiter->take_for], "member", name_if(waiter->member), "by",
-                   name_if(waiter->by), "with", pairs_of(waiter->with, waiter->with_count)));
+    table_take(&work->waiters,
+               json_make("{sssosfsfsIssso*so*so}", "type", "waiter", "client",
+                         json_name(waiter->client), "seconds", seconds_of(waiter->since_ns),
+                         "timeout", seconds_of(waiter->timeout_ns), "count",
+                         (json_int_t)waiter->count, "for", for_words[waiter->take_for], "member",
+                         name_if(waiter->member), "by", name_if(waiter->by), "with",
+                         pairs_of(waiter->with, waiter->with_count)),
+               work->invocation->options.json);
 }
 
 /* ---- answers ----------------------------------------------------------------------------- */

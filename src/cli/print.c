@@ -196,7 +196,7 @@ void text_add_filled(struct text *to, const char *form, const json_t *row)
     }
 }
 
-void table_add(struct table *table, const json_t *row)
+static void add_row(struct table *table, const json_t *row)
 {
     for (const struct column *column = table->columns; column->head; column++) {
         column->cell(&table->cells, row, column->path);
@@ -208,6 +208,16 @@ void table_add(struct table *table, const json_t *row)
     complain("the table has more than %zu MiB; use --json, which needs no memory for it",
              TABLE_BYTES_MAX >> 20);
     exit(STATUS_INTERNAL); /* NOLINT(concurrency-mt-unsafe): one thread */
+}
+
+void table_take(struct table *table, json_t *row, bool is_json)
+{
+    if (is_json) {
+        json_line(row);
+        return;
+    }
+    add_row(table, row);
+    json_decref(row);
 }
 
 /* The number of characters in a text. */
@@ -266,7 +276,7 @@ void print_array(const struct column *columns, const json_t *rows, const char *i
     struct table table = {.columns = columns};
     json_t *row;
     size_t i;
-    json_array_foreach(rows, i, row) table_add(&table, row);
+    json_array_foreach(rows, i, row) add_row(&table, row);
     table_print(&table, indent);
     table_free(&table);
 }

@@ -79,7 +79,8 @@ struct table {
     size_t rows;
 };
 
-void table_add(struct table *table, const json_t *row);
+/* Adds a row, or with `is_json` prints it as a line; and drops the caller's reference. */
+void table_take(struct table *table, json_t *row, bool is_json);
 
 /* Prints heads and rows, each after `indent`. Prints nothing if there is no row. */
 void table_print(const struct table *table, const char *indent);

@@ -27,19 +27,16 @@ struct stats {
 static void add(struct stats *stats, struct bytes name, struct bytes value)
 {
     struct text key = {0};
-    json_t *row = stats->json ? stats->json : json_new();
     uint64_t number;
-    text_add_name(&key, name);
-    if (!stats->json)
-        json_put_name(row, "name", name);
-    if (stats->json && number_parse(value, NUMBER_MAX, &number))
-        json_put(row, text_str(&key), json_integer((json_int_t)number));
-    else
-        json_put_name(row, stats->json ? text_str(&key) : "value", value);
     if (!stats->json) {
-        table_add(&stats->table, row);
-        json_decref(row);
+        table_take(&stats->table,
+                   json_make("{soso}", "name", json_name(name), "value", json_name(value)), false);
+        return;
     }
+    text_add_name(&key, name);
+    json_put(stats->json, text_str(&key),
+             number_parse(value, NUMBER_MAX, &number) ? json_integer((json_int_t)number)
+                                                      : json_name(value));
     text_free(&key);
 }
 
