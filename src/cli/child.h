@@ -17,7 +17,6 @@
 #define CLI_CHILD_H
 
 #include "cli/loop.h"
-#include "cli/relay.h"
 #include "cli/text.h"
 
 #include <stdbool.h>
@@ -36,13 +35,38 @@ void environment_add_number(struct environment *environment, const char *name, u
 /* Leaves out the variables whose names begin with `prefix`, and that are there by now. */
 void environment_leave_out(struct environment *environment, const char *prefix);
 
+/* Writing as many bytes to a pipe that poll calls ready does not block. */
+#define RELAY_SIZE 4096
+
+/*
+ * Private to child.c: passes on what a command writes to its standard output, line by line, to
+ * ours, except for the lines that the caller takes. Several commands may write at once: a line of
+ * up to RELAY_SIZE bytes stays in one piece. When nobody reads our output, we read no more of
+ * theirs, and go on with everything else.
+ */
+struct relay {
+    /* Called with each line, without its end, or with the first RELAY_SIZE bytes of a longer one.
+       Returns true to keep the line from our output; it then gets the other parts of the line too,
+       the last one with `is_last`, perhaps empty. It may not close the relay. NULL: all lines are
+       passed on. */
+    bool (*take)(void *owner, struct bytes part, bool is_last);
+    void *owner;
+    struct loop *loop; /* NULL: closed */
+    int fd;
+    struct watch in, out;
+    uint8_t data[RELAY_SIZE];
+    size_t len, passed; /* bytes in data, and how many of them we pass on */
+    enum { LINE_BEGINS, LINE_PASSES, LINE_IS_TAKEN } line; /* the line of the next byte */
+    bool is_at_end;
+};
+
 /* Zero-initialise, then set on_end, owner, and what is wanted of the fields up to is_apart. The
    command does not run yet. */
 struct child {
     /* The command has ended; how: the status of waitpid. With `leaves_some` others of its group
        still run, and it is called again when they are gone. */
     void (*on_end)(void *owner, int how, bool leaves_some);
-    /* Called with each line of its output, as in struct relay. NULL: its output is ours. */
+    /* Called with each line of its output, as struct relay says. NULL: its output is ours. */
     bool (*take)(void *owner, struct bytes part, bool is_last);
     void *owner;
     struct environment environment; /* freed by child_start */

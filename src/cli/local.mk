@@ -25,7 +25,6 @@ libcli_a_SOURCES = \
 	src/cli/print.h src/cli/print.c \
 	src/cli/put.c \
 	src/cli/reaper.h src/cli/reaper.c \
-	src/cli/relay.h src/cli/relay.c \
 	src/cli/run.c \
 	src/cli/run_pool.c \
 	src/cli/server.h src/cli/server.c \
