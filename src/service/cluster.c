@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/record.h"
 #include "config.h"
-#include "service/shared.h"
+#include "service/arbiter.h"
 
 #include <errno.h>
 #include <openssl/rand.h>
@@ -131,14 +131,14 @@ static void on_wake(struct loop_io *io, unsigned what)
 /* ---- asks -------------------------------------------------------------------------------------
  */
 
-void cluster_ask(struct cluster *c, struct shared_ask *ask)
+void cluster_ask(struct cluster *c, struct arbiter_ask *ask)
 {
     ask->letter.mail.deliver = cluster_on_ask;
     reactor_post_late(&c->resource.thread, &ask->letter.mail);
 }
 
 /* Ends an ask that no connection waits for any more. */
-static void drop_ask(struct cluster *c, struct shared_ask *ask)
+static void drop_ask(struct cluster *c, struct arbiter_ask *ask)
 {
     ask->ask.result = NODE_ENGINE_AWAY;
     if (ask->answered) {
@@ -152,7 +152,7 @@ static void drop_ask(struct cluster *c, struct shared_ask *ask)
 void cluster_on_ask(struct mail *mail, void *reactor)
 {
     struct cluster *c = of_thread(reactor);
-    struct shared_ask *ask = container_of(mail, struct shared_ask, letter.mail);
+    struct arbiter_ask *ask = container_of(mail, struct arbiter_ask, letter.mail);
     if (c->over) { /* all connections have closed */
         drop_ask(c, ask);
         return;
@@ -190,23 +190,23 @@ void cluster_cancel(struct cluster *c, uint64_t id)
 static void do_queued(void *arg, struct node_ask *node_ask)
 {
     struct cluster *c = arg;
-    struct shared_ask *ask = container_of(node_ask, struct shared_ask, ask);
+    struct arbiter_ask *ask = container_of(node_ask, struct arbiter_ask, ask);
     if (ask->answered)
         return;
     ask->has_place = node_ask->seq > 0;
-    ask->queued.mail.deliver = shared_on_queued;
+    ask->queued.mail.deliver = arbiter_on_queued;
     conn_post_late(c->resource.services->server, &ask->queued);
 }
 
 static void do_answer(void *arg, struct node_ask *node_ask)
 {
     struct cluster *c = arg;
-    struct shared_ask *ask = container_of(node_ask, struct shared_ask, ask);
+    struct arbiter_ask *ask = container_of(node_ask, struct arbiter_ask, ask);
     if (ask->answered) {
         ask->answered(c, ask);
         return;
     }
-    ask->letter.mail.deliver = shared_on_answer;
+    ask->letter.mail.deliver = arbiter_on_answer;
     conn_post_late(c->resource.services->server, &ask->letter);
 }
 
@@ -258,7 +258,7 @@ static void do_report(void *arg, const struct patterns *patterns, uint32_t numbe
         struct cluster_view *view = &c->views[i];
         view->new_patterns = patterns_share(unconst(patterns));
         view->new_report = number;
-        post_to(view, &view->report_call, shared_on_report);
+        post_to(view, &view->report_call, cluster_view_on_report);
     }
 }
 
@@ -301,7 +301,7 @@ static void do_serve_alone(void *arg)
             continue;
         }
         view->alone_call.under_way = true;
-        post_to(view, &view->alone_call, shared_on_alone);
+        post_to(view, &view->alone_call, cluster_view_on_alone);
     }
 }
 
@@ -313,7 +313,7 @@ void cluster_on_alone(struct mail *mail, void *reactor)
     view->alone_call.under_way = view->alone_call.again && !c->ending;
     view->alone_call.again = false;
     if (view->alone_call.under_way)
-        post_to(view, &view->alone_call, shared_on_alone);
+        post_to(view, &view->alone_call, cluster_view_on_alone);
 }
 
 static void do_close_strict(void *arg)
@@ -327,7 +327,7 @@ static void do_close_strict(void *arg)
     }
     c->closing = view_count(c);
     for (unsigned i = 0; i < view_count(c); i++)
-        post_to(&c->views[i], &c->views[i].strict_call, shared_on_close_strict);
+        post_to(&c->views[i], &c->views[i].strict_call, cluster_view_on_close_strict);
 }
 
 void cluster_on_strict_closed(struct mail *mail, void *reactor)
@@ -431,7 +431,7 @@ static bool make_views(struct cluster *c, struct patterns *patterns)
         view->worker = server->workers[i];
         view->patterns = patterns_share(patterns);
         view->mode = NODE_ASK_ENGINE;
-        view->hook.run = shared_hook;
+        view->hook.run = cluster_view_hook;
         reactor_add_hook(worker_reactor(view->worker), &view->hook);
     }
     return true;
@@ -564,7 +564,7 @@ static void send_patterns(struct cluster *c, struct patterns *patterns)
         struct cluster_patterns *letter = malloc(sizeof(*letter));
         if (!letter)
             continue;
-        *letter = (struct cluster_patterns){.mail.deliver = shared_on_patterns,
+        *letter = (struct cluster_patterns){.mail.deliver = cluster_view_on_patterns,
                                             .view = &c->views[i],
                                             .patterns = patterns_share(patterns)};
         reactor_post_late(worker_reactor(letter->view->worker), &letter->mail);
@@ -714,7 +714,7 @@ static void end(struct resource *r)
         return;
     r->services->cluster = NULL;
     while (c->node && (ask = node_forget_ask(c->node)) != NULL)
-        drop_ask(c, container_of(ask, struct shared_ask, ask));
+        drop_ask(c, container_of(ask, struct arbiter_ask, ask));
     if (c->hooked)
         reactor_remove_hook(&r->thread, &c->hook);
     if (c->timed)

@@ -1,7 +1,7 @@
 /*
  * cluster.h - the resource "cluster": a node (cluster/node.h) with a thread, which the services ask
  * about shared names. Shared by cluster.c (the thread), cluster_upgrade.c, cluster_options.c,
- * cluster_seen.c (what people see) and shared.c (the workers' side).
+ * cluster_seen.c (what people see), cluster_views.c and arbiter.c (the workers' side).
  *
  * Modes. Each worker has its own view (struct cluster_view): the patterns, and whether the node is
  * asked. The node changes it by letter (`report` with a number, `serve_alone`), a reload the
@@ -40,7 +40,7 @@
 
 #include <semaphore.h>
 
-struct shared_ask;
+struct arbiter_ask;
 
 struct cluster_settings {
     /* NULL: empty. */
@@ -64,7 +64,7 @@ struct cluster_view {
     /* The worker's: */
     struct patterns *patterns;
     enum node_mode mode;
-    _Atomic bool may_have_strict;   /* some `may_have_strict` of its links (shared.h); any thread
+    _Atomic bool may_have_strict;   /* some `may_have_strict` of its links (arbiter.h); any thread
                                        reads */
     uint32_t report;                /* number of the last one that had one */
     int64_t closed_for_ns;          /* the end of the lease whose holders were closed */
@@ -75,6 +75,7 @@ struct cluster_view {
     struct cluster_call report_call, alone_call, strict_call;
     struct patterns *new_patterns; /* with report_call */
     uint32_t new_report;           /* 0: the mode stays */
+    struct cluster_part *part;     /* of the report; NULL: none begun */
     bool failed;                   /* the report is not whole: no memory */
 } __attribute__((aligned(64)));
 
@@ -186,7 +187,7 @@ void cluster_stir(struct cluster *c);
 /* An ask has come. */
 void cluster_on_ask(struct mail *mail, void *reactor);
 /* Sends an ask. Any thread. */
-void cluster_ask(struct cluster *c, struct shared_ask *ask);
+void cluster_ask(struct cluster *c, struct arbiter_ask *ask);
 /* Cancels an acquisition; if there is no memory, it goes on. Any thread. */
 void cluster_cancel(struct cluster *c, uint64_t id);
 /* A release is lost for lack of memory: the node opens anew. Any thread. */
@@ -222,18 +223,19 @@ int64_t cluster_serve_by(struct resource *r, const char **what_r);
 void cluster_save_node(const struct cluster *c, struct record_writer *w);
 bool cluster_restore_node(struct cluster *c, struct record_reader *section) MUST_USE;
 
-/* ---- shared.c: letters to a worker, and its hook ---- */
+/* ---- cluster_views.c: letters to a worker, and its hook ---- */
 
-void shared_on_answer(struct mail *mail, void *worker);
-void shared_on_queued(struct mail *mail, void *worker);
-void shared_on_report(struct mail *mail, void *worker);
-void shared_on_alone(struct mail *mail, void *worker);
-void shared_on_patterns(struct mail *mail, void *worker);
-void shared_on_close_strict(struct mail *mail, void *worker);
-void shared_hook(struct reactor_hook *hook, struct moment now);
+void cluster_view_on_report(struct mail *mail, void *worker);
+void cluster_view_on_alone(struct mail *mail, void *worker);
+void cluster_view_on_patterns(struct mail *mail, void *worker);
+void cluster_view_on_close_strict(struct mail *mail, void *worker);
+void cluster_view_hook(struct reactor_hook *hook, struct moment now);
 /* Sets `may_have_strict` to what is so, and returns it. In the worker's thread, or while that is
  * parked. */
-bool shared_look_for_strict(struct cluster_view *view);
+bool cluster_view_look_for_strict(struct cluster_view *view);
+/* The connection may have units of strict names; of any shared names. */
+void cluster_set_may_have_strict(struct conn *conn);
+void cluster_expect_all(struct conn *conn);
 
 /* ---- cluster_options.c ---- */
 

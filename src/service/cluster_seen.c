@@ -6,9 +6,9 @@
  */
 #include "base/number.h"
 #include "net/query.h"
+#include "service/arbiter.h"
 #include "service/cluster.h"
 #include "service/seen.h"
-#include "service/shared.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -431,7 +431,7 @@ static void answer_state(struct services *services, struct http_request *request
 struct question {
     struct letter letter; /* first */
     struct http_pending *pending;
-    struct shared_ask *ask;
+    struct arbiter_ask *ask;
 };
 
 static void free_question(struct question *question)
@@ -441,7 +441,7 @@ static void free_question(struct question *question)
     free(question);
 }
 
-static void answer_holders(const struct shared_ask *ask, struct http_request *request)
+static void answer_holders(const struct arbiter_ask *ask, struct http_request *request)
 {
     if (ask->ask.result == NODE_COUNTED)
         answer_state(ask->cluster->resource.services, request, &ask->ask);
@@ -461,7 +461,7 @@ static void on_known(struct mail *mail, void *http)
 }
 
 /* The node has answered. In the cluster's thread. */
-static void on_holders(struct cluster *c, struct shared_ask *ask)
+static void on_holders(struct cluster *c, struct arbiter_ask *ask)
 {
     void *pointer;
     (void)c;
@@ -477,7 +477,7 @@ static struct question *make_question(struct cluster *c, struct bytes name)
 {
     struct question *question = calloc(1, sizeof(*question));
     void *pointer = question;
-    struct shared_ask *ask = calloc(1, sizeof(*ask) + name.len + sizeof(pointer));
+    struct arbiter_ask *ask = calloc(1, sizeof(*ask) + name.len + sizeof(pointer));
     if (!question || !ask) {
         free(question);
         free(ask);

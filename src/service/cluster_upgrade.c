@@ -54,7 +54,7 @@ int64_t cluster_serve_by(struct resource *r, const char **what_r)
     for (unsigned i = 0; end_ns > 0 && i < r->services->server->count; i++) {
         struct cluster_view *view = &c->views[i];
         if (view->closed_for_ns != end_ns)
-            held = shared_look_for_strict(view) || held;
+            held = cluster_view_look_for_strict(view) || held;
     }
     return held ? end_ns : INT64_MAX;
 }

@@ -2,23 +2,25 @@
  * counter.c - the service of the binary counter protocol: clients acquire and release units up to a
  * limit. (Protocol page: "Counter (binary)".)
  *
- * Every request except Dump is answered at once. Dump is answered in pieces. Each piece walks over
+ * Every request except Dump is answered at once, if its name is not shared with other nodes
+ * (arbiter.h). Dump is answered in pieces. Each piece walks over
  * a few names, copies and sends them, and then lets other connections use the worker. The
  * connection's next request waits until the Dump is complete.
  */
-#include "service/counter_inside.h"
-
+#include "proto/counter.h"
 #include "base/option.h"
 #include "engine/state.h"
+#include "service/arbiter.h"
 #include "service/pools.h"
-#include "service/shared.h"
 #include "service/table_resource.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+extern const struct service_row counter_row;
 extern const struct option_protocol counter_options;
 
 /* Names or empty buckets that one piece of a Dump visits. */
@@ -31,6 +33,18 @@ _Static_assert(CTR_DUMP_LEN(CTR_NAME_MAX) <= WORKER_SCRATCH - CONN_REPLY_MAX,
 struct ctr_dump {
     struct table_walk walk;
     uint8_t opaque[4];
+};
+
+struct ctr_session {
+    struct holder holder;
+    struct ctr_dump *dump; /* NULL: no Dump in progress */
+};
+
+/* A parsed request. */
+struct ctr_parsed_request {
+    enum ctr_parsed parsed;
+    struct ctr_request req;
+    uint64_t hash; /* of its name; 0: not computed yet */
 };
 
 /* Verbs and outcomes for metrics: the rows of the codec's tables, in the same order. */
@@ -98,18 +112,6 @@ static void reply_number(struct conn *conn, const struct ctr_request *req, uint3
     conn_replied(conn, ctr_compose_number(req->opcode, req->opaque, number, to));
 }
 
-/* ---- what shared_counter.c needs --------------------------------------------------------- */
-
-void counter_reply_status(struct conn *conn, const struct ctr_request *req, enum ctr_status status)
-{
-    reply_status(conn, req, status);
-}
-
-void counter_reply_number(struct conn *conn, const struct ctr_request *req, uint32_t number)
-{
-    reply_number(conn, req, number);
-}
-
 /* ---- requests ---------------------------------------------------------------------------- */
 
 static void do_noop(struct conn *conn, const struct ctr_request *req)
@@ -117,23 +119,67 @@ static void do_noop(struct conn *conn, const struct ctr_request *req)
     reply_status(conn, req, CTR_STATUS_SUCCESS);
 }
 
-static void do_get(struct conn *conn, const struct ctr_request *req)
+/* Answers a request, which may have been pending, but not with a number. */
+static __attribute__((noinline)) void answer(struct conn *conn, const struct ctr_request *req,
+                                             enum arbiter_status status)
 {
-    uint32_t consumption = 0;
-    if (table_get(service_table(conn), name_of(req), service_now(conn), &consumption) == TABLE_OK)
-        reply_number(conn, req, consumption);
-    else
-        reply_status(conn, req, CTR_STATUS_NOT_FOUND);
+    static const enum ctr_status statuses[ARBITER_STATUS_COUNT] = {
+        [ARBITER_OK] = CTR_STATUS_SUCCESS,
+        [ARBITER_BUSY] = CTR_STATUS_NOT_AVAILABLE,
+        [ARBITER_NOT_FOUND] = CTR_STATUS_NOT_FOUND,
+        [ARBITER_NOT_HELD] = CTR_STATUS_NOT_ACQUIRED,
+        [ARBITER_NO_MEMORY] = CTR_STATUS_OUT_OF_MEMORY,
+        [ARBITER_ENGINE_AWAY] = CTR_STATUS_NOT_AVAILABLE,
+        [ARBITER_ENGINE_FULL] = CTR_STATUS_OUT_OF_MEMORY,
+        [ARBITER_DRAINING] = CTR_STATUS_NOT_AVAILABLE,
+    };
+    reply_status(conn, req, statuses[status]);
 }
 
-static void do_acquire(struct conn *conn, const struct ctr_request *req, uint64_t hash)
+/* The same of a request that is served. */
+static enum served answer_now(struct conn *conn, const struct ctr_request *req,
+                              enum arbiter_status status)
+{
+    if (status == ARBITER_PENDING) {
+        memcpy(arbiter_request(conn)->note, req->opaque, sizeof(req->opaque));
+        return SERVED_PENDING;
+    }
+    if (status == ARBITER_NO_MEMORY)
+        conn_dear(conn); /* it has looked for names that could go */
+    answer(conn, req, status);
+    return SERVED;
+}
+
+static void on_answered(struct conn *conn, const struct arbiter_answer *late)
+{
+    static const uint8_t opcodes[] = {
+        [NODE_ACQUIRE] = CTR_ACQUIRE, [NODE_RELEASE] = CTR_RELEASE, [NODE_GET] = CTR_GET};
+    struct ctr_request req = {.opcode = opcodes[late->op]};
+    memcpy(req.opaque, late->was.note, sizeof(req.opaque));
+    if (late->status == ARBITER_OK && late->op != NODE_RELEASE)
+        reply_number(conn, &req, late->units);
+    else
+        answer(conn, &req, late->status);
+}
+
+static enum served do_get(struct conn *conn, const struct ctr_request *req)
+{
+    uint32_t consumption = 0;
+    enum arbiter_status status = arbiter_get(conn, name_of(req), &consumption);
+    if (unlikely(status != ARBITER_OK))
+        return answer_now(conn, req, status);
+    reply_number(conn, req, consumption);
+    return SERVED;
+}
+
+static enum served do_acquire(struct conn *conn, const struct ctr_request *req, uint64_t hash)
 {
     struct ctr_session *s = conn_session(conn);
     if (unlikely(service_is_draining(conn))) {
         service_count(conn, VERB_ACQUIRE, OUTCOME_NOT_AVAILABLE);
         uint8_t *to = conn_reply_room(conn, CTR_REPLY_ROOM);
         conn_replied(conn, ctr_compose_shutting_down(req->opcode, req->opaque, to));
-        return;
+        return SERVED;
     }
     struct acquire a = {
         .name = name_of(req),
@@ -143,45 +189,26 @@ static void do_acquire(struct conn *conn, const struct ctr_request *req, uint64_
         .wait = WAIT_NO,
         .keep = true,
     };
-    switch (table_acquire(service_table(conn), &s->holder, &a, service_now(conn), NULL, NULL)) {
-    case TABLE_OK:
-        reply_number(conn, req, req->units);
-        break;
-    case TABLE_BUSY:
-        reply_status(conn, req, CTR_STATUS_NOT_AVAILABLE);
-        break;
-    case TABLE_NO_MEMORY:
-        conn_dear(conn); /* it has looked for names that could go */
-        reply_status(conn, req, CTR_STATUS_OUT_OF_MEMORY);
-        break;
-    default:
-        CHECK(false);
-    }
+    enum arbiter_status status = arbiter_acquire(conn, &s->holder, &a, NULL, NULL);
+    if (unlikely(status != ARBITER_OK))
+        return answer_now(conn, req, status);
+    reply_number(conn, req, req->units);
+    return SERVED;
 }
 
-static void do_release(struct conn *conn, const struct ctr_request *req, uint64_t hash)
+static enum served do_release(struct conn *conn, const struct ctr_request *req, uint64_t hash)
 {
     struct ctr_session *s = conn_session(conn);
     verdicts out;
     mail_list_init(&out);
     struct release r = {.name = name_of(req), .hash = hash, .units = req->units};
-    enum table_status status = table_release(service_table(conn), &s->holder, &r, service_now(conn),
-                                             &service_counts(conn)->holds, &out);
+    enum arbiter_status status = arbiter_release(conn, &s->holder, &r, &out);
     if (out.first)
         service_deliver(conn_worker(conn), &out);
-    switch (status) {
-    case TABLE_OK:
-        reply_status(conn, req, CTR_STATUS_SUCCESS);
-        break;
-    case TABLE_NOT_FOUND:
-        reply_status(conn, req, CTR_STATUS_NOT_FOUND);
-        break;
-    case TABLE_NOT_HELD:
-        reply_status(conn, req, CTR_STATUS_NOT_ACQUIRED);
-        break;
-    default:
-        CHECK(false);
-    }
+    if (unlikely(status != ARBITER_OK))
+        return answer_now(conn, req, status);
+    reply_status(conn, req, CTR_STATUS_SUCCESS);
+    return SERVED;
 }
 
 /* ---- Stats ------------------------------------------------------------------------------- */
@@ -332,14 +359,11 @@ static enum served serve_request(struct conn *conn, const struct ctr_request *re
         do_noop(conn, req);
         break;
     case CTR_GET:
-        do_get(conn, req);
-        break;
+        return do_get(conn, req);
     case CTR_ACQUIRE:
-        do_acquire(conn, req, hash);
-        break;
+        return do_acquire(conn, req, hash);
     case CTR_RELEASE:
-        do_release(conn, req, hash);
-        break;
+        return do_release(conn, req, hash);
     case CTR_STATS:
         do_stats(conn, req);
         break;
@@ -408,24 +432,28 @@ static void on_close(struct conn *conn)
     struct ctr_session *s = conn_session(conn);
     free(s->dump);
     s->dump = NULL;
+    arbiter_close(conn);
 }
 
 static bool on_give_back(struct conn *conn, unsigned max)
 {
     struct ctr_session *s = conn_session(conn);
+    if (service_of(conn)->shares)
+        max = UINT_MAX; /* at once, as the node was told */
     return service_close_some(conn, &s->holder, max, &service_counts(conn)->holds);
 }
 
 /* ---- upgrades ------------------------------------------------------------------------------ */
 
 /*
- * Saves the session: its holder, and a bool that is true during a Dump. During a Dump, also its 4
- * bytes of opaque and the position of its walk. The new process keeps the hash key, so the walk can
- * continue.
+ * Saves the session: what arbiter_save writes, its holder, and a bool that is true during a Dump.
+ * During a Dump, also its 4 bytes of opaque and the position of its walk. The new process keeps the
+ * hash key, so the walk can continue.
  */
 static void on_save(struct conn *conn, struct record_writer *w)
 {
     const struct ctr_session *s = conn_session(conn);
+    arbiter_save(conn, w);
     holder_save(service_table(conn), &s->holder, w);
     record_put_u8(w, s->dump != NULL);
     if (!s->dump)
@@ -438,6 +466,8 @@ static void on_save(struct conn *conn, struct record_writer *w)
 static bool on_restore(struct conn *conn, struct record_reader *r)
 {
     struct ctr_session *s = conn_session(conn);
+    if (!arbiter_restore(conn, r, true))
+        return false;
     service_open_holder(conn, &s->holder);
     if (!holder_restore(service_table(conn), &s->holder, r))
         return false;
@@ -456,12 +486,6 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
     for (size_t i = 0; i < sizeof(s->dump->opaque); i++)
         s->dump->opaque[i] = record_get_u8(r);
     return table_walk_restore(&s->dump->walk, r);
-}
-
-static void fit(struct service *service)
-{
-    service->protocol.session_size = sizeof(struct ctr_session);
-    service->protocol.request_max = CTR_HEADER + CTR_BODY_MAX;
 }
 
 static struct holder *holder_of(struct conn *conn)
@@ -487,44 +511,29 @@ static enum meaning meaning_of(unsigned verb, unsigned outcome)
     return outcome == OUTCOME_NOT_AVAILABLE ? MEANS_REFUSED : MEANS_OTHER;
 }
 
-#define ROW_PROTOCOL                                                                               \
-    .name = "counter", .request_size = sizeof(struct ctr_parsed_request), .open = on_open,         \
-    .parse = on_parse, .prefetch = on_prefetch, .resume = on_resume, .describe = service_describe
-
-#define ROW_SERVICE .verbs = verbs, .outcomes = outcomes, .meaning = meaning_of, .holder = holder_of
-
-static const struct service_row shared_row = {
-    .protocol =
-        {
-            ROW_PROTOCOL,
-            .pending_max = 1,
-            .tracks_output = true,
-            .input_end = INPUT_END_SERVED,
-            .ends = shared_ends,
-            .serve = shared_counter_serve,
-            .may_write = shared_may_write,
-            .close = shared_counter_close,
-            .save = shared_counter_save,
-            .restore = shared_counter_restore,
-        },
-    ROW_SERVICE,
-    .fit = shared_counter_fit,
-    .shared = &shared_counter_host,
-};
-
 const struct service_row counter_row = {
     .protocol =
         {
-            ROW_PROTOCOL,
+            .name = "counter",
+            .request_size = sizeof(struct ctr_parsed_request),
+            .open = on_open,
+            .parse = on_parse,
+            .prefetch = on_prefetch,
             .serve = on_serve,
+            .resume = on_resume,
             .close = on_close,
             .give_back = on_give_back,
             .save = on_save,
             .restore = on_restore,
+            .describe = service_describe,
         },
-    ROW_SERVICE,
-    .fit = fit,
-    .when_shared = &shared_row,
+    .verbs = verbs,
+    .outcomes = outcomes,
+    .meaning = meaning_of,
+    .holder = holder_of,
+    .answered = on_answered,
+    .session_size = sizeof(struct ctr_session),
+    .request_max = CTR_HEADER + CTR_BODY_MAX,
 };
 
 /* ---- options ------------------------------------------------------------------------------- */

@@ -25,7 +25,6 @@ libservice_a_SOURCES = \
 	src/service/jobs_api.c src/service/jobs_api_change.c \
 	src/service/poolcounter.c src/service/poolcounter.h src/service/poolcounter_inside.h \
 	src/service/poolcounter_state.c \
-	src/service/shared.h src/service/shared.c src/service/shared_text.c src/service/shared_counter.c \
-	src/service/cluster.h src/service/cluster.c src/service/cluster_upgrade.c src/service/cluster_wires.c src/service/cluster_options.c src/service/cluster_seen.c \
-	src/service/counter_inside.h \
+	src/service/arbiter.h src/service/arbiter.c src/service/wait.h \
+	src/service/cluster.h src/service/cluster.c src/service/cluster_upgrade.c src/service/cluster_wires.c src/service/cluster_options.c src/service/cluster_seen.c src/service/cluster_views.c \
 	src/service/counter.c

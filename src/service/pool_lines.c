@@ -58,7 +58,7 @@ static void on_taken(void *owner, const struct pool_taken *taken)
         conn_replied(s->conn, pool_compose_taken(&reply, conn_reply_room(s->conn, room), room));
     else
         add_taken(s, &reply);
-    if (pool_link_of(s->conn)->waits) /* else it is the answer to the current request */
+    if (wait_of(s->conn)->on == WAIT_ON_POOL) /* else it is the answer to the current request */
         pool_verbs_wait_over(s->conn, POOL_COUNTED_TAKEN);
 }
 

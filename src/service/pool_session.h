@@ -31,14 +31,9 @@ struct pool_session {
     uint64_t lost;    /* events after these that did not fit */
 };
 
-static inline struct pool_link *pool_link_of(struct conn *conn)
-{
-    return pool_verbs_host.link(conn);
-}
-
 static inline struct pool_session *pool_session_of(struct conn *conn)
 {
-    return pool_link_of(conn)->session;
+    return *pool_verbs_host.session(conn);
 }
 
 static inline struct services *pool_services_of(const struct conn *conn)

@@ -10,6 +10,7 @@
 
 #include "base/lock.h"
 #include "base/record.h"
+#include "service/arbiter.h"
 #include "service/pool_session.h"
 
 #include <stdlib.h>
@@ -93,16 +94,16 @@ static void finish(struct conn *conn, enum pool_counted_verb verb, enum pool_sta
 
 struct pool_session *pool_session_make(struct conn *conn)
 {
-    struct pool_link *link = pool_link_of(conn);
-    if (!link->session) {
-        link->session = calloc(1, sizeof(*link->session));
-        if (!link->session)
-            return NULL;
-        link->session->conn = conn;
-        conn_peer_text(conn, link->session->peer);
-        link->session->event_max = pool_event_max(conn);
-    }
-    return link->session;
+    struct pool_session **session = pool_verbs_host.session(conn), *s = *session;
+    if (s)
+        return s;
+    s = *session = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    s->conn = conn;
+    conn_peer_text(conn, s->peer);
+    s->event_max = pool_event_max(conn);
+    return s;
 }
 
 static struct pools *pools_at(const struct conn *conn)
@@ -151,10 +152,15 @@ static size_t convert(const struct pool_request *req, struct pool_attribute *to)
 
 /* ---- TAKE ------------------------------------------------------------------------------------ */
 
+/* The wait has ended; the pools count how. */
+static void forget_wait(struct conn *conn)
+{
+    wait_end(conn, wait_of(conn), WAITED_CANCELLED, 0);
+}
+
 void pool_verbs_wait_over(struct conn *conn, enum pool_counted outcome)
 {
-    pool_link_of(conn)->waits = false;
-    conn_clear_deadline(conn, pool_verbs_host.wait_deadline);
+    forget_wait(conn);
     pool_verbs_host.count(conn, POOL_COUNTED_VERB_TAKE, outcome);
 }
 
@@ -167,8 +173,8 @@ static void answer_take(struct conn *conn, enum pool_status status, int64_t wait
     if (status == POOL_OK) {
         pool_verbs_host.count(conn, POOL_COUNTED_VERB_TAKE, POOL_COUNTED_TAKEN);
     } else if (status == POOL_WAITS) {
-        pool_link_of(conn)->waits = true;
-        conn_expire_in(conn, pool_verbs_host.wait_deadline, wait_ns);
+        wait_begin(conn, wait_of(conn), WAIT_ON_POOL, service_now(conn).mono_ns);
+        conn_expire_in(conn, WAIT_DEADLINE, wait_ns);
     } else if (status != POOL_LOOKS) {
         answer(conn, POOL_COUNTED_VERB_TAKE, reply_of(status, POOL_REPLY_OK));
     }
@@ -240,7 +246,7 @@ static enum served do_take(struct conn *conn, const struct pool_request *req)
     enum pool_reply error = POOL_REPLY_OUT_OF_MEMORY;
     if (service_is_draining(conn))
         error = POOL_REPLY_SHUTTING_DOWN;
-    else if (pool_link_of(conn)->waits)
+    else if (wait_of(conn)->on != WAIT_ON_NOTHING)
         error = POOL_REPLY_WAIT_FOR_RESPONSE;
     else
         client = client_of(conn);
@@ -285,8 +291,7 @@ static void do_return(struct conn *conn, const struct pool_request *req)
     enum pool_status status = POOL_NOT_TAKEN;
     struct pool_effects effects;
     if (!req->has_fence && end_wait(conn, false)) {
-        pool_link_of(conn)->waits = false;
-        conn_clear_deadline(conn, pool_verbs_host.wait_deadline);
+        forget_wait(conn);
         status = POOL_OK;
     } else if (client && (!req->has_fence || req->fence > 0)) {
         pool_effects_init(&effects);
@@ -558,7 +563,7 @@ static void end_client(struct conn *conn, enum pool_end how,
 
 static enum served do_quit(struct conn *conn)
 {
-    pool_verbs_host.abandon_wait(conn);
+    arbiter_abandon(conn);
     end_client(conn, POOL_END_QUIT, is_written);
     pool_verbs_host.release_locks(conn);
     answer(conn, POOL_COUNTED_VERB_QUIT, POOL_REPLY_BYE);
@@ -637,8 +642,7 @@ static bool was_written(void *owner, uint64_t position)
 static void end_client(struct conn *conn, enum pool_end how,
                        bool (*written)(void *owner, uint64_t position))
 {
-    struct pool_link *link = pool_link_of(conn);
-    struct pool_session *s = link->session;
+    struct pool_session *s = pool_session_of(conn);
     struct pool_effects effects;
     if (!s)
         return;
@@ -648,7 +652,7 @@ static void end_client(struct conn *conn, enum pool_end how,
         s->client = NULL;
         pool_verbs_deliver(conn, &effects);
     }
-    link->session = NULL;
+    *pool_verbs_host.session(conn) = NULL;
     free(s->listing);
     free(s->events);
     free(s);
@@ -721,6 +725,11 @@ bool pool_verbs_restore(struct conn *conn, struct record_reader *r)
         }
     }
     bool good = pool_lines_restore(s, r) && pool_list_restore(s, r);
-    pool_link_of(conn)->waits = s->client && pool_client_waits(s->client);
-    return good;
+    struct wait *wait = wait_of(conn);
+    if (!s->client || !pool_client_waits(s->client))
+        return good;
+    if (wait->on != WAIT_ON_NOTHING)
+        record_refuse(r, "a connection waits twice");
+    wait_begin(conn, wait, WAIT_ON_POOL, 0);
+    return good && record_ok(r);
 }

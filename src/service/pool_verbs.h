@@ -13,15 +13,9 @@
 
 #include "base/bytes.h"
 #include "engine/pool.h"
-#include "service/service.h"
+#include "service/wait.h"
 
 struct pool_session;
-
-/* What the text protocol's session has of pools; zeroed at open. */
-struct pool_link {
-    struct pool_session *session; /* NULL: none */
-    bool waits;                   /* a lock or a member is awaited: no other may be */
-};
 
 /* What is counted of requests and answers (struct service_row): verbs and outcomes. */
 #define POOL_COUNTED_VERBS "TAKE", "RETURN", "JOIN", "SUPPLY", "MEMBER", "POOL", "WATCH", "QUIT"
@@ -50,15 +44,12 @@ enum pool_counted {
 
 /* What the service of the text protocol provides. */
 struct pool_verbs_host {
-    /* The link of a connection's session. */
-    struct pool_link *(*link)(struct conn *conn);
+    /* Where a connection's session has that of pools (NULL: none). */
+    struct pool_session **(*session)(struct conn *conn);
     /* Counts an answer to a verb. */
     void (*count)(struct conn *conn, enum pool_counted_verb verb, enum pool_counted outcome);
-    /* QUIT: ends a wait for a lock, without an answer. */
-    void (*abandon_wait)(struct conn *conn);
     /* QUIT: gives back all locks, newest first. */
     void (*release_locks)(struct conn *conn);
-    unsigned wait_deadline; /* the deadline of waits */
 };
 extern const struct pool_verbs_host pool_verbs_host;
 

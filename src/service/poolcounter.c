@@ -8,7 +8,7 @@
  *
  * Another thread may decide a wait and send the verdict as a letter. Before the letter arrives, the
  * connection may get its next request, reach its timeout, or close. Each of these checks for a
- * verdict first, and applies it (take_note) as if the letter had arrived just before. So every
+ * verdict first, and applies it (arbiter.h) as if the letter had arrived just before. So every
  * answer agrees with the table.
  *
  * Lines with other verbs go to the pools (pool_verbs.h). A connection waits for one thing at a
@@ -17,7 +17,6 @@
 #include "service/poolcounter_inside.h"
 
 #include "base/option.h"
-#include "service/shared.h"
 
 #include <string.h>
 
@@ -51,13 +50,6 @@ static struct pc_own *own_of(const struct conn *conn)
     return &((struct pc_own *)service_of(conn)->own)[worker_number(conn_worker(conn))];
 }
 
-/* Nanoseconds between two times. Returns 0 when `from_ns` is the later one: another worker may have
- * noted it, and each worker reads the clock only once per iteration. */
-static uint64_t elapsed_ns(int64_t from_ns, int64_t to_ns)
-{
-    return to_ns > from_ns ? (uint64_t)(to_ns - from_ns) : 0;
-}
-
 static enum pc_outcome outcome_of(enum pc_reply word)
 {
     switch (word) {
@@ -80,9 +72,26 @@ static enum pc_outcome outcome_of(enum pc_reply word)
     }
 }
 
-static enum pc_counted_verb verb_of_wait(enum wait_kind kind)
+static enum pc_counted_verb verb_of(enum pc_verb verb)
 {
-    return kind == WAIT_ANY ? VERB_ACQ4ANY : VERB_ACQ4ME;
+    return verb == PC_ACQ4ANY ? VERB_ACQ4ANY : VERB_ACQ4ME;
+}
+
+/* The answer to an acquisition. */
+static enum pc_reply word_of(enum arbiter_status status)
+{
+    static const enum pc_reply words[ARBITER_STATUS_COUNT] = {
+        [ARBITER_OK] = PC_REPLY_LOCKED,
+        [ARBITER_BUSY] = PC_REPLY_TIMEOUT,
+        [ARBITER_FULL] = PC_REPLY_QUEUE_FULL,
+        [ARBITER_NO_MEMORY] = PC_REPLY_OUT_OF_MEMORY,
+        [ARBITER_DONE] = PC_REPLY_DONE,
+        [ARBITER_TIMED_OUT] = PC_REPLY_TIMEOUT,
+        [ARBITER_ENGINE_AWAY] = PC_REPLY_ENGINE_AWAY,
+        [ARBITER_ENGINE_FULL] = PC_REPLY_ENGINE_FULL,
+        [ARBITER_DRAINING] = PC_REPLY_SHUTTING_DOWN,
+    };
+    return words[status];
 }
 
 /* Answers a request with this verb. */
@@ -130,139 +139,95 @@ static uint64_t count_done(const verdicts *out)
     return done;
 }
 
-/* Gives back lock number `i`. */
-static inline void give_back_lock(struct conn *conn, uint32_t i)
+/* Gives back lock number `i`. `answers`: the client waits for that (arbiter_release_held). */
+static inline enum arbiter_status give_back_lock(struct conn *conn, uint32_t i, bool answers)
 {
     struct pc_session *s = conn_session(conn);
     struct pc_own *own = own_of(conn);
     struct pc_lock lock = s->locks[i];
     struct moment now = service_now(conn);
+    verdicts out;
+    mail_list_init(&out);
+    enum arbiter_status status = arbiter_release_held(conn, &s->holder, lock.held, answers, &out);
+    if (unlikely(status == ARBITER_NO_MEMORY))
+        return status;
     s->lock_count--;
     if (i < s->lock_count) /* not needed for the newest, the usual case */
         memmove(&s->locks[i], &s->locks[i + 1], (s->lock_count - i) * sizeof(lock));
     count_processed(conn, &lock, now.mono_ns);
     tally_add(&own->releases, 1);
-    verdicts out;
-    mail_list_init(&out);
-    table_release_held(service_table(conn), &s->holder, lock.held, 1, now, &out);
     if (out.first) {
-        duration_sum_add_times(&own->gained_ns, count_done(&out),
-                               elapsed_ns(lock.granted_ns, now.mono_ns));
+        duration_sum_add_times(
+            &own->gained_ns, count_done(&out),
+            now.mono_ns > lock.granted_ns ? (uint64_t)(now.mono_ns - lock.granted_ns) : 0);
         service_deliver(conn_worker(conn), &out);
     }
+    return status;
 }
 
 /* Releases lock number `i` and answers. */
-static void release_lock(struct conn *conn, uint32_t i)
+static enum served release_lock(struct conn *conn, uint32_t i)
 {
-    give_back_lock(conn, i);
-    reply(conn, VERB_RELEASE, PC_REPLY_RELEASED);
+    enum arbiter_status status = give_back_lock(conn, i, true);
+    if (unlikely(status == ARBITER_PENDING))
+        return SERVED_PENDING;
+    reply(conn, VERB_RELEASE, status == ARBITER_OK ? PC_REPLY_RELEASED : PC_REPLY_OUT_OF_MEMORY);
+    return SERVED;
 }
 
-/* ---- waits ------------------------------------------------------------------------------- */
+/* ---- answers that come later --------------------------------------------------------------- */
 
-static void forget_wait(struct conn *conn)
+static void on_answered(struct conn *conn, const struct arbiter_answer *answer)
 {
-    struct pc_session *s = conn_session(conn);
-    s->waiter = NULL;
-    s->pools.waits = false;
-    conn_clear_deadline(conn, PC_WAIT_DEADLINE);
-    tally_sub(&service_counts(conn)->waiting, 1);
-}
-
-static void count_wait(struct conn *conn, enum waited how, int64_t waited_ns)
-{
-    histogram_add(&service_counts(conn)->waits[how], waited_ns, 1);
-}
-
-/* Applies the verdict on this connection's wait, and answers the client. */
-static void take_note(struct conn *conn)
-{
-    struct pc_session *s = conn_session(conn);
-    struct pc_own *own = own_of(conn);
-    struct waiter *w = s->waiter;
-    bool granted = table_take_verdict(service_table(conn), w) == WAITER_GRANTED;
-    uint64_t waited_ns = elapsed_ns(w->since_ns, w->ended_ns);
-    forget_wait(conn);
-    count_wait(conn, granted ? WAITED_GRANTED : WAITED_DONE, (int64_t)waited_ns);
-    if (granted) {
-        add_lock(conn, w->holding, w->ended_ns);
-        duration_sum_add(w->kind == WAIT_ME ? &own->waiting_for_me_ns : &own->waiting_for_anyone_ns,
-                         waited_ns);
-    }
-    reply_later(conn, verb_of_wait(w->kind), granted ? PC_REPLY_LOCKED : PC_REPLY_DONE);
-}
-
-/* Ends this connection's wait after a timeout or a cancel. Returns false when a verdict came first;
- * the client then has its answer already. */
-static bool end_wait(struct conn *conn, enum waiter_state why)
-{
-    struct pc_session *s = conn_session(conn);
-    int64_t waited_ns = service_now(conn).mono_ns - s->waiter->since_ns;
-    if (table_end_wait(service_table(conn), s->waiter, why, service_now(conn)) != why) {
-        take_note(conn);
-        return false;
-    }
-    forget_wait(conn);
-    count_wait(conn, why == WAITER_TIMED_OUT ? WAITED_TIMED_OUT : WAITED_CANCELLED, waited_ns);
-    return true;
-}
-
-/* Ends this connection's wait, if there is one, without an answer: the client goes. It must leave
- * the queue before anything that it holds is given back, or it could get that. */
-static void abandon_wait(struct conn *conn)
-{
-    struct pc_session *s = conn_session(conn);
-    struct table *t = service_table(conn);
-    struct waiter *w = s->waiter;
-    struct moment now = service_now(conn);
-    if (!w)
+    if (answer->op == NODE_RELEASE) {
+        reply(conn, VERB_RELEASE, PC_REPLY_RELEASED);
         return;
-    count_wait(conn, WAITED_CANCELLED, now.mono_ns - w->since_ns);
-    if (table_end_wait(t, w, WAITER_CANCELLED, now) != WAITER_CANCELLED)
-        (void)table_take_verdict(t, w); /* what it was granted is given back with the holder */
-    forget_wait(conn);
-}
-
-static void on_verdict(struct conn *conn, struct waiter *waiter)
-{
-    struct pc_session *s = conn_session(conn);
-    CHECK(s->waiter == waiter);
-    take_note(conn);
+    }
+    enum pc_verb verb = answer->was.note[0];
+    bool waited = !answer->was.pending;
+    if (answer->status == ARBITER_OK) {
+        struct pc_own *own = own_of(conn);
+        add_lock(conn, answer->held, answer->ended_ns);
+        if (waited)
+            duration_sum_add(verb == PC_ACQ4ME ? &own->waiting_for_me_ns
+                                               : &own->waiting_for_anyone_ns,
+                             (uint64_t)wait_lasted(&answer->was, answer->ended_ns));
+        reply_later(conn, verb_of(verb), PC_REPLY_LOCKED);
+        return;
+    }
+    if (answer->status == ARBITER_BUSY && !waited)
+        tally_add(&service_counts(conn)->busy, 1);
+    reply_later(conn, verb_of(verb), word_of(answer->status));
 }
 
 static void on_expire(struct conn *conn, unsigned which)
 {
-    CHECK(which == PC_WAIT_DEADLINE);
-    struct pc_session *s = conn_session(conn);
-    if (!s->waiter) {
+    const struct pc_session *s = conn_session(conn);
+    CHECK(which == WAIT_DEADLINE);
+    if (s->wait.on == WAIT_ON_POOL)
         pool_verbs_expire(conn);
-        return;
-    }
-    enum pc_counted_verb verb = verb_of_wait(s->waiter->kind);
-    if (end_wait(conn, WAITER_TIMED_OUT))
-        reply_later(conn, verb, PC_REPLY_TIMEOUT);
+    else
+        arbiter_expire(conn);
 }
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-static void do_acquire(struct conn *conn, const struct pc_request *req, uint64_t hash)
+static enum served do_acquire(struct conn *conn, const struct pc_request *req, uint64_t hash)
 {
     struct pc_session *s = conn_session(conn);
-    enum wait_kind kind = req->verb == PC_ACQ4ANY ? WAIT_ANY : WAIT_ME;
-    enum pc_counted_verb verb = verb_of_wait(kind);
+    enum pc_counted_verb verb = verb_of(req->verb);
     if (unlikely(service_is_draining(conn))) {
         reply(conn, verb, PC_REPLY_SHUTTING_DOWN);
-        return;
+        return SERVED;
     }
     if (s->lock_count >= poolcounter_settings_of(service_of(conn))->max_locks) {
         reply(conn, verb, PC_REPLY_LOCK_HELD);
-        return;
+        return SERVED;
     }
-    if (s->pools.waits) {
+    if (s->wait.on != WAIT_ON_NOTHING) {
         tally_add(&own_of(conn)->lock_while_waiting, 1);
         reply(conn, verb, PC_REPLY_WAIT_FOR_RESPONSE);
-        return;
+        return SERVED;
     }
     struct acquire a = {
         .name = {.data = req->key.data, .len = req->key.len},
@@ -270,84 +235,78 @@ static void do_acquire(struct conn *conn, const struct pc_request *req, uint64_t
         .units = 1,
         .limit = req->workers,
         .queue_max = req->maxqueue,
-        .wait = req->timeout_ns > 0 ? kind : WAIT_NO,
+        .wait = req->timeout_ns <= 0      ? WAIT_NO
+                : req->verb == PC_ACQ4ANY ? WAIT_ANY
+                                          : WAIT_ME,
     };
     struct moment now = service_now(conn);
     struct holding *held = NULL;
-    switch (table_acquire(service_table(conn), &s->holder, &a, now, &held, &s->waiter)) {
-    case TABLE_OK:
+    enum arbiter_status status = arbiter_acquire(conn, &s->holder, &a, &held, &s->wait.waiter);
+    switch (status) {
+    case ARBITER_OK:
         add_lock(conn, held, now.mono_ns);
         reply(conn, verb, PC_REPLY_LOCKED);
-        break;
-    case TABLE_WAITING:
-        s->pools.waits = true;
-        tally_add(&service_counts(conn)->waiting, 1);
-        conn_expire_in(conn, PC_WAIT_DEADLINE, req->timeout_ns);
-        break;
-    case TABLE_FULL:
-        reply(conn, verb, PC_REPLY_QUEUE_FULL);
-        break;
-    case TABLE_BUSY:
+        return SERVED;
+    case ARBITER_WAITS:
+        wait_begin(conn, &s->wait, WAIT_ON_TABLE, now.mono_ns);
+        s->wait.note[0] = (uint8_t)req->verb;
+        conn_expire_in(conn, WAIT_DEADLINE, req->timeout_ns);
+        return SERVED;
+    case ARBITER_PENDING:
+        arbiter_request(conn)->note[0] = (uint8_t)req->verb;
+        if (a.wait != WAIT_NO)
+            conn_expire_in(conn, WAIT_DEADLINE, req->timeout_ns);
+        return SERVED_PENDING;
+    case ARBITER_BUSY:
         tally_add(&service_counts(conn)->busy, 1);
-        reply(conn, verb, PC_REPLY_TIMEOUT);
         break;
-    case TABLE_NO_MEMORY:
+    case ARBITER_NO_MEMORY:
         conn_dear(conn); /* it has looked for names that could go */
-        s->waiter = NULL;
-        reply(conn, verb, PC_REPLY_OUT_OF_MEMORY);
         break;
-    case TABLE_NOT_FOUND:
-    case TABLE_NOT_HELD:
-        CHECK(false);
+    default:
+        break;
     }
+    reply(conn, verb, word_of(status));
+    return SERVED;
 }
 
-static bool is_key(const struct conn *conn, const struct holding *held, struct bytes key)
+/* RELEASE without a key: releases the newest lock, or ends the wait. */
+static enum served release_newest(struct conn *conn)
 {
-    struct bytes name = holding_name(service_table(conn), held);
-    return name.len == key.len && memcmp(name.data, key.data, key.len) == 0;
-}
-
-/* RELEASE without a key: releases the newest lock, or ends the wait. Returns false when there is
- * neither. */
-static bool release_newest(struct conn *conn)
-{
-    struct pc_session *s = conn_session(conn);
-    if (s->waiter && end_wait(conn, WAITER_CANCELLED))
-        reply(conn, VERB_RELEASE, PC_REPLY_RELEASED);
+    const struct pc_session *s = conn_session(conn);
+    enum pc_reply word = PC_REPLY_RELEASED;
+    if (wait_is_for_units(&s->wait) && arbiter_cancel(conn))
+        ; /* it waits no more */
     else if (s->lock_count > 0)
-        release_lock(conn, s->lock_count - 1);
+        return release_lock(conn, s->lock_count - 1);
     else
-        return false;
-    return true;
+        word = PC_REPLY_NOT_LOCKED;
+    reply(conn, VERB_RELEASE, word);
+    return SERVED;
 }
 
-/* RELEASE with a key: releases the newest lock on that key, or else ends the wait for it. Returns
- * false when there is neither. */
-static bool release_key(struct conn *conn, struct bytes key)
+/* RELEASE with a key: releases the newest lock on that key, or else ends the wait for it. */
+static enum served release_key(struct conn *conn, struct bytes key)
 {
-    struct pc_session *s = conn_session(conn);
+    const struct pc_session *s = conn_session(conn);
     for (uint32_t i = s->lock_count; i > 0; i--) {
-        if (is_key(conn, s->locks[i - 1].held, key)) {
-            release_lock(conn, i - 1);
-            return true;
-        }
+        if (bytes_equal(holding_name(service_table(conn), s->locks[i - 1].held), key))
+            return release_lock(conn, i - 1);
     }
-    if (!s->waiter || !is_key(conn, s->waiter->holding, key))
-        return false;
-    if (end_wait(conn, WAITER_CANCELLED))
-        reply(conn, VERB_RELEASE, PC_REPLY_RELEASED);
-    else
+    if (!wait_is_for_units(&s->wait) || !bytes_equal(arbiter_wait_name(conn, &s->wait), key)) {
+        reply(conn, VERB_RELEASE, PC_REPLY_NOT_LOCKED);
+        return SERVED;
+    }
+    if (!arbiter_cancel(conn))
         return release_key(conn,
-                           key); /* the verdict came first (a lock, or DONE); no wait is left */
-    return true;
+                           key); /* the verdict came first (a lock, or DONE): no wait is left */
+    reply(conn, VERB_RELEASE, PC_REPLY_RELEASED);
+    return SERVED;
 }
 
-static void do_release(struct conn *conn, const struct pc_request *req)
+static enum served do_release(struct conn *conn, const struct pc_request *req)
 {
-    bool released = req->key.len ? release_key(conn, req->key) : release_newest(conn);
-    if (!released)
-        reply(conn, VERB_RELEASE, PC_REPLY_NOT_LOCKED);
+    return req->key.len ? release_key(conn, req->key) : release_newest(conn);
 }
 
 /* The number of acquire requests with this outcome. */
@@ -413,20 +372,19 @@ static void do_stats(struct conn *conn, const struct pc_request *req)
 }
 
 /* Serves a well-formed request. `hash` is the hash of its key, or 0 when not computed yet. */
-static void serve_request(struct conn *conn, const struct pc_request *req, uint64_t hash)
+static enum served serve_request(struct conn *conn, const struct pc_request *req, uint64_t hash)
 {
     switch (req->verb) {
     case PC_ACQ4ANY:
     case PC_ACQ4ME:
-        do_acquire(conn, req, hash);
-        break;
+        return do_acquire(conn, req, hash);
     case PC_RELEASE:
-        do_release(conn, req);
-        break;
+        return do_release(conn, req);
     case PC_STATS:
         do_stats(conn, req);
         break;
     }
+    return SERVED;
 }
 
 static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, void *to,
@@ -494,16 +452,15 @@ static enum served on_serve(struct conn *conn, const void *request)
     const struct pc_parsed_request *r = request;
     if (unlikely(r->parsed != PC_OK))
         return serve_other(conn, r);
-    serve_request(conn, &r->req, r->hash);
-    return SERVED;
+    return serve_request(conn, &r->req, r->hash);
 }
 
 /* ---- what the pools need of the session ------------------------------------------------------ */
 
-static struct pool_link *pool_link(struct conn *conn)
+static struct pool_session **pool_session(struct conn *conn)
 {
     struct pc_session *s = conn_session(conn);
-    return &s->pools;
+    return &s->pool;
 }
 
 static void count_pool_verb(struct conn *conn, enum pool_counted_verb verb,
@@ -526,106 +483,13 @@ static void count_pool_verb(struct conn *conn, enum pool_counted_verb verb,
 /* Releases all locks, newest first. */
 static void release_locks(struct conn *conn)
 {
-    struct pc_session *s = conn_session(conn);
-    while (s->lock_count > 0)
-        give_back_lock(conn, s->lock_count - 1);
-}
-
-static void quit_wait(struct conn *conn)
-{
-    if (service_of(conn)->row->shared)
-        shared_text_abandon_wait(conn);
-    abandon_wait(conn);
-}
-
-static void quit_locks(struct conn *conn)
-{
-    if (service_of(conn)->row->shared)
-        shared_text_release_locks(conn);
-    release_locks(conn);
-}
-
-const struct pool_verbs_host pool_verbs_host = {.link = pool_link,
-                                                .count = count_pool_verb,
-                                                .abandon_wait = quit_wait,
-                                                .release_locks = quit_locks,
-                                                .wait_deadline = PC_WAIT_DEADLINE};
-
-/* ---- what shared_text.c needs ------------------------------------------------------------------
- */
-
-void poolcounter_reply(struct conn *conn, enum pc_counted_verb verb, enum pc_reply word)
-{
-    reply(conn, verb, word);
-}
-
-void poolcounter_reply_later(struct conn *conn, enum pc_counted_verb verb, enum pc_reply word)
-{
-    reply_later(conn, verb, word);
-}
-
-enum pc_reply poolcounter_refuses(struct conn *conn)
-{
     const struct pc_session *s = conn_session(conn);
-    if (service_is_draining(conn))
-        return PC_REPLY_SHUTTING_DOWN;
-    if (s->lock_count >= poolcounter_settings_of(service_of(conn))->max_locks)
-        return PC_REPLY_LOCK_HELD;
-    if (!s->pools.waits)
-        return PC_REPLY_OTHER;
-    tally_add(&own_of(conn)->lock_while_waiting, 1);
-    return PC_REPLY_WAIT_FOR_RESPONSE;
+    while (s->lock_count > 0)
+        (void)give_back_lock(conn, s->lock_count - 1, false);
 }
 
-void poolcounter_add_lock(struct conn *conn, struct holding *held, int64_t granted_ns)
-{
-    add_lock(conn, held, granted_ns);
-}
-
-void poolcounter_give_back(struct conn *conn, uint32_t i)
-{
-    give_back_lock(conn, i);
-}
-
-bool poolcounter_is_key(const struct conn *conn, const struct holding *held, struct bytes key)
-{
-    return is_key(conn, held, key);
-}
-
-void poolcounter_wait_begins(struct conn *conn)
-{
-    struct pc_session *s = conn_session(conn);
-    s->pools.waits = true;
-    tally_add(&service_counts(conn)->waiting, 1);
-}
-
-bool poolcounter_end_wait(struct conn *conn, enum waiter_state why)
-{
-    return end_wait(conn, why);
-}
-
-void poolcounter_wait_over(struct conn *conn, enum wait_kind kind, enum waited how,
-                           int64_t waited_ns)
-{
-    struct pc_own *own = own_of(conn);
-    forget_wait(conn);
-    count_wait(conn, how, waited_ns);
-    if (how == WAITED_GRANTED)
-        duration_sum_add(kind == WAIT_ME ? &own->waiting_for_me_ns : &own->waiting_for_anyone_ns,
-                         elapsed_ns(0, waited_ns));
-}
-
-bool poolcounter_leave_table(struct conn *conn)
-{
-    struct pc_session *s = conn_session(conn);
-    if (table_end_wait(service_table(conn), s->waiter, WAITER_CANCELLED, service_now(conn)) !=
-        WAITER_CANCELLED) {
-        take_note(conn);
-        return false;
-    }
-    s->waiter = NULL;
-    return true;
-}
+const struct pool_verbs_host pool_verbs_host = {
+    .session = pool_session, .count = count_pool_verb, .release_locks = release_locks};
 
 /* ---- life -------------------------------------------------------------------------------- */
 
@@ -641,25 +505,23 @@ static void on_close(struct conn *conn)
     for (uint32_t i = 0; i < s->lock_count; i++)
         count_processed(conn, &s->locks[i], service_now(conn).mono_ns);
     s->lock_count = 0;
-    if (s->waiter)
-        abandon_wait(conn);
-    if (s->pools.session)
+    arbiter_abandon(conn); /* before anything that it holds is given back, or it could get that */
+    arbiter_close(conn);
+    if (s->pool)
         pool_verbs_close(conn);
     service_close_holder(conn, &s->holder, NULL);
 }
 
 static void on_describe(struct conn *conn, struct conn_info *info)
 {
+    const struct wait *request = arbiter_request(conn);
     service_describe(conn, info);
+    info->waits +=
+        (request && request->ask->ask.op == NODE_ACQUIRE) || wait_of(conn)->on == WAIT_ON_NODE;
     pool_verbs_describe(conn, info);
 }
 
 /* ---- upgrades ------------------------------------------------------------------------------ */
-
-static bool on_restore(struct conn *conn, struct record_reader *r)
-{
-    return poolcounter_restore(conn, r, false);
-}
 
 static tally *own_tally(void *own, unsigned i)
 {
@@ -712,52 +574,36 @@ static enum meaning meaning_of(unsigned verb, unsigned outcome)
     }
 }
 
-#define ROW_PROTOCOL                                                                               \
-    .name = "poolcounter", .request_size = sizeof(struct pc_parsed_request), .deadlines = 1,       \
-    .open = on_open, .parse = on_parse, .prefetch = on_prefetch, .resume = pool_verbs_resume,      \
-    .room = pool_verbs_room
-
-#define ROW_SERVICE                                                                                \
-    .verbs = verbs, .outcomes = outcomes, .meaning = meaning_of,                                   \
-    .own_size = sizeof(struct pc_own), .own_tally = own_tally, .own_time = own_time,               \
-    .holder = holder_of, .verdict = on_verdict
-
-static const struct service_row shared_row = {
-    .protocol =
-        {
-            ROW_PROTOCOL,
-            .pending_max = 1,
-            .tracks_output = true,
-            .input_end = INPUT_END_SERVED,
-            .ends = shared_ends,
-            .serve = shared_text_serve,
-            .expire = shared_text_expire,
-            .may_write = shared_may_write,
-            .close = shared_text_close,
-            .save = shared_text_save,
-            .restore = shared_text_restore,
-            .describe = shared_text_describe,
-        },
-    ROW_SERVICE,
-    .fit = shared_text_fit,
-    .shared = &shared_text_host,
-};
-
 const struct service_row poolcounter_row = {
     .protocol =
         {
-            ROW_PROTOCOL,
+            .name = "poolcounter",
+            .request_size = sizeof(struct pc_parsed_request),
+            .deadlines = 1,
             .extends_later = true,
+            .open = on_open,
+            .parse = on_parse,
+            .prefetch = on_prefetch,
             .serve = on_serve,
+            .resume = pool_verbs_resume,
             .expire = on_expire,
+            .room = pool_verbs_room,
             .close = on_close,
             .save = poolcounter_save,
-            .restore = on_restore,
+            .restore = poolcounter_restore,
             .describe = on_describe,
         },
-    ROW_SERVICE,
+    .verbs = verbs,
+    .outcomes = outcomes,
+    .meaning = meaning_of,
+    .own_size = sizeof(struct pc_own),
+    .own_tally = own_tally,
+    .own_time = own_time,
     .fit = fit,
-    .when_shared = &shared_row,
+    .holder = holder_of,
+    .verdict = arbiter_on_verdict,
+    .wait_at = offsetof(struct pc_session, wait),
+    .answered = on_answered,
 };
 
 /* ---- options ------------------------------------------------------------------------------- */

@@ -6,13 +6,14 @@
 #include "base/record.h"
 #include "engine/state.h"
 
-/* Saves the session: its holder, u32 number of locks, then each lock: its holding, i64 time of its
- * grant in ns; then what it has of pools (pool_verbs.h). The holder includes the wait; the
- * connection's deadline is the end of the wait. */
+/* Saves the session: what arbiter_save writes, its holder, u32 number of locks, then each lock: its
+ * holding, i64 time of its grant in ns; then what it has of pools (pool_verbs.h). The holder
+ * includes the wait; the connection's deadline is the end of the wait. */
 void poolcounter_save(struct conn *conn, struct record_writer *w)
 {
     const struct pc_session *s = conn_session(conn);
     const struct table *t = service_table(conn);
+    arbiter_save(conn, w);
     holder_save(t, &s->holder, w);
     record_put_u32(w, s->lock_count);
     for (uint32_t i = 0; i < s->lock_count; i++) {
@@ -36,23 +37,53 @@ static bool locks_are_units(const struct pc_session *s, const struct table *t)
             return false;
         names += before == 0;
     }
-    if (s->waiter && holding_units(s->waiter->holding) == 0)
+    if (s->wait.on == WAIT_ON_TABLE && holding_units(s->wait.waiter->holding) == 0)
         names++;
     return names == holder_count(t, &s->holder, UINT32_MAX);
 }
 
-bool poolcounter_restore(struct conn *conn, struct record_reader *r, bool asks)
+/* The wait in the table, if there is one. */
+static void restore_wait(struct conn *conn, struct waiter *waiter, struct record_reader *r)
+{
+    struct pc_session *s = conn_session(conn);
+    if (!waiter)
+        return;
+    if (waiter->next || waiter->units != 1)
+        record_refuse(r, "a poolcounter connection waits for more than one lock");
+    if (s->wait.on != WAIT_ON_NOTHING)
+        record_refuse(r, "a poolcounter connection waits twice");
+    wait_begin(conn, &s->wait, WAIT_ON_TABLE, waiter->since_ns);
+    s->wait.waiter = waiter;
+    s->wait.note[0] = waiter->kind == WAIT_ANY ? PC_ACQ4ANY : PC_ACQ4ME;
+}
+
+/* Its wait is one thing, and has the deadline; a request whose answer is pending is such a thing.
+ */
+static void check_wait(struct conn *conn, struct record_reader *r)
+{
+    const struct pc_session *s = conn_session(conn);
+    const struct wait *request = arbiter_request(conn);
+    bool waits = s->wait.on != WAIT_ON_NOTHING;
+    if (request && (waits || request->ask->ask.op != NODE_ACQUIRE))
+        record_refuse(r, "a poolcounter connection waits twice");
+    else if (conn_expires(conn, WAIT_DEADLINE) !=
+             (waits || (request && request->ask->ask.wait != NODE_WAIT_NO)))
+        record_refuse(r, "a poolcounter connection's wait does not match its deadline");
+}
+
+bool poolcounter_restore(struct conn *conn, struct record_reader *r)
 {
     struct pc_session *s = conn_session(conn);
     struct table *t = service_table(conn);
     uint32_t room = poolcounter_room(service_of(conn));
+    if (!arbiter_restore(conn, r, false))
+        return false;
     service_open_holder(conn, &s->holder);
     if (!holder_restore(t, &s->holder, r))
         return false;
-    s->waiter = s->holder.waiters;
-    uint32_t count = record_get_u32(r), wanted = s->waiter ? 1 : 0;
-    if (wanted && (s->waiter->next || s->waiter->units != 1))
-        record_refuse(r, "a poolcounter connection waits for more than one lock");
+    restore_wait(conn, s->holder.waiters, r);
+    uint32_t count = record_get_u32(r);
+    uint32_t wanted = s->wait.on != WAIT_ON_NOTHING || arbiter_request(conn) ? 1 : 0;
     if (record_ok(r) && (count > room || wanted > room - count))
         record_refuse(r, "a poolcounter connection has too many locks");
     for (uint32_t i = 0; i < count && record_ok(r); i++) {
@@ -67,12 +98,6 @@ bool poolcounter_restore(struct conn *conn, struct record_reader *r, bool asks)
         return false;
     if (!locks_are_units(s, t))
         record_refuse(r, "a poolcounter connection's locks do not match its units");
-    if (s->waiter && s->pools.waits)
-        record_refuse(r, "a poolcounter connection waits twice");
-    s->pools.waits = s->pools.waits || s->waiter;
-    if (conn_expires(conn, PC_WAIT_DEADLINE) != (s->pools.waits || asks))
-        record_refuse(r, "a poolcounter connection's wait does not match its deadline");
-    if (s->waiter)
-        tally_add(&service_counts(conn)->waiting, 1);
+    check_wait(conn, r);
     return record_ok(r);
 }

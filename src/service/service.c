@@ -8,6 +8,7 @@
 #include "service/service.h"
 
 #include "net/carry.h"
+#include "service/arbiter.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -309,6 +310,8 @@ void service_fit(struct service *service)
     service->protocol.request_max = service->row->request_max;
     if (service->row->fit)
         service->row->fit(service);
+    if (service->shares)
+        service->protocol.session_size += sizeof(struct arbiter_link);
 }
 
 static struct service *service_new(struct services *services, const struct service_row *row,
@@ -319,6 +322,10 @@ static struct service *service_new(struct services *services, const struct servi
         return NULL;
     CHECK(row->protocol.request_size <= PROTOCOL_REQUEST_MAX);
     service->row = row;
+    service->protocol_row = row->protocol;
+    service->shares = services->cluster && row->answered;
+    if (service->shares)
+        arbiter_fit(&service->protocol_row);
     service->services = services;
     service->table = services->table;
     service->settings = part->own;
@@ -327,7 +334,7 @@ static struct service *service_new(struct services *services, const struct servi
     size_t tallies = (size_t)service->verbs * service->outcomes;
     service->counts_size =
         (sizeof(struct service_counts) + tallies * sizeof(tally) + 63) & ~(size_t)63;
-    service->protocol.row = &row->protocol;
+    service->protocol.row = &service->protocol_row;
     service->protocol.service = service;
     atomic_init(&service->protocol.max_connections, part->max_connections);
     service_fit(service);
@@ -387,8 +394,6 @@ static bool make_services(struct services *s, const struct services_config *conf
     for (size_t i = 0; registry.protocols[i]; i++) {
         const struct service_row *row = registry.protocols[i];
         CHECK(s->service_count < SERVICES_MAX);
-        if (s->cluster && row->when_shared)
-            row = row->when_shared;
         s->services[i] = service_new(s, row, find_part(config, row->protocol.name));
         if (!s->services[i])
             return false;

@@ -18,12 +18,12 @@
 #include "net/worker.h"
 #include "service/resource.h"
 
+struct arbiter_answer;
 struct asked;
 struct record_reader;
 struct record_writer;
 struct service;
 struct service_row;
-struct shared_host;
 
 /* ---- the registry -------------------------------------------------------------------------- */
 
@@ -191,6 +191,8 @@ struct service_counts {
 struct service {
     struct protocol protocol;
     const struct service_row *row;
+    struct protocol_row protocol_row; /* that of the row, as arbiter_fit changes it */
+    bool shares;                      /* nodes share names of it */
     struct services *services;
     struct table *table;      /* services->table; saves one load in each request */
     const void *settings;     /* its own (struct part_config); they must outlive the service */
@@ -204,7 +206,7 @@ struct service {
 /* The result that an answer stands for, independent of its word. */
 enum meaning { MEANS_OTHER, MEANS_GRANTED, MEANS_REFUSED, MEANS_TIMED_OUT, MEANS_COUNT };
 
-/* A row of the registry, or one that a row of it names. */
+/* A row of the registry. */
 struct service_row {
     struct protocol_row protocol; /* the constants of the protocol (net/protocol.h) */
     const char *const *verbs;     /* words for metrics, NULL after the last */
@@ -234,11 +236,11 @@ struct service_row {
     void (*answer)(struct conn *conn, const struct asked *asked);
     /* What the admin interface shows of it beyond what all have (seen.h); NULL: nothing. */
     const struct seen *seen;
-    /* The row that serves instead of this one when names are shared with other nodes: with the same
-     * name, verbs and outcomes. NULL: this one serves. */
-    const struct service_row *when_shared;
-    /* Of such a row: what shared.c needs of it. */
-    const struct shared_host *shared;
+    /* Where in a session the wait is (wait.h). 0: its clients never wait so. */
+    size_t wait_at;
+    /* What the service was not told at once about a request or a wait (arbiter.h). With it, its
+     * names may be shared with other nodes. NULL: it does not use that. */
+    void (*answered)(struct conn *conn, const struct arbiter_answer *answer);
 };
 
 /* The number of services, and service number `i` in the registry's order. Any thread. */
