@@ -1,7 +1,6 @@
 noinst_LIBRARIES += libservice.a
 libservice_a_SOURCES = \
 	src/service/resource.h \
-	src/service/asked.h src/service/asked.c \
 	src/service/service.h src/service/service.c \
 	src/service/registry.c \
 	src/service/seen.h src/service/seen.c \

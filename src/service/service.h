@@ -19,7 +19,6 @@
 #include "service/resource.h"
 
 struct arbiter_answer;
-struct asked;
 struct record_reader;
 struct record_writer;
 struct service;
@@ -228,12 +227,6 @@ struct service_row {
     /* Applies the table's verdict on a wait of this connection. Must not free the waiter. NULL: its
      * clients never wait there. */
     void (*verdict)(struct conn *conn, struct waiter *waiter);
-    /* Requests that the thread of a resource answers (asked.h): the name of the resource, the
-     * function that takes each request there, and the one that replies when it has come back. NULL:
-     * it has none. */
-    const char *asks;
-    void (*asked)(struct resource *r, struct asked *asked);
-    void (*answer)(struct conn *conn, const struct asked *asked);
     /* What the admin interface shows of it beyond what all have (seen.h); NULL: nothing. */
     const struct seen *seen;
     /* Where in a session the wait is (wait.h). 0: its clients never wait so. */

@@ -5,12 +5,13 @@
 #include "base/log.h"
 #include "base/option.h"
 #include "net/dial.h"
-#include "service/asked.h"
 #include "service/seen.h"
+#include "service/service.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define LINE_ROOM 512u /* bytes; a longer line counts as several */
@@ -18,6 +19,14 @@
 struct echo_settings {
     char *folder;           /* of the files "lines" and "ca.pem" */
     uint16_t upstream_port; /* on this machine; 0: there is no upstream */
+};
+
+/* A line on its way: to the resource's thread, and back to its connection. */
+struct line {
+    struct letter letter;
+    uint32_t number; /* of the pending answer */
+    uint32_t len;
+    char text[];
 };
 
 struct echo {
@@ -33,7 +42,7 @@ struct echo {
     struct loop_io io;
 };
 
-/* In the thread of a connection's worker: the next three functions. */
+/* In the thread of a connection's worker: these functions, up to on_restore. */
 static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, void *request,
                             size_t *used_r)
 {
@@ -53,12 +62,56 @@ static void say_event(struct conn *conn)
         log_debug("echo: a client does not read"); /* when it does, this is called again */
 }
 
-static void on_answer(struct conn *conn, const struct asked *line)
+static void on_written(struct mail *mail, void *worker)
 {
-    conn_reply(conn, line->request, line->len);
-    service_count(conn, 0, 0);
-    if (service_answered(service_of(conn)) % 8 == 0)
-        say_event(conn);
+    struct line *line = container_of(mail, struct line, letter.mail);
+    struct conn *conn = conn_by_tag(worker, line->letter.to); /* NULL: it has gone */
+    if (conn) {
+        conn_answer(conn, line->number);
+        conn_reply(conn, line->text, line->len);
+        service_count(conn, 0, 0);
+        if (service_answered(service_of(conn)) % 8 == 0)
+            say_event(conn);
+        conn_answered(conn);
+    }
+    free(line);
+}
+
+static void on_line(struct mail *mail, void *reactor);
+
+static enum served on_serve(struct conn *conn, const void *request)
+{
+    const struct bytes *text = request;
+    struct line *line = malloc(sizeof(*line) + text->len);
+    if (!line || !conn_pend(conn, &line->number)) {
+        free(line);
+        conn_close(conn, CLOSE_MEMORY);
+        return SERVED_LAST;
+    }
+    line->letter = (struct letter){.mail.deliver = on_line, .to = conn_tag(conn)};
+    line->len = (uint32_t)text->len;
+    memcpy(line->text, text->data, text->len);
+    reactor_post(&services_resource(service_of(conn)->services, "echo")->thread,
+                 &line->letter.mail);
+    return SERVED_PENDING_NEXT;
+}
+
+/* A connection has no state of its own, and when it is saved, `park` has had all lines answered. */
+static void on_open_or_close(struct conn *conn)
+{
+    (void)conn;
+}
+
+static void on_save(struct conn *conn, struct record_writer *w)
+{
+    (void)w;
+    CHECK(conn_pending(conn) == 0);
+}
+
+static bool on_restore(struct conn *conn, struct record_reader *r)
+{
+    (void)r;
+    return conn_pending(conn) == 0;
 }
 
 static void on_upstream(struct loop_io *io, unsigned what)
@@ -86,15 +139,25 @@ static void on_dialed(void *arg, struct stream *stream, const char *reason)
         log_error("echo: upstream: %s", stream ? "it takes no hello" : reason);
 }
 
+/* In the resource's thread. */
+static void write_all(struct reactor *thread, void *arg)
+{
+    struct echo *e = arg;
+    (void)thread;
+    for (struct mail *mail; (mail = mail_list_take(&e->waiting));) {
+        struct line *line = container_of(mail, struct line, letter.mail);
+        if (write(e->file, line->text, line->len) > 0)
+            tally_add(&e->lines, 1);
+        line->letter.mail.deliver = on_written;
+        conn_post(e->resource.services->server, &line->letter);
+    }
+}
+
 static int64_t on_time(struct timer *timer, struct moment now)
 {
-    (void)now;
     struct echo *e = container_of(timer, struct echo, timer);
-    for (struct asked *line; (line = asked_take(&e->waiting));) {
-        if (write(e->file, line->request, line->len) > 0)
-            tally_add(&e->lines, 1);
-        asked_answer(&e->resource, line);
-    }
+    (void)now;
+    write_all(&e->resource.thread, e);
     return DEADLINE_NONE;
 }
 
@@ -119,12 +182,20 @@ static int64_t on_started(struct timer *timer, struct moment now)
     return now.mono_ns + 1; /* lines may have come before */
 }
 
-static void on_line(struct resource *r, struct asked *line)
+static void on_line(struct mail *mail, void *reactor)
 {
+    struct resource *r = container_of(reactor, struct resource, thread);
     struct echo *e = container_of(r, struct echo, resource);
     if (!e->waiting.first)
-        reactor_set_timer(&r->thread, &e->timer, r->thread.now.mono_ns + 10 * NS_PER_MS);
-    mail_list_add(&e->waiting, &line->letter.mail);
+        reactor_set_timer(reactor, &e->timer, r->thread.now.mono_ns + 10 * NS_PER_MS);
+    mail_list_add(&e->waiting, mail);
+}
+
+static bool park(struct resource *r, int64_t until_ns)
+{
+    (void)until_ns;
+    reactor_ask(&r->thread, write_all, container_of(r, struct echo, resource));
+    return true;
 }
 
 static bool start(struct resource *r, const void *settings, struct moment now)
@@ -143,7 +214,6 @@ static void end(struct resource *r)
 {
     struct echo *e = container_of(r, struct echo, resource);
     reactor_remove_timer(&r->thread, &e->timer);
-    asked_free_all(&e->waiting);
     dial_cancel(&e->dial);
     loop_io_remove(r->thread.loop, &e->io);
     stream_close(&e->upstream);
@@ -177,16 +247,16 @@ static void get_lines(struct services *services, struct http_request *request, s
 static const char *const verbs[] = {"line", NULL}, *const outcomes[] = {"echoed", NULL};
 const struct service_row echo_row = {
     .protocol = { .name = "echo", .request_size = sizeof(struct bytes), .pending_max = 32,
-        .input_end = INPUT_END_SERVED, .parse = on_parse, .serve = asks_serve, .room = say_event,
-        .open = asks_open, .close = asks_close, .save = asks_save, .restore = asks_restore },
-    .session_size = sizeof(struct asks), .request_max = LINE_ROOM,
-    .verbs = verbs, .outcomes = outcomes, .asks = "echo", .asked = on_line, .answer = on_answer };
+        .input_end = INPUT_END_SERVED, .parse = on_parse, .serve = on_serve, .room = say_event,
+        .open = on_open_or_close, .close = on_open_or_close, .save = on_save,
+        .restore = on_restore },
+    .request_max = LINE_ROOM, .verbs = verbs, .outcomes = outcomes };
 static const struct metric_row metrics[] = { { "counterd_echo_lines_total", METRIC_COUNTER,
     "Lines that were written to the file.", "", 1, write_metric }, {0} };
 static const struct route_row routes[] = { { HTTP_GET, "/api/v1/echo", get_lines, false }, {0} };
 static const struct seen seen = { read_lines, sizeof(uint64_t), metrics, routes, NULL };
 const struct resource_row echo_resource_row = { .name = "echo", .size = sizeof(struct echo),
-    .threaded = true, .start = start, .seen = &seen, .end = end };
+    .threaded = true, .start = start, .park = park, .seen = &seen, .end = end };
 static const struct option_row rows[] = {
     { .key = "folder", OPTION_IS_STRING(struct echo_settings, folder), .default_text = ".",
       .unit = "", .help = "folder of the files lines (written) and ca.pem (of the upstream)" },
