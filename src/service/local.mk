@@ -22,7 +22,7 @@ libservice_a_SOURCES = \
 	src/service/tubes.c \
 	src/service/tubes_seen.h src/service/tubes_seen.c \
 	src/service/jobs_api.c src/service/jobs_api_change.c \
-	src/service/poolcounter.c src/service/poolcounter.h src/service/poolcounter_inside.h \
+	src/service/poolcounter.c src/service/poolcounter.h src/service/text_session.h \
 	src/service/poolcounter_state.c \
 	src/service/arbiter.h src/service/arbiter.c src/service/wait.h \
 	src/service/cluster.h src/service/cluster.c src/service/cluster_upgrade.c src/service/cluster_wires.c src/service/cluster_options.c src/service/cluster_seen.c src/service/cluster_views.c \

@@ -59,7 +59,7 @@ static void on_taken(void *owner, const struct pool_taken *taken)
     else
         add_taken(s, &reply);
     if (wait_of(s->conn)->on == WAIT_ON_POOL) /* else it is the answer to the current request */
-        pool_verbs_wait_over(s->conn, POOL_COUNTED_TAKEN);
+        pool_verbs_wait_over(s->conn, OUTCOME_TAKEN);
 }
 
 static void on_refused(void *owner, enum pool_status why)
@@ -68,7 +68,7 @@ static void on_refused(void *owner, enum pool_status why)
     bool full = why == POOL_QUEUE_FULL;
     struct bytes line = pool_reply_line(full ? POOL_REPLY_QUEUE_FULL : POOL_REPLY_NO_POOL);
     add_line(s, line.data, line.len);
-    pool_verbs_wait_over(s->conn, full ? POOL_COUNTED_QUEUE_FULL : POOL_COUNTED_ERROR);
+    pool_verbs_wait_over(s->conn, full ? OUTCOME_QUEUE_FULL : OUTCOME_ERROR);
 }
 
 static void on_stop(void *owner, struct bytes pool, struct bytes member, enum pool_why why)

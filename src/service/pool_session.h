@@ -8,6 +8,7 @@
 #include "proto/pools.h"
 #include "service/pool_verbs.h"
 #include "service/pools.h"
+#include "service/text_session.h"
 
 /* What is in pieces besides LIST and SHOW. */
 enum pool_turn {
@@ -33,7 +34,7 @@ struct pool_session {
 
 static inline struct pool_session *pool_session_of(struct conn *conn)
 {
-    return *pool_verbs_host.session(conn);
+    return text_session(conn)->pool;
 }
 
 static inline struct services *pool_services_of(const struct conn *conn)
@@ -52,7 +53,7 @@ static inline void pool_verbs_deliver(struct conn *conn, struct pool_effects *ef
 /* The session of a connection; made if there is none. NULL: no memory. */
 struct pool_session *pool_session_make(struct conn *conn) MUST_USE;
 /* The wait of the connection has ended in this way. */
-void pool_verbs_wait_over(struct conn *conn, enum pool_counted outcome);
+void pool_verbs_wait_over(struct conn *conn, enum text_outcome outcome);
 
 /* A step of the connection's TAKE (TURN_LOOKS). */
 void pool_verbs_take_on(struct conn *conn);

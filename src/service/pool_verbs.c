@@ -10,7 +10,6 @@
 
 #include "base/lock.h"
 #include "base/record.h"
-#include "service/arbiter.h"
 #include "service/pool_session.h"
 
 #include <stdlib.h>
@@ -18,72 +17,67 @@
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void answer(struct conn *conn, enum pool_counted_verb verb, enum pool_reply reply)
+static enum text_outcome outcome_of(enum pool_reply reply)
 {
-    static const enum pool_counted outcomes[POOL_REPLY_FIXED] = {
-        /* all others: POOL_COUNTED_ERROR */
-        [POOL_REPLY_OK] = POOL_COUNTED_OK,
-        [POOL_REPLY_BYE] = POOL_COUNTED_OK,
-        [POOL_REPLY_JOINED] = POOL_COUNTED_JOINED,
-        [POOL_REPLY_RETURNED] = POOL_COUNTED_RETURNED,
-        [POOL_REPLY_GONE] = POOL_COUNTED_GONE,
-        [POOL_REPLY_NOT_TAKEN] = POOL_COUNTED_NOT_TAKEN,
-        [POOL_REPLY_TIMEOUT] = POOL_COUNTED_TIMEOUT,
-        [POOL_REPLY_QUEUE_FULL] = POOL_COUNTED_QUEUE_FULL,
-    };
+    switch (reply) {
+    case POOL_REPLY_OK:
+    case POOL_REPLY_BYE:
+        return OUTCOME_OK;
+    case POOL_REPLY_JOINED:
+        return OUTCOME_JOINED;
+    case POOL_REPLY_RETURNED:
+        return OUTCOME_RETURNED;
+    case POOL_REPLY_GONE:
+        return OUTCOME_GONE;
+    case POOL_REPLY_NOT_TAKEN:
+        return OUTCOME_NOT_TAKEN;
+    case POOL_REPLY_TIMEOUT:
+        return OUTCOME_TIMEOUT;
+    case POOL_REPLY_QUEUE_FULL:
+        return OUTCOME_QUEUE_FULL;
+    default:
+        return OUTCOME_ERROR;
+    }
+}
+
+static void answer(struct conn *conn, enum text_verb verb, enum pool_reply reply)
+{
     struct bytes line = pool_reply_line(reply);
     memcpy(conn_reply_room(conn, line.len), line.data, line.len);
     conn_replied(conn, line.len);
-    pool_verbs_host.count(conn, verb, outcomes[reply]);
+    service_count(conn, verb, outcome_of(reply));
 }
 
-static void answer_bad_value(struct conn *conn, enum pool_counted_verb verb, const char *name)
+static void answer_bad_value(struct conn *conn, enum text_verb verb, const char *name)
 {
     uint8_t line[POOLS_BAD_VALUE_ROOM];
     conn_reply(conn, line, pool_compose_bad_value(bytes_of(name), line, sizeof(line)));
-    pool_verbs_host.count(conn, verb, POOL_COUNTED_ERROR);
+    service_count(conn, verb, OUTCOME_ERROR);
 }
 
 /* The reply for a status of the engine; `ok` for POOL_OK. */
 static enum pool_reply reply_of(enum pool_status status, enum pool_reply ok)
 {
-    switch (status) {
-    case POOL_OK:
-        return ok;
-    case POOL_TIMES_OUT:
-        return POOL_REPLY_TIMEOUT;
-    case POOL_QUEUE_FULL:
-        return POOL_REPLY_QUEUE_FULL;
-    case POOL_GONE:
-        return POOL_REPLY_GONE;
-    case POOL_NOT_TAKEN:
-        return POOL_REPLY_NOT_TAKEN;
-    case POOL_DENIED:
-        return POOL_REPLY_DENIED;
-    case POOL_NO_POOL:
-        return POOL_REPLY_NO_POOL;
-    case POOL_WRONG_KIND:
-        return POOL_REPLY_WRONG_KIND;
-    case POOL_NO_MEMBER:
-        return POOL_REPLY_NO_MEMBER;
-    case POOL_EXISTS:
-        return POOL_REPLY_EXISTS;
-    case POOL_TOO_MANY:
-        return POOL_REPLY_TOO_MANY;
-    case POOL_FULL:
-        return POOL_REPLY_POOL_FULL;
-    case POOL_NO_MEMORY:
-        return POOL_REPLY_OUT_OF_MEMORY;
-    case POOL_WAITS:
-    case POOL_LOOKS:
-    case POOL_BAD_STATE:
-        break;
-    }
-    CHECK(false);
+    static const enum pool_reply replies[] = {
+        [POOL_TIMES_OUT] = POOL_REPLY_TIMEOUT,
+        [POOL_QUEUE_FULL] = POOL_REPLY_QUEUE_FULL,
+        [POOL_GONE] = POOL_REPLY_GONE,
+        [POOL_NOT_TAKEN] = POOL_REPLY_NOT_TAKEN,
+        [POOL_DENIED] = POOL_REPLY_DENIED,
+        [POOL_NO_POOL] = POOL_REPLY_NO_POOL,
+        [POOL_WRONG_KIND] = POOL_REPLY_WRONG_KIND,
+        [POOL_NO_MEMBER] = POOL_REPLY_NO_MEMBER,
+        [POOL_EXISTS] = POOL_REPLY_EXISTS,
+        [POOL_TOO_MANY] = POOL_REPLY_TOO_MANY,
+        [POOL_FULL] = POOL_REPLY_POOL_FULL,
+        [POOL_NO_MEMORY] = POOL_REPLY_OUT_OF_MEMORY,
+    };
+    CHECK(status != POOL_WAITS && status != POOL_LOOKS && status != POOL_BAD_STATE);
+    return status == POOL_OK ? ok : replies[status];
 }
 
 /* Answers, then sends what the request has caused for others. */
-static void finish(struct conn *conn, enum pool_counted_verb verb, enum pool_status status,
+static void finish(struct conn *conn, enum text_verb verb, enum pool_status status,
                    struct pool_effects *effects)
 {
     answer(conn, verb, reply_of(status, POOL_REPLY_OK));
@@ -94,10 +88,10 @@ static void finish(struct conn *conn, enum pool_counted_verb verb, enum pool_sta
 
 struct pool_session *pool_session_make(struct conn *conn)
 {
-    struct pool_session **session = pool_verbs_host.session(conn), *s = *session;
+    struct pool_session *s = text_session(conn)->pool;
     if (s)
         return s;
-    s = *session = calloc(1, sizeof(*s));
+    s = text_session(conn)->pool = calloc(1, sizeof(*s));
     if (!s)
         return NULL;
     s->conn = conn;
@@ -158,10 +152,10 @@ static void forget_wait(struct conn *conn)
     wait_end(conn, wait_of(conn), WAITED_CANCELLED, 0);
 }
 
-void pool_verbs_wait_over(struct conn *conn, enum pool_counted outcome)
+void pool_verbs_wait_over(struct conn *conn, enum text_outcome outcome)
 {
     forget_wait(conn);
-    pool_verbs_host.count(conn, POOL_COUNTED_VERB_TAKE, outcome);
+    service_count(conn, VERB_TAKE, outcome);
 }
 
 /* A TAKE that has visited more members ends the turn of its connection. */
@@ -171,12 +165,12 @@ void pool_verbs_wait_over(struct conn *conn, enum pool_counted outcome)
 static void answer_take(struct conn *conn, enum pool_status status, int64_t wait_ns)
 {
     if (status == POOL_OK) {
-        pool_verbs_host.count(conn, POOL_COUNTED_VERB_TAKE, POOL_COUNTED_TAKEN);
+        service_count(conn, VERB_TAKE, OUTCOME_TAKEN);
     } else if (status == POOL_WAITS) {
         wait_begin(conn, wait_of(conn), WAIT_ON_POOL, service_now(conn).mono_ns);
         conn_expire_in(conn, WAIT_DEADLINE, wait_ns);
     } else if (status != POOL_LOOKS) {
-        answer(conn, POOL_COUNTED_VERB_TAKE, reply_of(status, POOL_REPLY_OK));
+        answer(conn, VERB_TAKE, reply_of(status, POOL_REPLY_OK));
     }
 }
 
@@ -252,7 +246,7 @@ static enum served do_take(struct conn *conn, const struct pool_request *req)
         client = client_of(conn);
     if (client)
         return take(conn, client, req);
-    answer(conn, POOL_COUNTED_VERB_TAKE, error);
+    answer(conn, VERB_TAKE, error);
     return SERVED;
 }
 
@@ -279,7 +273,7 @@ void pool_verbs_expire(struct conn *conn)
     if (!end_wait(conn, true))
         return;
     struct bytes line = pool_reply_line(POOL_REPLY_TIMEOUT);
-    pool_verbs_wait_over(conn, POOL_COUNTED_TIMEOUT);
+    pool_verbs_wait_over(conn, OUTCOME_TIMEOUT);
     CHECK(conn_interject(conn, line.data, line.len, SIZE_MAX));
 }
 
@@ -298,17 +292,25 @@ static void do_return(struct conn *conn, const struct pool_request *req)
         status = pool_return(client, req->fence, !req->failed, service_now(conn), &effects);
         pool_verbs_deliver(conn, &effects);
     }
-    answer(conn, POOL_COUNTED_VERB_RETURN, reply_of(status, POOL_REPLY_RETURNED));
+    answer(conn, VERB_RETURN, reply_of(status, POOL_REPLY_RETURNED));
 }
 
 /* ---- JOIN, SUPPLY, WATCH --------------------------------------------------------------------- */
 
-/* Why the connection may not join or supply now; POOL_REPLY_OK: it may. */
-static enum pool_reply supply_error(struct conn *conn)
+/* The client of a connection that may join and supply now. NULL: the error was answered. */
+static struct pool_client *supplier_of(struct conn *conn, enum text_verb verb)
 {
+    enum pool_reply error = POOL_REPLY_OUT_OF_MEMORY;
+    struct pool_client *client = NULL;
     if (service_is_draining(conn))
-        return POOL_REPLY_SHUTTING_DOWN;
-    return rights_of(conn).supplies ? POOL_REPLY_OK : POOL_REPLY_DENIED;
+        error = POOL_REPLY_SHUTTING_DOWN;
+    else if (!rights_of(conn).supplies)
+        error = POOL_REPLY_DENIED;
+    else
+        client = client_of(conn);
+    if (!client)
+        answer(conn, verb, error);
+    return client;
 }
 
 static struct pool_new_member new_member(const struct pool_request *req,
@@ -323,36 +325,28 @@ static struct pool_new_member new_member(const struct pool_request *req,
 
 static void do_join(struct conn *conn, const struct pool_request *req)
 {
-    enum pool_reply error = supply_error(conn);
-    struct pool_client *client = error == POOL_REPLY_OK ? client_of(conn) : NULL;
+    struct pool_client *client = supplier_of(conn, VERB_JOIN);
     struct pool_attribute attributes[POOL_ATTRIBUTES_MAX];
     struct pool_effects effects;
-    if (!client) {
-        answer(conn, POOL_COUNTED_VERB_JOIN,
-               error == POOL_REPLY_OK ? POOL_REPLY_OUT_OF_MEMORY : error);
+    if (!client)
         return;
-    }
     pool_effects_init(&effects);
     struct pool_new_member member = new_member(req, attributes);
     enum pool_status status = pool_join(client, &member, service_now(conn), &effects);
-    answer(conn, POOL_COUNTED_VERB_JOIN, reply_of(status, POOL_REPLY_JOINED));
+    answer(conn, VERB_JOIN, reply_of(status, POOL_REPLY_JOINED));
     pool_verbs_deliver(conn, &effects);
 }
 
 static void do_supply(struct conn *conn, const struct pool_request *req)
 {
-    enum pool_reply error = supply_error(conn);
-    struct pool_client *client = error == POOL_REPLY_OK ? client_of(conn) : NULL;
+    struct pool_client *client = supplier_of(conn, VERB_SUPPLY);
     struct pool_effects effects;
-    if (!client) {
-        answer(conn, POOL_COUNTED_VERB_SUPPLY,
-               error == POOL_REPLY_OK ? POOL_REPLY_OUT_OF_MEMORY : error);
+    if (!client)
         return;
-    }
     pool_effects_init(&effects);
     enum pool_status status =
         pool_supply(client, req->pool, req->init, req->max, service_now(conn), &effects);
-    finish(conn, POOL_COUNTED_VERB_SUPPLY, status, &effects);
+    finish(conn, VERB_SUPPLY, status, &effects);
 }
 
 static void do_watch(struct conn *conn, const struct pool_request *req)
@@ -362,7 +356,7 @@ static void do_watch(struct conn *conn, const struct pool_request *req)
     if (client) {
         status = pool_watch(client, req->pool.len > 0 ? req->pool : bytes_of("*"), req->mine);
     }
-    answer(conn, POOL_COUNTED_VERB_WATCH, reply_of(status, POOL_REPLY_OK));
+    answer(conn, VERB_WATCH, reply_of(status, POOL_REPLY_OK));
 }
 
 /* ---- MEMBER ---------------------------------------------------------------------------------- */
@@ -372,8 +366,8 @@ static void do_member_add(struct conn *conn, const struct pool_request *req,
 {
     struct pool_attribute attributes[POOL_ATTRIBUTES_MAX];
     struct pool_new_member member = new_member(req, attributes);
-    finish(conn, POOL_COUNTED_VERB_MEMBER,
-           pool_member_add(pools_at(conn), &member, service_now(conn), effects), effects);
+    finish(conn, VERB_MEMBER, pool_member_add(pools_at(conn), &member, service_now(conn), effects),
+           effects);
 }
 
 /* The state for a word that `state=` may have; MEMBER_GONE for any other. */
@@ -406,9 +400,9 @@ static void do_member_set(struct conn *conn, const struct pool_request *req,
     };
     enum pool_status status = pool_member_set(pools_at(conn), &change, service_now(conn), effects);
     if (status == POOL_BAD_STATE)
-        answer_bad_value(conn, POOL_COUNTED_VERB_MEMBER, "state");
+        answer_bad_value(conn, VERB_MEMBER, "state");
     else
-        finish(conn, POOL_COUNTED_VERB_MEMBER, status, effects);
+        finish(conn, VERB_MEMBER, status, effects);
 }
 
 /* The client that joined a member may always drop it. Other suppliers are told what is there. */
@@ -420,7 +414,7 @@ static void do_member_drop(struct conn *conn, const struct pool_request *req,
                          req->member, req->now, service_now(conn), effects);
     if (status != POOL_OK && !rights.operates && !rights.supplies)
         status = POOL_DENIED;
-    finish(conn, POOL_COUNTED_VERB_MEMBER, status, effects);
+    finish(conn, VERB_MEMBER, status, effects);
 }
 
 static void do_member(struct conn *conn, const struct pool_request *req)
@@ -429,7 +423,7 @@ static void do_member(struct conn *conn, const struct pool_request *req)
     struct pool_effects effects;
     bool drops = req->verb == POOL_VERB_MEMBER_DROP;
     if (!rights.operates && !drops) {
-        answer(conn, POOL_COUNTED_VERB_MEMBER, POOL_REPLY_DENIED);
+        answer(conn, VERB_MEMBER, POOL_REPLY_DENIED);
         return;
     }
     pool_effects_init(&effects);
@@ -486,13 +480,13 @@ static void put_options(struct conn *conn, const struct pool_request *req,
     pool_effects_init(&effects);
     enum pool_status status = set_options(req, options, !adds, &wrong);
     if (wrong != POOL_OPTION_COUNT) {
-        answer_bad_value(conn, POOL_COUNTED_VERB_POOL, pool_option_name(wrong));
+        answer_bad_value(conn, VERB_POOL, pool_option_name(wrong));
         return;
     }
     if (status == POOL_OK)
         status = adds ? pool_add(pools, req->pool, options, false, service_now(conn), &effects)
                       : pool_set(pools, req->pool, options, false, service_now(conn), &effects);
-    finish(conn, POOL_COUNTED_VERB_POOL, status, &effects);
+    finish(conn, VERB_POOL, status, &effects);
 }
 
 static void do_pool_options(struct conn *conn, const struct pool_request *req)
@@ -510,7 +504,7 @@ static void do_pool_options(struct conn *conn, const struct pool_request *req)
         status = pool_options_copy(&options, &is) ? POOL_OK : POOL_NO_MEMORY;
     }
     if (status != POOL_OK) {
-        answer(conn, POOL_COUNTED_VERB_POOL, reply_of(status, POOL_REPLY_OK));
+        answer(conn, VERB_POOL, reply_of(status, POOL_REPLY_OK));
         return;
     }
     put_options(conn, req, &options);
@@ -521,11 +515,11 @@ static void do_pool(struct conn *conn, const struct pool_request *req)
 {
     struct pool_effects effects;
     if (!knows_options(req)) {
-        answer(conn, POOL_COUNTED_VERB_POOL, POOL_REPLY_BAD_SYNTAX);
+        answer(conn, VERB_POOL, POOL_REPLY_BAD_SYNTAX);
         return;
     }
     if (!rights_of(conn).operates) {
-        answer(conn, POOL_COUNTED_VERB_POOL, POOL_REPLY_DENIED);
+        answer(conn, VERB_POOL, POOL_REPLY_DENIED);
         return;
     }
     if (req->verb != POOL_VERB_POOL_DROP) {
@@ -533,7 +527,7 @@ static void do_pool(struct conn *conn, const struct pool_request *req)
         return;
     }
     pool_effects_init(&effects);
-    finish(conn, POOL_COUNTED_VERB_POOL,
+    finish(conn, VERB_POOL,
            pool_drop(pools_at(conn), req->pool, req->now, service_now(conn), &effects), &effects);
 }
 
@@ -541,10 +535,10 @@ static enum served do_list(struct conn *conn, const struct pool_request *req)
 {
     enum pool_reply reply = pool_list_begin(conn, req->verb == POOL_VERB_POOL_SHOW, req->pool);
     if (reply != POOL_REPLY_OK) {
-        answer(conn, POOL_COUNTED_VERB_POOL, reply);
+        answer(conn, VERB_POOL, reply);
         return SERVED;
     }
-    pool_verbs_host.count(conn, POOL_COUNTED_VERB_POOL, POOL_COUNTED_OK);
+    service_count(conn, VERB_POOL, OUTCOME_OK);
     return SERVED_PIECES;
 }
 
@@ -565,8 +559,8 @@ static enum served do_quit(struct conn *conn)
 {
     arbiter_abandon(conn);
     end_client(conn, POOL_END_QUIT, is_written);
-    pool_verbs_host.release_locks(conn);
-    answer(conn, POOL_COUNTED_VERB_QUIT, POOL_REPLY_BYE);
+    text_release_locks(conn);
+    answer(conn, VERB_QUIT, POOL_REPLY_BYE);
     conn_finish(conn, CLOSE_PEER);
     return SERVED_LAST;
 }
@@ -574,14 +568,12 @@ static enum served do_quit(struct conn *conn)
 /* ---- requests -------------------------------------------------------------------------------- */
 
 /* The verb that a line with wrong words is counted as. */
-static enum pool_counted_verb verb_of(struct bytes line)
+static enum text_verb verb_of(const struct conn *conn, struct bytes line)
 {
-    static const char *const words[] = {POOL_COUNTED_VERBS};
-    for (unsigned i = 0; i < ARRAY_SIZE(words); i++) {
-        if (bytes_begin_with(line, bytes_of(words[i])))
-            return (enum pool_counted_verb)i;
-    }
-    CHECK(false);
+    enum text_verb verb = VERB_TAKE;
+    while (!bytes_begin_with(line, bytes_of(service_of(conn)->row->verbs[verb])))
+        CHECK(verb++ < VERB_QUIT);
+    return verb;
 }
 
 static enum served serve(struct conn *conn, const struct pool_request *req)
@@ -627,7 +619,7 @@ enum served pool_verbs_serve(struct conn *conn, struct bytes line)
     struct pool_request req;
     if (pool_parse_request(line, &req) == POOL_PARSED)
         return serve(conn, &req);
-    answer(conn, verb_of(line), POOL_REPLY_BAD_SYNTAX);
+    answer(conn, verb_of(conn, line), POOL_REPLY_BAD_SYNTAX);
     return SERVED;
 }
 
@@ -652,7 +644,7 @@ static void end_client(struct conn *conn, enum pool_end how,
         s->client = NULL;
         pool_verbs_deliver(conn, &effects);
     }
-    *pool_verbs_host.session(conn) = NULL;
+    text_session(conn)->pool = NULL;
     free(s->listing);
     free(s->events);
     free(s);

@@ -13,45 +13,7 @@
 
 #include "base/bytes.h"
 #include "engine/pool.h"
-#include "service/wait.h"
-
-struct pool_session;
-
-/* What is counted of requests and answers (struct service_row): verbs and outcomes. */
-#define POOL_COUNTED_VERBS "TAKE", "RETURN", "JOIN", "SUPPLY", "MEMBER", "POOL", "WATCH", "QUIT"
-enum pool_counted_verb {
-    POOL_COUNTED_VERB_TAKE,
-    POOL_COUNTED_VERB_RETURN,
-    POOL_COUNTED_VERB_JOIN,
-    POOL_COUNTED_VERB_SUPPLY,
-    POOL_COUNTED_VERB_MEMBER,
-    POOL_COUNTED_VERB_POOL,
-    POOL_COUNTED_VERB_WATCH,
-    POOL_COUNTED_VERB_QUIT,
-    POOL_COUNTED_VERB_COUNT
-};
-enum pool_counted {
-    POOL_COUNTED_ERROR,
-    POOL_COUNTED_TAKEN,
-    POOL_COUNTED_RETURNED,
-    POOL_COUNTED_GONE,
-    POOL_COUNTED_NOT_TAKEN,
-    POOL_COUNTED_JOINED,
-    POOL_COUNTED_TIMEOUT,
-    POOL_COUNTED_QUEUE_FULL,
-    POOL_COUNTED_OK,
-};
-
-/* What the service of the text protocol provides. */
-struct pool_verbs_host {
-    /* Where a connection's session has that of pools (NULL: none). */
-    struct pool_session **(*session)(struct conn *conn);
-    /* Counts an answer to a verb. */
-    void (*count)(struct conn *conn, enum pool_counted_verb verb, enum pool_counted outcome);
-    /* QUIT: gives back all locks, newest first. */
-    void (*release_locks)(struct conn *conn);
-};
-extern const struct pool_verbs_host pool_verbs_host;
+#include "service/service.h"
 
 /* Serves a line (without its end) that has a verb of pools. */
 enum served pool_verbs_serve(struct conn *conn, struct bytes line);

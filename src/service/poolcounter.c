@@ -14,29 +14,23 @@
  * Lines with other verbs go to the pools (pool_verbs.h). A connection waits for one thing at a
  * time, a lock or a member.
  */
-#include "service/poolcounter_inside.h"
+#include "service/poolcounter.h"
 
 #include "base/option.h"
+#include "proto/poolcounter.h"
+#include "service/pool_verbs.h"
+#include "service/text_session.h"
 
 #include <string.h>
 
-/* Outcomes for metrics. */
-enum pc_outcome {
-    OUTCOME_LOCKED,
-    OUTCOME_DONE,
-    OUTCOME_QUEUE_FULL,
-    OUTCOME_TIMEOUT,
-    OUTCOME_LOCK_HELD,
-    OUTCOME_RELEASED,
-    OUTCOME_NOT_LOCKED,
-    OUTCOME_OK,
-    OUTCOME_ERROR,
-    OUTCOME_TAKEN,
-    OUTCOME_RETURNED,
-    OUTCOME_GONE,
-    OUTCOME_NOT_TAKEN,
-    OUTCOME_JOINED,
-    OUTCOME_COUNT
+/* A parsed request. */
+struct pc_parsed_request {
+    enum pc_parsed parsed; /* PC_OK, PC_POOLS, or an error */
+    union {
+        struct pc_request req; /* with PC_OK */
+        struct bytes line;     /* with PC_POOLS: without its end */
+    };
+    uint64_t hash; /* of its key; 0: not computed yet, or no key */
 };
 
 /* Counters of one worker, in addition to service_counts. */
@@ -50,7 +44,7 @@ static struct pc_own *own_of(const struct conn *conn)
     return &((struct pc_own *)service_of(conn)->own)[worker_number(conn_worker(conn))];
 }
 
-static enum pc_outcome outcome_of(enum pc_reply word)
+static enum text_outcome outcome_of(enum pc_reply word)
 {
     switch (word) {
     case PC_REPLY_LOCKED:
@@ -72,7 +66,7 @@ static enum pc_outcome outcome_of(enum pc_reply word)
     }
 }
 
-static enum pc_counted_verb verb_of(enum pc_verb verb)
+static enum text_verb verb_of(enum pc_verb verb)
 {
     return verb == PC_ACQ4ANY ? VERB_ACQ4ANY : VERB_ACQ4ME;
 }
@@ -95,7 +89,7 @@ static enum pc_reply word_of(enum arbiter_status status)
 }
 
 /* Answers a request with this verb. */
-static void reply(struct conn *conn, enum pc_counted_verb verb, enum pc_reply word)
+static void reply(struct conn *conn, enum text_verb verb, enum pc_reply word)
 {
     service_count(conn, verb, outcome_of(word));
     struct bytes line = pc_reply_line(word);
@@ -104,7 +98,7 @@ static void reply(struct conn *conn, enum pc_counted_verb verb, enum pc_reply wo
 }
 
 /* Adds the answer of a wait. It follows an answer in pieces. */
-static inline void reply_later(struct conn *conn, enum pc_counted_verb verb, enum pc_reply word)
+static inline void reply_later(struct conn *conn, enum text_verb verb, enum pc_reply word)
 {
     if (likely(!conn_in_pieces(conn))) {
         reply(conn, verb, word);
@@ -119,13 +113,13 @@ static inline void reply_later(struct conn *conn, enum pc_counted_verb verb, enu
 
 static void add_lock(struct conn *conn, struct holding *held, int64_t granted_ns)
 {
-    struct pc_session *s = conn_session(conn);
+    struct text_session *s = text_session(conn);
     CHECK(s->lock_count < poolcounter_room(service_of(conn)));
-    s->locks[s->lock_count++] = (struct pc_lock){.held = held, .granted_ns = granted_ns};
+    s->locks[s->lock_count++] = (struct text_lock){.held = held, .granted_ns = granted_ns};
 }
 
 /* Measures a lock that ends now. */
-static void count_processed(struct conn *conn, const struct pc_lock *lock, int64_t now_ns)
+static void count_processed(struct conn *conn, const struct text_lock *lock, int64_t now_ns)
 {
     histogram_add(&service_counts(conn)->holds, now_ns - lock->granted_ns, 1);
 }
@@ -142,9 +136,9 @@ static uint64_t count_done(const verdicts *out)
 /* Gives back lock number `i`. `answers`: the client waits for that (arbiter_release_held). */
 static inline enum arbiter_status give_back_lock(struct conn *conn, uint32_t i, bool answers)
 {
-    struct pc_session *s = conn_session(conn);
+    struct text_session *s = text_session(conn);
     struct pc_own *own = own_of(conn);
-    struct pc_lock lock = s->locks[i];
+    struct text_lock lock = s->locks[i];
     struct moment now = service_now(conn);
     verdicts out;
     mail_list_init(&out);
@@ -202,7 +196,7 @@ static void on_answered(struct conn *conn, const struct arbiter_answer *answer)
 
 static void on_expire(struct conn *conn, unsigned which)
 {
-    const struct pc_session *s = conn_session(conn);
+    const struct text_session *s = text_session(conn);
     CHECK(which == WAIT_DEADLINE);
     if (s->wait.on == WAIT_ON_POOL)
         pool_verbs_expire(conn);
@@ -214,8 +208,8 @@ static void on_expire(struct conn *conn, unsigned which)
 
 static enum served do_acquire(struct conn *conn, const struct pc_request *req, uint64_t hash)
 {
-    struct pc_session *s = conn_session(conn);
-    enum pc_counted_verb verb = verb_of(req->verb);
+    struct text_session *s = text_session(conn);
+    enum text_verb verb = verb_of(req->verb);
     if (unlikely(service_is_draining(conn))) {
         reply(conn, verb, PC_REPLY_SHUTTING_DOWN);
         return SERVED;
@@ -273,7 +267,7 @@ static enum served do_acquire(struct conn *conn, const struct pc_request *req, u
 /* RELEASE without a key: releases the newest lock, or ends the wait. */
 static enum served release_newest(struct conn *conn)
 {
-    const struct pc_session *s = conn_session(conn);
+    const struct text_session *s = text_session(conn);
     enum pc_reply word = PC_REPLY_RELEASED;
     if (wait_is_for_units(&s->wait) && arbiter_cancel(conn))
         ; /* it waits no more */
@@ -288,7 +282,7 @@ static enum served release_newest(struct conn *conn)
 /* RELEASE with a key: releases the newest lock on that key, or else ends the wait for it. */
 static enum served release_key(struct conn *conn, struct bytes key)
 {
-    const struct pc_session *s = conn_session(conn);
+    const struct text_session *s = text_session(conn);
     for (uint32_t i = s->lock_count; i > 0; i--) {
         if (bytes_equal(holding_name(service_table(conn), s->locks[i - 1].held), key))
             return release_lock(conn, i - 1);
@@ -310,7 +304,7 @@ static enum served do_release(struct conn *conn, const struct pc_request *req)
 }
 
 /* The number of acquire requests with this outcome. */
-static uint64_t acquires(const struct service *service, enum pc_outcome outcome)
+static uint64_t acquires(const struct service *service, enum text_outcome outcome)
 {
     return service_requests(service, VERB_ACQ4ANY, outcome) +
            service_requests(service, VERB_ACQ4ME, outcome);
@@ -455,53 +449,24 @@ static enum served on_serve(struct conn *conn, const void *request)
     return serve_request(conn, &r->req, r->hash);
 }
 
-/* ---- what the pools need of the session ------------------------------------------------------ */
-
-static struct pool_session **pool_session(struct conn *conn)
+void text_release_locks(struct conn *conn)
 {
-    struct pc_session *s = conn_session(conn);
-    return &s->pool;
-}
-
-static void count_pool_verb(struct conn *conn, enum pool_counted_verb verb,
-                            enum pool_counted outcome)
-{
-    static const enum pc_outcome outcomes[] = {
-        [POOL_COUNTED_TAKEN] = OUTCOME_TAKEN,
-        [POOL_COUNTED_RETURNED] = OUTCOME_RETURNED,
-        [POOL_COUNTED_GONE] = OUTCOME_GONE,
-        [POOL_COUNTED_NOT_TAKEN] = OUTCOME_NOT_TAKEN,
-        [POOL_COUNTED_JOINED] = OUTCOME_JOINED,
-        [POOL_COUNTED_TIMEOUT] = OUTCOME_TIMEOUT,
-        [POOL_COUNTED_QUEUE_FULL] = OUTCOME_QUEUE_FULL,
-        [POOL_COUNTED_OK] = OUTCOME_OK,
-        [POOL_COUNTED_ERROR] = OUTCOME_ERROR,
-    };
-    service_count(conn, VERB_OF_POOLS + (unsigned)verb, outcomes[outcome]);
-}
-
-/* Releases all locks, newest first. */
-static void release_locks(struct conn *conn)
-{
-    const struct pc_session *s = conn_session(conn);
+    const struct text_session *s = text_session(conn);
     while (s->lock_count > 0)
         (void)give_back_lock(conn, s->lock_count - 1, false);
 }
-
-const struct pool_verbs_host pool_verbs_host = {
-    .session = pool_session, .count = count_pool_verb, .release_locks = release_locks};
 
 /* ---- life -------------------------------------------------------------------------------- */
 
 static void on_open(struct conn *conn)
 {
-    struct pc_session *s = conn_session(conn);
+    struct text_session *s = text_session(conn);
     service_open_holder(conn, &s->holder);
 }
 
 static void on_close(struct conn *conn)
 {
-    struct pc_session *s = conn_session(conn);
+    struct text_session *s = text_session(conn);
     for (uint32_t i = 0; i < s->lock_count; i++)
         count_processed(conn, &s->locks[i], service_now(conn).mono_ns);
     s->lock_count = 0;
@@ -541,27 +506,26 @@ static void fit(struct service *service)
 {
     uint32_t room = poolcounter_room(service);
     service->services->session_room = room;
-    service->protocol.session_size = sizeof(struct pc_session) + room * sizeof(struct pc_lock);
+    service->protocol.session_size = sizeof(struct text_session) + room * sizeof(struct text_lock);
     /* "\r", and one byte to recognise a line that is too long. */
     service->protocol.request_max = poolcounter_settings_of(service)->max_line + 2;
 }
 
 static struct holder *holder_of(struct conn *conn)
 {
-    struct pc_session *s = conn_session(conn);
+    struct text_session *s = text_session(conn);
     return &s->holder;
 }
 
-static const char *const verbs[] = {"ACQ4ANY", "ACQ4ME",           "RELEASE", "STATS",
-                                    "invalid", POOL_COUNTED_VERBS, NULL};
-static const char *const outcomes[OUTCOME_COUNT + 1] = {
-    "LOCKED", "DONE",  "QUEUE_FULL", "TIMEOUT", "LOCK_HELD", "RELEASED", "NOT_LOCKED", "ok",
-    "error",  "TAKEN", "RETURNED",   "GONE",    "NOT_TAKEN", "JOINED",   NULL};
+#define ROW(name, word) word,
+static const char *const verbs[] = {TEXT_VERBS(ROW) NULL};
+static const char *const outcomes[] = {TEXT_OUTCOMES(ROW) NULL};
+#undef ROW
 
 static enum meaning meaning_of(unsigned verb, unsigned outcome)
 {
     bool is_lock = verb == VERB_ACQ4ANY || verb == VERB_ACQ4ME; /* pools count their own */
-    switch ((enum pc_outcome)outcome) {
+    switch ((enum text_outcome)outcome) {
     case OUTCOME_LOCKED:
     case OUTCOME_TAKEN:
         return MEANS_GRANTED;
@@ -602,7 +566,7 @@ const struct service_row poolcounter_row = {
     .fit = fit,
     .holder = holder_of,
     .verdict = arbiter_on_verdict,
-    .wait_at = offsetof(struct pc_session, wait),
+    .wait_at = offsetof(struct text_session, wait),
     .answered = on_answered,
 };
 

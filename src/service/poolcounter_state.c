@@ -1,17 +1,20 @@
 /*
  * poolcounter_state.c - saves and restores the sessions of the text protocol (poolcounter.c).
  */
-#include "service/poolcounter_inside.h"
+#include "service/poolcounter.h"
 
 #include "base/record.h"
 #include "engine/state.h"
+#include "proto/poolcounter.h"
+#include "service/pool_verbs.h"
+#include "service/text_session.h"
 
 /* Saves the session: what arbiter_save writes, its holder, u32 number of locks, then each lock: its
  * holding, i64 time of its grant in ns; then what it has of pools (pool_verbs.h). The holder
  * includes the wait; the connection's deadline is the end of the wait. */
 void poolcounter_save(struct conn *conn, struct record_writer *w)
 {
-    const struct pc_session *s = conn_session(conn);
+    const struct text_session *s = text_session(conn);
     const struct table *t = service_table(conn);
     arbiter_save(conn, w);
     holder_save(t, &s->holder, w);
@@ -24,7 +27,7 @@ void poolcounter_save(struct conn *conn, struct record_writer *w)
 }
 
 /* True when the session's locks are exactly the units that its holder has. */
-static bool locks_are_units(const struct pc_session *s, const struct table *t)
+static bool locks_are_units(const struct text_session *s, const struct table *t)
 {
     uint32_t names = 0; /* names with locks of this session, and the name of its wait */
     for (uint32_t i = 0; i < s->lock_count; i++) {
@@ -45,7 +48,7 @@ static bool locks_are_units(const struct pc_session *s, const struct table *t)
 /* The wait in the table, if there is one. */
 static void restore_wait(struct conn *conn, struct waiter *waiter, struct record_reader *r)
 {
-    struct pc_session *s = conn_session(conn);
+    struct text_session *s = text_session(conn);
     if (!waiter)
         return;
     if (waiter->next || waiter->units != 1)
@@ -61,7 +64,7 @@ static void restore_wait(struct conn *conn, struct waiter *waiter, struct record
  */
 static void check_wait(struct conn *conn, struct record_reader *r)
 {
-    const struct pc_session *s = conn_session(conn);
+    const struct text_session *s = text_session(conn);
     const struct wait *request = arbiter_request(conn);
     bool waits = s->wait.on != WAIT_ON_NOTHING;
     if (request && (waits || request->ask->ask.op != NODE_ACQUIRE))
@@ -73,7 +76,7 @@ static void check_wait(struct conn *conn, struct record_reader *r)
 
 bool poolcounter_restore(struct conn *conn, struct record_reader *r)
 {
-    struct pc_session *s = conn_session(conn);
+    struct text_session *s = text_session(conn);
     struct table *t = service_table(conn);
     uint32_t room = poolcounter_room(service_of(conn));
     if (!arbiter_restore(conn, r, false))
@@ -87,7 +90,7 @@ bool poolcounter_restore(struct conn *conn, struct record_reader *r)
     if (record_ok(r) && (count > room || wanted > room - count))
         record_refuse(r, "a poolcounter connection has too many locks");
     for (uint32_t i = 0; i < count && record_ok(r); i++) {
-        struct pc_lock *lock = &s->locks[i];
+        struct text_lock *lock = &s->locks[i];
         lock->held = holding_restore(t, &s->holder, r);
         lock->granted_ns = record_get_i64(r);
         if (lock->granted_ns < 0)
