@@ -33,7 +33,7 @@ struct pc_parsed_request {
     uint64_t hash; /* of its key; 0: not computed yet, or no key */
 };
 
-/* Counters of one worker, in addition to service_counts. */
+/* Counters of one worker, in addition to service_counts (`own_size` in service.h). */
 struct pc_own {
     tally releases, lock_while_waiting;
     struct duration_sum gained_ns, waiting_for_me_ns, waiting_for_anyone_ns;
@@ -488,20 +488,6 @@ static void on_describe(struct conn *conn, struct conn_info *info)
 
 /* ---- upgrades ------------------------------------------------------------------------------ */
 
-static tally *own_tally(void *own, unsigned i)
-{
-    struct pc_own *o = own;
-    tally *all[] = {&o->releases, &o->lock_while_waiting};
-    return i < ARRAY_SIZE(all) ? all[i] : NULL;
-}
-
-static struct duration_sum *own_time(void *own, unsigned i)
-{
-    struct pc_own *o = own;
-    struct duration_sum *all[] = {&o->gained_ns, &o->waiting_for_me_ns, &o->waiting_for_anyone_ns};
-    return i < ARRAY_SIZE(all) ? all[i] : NULL;
-}
-
 static void fit(struct service *service)
 {
     uint32_t room = poolcounter_room(service);
@@ -561,8 +547,9 @@ const struct service_row poolcounter_row = {
     .outcomes = outcomes,
     .meaning = meaning_of,
     .own_size = sizeof(struct pc_own),
-    .own_tally = own_tally,
-    .own_time = own_time,
+    .own_times_at = offsetof(struct pc_own, gained_ns),
+    .own_tallies = 2,
+    .own_times = 3,
     .fit = fit,
     .holder = holder_of,
     .verdict = arbiter_on_verdict,

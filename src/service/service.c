@@ -187,25 +187,23 @@ uint64_t service_meaning(const struct service *service, enum meaning meaning)
     return sum;
 }
 
-uint64_t service_busy(const struct service *service)
-{
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < workers_of(service); i++)
-        sum += tally_get(&service_counts_of(service, i)->busy);
-    return sum;
-}
+/* A function that adds up a tally of each worker, number `i`. */
+#define SUM(function, of_worker)                                                                   \
+    uint64_t function(const struct service *service)                                               \
+    {                                                                                              \
+        uint64_t sum = 0;                                                                          \
+        for (unsigned i = 0; i < workers_of(service); i++)                                         \
+            sum += tally_get(&(of_worker));                                                        \
+        return sum;                                                                                \
+    }
+SUM(service_busy, service_counts_of(service, i)->busy)
+SUM(service_waiting, service_counts_of(service, i)->waiting)
+SUM(service_received, service->protocol.traffic[i].received)
+SUM(service_sent, service->protocol.traffic[i].sent)
 
 uint64_t service_refused(const struct service *service)
 {
     return service_busy(service) + service_meaning(service, MEANS_REFUSED);
-}
-
-uint64_t service_waiting(const struct service *service)
-{
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < workers_of(service); i++)
-        sum += tally_get(&service_counts_of(service, i)->waiting);
-    return sum;
 }
 
 struct histogram *service_histogram(const struct service *service, unsigned worker, unsigned i)
@@ -244,22 +242,6 @@ void service_holds(const struct service *service, struct buckets_sum *sum_r)
 void service_answers(const struct service *service, struct buckets_sum *sum_r)
 {
     service_buckets(service, SERVICE_ANSWERS, sum_r);
-}
-
-uint64_t service_received(const struct service *service)
-{
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < workers_of(service); i++)
-        sum += tally_get(&service->protocol.traffic[i].received);
-    return sum;
-}
-
-uint64_t service_sent(const struct service *service)
-{
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < workers_of(service); i++)
-        sum += tally_get(&service->protocol.traffic[i].sent);
-    return sum;
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */

@@ -213,11 +213,10 @@ struct service_row {
     /* The meaning of an outcome of a verb. MEANS_TIMED_OUT also covers a wait with a timeout of 0,
      * which the service counts as `busy`. NULL: MEANS_OTHER for all. */
     enum meaning (*meaning)(unsigned verb, unsigned outcome);
-    size_t own_size; /* of one worker's `own`: a multiple of a cache line, so that none is shared */
-    /* One worker's tally or sum of times number `i`, in the order of the record; they return NULL
-     * after the last. NULL function: there are none. */
-    tally *(*own_tally)(void *own, unsigned i);
-    struct duration_sum *(*own_time)(void *own, unsigned i);
+    /* One worker's `own`: so many tallies, then, at `own_times_at`, so many sums of times, in the
+     * order of the record. Its size is a multiple of a cache line, so that none is shared. */
+    size_t own_size, own_times_at;
+    unsigned own_tallies, own_times;
     size_t session_size, request_max; /* see struct protocol */
     /* Sets both in the live protocol from the settings and services->session_room. Called at the
      * start, and again when session_room grows. NULL: they are always as above. */
@@ -265,6 +264,21 @@ uint64_t service_waiting(const struct service *service);
 void service_waits(const struct service *service, enum waited how, struct buckets_sum *sum_r);
 void service_holds(const struct service *service, struct buckets_sum *sum_r);
 void service_answers(const struct service *service, struct buckets_sum *sum_r);
+
+/* The own tally, and the own sum of times, number `i` of one worker. */
+static inline tally *service_own_tally(const struct service *service, unsigned worker, unsigned i)
+{
+    CHECK(i < service->row->own_tallies);
+    return (tally *)((char *)service->own + worker * service->row->own_size) + i;
+}
+
+static inline struct duration_sum *service_own_time(const struct service *service, unsigned worker,
+                                                    unsigned i)
+{
+    size_t at = worker * service->row->own_size + service->row->own_times_at;
+    CHECK(i < service->row->own_times);
+    return (struct duration_sum *)(void *)((char *)service->own + at) + i;
+}
 
 /* The histograms of these times, in the order of the record. */
 enum service_times {

@@ -59,39 +59,13 @@ static void save_requests(const struct service *service, struct record_writer *w
     put_word(w, "");
 }
 
-static void *own_at(const struct service *service, unsigned worker)
-{
-    return (unsigned char *)service->own + worker * service->row->own_size;
-}
-
-/* own_tally: a worker's own tally number `i`. own_time: its own sum of times number `i`. NULL: no
- * more. */
-static tally *own_tally(const struct service *service, unsigned worker, unsigned i)
-{
-    const struct service_row *row = service->row;
-    return row->own_tally ? row->own_tally(own_at(service, worker), i) : NULL;
-}
-
-static struct duration_sum *own_time(const struct service *service, unsigned worker, unsigned i)
-{
-    const struct service_row *row = service->row;
-    return row->own_time ? row->own_time(own_at(service, worker), i) : NULL;
-}
-
-static unsigned own_tallies(const struct service *service)
-{
-    unsigned count = 0;
-    while (own_tally(service, 0, count))
-        count++;
-    return count;
-}
-
 /* A worker's sum of times number `i`, in the order of the record; NULL: no more. */
 static struct duration_sum *time_at(const struct service *service, unsigned worker, unsigned i)
 {
     if (i < SERVICE_TIMES)
         return &service_histogram(service, worker, i)->buckets.sum_ns;
-    return own_time(service, worker, i - SERVICE_TIMES);
+    i -= SERVICE_TIMES;
+    return i < service->row->own_times ? service_own_time(service, worker, i) : NULL;
 }
 
 /* The total over all workers. */
@@ -105,20 +79,17 @@ static duration time_of_all(const struct service *service, unsigned i)
 
 static unsigned times_count(const struct service *service)
 {
-    unsigned count = 0;
-    while (time_at(service, 0, count))
-        count++;
-    return count;
+    return SERVICE_TIMES + service->row->own_times;
 }
 
 static void save_own(const struct service *service, struct record_writer *w)
 {
-    unsigned tallies = own_tallies(service), times = times_count(service);
+    unsigned tallies = service->row->own_tallies, times = times_count(service);
     record_put_u8(w, (uint8_t)(tallies + times - SERVICE_TIMES));
     for (unsigned i = 0; i < tallies; i++) {
         uint64_t sum = 0;
         for (unsigned n = 0; n < service->services->server->count; n++)
-            sum += tally_get(own_tally(service, n, i));
+            sum += tally_get(service_own_tally(service, n, i));
         record_put_u64(w, sum);
     }
     for (unsigned i = SERVICE_TIMES; i < times; i++)
@@ -298,12 +269,13 @@ static void restore_buckets(const struct service *service, unsigned i, struct re
 
 static void restore_own(struct service *service, struct record_reader *r)
 {
-    unsigned count = record_get_u8(r), tallies = own_tallies(service);
+    unsigned count = record_get_u8(r), tallies = service->row->own_tallies;
     for (unsigned i = 0; i < count && record_ok(r); i++) {
         uint64_t value = record_get_u64(r);
-        struct duration_sum *to = i < tallies ? NULL : own_time(service, 0, i - tallies);
+        struct duration_sum *to =
+            i < tallies ? NULL : time_at(service, 0, SERVICE_TIMES + i - tallies);
         if (i < tallies)
-            tally_add(own_tally(service, 0, i), value);
+            tally_add(service_own_tally(service, 0, i), value);
         else if (to)
             duration_sum_add(to, value);
     }

@@ -64,11 +64,6 @@ static void end(struct world *world)
 
 /* ---- counters ---------------------------------------------------------------------------- */
 
-static void *own_of(const struct service *service, unsigned worker)
-{
-    return (unsigned char *)service->own + worker * service->row->own_size;
-}
-
 /* Counts something of everything, in each worker; sums of times need more than 64 bits. */
 static void count_all(const struct world *world, struct service *service)
 {
@@ -84,12 +79,10 @@ static void count_all(const struct world *world, struct service *service)
             histogram_add(service_histogram(service, n, i), century_ns + (int64_t)i, 6 + i);
             histogram_add(service_histogram(service, n, i), rng_below(&rng, 9000000), 2);
         }
-        tally *own;
-        struct duration_sum *time;
-        for (unsigned i = 0; row->own_tally && (own = row->own_tally(own_of(service, n), i)); i++)
-            tally_add(own, 1 + rng_below(&rng, 9));
-        for (unsigned i = 0; row->own_time && (time = row->own_time(own_of(service, n), i)); i++)
-            duration_sum_add(time, (duration)century_ns * (7 + i));
+        for (unsigned i = 0; i < row->own_tallies; i++)
+            tally_add(service_own_tally(service, n, i), 1 + rng_below(&rng, 9));
+        for (unsigned i = 0; i < row->own_times; i++)
+            duration_sum_add(service_own_time(service, n, i), (duration)century_ns * (7 + i));
         tally_add(&protocol->traffic[n].received, 1 + rng_below(&rng, 9));
         tally_add(&protocol->traffic[n].sent, 11 + rng_below(&rng, 9));
         tally_add(&protocol->traffic[n].requests, 21 + rng_below(&rng, 9));
@@ -105,15 +98,13 @@ static void count_all(const struct world *world, struct service *service)
 static void sum_own(const struct world *world, const struct service *service, duration sums[9])
 {
     const struct service_row *row = service->row;
-    tally *own;
-    struct duration_sum *time;
     memset(sums, 0, 9 * sizeof(*sums));
     for (unsigned n = 0; n < world->server.count; n++) {
         duration *sum = sums;
-        for (unsigned i = 0; row->own_tally && (own = row->own_tally(own_of(service, n), i)); i++)
-            *sum++ += tally_get(own);
-        for (unsigned i = 0; row->own_time && (time = row->own_time(own_of(service, n), i)); i++)
-            *sum++ += duration_sum_get(time);
+        for (unsigned i = 0; i < row->own_tallies; i++)
+            *sum++ += tally_get(service_own_tally(service, n, i));
+        for (unsigned i = 0; i < row->own_times; i++)
+            *sum++ += duration_sum_get(service_own_time(service, n, i));
         *sum += tally_get(&service->protocol.traffic[n].requests);
     }
 }
