@@ -48,11 +48,12 @@ static void answer(struct conn *conn, enum text_verb verb, enum pool_reply reply
     service_count(conn, verb, outcome_of(reply));
 }
 
-static void answer_bad_value(struct conn *conn, enum text_verb verb, const char *name)
+static enum pool_reply answer_bad_value(struct conn *conn, enum text_verb verb, const char *name)
 {
     uint8_t line[POOLS_BAD_VALUE_ROOM];
     conn_reply(conn, line, pool_compose_bad_value(bytes_of(name), line, sizeof(line)));
     service_count(conn, verb, OUTCOME_ERROR);
+    return POOL_REPLY_BAD_VALUE;
 }
 
 /* The reply for a status of the engine; `ok` for POOL_OK. */
@@ -74,14 +75,6 @@ static enum pool_reply reply_of(enum pool_status status, enum pool_reply ok)
     };
     CHECK(status != POOL_WAITS && status != POOL_LOOKS && status != POOL_BAD_STATE);
     return status == POOL_OK ? ok : replies[status];
-}
-
-/* Answers, then sends what the request has caused for others. */
-static void finish(struct conn *conn, enum text_verb verb, enum pool_status status,
-                   struct pool_effects *effects)
-{
-    answer(conn, verb, reply_of(status, POOL_REPLY_OK));
-    pool_verbs_deliver(conn, effects);
 }
 
 /* ---- sessions and clients -------------------------------------------------------------------- */
@@ -297,20 +290,17 @@ static void do_return(struct conn *conn, const struct pool_request *req)
 
 /* ---- JOIN, SUPPLY, WATCH --------------------------------------------------------------------- */
 
-/* The client of a connection that may join and supply now. NULL: the error was answered. */
-static struct pool_client *supplier_of(struct conn *conn, enum text_verb verb)
+/* These and what follows return the reply; POOL_REPLY_BAD_VALUE: it was answered. */
+
+/* The client of a connection that may join and supply now; or the error. */
+static enum pool_reply supplier_of(struct conn *conn, struct pool_client **client_r)
 {
-    enum pool_reply error = POOL_REPLY_OUT_OF_MEMORY;
-    struct pool_client *client = NULL;
     if (service_is_draining(conn))
-        error = POOL_REPLY_SHUTTING_DOWN;
-    else if (!rights_of(conn).supplies)
-        error = POOL_REPLY_DENIED;
-    else
-        client = client_of(conn);
-    if (!client)
-        answer(conn, verb, error);
-    return client;
+        return POOL_REPLY_SHUTTING_DOWN;
+    if (!rights_of(conn).supplies)
+        return POOL_REPLY_DENIED;
+    *client_r = client_of(conn);
+    return *client_r ? POOL_REPLY_OK : POOL_REPLY_OUT_OF_MEMORY;
 }
 
 static struct pool_new_member new_member(const struct pool_request *req,
@@ -323,51 +313,51 @@ static struct pool_new_member new_member(const struct pool_request *req,
                                     .attribute_count = convert(req, attributes)};
 }
 
-static void do_join(struct conn *conn, const struct pool_request *req)
+static enum pool_reply do_join(struct conn *conn, const struct pool_request *req,
+                               struct pool_effects *effects)
 {
-    struct pool_client *client = supplier_of(conn, VERB_JOIN);
+    struct pool_client *client;
+    enum pool_reply error = supplier_of(conn, &client);
     struct pool_attribute attributes[POOL_ATTRIBUTES_MAX];
-    struct pool_effects effects;
-    if (!client)
-        return;
-    pool_effects_init(&effects);
+    if (error != POOL_REPLY_OK)
+        return error;
     struct pool_new_member member = new_member(req, attributes);
-    enum pool_status status = pool_join(client, &member, service_now(conn), &effects);
-    answer(conn, VERB_JOIN, reply_of(status, POOL_REPLY_JOINED));
-    pool_verbs_deliver(conn, &effects);
+    return reply_of(pool_join(client, &member, service_now(conn), effects), POOL_REPLY_JOINED);
 }
 
-static void do_supply(struct conn *conn, const struct pool_request *req)
+static enum pool_reply do_supply(struct conn *conn, const struct pool_request *req,
+                                 struct pool_effects *effects)
 {
-    struct pool_client *client = supplier_of(conn, VERB_SUPPLY);
-    struct pool_effects effects;
-    if (!client)
-        return;
-    pool_effects_init(&effects);
-    enum pool_status status =
-        pool_supply(client, req->pool, req->init, req->max, service_now(conn), &effects);
-    finish(conn, VERB_SUPPLY, status, &effects);
+    struct pool_client *client;
+    enum pool_reply error = supplier_of(conn, &client);
+    if (error != POOL_REPLY_OK)
+        return error;
+    return reply_of(pool_supply(client, req->pool, req->init, req->max, service_now(conn), effects),
+                    POOL_REPLY_OK);
 }
 
-static void do_watch(struct conn *conn, const struct pool_request *req)
+static enum pool_reply do_watch(struct conn *conn, const struct pool_request *req,
+                                struct pool_effects *effects)
 {
     struct pool_client *client = client_of(conn);
-    enum pool_status status = POOL_NO_MEMORY;
-    if (client) {
-        status = pool_watch(client, req->pool.len > 0 ? req->pool : bytes_of("*"), req->mine);
-    }
-    answer(conn, VERB_WATCH, reply_of(status, POOL_REPLY_OK));
+    (void)effects;
+    if (!client)
+        return POOL_REPLY_OUT_OF_MEMORY;
+    return reply_of(pool_watch(client, req->pool.len > 0 ? req->pool : bytes_of("*"), req->mine),
+                    POOL_REPLY_OK);
 }
 
 /* ---- MEMBER ---------------------------------------------------------------------------------- */
 
-static void do_member_add(struct conn *conn, const struct pool_request *req,
-                          struct pool_effects *effects)
+static enum pool_reply do_member_add(struct conn *conn, const struct pool_request *req,
+                                     struct pool_effects *effects)
 {
     struct pool_attribute attributes[POOL_ATTRIBUTES_MAX];
     struct pool_new_member member = new_member(req, attributes);
-    finish(conn, VERB_MEMBER, pool_member_add(pools_at(conn), &member, service_now(conn), effects),
-           effects);
+    if (!rights_of(conn).operates)
+        return POOL_REPLY_DENIED;
+    return reply_of(pool_member_add(pools_at(conn), &member, service_now(conn), effects),
+                    POOL_REPLY_OK);
 }
 
 /* The state for a word that `state=` may have; MEMBER_GONE for any other. */
@@ -381,8 +371,8 @@ static enum pool_state state_of(struct bytes word)
     return MEMBER_GONE;
 }
 
-static void do_member_set(struct conn *conn, const struct pool_request *req,
-                          struct pool_effects *effects)
+static enum pool_reply do_member_set(struct conn *conn, const struct pool_request *req,
+                                     struct pool_effects *effects)
 {
     struct pool_attribute attributes[POOL_ATTRIBUTES_MAX];
     struct pool_member_change change = {
@@ -398,41 +388,25 @@ static void do_member_set(struct conn *conn, const struct pool_request *req,
         .state = state_of(req->state),
         .now = req->now,
     };
+    if (!rights_of(conn).operates)
+        return POOL_REPLY_DENIED;
     enum pool_status status = pool_member_set(pools_at(conn), &change, service_now(conn), effects);
     if (status == POOL_BAD_STATE)
-        answer_bad_value(conn, VERB_MEMBER, "state");
-    else
-        finish(conn, VERB_MEMBER, status, effects);
+        return answer_bad_value(conn, VERB_MEMBER, "state");
+    return reply_of(status, POOL_REPLY_OK);
 }
 
 /* The client that joined a member may always drop it. Other suppliers are told what is there. */
-static void do_member_drop(struct conn *conn, const struct pool_request *req,
-                           struct pool_rights rights, struct pool_effects *effects)
+static enum pool_reply do_member_drop(struct conn *conn, const struct pool_request *req,
+                                      struct pool_effects *effects)
 {
+    struct pool_rights rights = rights_of(conn);
     enum pool_status status =
         pool_member_drop(pools_at(conn), client_or_null(conn), !rights.operates, req->pool,
                          req->member, req->now, service_now(conn), effects);
     if (status != POOL_OK && !rights.operates && !rights.supplies)
-        status = POOL_DENIED;
-    finish(conn, VERB_MEMBER, status, effects);
-}
-
-static void do_member(struct conn *conn, const struct pool_request *req)
-{
-    struct pool_rights rights = rights_of(conn);
-    struct pool_effects effects;
-    bool drops = req->verb == POOL_VERB_MEMBER_DROP;
-    if (!rights.operates && !drops) {
-        answer(conn, VERB_MEMBER, POOL_REPLY_DENIED);
-        return;
-    }
-    pool_effects_init(&effects);
-    if (req->verb == POOL_VERB_MEMBER_ADD)
-        do_member_add(conn, req, &effects);
-    else if (req->verb == POOL_VERB_MEMBER_SET)
-        do_member_set(conn, req, &effects);
-    else
-        do_member_drop(conn, req, rights, &effects);
+        return POOL_REPLY_DENIED;
+    return reply_of(status, POOL_REPLY_OK);
 }
 
 /* ---- POOL ------------------------------------------------------------------------------------ */
@@ -470,26 +444,23 @@ static enum pool_status set_options(const struct pool_request *req, struct pool_
 }
 
 /* POOL ADD and SET, of a pool whose options are `options` so far. */
-static void put_options(struct conn *conn, const struct pool_request *req,
-                        struct pool_options *options)
+static enum pool_reply put_options(struct conn *conn, const struct pool_request *req,
+                                   struct pool_options *options, struct pool_effects *effects)
 {
     bool adds = req->verb == POOL_VERB_POOL_ADD;
     struct pools *pools = pools_at(conn);
-    struct pool_effects effects;
     enum pool_option wrong;
-    pool_effects_init(&effects);
     enum pool_status status = set_options(req, options, !adds, &wrong);
-    if (wrong != POOL_OPTION_COUNT) {
-        answer_bad_value(conn, VERB_POOL, pool_option_name(wrong));
-        return;
-    }
+    if (wrong != POOL_OPTION_COUNT)
+        return answer_bad_value(conn, VERB_POOL, pool_option_name(wrong));
     if (status == POOL_OK)
-        status = adds ? pool_add(pools, req->pool, options, false, service_now(conn), &effects)
-                      : pool_set(pools, req->pool, options, false, service_now(conn), &effects);
-    finish(conn, VERB_POOL, status, &effects);
+        status = adds ? pool_add(pools, req->pool, options, false, service_now(conn), effects)
+                      : pool_set(pools, req->pool, options, false, service_now(conn), effects);
+    return reply_of(status, POOL_REPLY_OK);
 }
 
-static void do_pool_options(struct conn *conn, const struct pool_request *req)
+static enum pool_reply change_options(struct conn *conn, const struct pool_request *req,
+                                      struct pool_effects *effects)
 {
     bool adds = req->verb == POOL_VERB_POOL_ADD, of_file;
     char group[POOL_NAME_MAX + 1];
@@ -503,32 +474,24 @@ static void do_pool_options(struct conn *conn, const struct pool_request *req)
         is.group = group[0] ? group : NULL;
         status = pool_options_copy(&options, &is) ? POOL_OK : POOL_NO_MEMORY;
     }
-    if (status != POOL_OK) {
-        answer(conn, VERB_POOL, reply_of(status, POOL_REPLY_OK));
-        return;
-    }
-    put_options(conn, req, &options);
+    if (status != POOL_OK)
+        return reply_of(status, POOL_REPLY_OK);
+    enum pool_reply reply = put_options(conn, req, &options, effects);
     pool_options_free(&options);
+    return reply;
 }
 
-static void do_pool(struct conn *conn, const struct pool_request *req)
+static enum pool_reply do_pool(struct conn *conn, const struct pool_request *req,
+                               struct pool_effects *effects)
 {
-    struct pool_effects effects;
-    if (!knows_options(req)) {
-        answer(conn, VERB_POOL, POOL_REPLY_BAD_SYNTAX);
-        return;
-    }
-    if (!rights_of(conn).operates) {
-        answer(conn, VERB_POOL, POOL_REPLY_DENIED);
-        return;
-    }
-    if (req->verb != POOL_VERB_POOL_DROP) {
-        do_pool_options(conn, req);
-        return;
-    }
-    pool_effects_init(&effects);
-    finish(conn, VERB_POOL,
-           pool_drop(pools_at(conn), req->pool, req->now, service_now(conn), &effects), &effects);
+    if (!knows_options(req))
+        return POOL_REPLY_BAD_SYNTAX;
+    if (!rights_of(conn).operates)
+        return POOL_REPLY_DENIED;
+    if (req->verb != POOL_VERB_POOL_DROP)
+        return change_options(conn, req, effects);
+    return reply_of(pool_drop(pools_at(conn), req->pool, req->now, service_now(conn), effects),
+                    POOL_REPLY_OK);
 }
 
 static enum served do_list(struct conn *conn, const struct pool_request *req)
@@ -576,6 +539,32 @@ static enum text_verb verb_of(const struct conn *conn, struct bytes line)
     return verb;
 }
 
+/* Makes a change and answers, then sends what that has caused for others. */
+static void change(struct conn *conn, const struct pool_request *req)
+{
+    static const struct {
+        enum text_verb verb;
+        enum pool_reply (*make)(struct conn *conn, const struct pool_request *req,
+                                struct pool_effects *effects);
+    } changes[POOL_VERB_COUNT] = {
+        [POOL_VERB_JOIN] = {VERB_JOIN, do_join},
+        [POOL_VERB_SUPPLY] = {VERB_SUPPLY, do_supply},
+        [POOL_VERB_MEMBER_ADD] = {VERB_MEMBER, do_member_add},
+        [POOL_VERB_MEMBER_SET] = {VERB_MEMBER, do_member_set},
+        [POOL_VERB_MEMBER_DROP] = {VERB_MEMBER, do_member_drop},
+        [POOL_VERB_POOL_ADD] = {VERB_POOL, do_pool},
+        [POOL_VERB_POOL_SET] = {VERB_POOL, do_pool},
+        [POOL_VERB_POOL_DROP] = {VERB_POOL, do_pool},
+        [POOL_VERB_WATCH] = {VERB_WATCH, do_watch},
+    };
+    struct pool_effects effects;
+    pool_effects_init(&effects);
+    enum pool_reply reply = changes[req->verb].make(conn, req, &effects);
+    if (reply != POOL_REPLY_BAD_VALUE)
+        answer(conn, changes[req->verb].verb, reply);
+    pool_verbs_deliver(conn, &effects);
+}
+
 static enum served serve(struct conn *conn, const struct pool_request *req)
 {
     switch (req->verb) {
@@ -584,34 +573,15 @@ static enum served serve(struct conn *conn, const struct pool_request *req)
     case POOL_VERB_RETURN:
         do_return(conn, req);
         return SERVED;
-    case POOL_VERB_JOIN:
-        do_join(conn, req);
-        return SERVED;
-    case POOL_VERB_SUPPLY:
-        do_supply(conn, req);
-        return SERVED;
-    case POOL_VERB_MEMBER_ADD:
-    case POOL_VERB_MEMBER_SET:
-    case POOL_VERB_MEMBER_DROP:
-        do_member(conn, req);
-        return SERVED;
-    case POOL_VERB_POOL_ADD:
-    case POOL_VERB_POOL_SET:
-    case POOL_VERB_POOL_DROP:
-        do_pool(conn, req);
-        return SERVED;
     case POOL_VERB_POOL_SHOW:
     case POOL_VERB_POOL_LIST:
         return do_list(conn, req);
-    case POOL_VERB_WATCH:
-        do_watch(conn, req);
-        return SERVED;
     case POOL_VERB_QUIT:
         return do_quit(conn);
-    case POOL_VERB_COUNT:
-        break;
+    default:
+        change(conn, req);
+        return SERVED;
     }
-    CHECK(false);
 }
 
 enum served pool_verbs_serve(struct conn *conn, struct bytes line)
