@@ -312,24 +312,22 @@ static enum arbiter_status ask_table(struct conn *conn, const struct arbiter_ask
 static enum arbiter_status acquired(struct conn *conn, const struct arbiter_ask *ask,
                                     struct arbiter_answer *answer)
 {
-    switch (ask->ask.result) {
-    case NODE_GRANTED:
+    static const enum arbiter_status statuses[] = {
+        [NODE_DONE] = ARBITER_DONE,
+        [NODE_BUSY] = ARBITER_BUSY,
+        [NODE_QUEUE_FULL] = ARBITER_FULL,
+        [NODE_CANCELLED] = ARBITER_BUSY,
+        [NODE_ENGINE_AWAY] = ARBITER_ENGINE_AWAY,
+        [NODE_ENGINE_FULL] = ARBITER_ENGINE_FULL,
+        [NODE_NO_MEMORY] = ARBITER_NO_MEMORY,
+    };
+    if (ask->ask.result == NODE_GRANTED)
         return take_grant(conn, ask, answer);
-    case NODE_ALONE:
+    if (ask->ask.result == NODE_ALONE)
         return ask_table(conn, ask, answer);
-    case NODE_DONE:
-        return ARBITER_DONE;
-    case NODE_QUEUE_FULL:
-        return ARBITER_FULL;
-    case NODE_ENGINE_AWAY:
-        return service_is_draining(conn) ? ARBITER_DRAINING : ARBITER_ENGINE_AWAY;
-    case NODE_ENGINE_FULL:
-        return ARBITER_ENGINE_FULL;
-    case NODE_NO_MEMORY:
-        return ARBITER_NO_MEMORY;
-    default:
-        return ARBITER_BUSY;
-    }
+    if (ask->ask.result == NODE_ENGINE_AWAY && service_is_draining(conn))
+        return ARBITER_DRAINING;
+    return statuses[ask->ask.result];
 }
 
 /* What all nodes have of a name; without the engine, what this one has. */
@@ -349,17 +347,10 @@ static enum arbiter_status counted(struct conn *conn, const struct arbiter_ask *
 /* How a wait has ended that got this. */
 static enum waited waited_for(enum arbiter_status status)
 {
-    switch (status) {
-    case ARBITER_OK:
-        return WAITED_GRANTED;
-    case ARBITER_DONE:
-        return WAITED_DONE;
-    case ARBITER_BUSY:
-    case ARBITER_TIMED_OUT:
-        return WAITED_TIMED_OUT;
-    default:
-        return WAITED_CANCELLED;
-    }
+    return status == ARBITER_OK     ? WAITED_GRANTED
+           : status == ARBITER_DONE ? WAITED_DONE
+           : status == ARBITER_BUSY ? WAITED_TIMED_OUT
+                                    : WAITED_CANCELLED;
 }
 
 /* Begins the answer of what `wait` is, if it is pending; the connection waits for it no more. */

@@ -61,16 +61,23 @@ struct pools *pools_of(const struct services *services)
 
 /* ---- delivery, timer ------------------------------------------------------------------------- */
 
-void pools_deliver(struct worker *from, const struct services *services,
-                   struct pool_effects *effects)
+/* Sends what a call of the engine has caused; `from` is NULL in the main thread. */
+static void send_effects(struct pools_resource *p, struct worker *from,
+                         struct pool_effects *effects)
 {
-    struct pools_resource *p = of_services(services);
+    struct services *services = p->resource.services;
     for (struct mail *mail; (mail = mail_list_take(&effects->clients)) != NULL;) {
+        struct letter *letter = container_of(mail, struct letter, mail);
         mail->deliver = pool_on_letter;
-        worker_deliver(from, container_of(mail, struct letter, mail));
+        if (likely(from != NULL))
+            worker_deliver(from, letter);
+        else
+            conn_post(services->server, letter);
     }
-    if (effects->woken.first)
+    if (effects->woken.first && from)
         service_deliver(from, &effects->woken);
+    else if (effects->woken.first)
+        service_post(services, &effects->woken);
     int64_t next_ns = pools_next_ns(p->pools);
     if (next_ns < atomic_load_explicit(&p->timer_ns, memory_order_relaxed)) {
         atomic_store_explicit(&p->timer_ns, next_ns, memory_order_relaxed);
@@ -78,18 +85,15 @@ void pools_deliver(struct worker *from, const struct services *services,
     }
 }
 
-/* As pools_deliver, but in the main thread. */
+void pools_deliver(struct worker *from, const struct services *services,
+                   struct pool_effects *effects)
+{
+    send_effects(of_services(services), from, effects);
+}
+
 static void post(struct services *services, struct pool_effects *effects)
 {
-    struct pools_resource *p = of_services(services);
-    for (struct mail *mail; (mail = mail_list_take(&effects->clients)) != NULL;) {
-        mail->deliver = pool_on_letter;
-        conn_post(services->server, container_of(mail, struct letter, mail));
-    }
-    service_post(services, &effects->woken);
-    int64_t next_ns = pools_next_ns(p->pools); /* one value for both: workers may change it */
-    atomic_store(&p->timer_ns, next_ns);
-    shared_timer_by(&p->timer, next_ns);
+    send_effects(of_services(services), NULL, effects);
 }
 
 static void copy_text(char *to, size_t size, struct bytes from)
