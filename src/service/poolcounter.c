@@ -165,7 +165,10 @@ static enum served release_lock(struct conn *conn, uint32_t i)
     enum arbiter_status status = give_back_lock(conn, i, true);
     if (unlikely(status == ARBITER_PENDING))
         return SERVED_PENDING;
-    reply(conn, VERB_RELEASE, status == ARBITER_OK ? PC_REPLY_RELEASED : PC_REPLY_OUT_OF_MEMORY);
+    if (likely(status == ARBITER_OK))
+        reply(conn, VERB_RELEASE, PC_REPLY_RELEASED);
+    else
+        reply(conn, VERB_RELEASE, PC_REPLY_OUT_OF_MEMORY);
     return SERVED;
 }
 
@@ -236,11 +239,12 @@ static enum served do_acquire(struct conn *conn, const struct pc_request *req, u
     struct moment now = service_now(conn);
     struct holding *held = NULL;
     enum arbiter_status status = arbiter_acquire(conn, &s->holder, &a, &held, &s->wait.waiter);
-    switch (status) {
-    case ARBITER_OK:
+    if (likely(status == ARBITER_OK)) {
         add_lock(conn, held, now.mono_ns);
         reply(conn, verb, PC_REPLY_LOCKED);
         return SERVED;
+    }
+    switch (status) {
     case ARBITER_WAITS:
         wait_begin(conn, &s->wait, WAIT_ON_TABLE, now.mono_ns);
         s->wait.note[0] = (uint8_t)req->verb;
@@ -470,7 +474,8 @@ static void on_close(struct conn *conn)
     for (uint32_t i = 0; i < s->lock_count; i++)
         count_processed(conn, &s->locks[i], service_now(conn).mono_ns);
     s->lock_count = 0;
-    arbiter_abandon(conn); /* before anything that it holds is given back, or it could get that */
+    if (s->wait.on != WAIT_ON_NOTHING)
+        arbiter_abandon(conn); /* before what it holds is given back, or it could get that */
     arbiter_close(conn);
     if (s->pool)
         pool_verbs_close(conn);
