@@ -542,7 +542,7 @@ static enum text_verb verb_of(const struct conn *conn, struct bytes line)
 /* Makes a change and answers, then sends what that has caused for others. */
 static void change(struct conn *conn, const struct pool_request *req)
 {
-    static const struct {
+    static const struct change {
         enum text_verb verb;
         enum pool_reply (*make)(struct conn *conn, const struct pool_request *req,
                                 struct pool_effects *effects);
@@ -557,11 +557,13 @@ static void change(struct conn *conn, const struct pool_request *req)
         [POOL_VERB_POOL_DROP] = {VERB_POOL, do_pool},
         [POOL_VERB_WATCH] = {VERB_WATCH, do_watch},
     };
+    const struct change *is = &changes[req->verb];
     struct pool_effects effects;
     pool_effects_init(&effects);
-    enum pool_reply reply = changes[req->verb].make(conn, req, &effects);
+    CHECK(is->make);
+    enum pool_reply reply = is->make(conn, req, &effects);
     if (reply != POOL_REPLY_BAD_VALUE)
-        answer(conn, changes[req->verb].verb, reply);
+        answer(conn, is->verb, reply);
     pool_verbs_deliver(conn, &effects);
 }
 
