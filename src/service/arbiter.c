@@ -435,7 +435,8 @@ void arbiter_expire(struct conn *conn)
 {
     struct wait *wait = wait_of(conn);
     if (wait->on == WAIT_ON_NOTHING)
-        wait = &arbiter_link_of(conn)->request;
+        wait = arbiter_request(conn);
+    CHECK(wait); /* a wait that is over has no deadline */
     struct arbiter_answer answer = {
         .op = NODE_ACQUIRE, .status = ARBITER_TIMED_OUT, .was = *wait, .ended_ns = now_ns(conn)};
     if (!leave_table(conn, wait, WAITER_TIMED_OUT)) {
