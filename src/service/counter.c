@@ -36,7 +36,7 @@ struct ctr_dump {
 };
 
 struct ctr_session {
-    struct holder holder;
+    struct holder holder;  /* first */
     struct ctr_dump *dump; /* NULL: no Dump in progress */
 };
 
@@ -421,12 +421,6 @@ static enum served on_serve(struct conn *conn, const void *request)
     }
 }
 
-static void on_open(struct conn *conn)
-{
-    struct ctr_session *s = conn_session(conn);
-    service_open_holder(conn, &s->holder);
-}
-
 static void on_close(struct conn *conn)
 {
     struct ctr_session *s = conn_session(conn);
@@ -468,7 +462,7 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
     struct ctr_session *s = conn_session(conn);
     if (!arbiter_restore(conn, r, true))
         return false;
-    service_open_holder(conn, &s->holder);
+    service_open_holder(conn);
     if (!holder_restore(service_table(conn), &s->holder, r))
         return false;
     bool dumps = record_get_bool(r);
@@ -486,12 +480,6 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
     for (size_t i = 0; i < sizeof(s->dump->opaque); i++)
         s->dump->opaque[i] = record_get_u8(r);
     return table_walk_restore(&s->dump->walk, r);
-}
-
-static struct holder *holder_of(struct conn *conn)
-{
-    struct ctr_session *s = conn_session(conn);
-    return &s->holder;
 }
 
 static const char *const verbs[VERB_COUNT + 1] = {
@@ -516,7 +504,7 @@ const struct service_row counter_row = {
         {
             .name = "counter",
             .request_size = sizeof(struct ctr_parsed_request),
-            .open = on_open,
+            .open = service_open_holder,
             .parse = on_parse,
             .prefetch = on_prefetch,
             .serve = on_serve,
@@ -530,7 +518,7 @@ const struct service_row counter_row = {
     .verbs = verbs,
     .outcomes = outcomes,
     .meaning = meaning_of,
-    .holder = holder_of,
+    .holds = true,
     .answered = on_answered,
     .session_size = sizeof(struct ctr_session),
     .request_max = CTR_HEADER + CTR_BODY_MAX,

@@ -33,13 +33,6 @@ struct pool_members {
     char *text;              /* of the file */
 };
 
-/* The attributes of a member: `attr_count` pairs. */
-static inline const struct pool_pair *pool_declared_attrs(const struct pool_members *members,
-                                                          const struct pool_declared *member)
-{
-    return members->attrs + member->first_attr;
-}
-
 /*
  * Reads the members of a list and of the file at `path`; NULL: there is none. `members_r` points
  * into `list`. Returns false when one is wrong or there twice, when there are more than `max`, or

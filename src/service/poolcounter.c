@@ -462,12 +462,6 @@ void text_release_locks(struct conn *conn)
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-static void on_open(struct conn *conn)
-{
-    struct text_session *s = text_session(conn);
-    service_open_holder(conn, &s->holder);
-}
-
 static void on_close(struct conn *conn)
 {
     struct text_session *s = text_session(conn);
@@ -502,12 +496,6 @@ static void fit(struct service *service)
     service->protocol.request_max = poolcounter_settings_of(service)->max_line + 2;
 }
 
-static struct holder *holder_of(struct conn *conn)
-{
-    struct text_session *s = text_session(conn);
-    return &s->holder;
-}
-
 #define ROW(name, word) word,
 static const char *const verbs[] = {TEXT_VERBS(ROW) NULL};
 static const char *const outcomes[] = {TEXT_OUTCOMES(ROW) NULL};
@@ -536,7 +524,7 @@ const struct service_row poolcounter_row = {
             .request_size = sizeof(struct pc_parsed_request),
             .deadlines = 1,
             .extends_later = true,
-            .open = on_open,
+            .open = service_open_holder,
             .parse = on_parse,
             .prefetch = on_prefetch,
             .serve = on_serve,
@@ -556,7 +544,7 @@ const struct service_row poolcounter_row = {
     .own_tallies = 2,
     .own_times = 3,
     .fit = fit,
-    .holder = holder_of,
+    .holds = true,
     .verdict = arbiter_on_verdict,
     .wait_at = offsetof(struct text_session, wait),
     .answered = on_answered,

@@ -81,7 +81,7 @@ bool poolcounter_restore(struct conn *conn, struct record_reader *r)
     uint32_t room = poolcounter_room(service_of(conn));
     if (!arbiter_restore(conn, r, false))
         return false;
-    service_open_holder(conn, &s->holder);
+    service_open_holder(conn);
     if (!holder_restore(t, &s->holder, r))
         return false;
     restore_wait(conn, s->holder.waiters, r);

@@ -32,8 +32,7 @@ const char *waited_word(enum waited how)
 
 struct holder *service_holder(struct conn *conn)
 {
-    const struct service_row *row = service_of(conn)->row;
-    return row->holder ? row->holder(conn) : NULL;
+    return service_of(conn)->row->holds ? conn_session(conn) : NULL;
 }
 
 bool service_holds_name(struct conn *conn, struct bytes name, struct moment now,
@@ -55,9 +54,9 @@ bool service_holds_name(struct conn *conn, struct bytes name, struct moment now,
     return true;
 }
 
-void service_open_holder(struct conn *conn, struct holder *holder)
+void service_open_holder(struct conn *conn)
 {
-    holder_init(holder, conn_id(conn), conn_tag(conn));
+    holder_init(service_holder(conn), conn_id(conn), conn_tag(conn));
 }
 
 static void on_verdict(struct mail *mail, void *reader)

@@ -221,8 +221,9 @@ struct service_row {
     /* Sets both in the live protocol from the settings and services->session_room. Called at the
      * start, and again when session_room grows. NULL: they are always as above. */
     void (*fit)(struct service *service);
-    /* The holder of a connection in the counter table. NULL: its clients hold nothing there. */
-    struct holder *(*holder)(struct conn *conn);
+    /* A session begins with the holder of its connection in the counter table. Else its clients
+     * hold nothing there. */
+    bool holds;
     /* Applies the table's verdict on a wait of this connection. Must not free the waiter. NULL: its
      * clients never wait there. */
     void (*verdict)(struct conn *conn, struct waiter *waiter);
@@ -351,8 +352,8 @@ static inline void service_count(const struct conn *conn, unsigned verb, unsigne
 /* Sets the sizes of the live protocol (`fit`). In the main thread, before there are connections. */
 void service_fit(struct service *service);
 
-/* Opens the holder of a connection. */
-void service_open_holder(struct conn *conn, struct holder *holder);
+/* Opens the holder of a connection whose row has one; also `open` of such rows. */
+void service_open_holder(struct conn *conn);
 
 /*
  * Closes the holder: gives back everything that the connection holds, and notifies clients that

@@ -17,7 +17,7 @@ struct text_lock {
 };
 
 struct text_session {
-    struct holder holder;
+    struct holder holder;      /* first */
     struct wait wait;          /* for a lock or a member */
     struct pool_session *pool; /* NULL: it has not used pools */
     uint32_t lock_count;
