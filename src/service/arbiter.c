@@ -162,42 +162,25 @@ enum arbiter_status arbiter_acquire_shared(struct conn *conn, struct holder *hol
 }
 
 enum arbiter_status arbiter_release_shared(struct conn *conn, struct holder *holder,
-                                           const struct release *r, verdicts *out)
+                                           const struct release *r, struct histogram *holds,
+                                           bool answers, verdicts *out)
 {
     enum patterns_class class;
     struct arbiter_ask *ask = NULL;
     if (asks(conn, r->name, &class)) {
         ask = ask_new(conn, NODE_RELEASE, r->name);
-        if (!ask)
-            return ARBITER_NO_MEMORY;
-    }
-    enum table_status status = table_release(service_table(conn), holder, r, service_now(conn),
-                                             &service_counts(conn)->holds, out);
-    if (!ask || status != TABLE_OK || r->units == 0) {
-        free(ask);
-        return (enum arbiter_status)status;
-    }
-    ask->ask.units = r->units;
-    return pend(conn, ask, class);
-}
-
-enum arbiter_status arbiter_release_held_shared(struct conn *conn, struct holder *holder,
-                                                struct holding *held, bool answers, verdicts *out)
-{
-    enum patterns_class class;
-    struct arbiter_ask *ask = NULL;
-    struct bytes name = holding_name(service_table(conn), held);
-    if (asks(conn, name, &class)) {
-        ask = ask_new(conn, NODE_RELEASE, name);
         if (!ask && answers)
             return ARBITER_NO_MEMORY;
         if (!ask)
             cluster_lost(cluster_view_of(conn)->cluster);
     }
-    table_release_held(service_table(conn), holder, held, 1, service_now(conn), out);
-    if (!ask)
-        return ARBITER_OK;
-    ask->ask.units = 1;
+    enum table_status status =
+        table_release(service_table(conn), holder, r, service_now(conn), holds, out);
+    if (!ask || status != TABLE_OK || r->units == 0) {
+        free(ask);
+        return (enum arbiter_status)status;
+    }
+    ask->ask.units = r->units;
     if (answers)
         return pend(conn, ask, class);
     send_ask(conn, ask);
@@ -454,27 +437,19 @@ void arbiter_expire(struct conn *conn)
     end_answer(conn, &answer);
 }
 
-bool arbiter_cancel(struct conn *conn)
+bool arbiter_cancel(struct conn *conn, bool tells)
 {
     struct wait *wait = wait_of(conn);
     if (!leave_table(conn, wait, WAITER_CANCELLED)) {
-        arbiter_on_verdict(conn, wait->waiter);
-        return false;
+        if (tells) {
+            arbiter_on_verdict(conn, wait->waiter);
+            return false;
+        }
+        (void)table_take_verdict(service_table(conn), wait->waiter);
     }
     forget(wait);
     wait_end(conn, wait, WAITED_CANCELLED, now_ns(conn));
     return true;
-}
-
-void arbiter_abandon(struct conn *conn)
-{
-    struct wait *wait = wait_of(conn);
-    if (!wait_is_for_units(wait))
-        return;
-    if (!leave_table(conn, wait, WAITER_CANCELLED))
-        (void)table_take_verdict(service_table(conn), wait->waiter);
-    forget(wait);
-    wait_end(conn, wait, WAITED_CANCELLED, now_ns(conn));
 }
 
 void arbiter_move_wait(struct conn *conn)

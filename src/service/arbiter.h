@@ -68,9 +68,8 @@ enum arbiter_status arbiter_acquire_shared(struct conn *conn, struct holder *hol
                                            const struct acquire *a, struct holding **held_r,
                                            struct waiter **waiter_r);
 enum arbiter_status arbiter_release_shared(struct conn *conn, struct holder *holder,
-                                           const struct release *r, verdicts *out);
-enum arbiter_status arbiter_release_held_shared(struct conn *conn, struct holder *holder,
-                                                struct holding *held, bool answers, verdicts *out);
+                                           const struct release *r, struct histogram *holds,
+                                           bool answers, verdicts *out);
 enum arbiter_status arbiter_get_shared(struct conn *conn, struct bytes name, uint32_t *units_r);
 
 /* As table_acquire. The caller begins the wait of ARBITER_WAITS. */
@@ -89,7 +88,7 @@ static inline enum arbiter_status arbiter_release(struct conn *conn, struct hold
                                                   const struct release *r, verdicts *out)
 {
     if (unlikely(service_of(conn)->shares))
-        return arbiter_release_shared(conn, holder, r, out);
+        return arbiter_release_shared(conn, holder, r, &service_counts(conn)->holds, true, out);
     return (enum arbiter_status)table_release(service_table(conn), holder, r, service_now(conn),
                                               &service_counts(conn)->holds, out);
 }
@@ -100,8 +99,10 @@ static inline enum arbiter_status arbiter_release_held(struct conn *conn, struct
                                                        struct holding *held, bool answers,
                                                        verdicts *out)
 {
-    if (unlikely(service_of(conn)->shares))
-        return arbiter_release_held_shared(conn, holder, held, answers, out);
+    if (unlikely(service_of(conn)->shares)) {
+        struct release r = {.name = holding_name(service_table(conn), held), .units = 1};
+        return arbiter_release_shared(conn, holder, &r, NULL, answers, out);
+    }
     table_release_held(service_table(conn), holder, held, 1, service_now(conn), out);
     return ARBITER_OK;
 }
@@ -126,10 +127,9 @@ void arbiter_on_verdict(struct conn *conn, struct waiter *waiter);
 /* Ends the wait for units, or the acquisition that is pending, because its time is over, with an
  * answer. */
 void arbiter_expire(struct conn *conn);
-/* Ends the wait for units. Returns false when a verdict came first: then that was answered. */
-bool arbiter_cancel(struct conn *conn);
-/* The same without an answer in any case: the client goes. What it was granted is its holder's. */
-void arbiter_abandon(struct conn *conn);
+/* Ends the wait, which is for units. `tells`: if a verdict came first, it is answered, and false
+ * returned. Else the client goes: what it was granted is its holder's. */
+bool arbiter_cancel(struct conn *conn, bool tells);
 /* The name that it waits for. */
 struct bytes arbiter_wait_name(const struct conn *conn, const struct wait *wait);
 

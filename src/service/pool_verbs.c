@@ -520,7 +520,8 @@ static void end_client(struct conn *conn, enum pool_end how,
 
 static enum served do_quit(struct conn *conn)
 {
-    arbiter_abandon(conn);
+    if (wait_is_for_units(wait_of(conn)))
+        (void)arbiter_cancel(conn, false);
     end_client(conn, POOL_END_QUIT, is_written);
     text_release_locks(conn);
     answer(conn, VERB_QUIT, POOL_REPLY_BYE);

@@ -273,7 +273,7 @@ static enum served release_newest(struct conn *conn)
 {
     const struct text_session *s = text_session(conn);
     enum pc_reply word = PC_REPLY_RELEASED;
-    if (wait_is_for_units(&s->wait) && arbiter_cancel(conn))
+    if (wait_is_for_units(&s->wait) && arbiter_cancel(conn, true))
         ; /* it waits no more */
     else if (s->lock_count > 0)
         return release_lock(conn, s->lock_count - 1);
@@ -295,7 +295,7 @@ static enum served release_key(struct conn *conn, struct bytes key)
         reply(conn, VERB_RELEASE, PC_REPLY_NOT_LOCKED);
         return SERVED;
     }
-    if (!arbiter_cancel(conn))
+    if (!arbiter_cancel(conn, true))
         return release_key(conn,
                            key); /* the verdict came first (a lock, or DONE): no wait is left */
     reply(conn, VERB_RELEASE, PC_REPLY_RELEASED);
@@ -468,8 +468,9 @@ static void on_close(struct conn *conn)
     for (uint32_t i = 0; i < s->lock_count; i++)
         count_processed(conn, &s->locks[i], service_now(conn).mono_ns);
     s->lock_count = 0;
-    if (s->wait.on != WAIT_ON_NOTHING)
-        arbiter_abandon(conn); /* before what it holds is given back, or it could get that */
+    if (wait_is_for_units(&s->wait))
+        (void)arbiter_cancel(conn,
+                             false); /* before what it holds is given back: it could get that */
     arbiter_close(conn);
     if (s->pool)
         pool_verbs_close(conn);
