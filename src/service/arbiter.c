@@ -510,9 +510,13 @@ static bool may_write(struct conn *conn)
     return false;
 }
 
-void arbiter_fit(struct protocol_row *row)
+void arbiter_fit(struct service *service)
 {
     static const char *const ends[] = {"lease_lost", NULL};
+    struct protocol_row *row = &service->protocol_row;
+    if (!service->shares)
+        return;
+    service->protocol.session_size += sizeof(struct arbiter_link);
     row->pending_max = 1;
     row->tracks_output = true;
     row->extends_later = false;

@@ -13,8 +13,8 @@
  * table before the node is asked; what the engine has granted is in the table when the client reads
  * it.
  *
- * Services whose rows have `answered` use this; if the cluster is on, arbiter_fit gives their rows
- * what pending answers need, and service_fit a struct arbiter_link behind each session.
+ * Services whose rows have `answered` use this. If the cluster is on, arbiter_fit gives their rows
+ * what pending answers need, and a struct arbiter_link behind each session.
  *
  * Threads: the thread of the connection's worker.
  */
@@ -135,8 +135,8 @@ struct bytes arbiter_wait_name(const struct conn *conn, const struct wait *wait)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* The row of a service whose names nodes share: changes it. */
-void arbiter_fit(struct protocol_row *row);
+/* `fit` of the rows that use this, or the last call of it. */
+void arbiter_fit(struct service *service);
 /* Before service_close_holder: tells the node of all that the connection has. */
 void arbiter_close(struct conn *conn);
 

@@ -520,6 +520,7 @@ const struct service_row counter_row = {
     .meaning = meaning_of,
     .holds = true,
     .answered = on_answered,
+    .fit = arbiter_fit,
     .session_size = sizeof(struct ctr_session),
     .request_max = CTR_HEADER + CTR_BODY_MAX,
 };

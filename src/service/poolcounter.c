@@ -495,6 +495,7 @@ static void fit(struct service *service)
     service->protocol.session_size = sizeof(struct text_session) + room * sizeof(struct text_lock);
     /* "\r", and one byte to recognise a line that is too long. */
     service->protocol.request_max = poolcounter_settings_of(service)->max_line + 2;
+    arbiter_fit(service);
 }
 
 #define ROW(name, word) word,

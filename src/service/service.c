@@ -8,7 +8,6 @@
 #include "service/service.h"
 
 #include "net/carry.h"
-#include "service/arbiter.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -291,8 +290,6 @@ void service_fit(struct service *service)
     service->protocol.request_max = service->row->request_max;
     if (service->row->fit)
         service->row->fit(service);
-    if (service->shares)
-        service->protocol.session_size += sizeof(struct arbiter_link);
 }
 
 static struct service *service_new(struct services *services, const struct service_row *row,
@@ -305,8 +302,6 @@ static struct service *service_new(struct services *services, const struct servi
     service->row = row;
     service->protocol_row = row->protocol;
     service->shares = services->cluster && row->answered;
-    if (service->shares)
-        arbiter_fit(&service->protocol_row);
     service->services = services;
     service->table = services->table;
     service->settings = part->own;

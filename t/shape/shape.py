@@ -57,7 +57,7 @@ CIRCLES = [
     "src/net/admission src/net/claims src/net/conn src/net/private src/net/rules src/net/worker",
     "src/net/stream src/net/tls_stream",
     "src/net/tls src/net/tls_context",
-    "src/service/cluster src/service/shared",
+    "src/service/arbiter src/service/cluster",
     "src/service/pool_session src/service/pool_verbs src/service/pools src/service/pools_seen",
 ]
 
