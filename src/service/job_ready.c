@@ -51,7 +51,7 @@ bool job_read_ready(struct conn *conn)
         return false;
     }
     job_forget_wait(conn);
-    conn_answer(conn, s->number);
+    conn_answer(conn, s->wait.number);
     job_text_answer(conn, BS_VERB_READY, &text);
     conn_answered(conn);
     return true;

@@ -12,7 +12,7 @@
 #include "jobs/jobs.h"
 #include "jobs/jobs_commit.h"
 #include "proto/beanstalk.h"
-#include "service/service.h"
+#include "service/wait.h"
 
 #include <sys/utsname.h>
 
@@ -67,11 +67,7 @@ struct job_session {
         char tube[JOBS_TUBE_MAX], key[JOBS_KEY_MAX], root[JOBS_KEY_MAX];
     } put;
 
-    /* The wait. */
-    bool waits;
-    enum bs_verb waiting_verb;
-    uint32_t number;  /* of the pending answer */
-    int64_t until_ns; /* JOBS_FOREVER: no end */
+    struct wait wait; /* its note is the verb, enum bs_verb */
 
     /* Requests that wait for commits. */
     unsigned under_way;
@@ -85,9 +81,6 @@ struct job_session {
     enum bs_state clear_state;
     struct job_list *list; /* of tubes, that is being told; NULL: none */
 };
-
-/* The only deadline of a session: the end of its wait. */
-#define WAIT_DEADLINE_OF_JOBS 0u
 
 /* Outcomes for metrics. */
 #define JOB_OUTCOMES(ROW)                                                                          \
@@ -116,6 +109,12 @@ enum job_outcome {
 static inline struct job_session *job_session(struct conn *conn)
 {
     return conn_session(conn);
+}
+
+/* The verb of a session's wait. */
+static inline enum bs_verb job_waiting_verb(const struct job_session *s)
+{
+    return (enum bs_verb)s->wait.note[0];
 }
 
 /* ---- tubes.c --------------------------------------------------------------------------------- */
@@ -180,8 +179,8 @@ enum served job_serve(struct conn *conn, const struct job_request *request);
 bool job_resume(struct conn *conn);
 /* The connection has ended while it waits. */
 void job_give_up_wait(struct conn *conn);
-/* The connection waits for the session's verb, from now on or again. */
-void job_count_wait(struct conn *conn);
+/* The connection waits, from now on or again. */
+void job_wait_begins(struct conn *conn, enum bs_verb verb, int64_t until_ns);
 /* The end of a wait has come, or the client sends nothing more. */
 void job_wait_expired(struct conn *conn);
 void job_half_closed(struct conn *conn);

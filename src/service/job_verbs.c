@@ -171,12 +171,13 @@ void job_answer_put(struct conn *conn, enum bs_verb verb, enum jobs_status statu
 static void set_deadline(struct conn *conn)
 {
     struct job_session *s = job_session(conn);
-    int64_t soon_ns = s->waiting_verb == BS_VERB_CLAIM ? INT64_MAX : jobs_wait_soon_ns(s->client);
-    int64_t at_ns = soon_ns < s->until_ns ? soon_ns : s->until_ns;
+    int64_t soon_ns =
+        job_waiting_verb(s) == BS_VERB_CLAIM ? INT64_MAX : jobs_wait_soon_ns(s->client);
+    int64_t at_ns = soon_ns < s->wait.until_ns ? soon_ns : s->wait.until_ns;
     if (at_ns == INT64_MAX)
-        conn_clear_deadline(conn, WAIT_DEADLINE_OF_JOBS);
+        conn_clear_deadline(conn, WAIT_DEADLINE);
     else
-        conn_expire_in(conn, WAIT_DEADLINE_OF_JOBS, at_ns - service_now(conn).mono_ns);
+        conn_expire_in(conn, WAIT_DEADLINE, at_ns - service_now(conn).mono_ns);
 }
 
 static void answer_claim(struct conn *conn, struct job_view *views, size_t count);
@@ -184,7 +185,7 @@ static void answer_claim(struct conn *conn, struct job_view *views, size_t count
 enum served job_begin_wait(struct conn *conn, enum bs_verb verb, int64_t timeout_ns)
 {
     struct job_session *s = job_session(conn);
-    if (!conn_pend(conn, &s->number)) {
+    if (!conn_pend(conn, &s->wait.number)) {
         struct job_view view;
         if (jobs_end_wait(s->client)) {
             job_answer(conn, verb, BS_ANSWER_OUT_OF_MEMORY);
@@ -198,39 +199,32 @@ enum served job_begin_wait(struct conn *conn, enum bs_verb verb, int64_t timeout
         }
         return SERVED;
     }
-    s->waits = true;
-    s->waiting_verb = verb;
-    s->until_ns =
-        timeout_ns == JOBS_FOREVER ? JOBS_FOREVER : service_now(conn).mono_ns + timeout_ns;
-    job_count_wait(conn);
+    int64_t now_ns = service_now(conn).mono_ns;
+    job_wait_begins(conn, verb, timeout_ns == JOBS_FOREVER ? JOBS_FOREVER : now_ns + timeout_ns);
     set_deadline(conn);
     return SERVED_PENDING;
 }
 
-void job_count_wait(struct conn *conn)
+void job_wait_begins(struct conn *conn, enum bs_verb verb, int64_t until_ns)
 {
-    tally_add(&service_counts(conn)->waiting, 1);
-    jobs_count_waiting(service_of(conn)->services, job_session(conn)->waiting_verb, 1);
-}
-
-static void end_count_of_wait(struct conn *conn)
-{
-    struct job_session *s = job_session(conn);
-    s->waits = false;
-    tally_sub(&service_counts(conn)->waiting, 1);
-    jobs_count_waiting(service_of(conn)->services, s->waiting_verb, -1);
+    struct wait *wait = &job_session(conn)->wait;
+    wait_begin(conn, wait, WAIT_ON_JOBS, service_now(conn).mono_ns);
+    wait->note[0] = (uint8_t)verb;
+    wait->until_ns = until_ns;
+    jobs_count_waiting(service_of(conn)->services, verb, 1);
 }
 
 void job_forget_wait(struct conn *conn)
 {
-    conn_clear_deadline(conn, WAIT_DEADLINE_OF_JOBS);
-    end_count_of_wait(conn);
+    struct job_session *s = job_session(conn);
+    jobs_count_waiting(service_of(conn)->services, job_waiting_verb(s), -1);
+    wait_end(conn, &s->wait, WAITED_CANCELLED, 0);
 }
 
 void job_give_up_wait(struct conn *conn)
 {
-    service_count(conn, job_session(conn)->waiting_verb, JOB_OUTCOME_GONE);
-    end_count_of_wait(conn);
+    service_count(conn, job_waiting_verb(job_session(conn)), JOB_OUTCOME_GONE);
+    job_forget_wait(conn);
 }
 
 static void answer_claim(struct conn *conn, struct job_view *views, size_t count)
@@ -258,7 +252,7 @@ static bool answer_claimed(struct conn *conn)
     if (!claimed)
         return false;
     job_forget_wait(conn);
-    conn_answer(conn, s->number);
+    conn_answer(conn, s->wait.number);
     answer_claim(conn, claimed->at, claimed->count);
     conn_answered(conn);
     job_views_free(conn_jobs(conn), &claimed);
@@ -270,11 +264,11 @@ static void answer_wait(struct conn *conn, struct job_view *view)
 {
     struct job_session *s = job_session(conn);
     job_forget_wait(conn);
-    conn_answer(conn, s->number);
-    if (s->waiting_verb == BS_VERB_CLAIM)
+    conn_answer(conn, s->wait.number);
+    if (job_waiting_verb(s) == BS_VERB_CLAIM)
         answer_claim(conn, view, 1);
     else
-        job_answer_one(conn, s->waiting_verb, BS_ANSWER_RESERVED, view);
+        job_answer_one(conn, job_waiting_verb(s), BS_ANSWER_RESERVED, view);
     conn_answered(conn);
 }
 
@@ -283,7 +277,7 @@ static void end_wait(struct conn *conn, enum bs_answer answer)
 {
     struct job_session *s = job_session(conn);
     struct job_view view;
-    if (s->waiting_verb == BS_VERB_READY && job_read_ready(conn))
+    if (job_waiting_verb(s) == BS_VERB_READY && job_read_ready(conn))
         return;
     if (!jobs_end_wait(s->client)) { /* without a job, it is on its way to the store */
         if (jobs_read(s->client, &view))
@@ -293,8 +287,8 @@ static void end_wait(struct conn *conn, enum bs_answer answer)
         return;
     }
     job_forget_wait(conn);
-    conn_answer(conn, s->number);
-    job_answer(conn, s->waiting_verb, answer);
+    conn_answer(conn, s->wait.number);
+    job_answer(conn, job_waiting_verb(s), answer);
     conn_answered(conn);
 }
 
@@ -310,11 +304,11 @@ void job_on_letter(struct mail *mail, void *worker)
     bool refused = jobs_was_refused(client);
     if (jobs_read(client, &view))
         answer_wait(conn, &view);
-    else if (answer_claimed(conn) || !s->waits)
+    else if (answer_claimed(conn) || !s->wait.on)
         return;
-    else if (s->waiting_verb == BS_VERB_READY)
+    else if (job_waiting_verb(s) == BS_VERB_READY)
         (void)job_read_ready(conn);
-    else if (refused && s->until_ns <= service_now(conn).mono_ns)
+    else if (refused && s->wait.until_ns <= service_now(conn).mono_ns)
         end_wait(conn, BS_ANSWER_OUT_OF_MEMORY);
     else
         job_wait_expired(conn); /* its time may have ended while a job was promised */
@@ -330,18 +324,18 @@ static bool search_on(struct conn *conn)
     bool more = jobs_search(s->client, service_now(conn), &effects);
     jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
     if (more) {
-        conn_expire_in(conn, WAIT_DEADLINE_OF_JOBS, 0);
+        conn_expire_in(conn, WAIT_DEADLINE, 0);
         lock_give_way();
     }
-    return more || !s->waits;
+    return more || !s->wait.on;
 }
 
 void job_wait_expired(struct conn *conn)
 {
     struct job_session *s = job_session(conn);
     int64_t now_ns = service_now(conn).mono_ns;
-    bool soon = s->waiting_verb != BS_VERB_CLAIM && jobs_wait_soon_ns(s->client) <= now_ns;
-    if (!soon && s->until_ns > now_ns)
+    bool soon = job_waiting_verb(s) != BS_VERB_CLAIM && jobs_wait_soon_ns(s->client) <= now_ns;
+    if (!soon && s->wait.until_ns > now_ns)
         set_deadline(conn);
     else if (!search_on(conn))
         end_wait(conn, soon ? BS_ANSWER_DEADLINE_SOON : BS_ANSWER_TIMED_OUT);
@@ -351,9 +345,10 @@ void job_half_closed(struct conn *conn)
 {
     struct job_session *s = job_session(conn);
     s->half_closed = true;
-    if (!s->waits)
+    if (!s->wait.on)
         return;
-    s->until_ns = service_now(conn).mono_ns; /* should the store refuse a job that is promised */
+    s->wait.until_ns =
+        service_now(conn).mono_ns; /* should the store refuse a job that is promised */
     if (!search_on(conn))
         end_wait(conn, BS_ANSWER_TIMED_OUT);
 }

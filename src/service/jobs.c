@@ -287,7 +287,7 @@ static enum served on_serve(struct conn *conn, const void *request)
 
 static void on_expire(struct conn *conn, unsigned which)
 {
-    CHECK(which == WAIT_DEADLINE_OF_JOBS);
+    CHECK(which == WAIT_DEADLINE);
     job_wait_expired(conn);
 }
 
@@ -308,7 +308,7 @@ static void on_close(struct conn *conn)
     if (s->steps == JOB_STEPS_CLEAR)
         jobs_clear_end(conn_jobs(conn), &s->clear);
     job_list_free(conn);
-    if (s->waits)
+    if (s->wait.on)
         job_give_up_wait(conn);
     if (s->produces)
         jobs_count_producer(service_of(conn)->services, -1);
@@ -379,10 +379,10 @@ static void on_save(struct conn *conn, struct record_writer *w)
     record_put_u8(w, s->produces);
     record_put_u8(w, s->works);
     record_put_u8(w, s->half_closed);
-    record_put_u8(w, s->waits);
-    if (s->waits) {
-        record_put_u8(w, (uint8_t)s->waiting_verb);
-        record_put_i64(w, s->until_ns);
+    record_put_u8(w, s->wait.on != WAIT_ON_NOTHING);
+    if (s->wait.on) {
+        record_put_u8(w, s->wait.note[0]);
+        record_put_i64(w, s->wait.until_ns);
     }
     record_put_u8(w, (uint8_t)s->steps);
     if (s->steps == JOB_STEPS_KICK) {
@@ -504,15 +504,14 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
     if (record_get_bool(r))
         job_works(conn);
     s->half_closed = record_get_bool(r);
-    s->waits = record_get_bool(r);
-    if (s->waits) {
-        s->waiting_verb = (enum bs_verb)get_choice(r, BS_VERB_COUNT);
-        s->until_ns = record_get_i64(r);
-        job_count_wait(conn);
+    bool waits = record_get_bool(r);
+    if (waits) {
+        enum bs_verb verb = (enum bs_verb)get_choice(r, BS_VERB_COUNT);
+        job_wait_begins(conn, verb, record_get_i64(r));
     }
     restore_steps(conn, r);
     if (record_ok(r) &&
-        (s->waits != jobs_client_waits(s->client) || s->waits != (conn_pending(conn) == 1) ||
+        (waits != jobs_client_waits(s->client) || waits != (conn_pending(conn) == 1) ||
          (s->steps != JOB_STEPS_NONE) != conn_in_pieces(conn)))
         record_refuse(r, "a connection of jobs does not match its client");
     return record_ok(r);
@@ -522,7 +521,7 @@ static void on_describe(struct conn *conn, struct conn_info *info)
 {
     const struct job_session *s = job_session(conn);
     info->holds = s->client ? jobs_client_reserved(s->client) : 0;
-    info->waits = s->waits;
+    info->waits = s->wait.on != WAIT_ON_NOTHING;
 }
 
 static const char *const verbs[] = {
@@ -574,6 +573,7 @@ const struct service_row jobs_row = {
     .verbs = verbs,
     .outcomes = outcomes,
     .meaning = meaning_of,
+    .wait_at = offsetof(struct job_session, wait),
     .session_size = sizeof(struct job_session),
     .request_max = BS_NEW_LINE_MAX + 2,
 };

@@ -23,6 +23,7 @@ enum wait_on {
     WAIT_ON_TABLE, /* units of a name, in the table */
     WAIT_ON_NODE,  /* the same of a name that nodes share, or another answer of the node */
     WAIT_ON_POOL,  /* a member; the client of the pools (engine/pool.h) has it */
+    WAIT_ON_JOBS,  /* jobs, or a tube that has some; the client of the jobs (jobs/jobs.h) has it */
 };
 
 struct wait {
@@ -34,6 +35,7 @@ struct wait {
     union {
         struct waiter *waiter;   /* WAIT_ON_TABLE */
         struct arbiter_ask *ask; /* WAIT_ON_NODE */
+        int64_t until_ns;        /* WAIT_ON_JOBS: its end; the deadline may be an earlier time */
     };
     int64_t since_ns; /* when it began, monotonic */
 };
@@ -56,7 +58,7 @@ static inline void wait_begin(struct conn *conn, struct wait *wait, enum wait_on
 {
     wait->on = (uint8_t)on;
     wait->since_ns = since_ns;
-    if (wait_is_for_units(wait)) /* the pools count their own */
+    if (on != WAIT_ON_POOL) /* the pools count their own */
         tally_add(&service_counts(conn)->waiting, 1);
 }
 
@@ -67,15 +69,15 @@ static inline int64_t wait_lasted(const struct wait *wait, int64_t ended_ns)
     return ended_ns > wait->since_ns ? ended_ns - wait->since_ns : 0;
 }
 
-/* It has ended in this way, at `ended_ns`. */
+/* It has ended at `ended_ns`; of a wait for units, in this way. */
 static inline void wait_end(struct conn *conn, struct wait *wait, enum waited how, int64_t ended_ns)
 {
     conn_clear_deadline(conn, WAIT_DEADLINE);
-    if (wait_is_for_units(wait)) {
-        struct service_counts *counts = service_counts(conn);
+    struct service_counts *counts = service_counts(conn);
+    if (wait_is_for_units(wait))
         histogram_add(&counts->waits[how], wait_lasted(wait, ended_ns), 1);
+    if (wait->on != WAIT_ON_POOL)
         tally_sub(&counts->waiting, 1);
-    }
     wait->on = WAIT_ON_NOTHING;
 }
 
