@@ -232,7 +232,10 @@ static enum jobs_status submit(struct conn *conn, struct waiting *w, struct jobs
 
 static void deliver(struct conn *conn, struct jobs_effects *effects)
 {
-    jobs_deliver(conn_worker(conn), service_of(conn)->services, effects);
+    if (effects->letters.first)
+        jobs_deliver(conn_worker(conn), service_of(conn)->services, effects);
+    else
+        jobs_set_timer(service_of(conn)->services);
 }
 
 static size_t list_room(const struct waiting *w)
@@ -343,19 +346,19 @@ enum served job_put(struct conn *conn)
     struct job_session *s = job_session(conn);
     struct jobs *jobs = conn_jobs(conn);
     size_t names = (size_t)s->put.tube_len + s->put.key_len + s->put.root_len;
-    bool fits = s->put.body->len == s->put.len ||
-                job_body_resize(jobs, JOBS_PUTS, &s->put.body, s->put.len);
+    bool fits = s->put.is.body->len == s->put.len ||
+                job_body_resize(jobs, JOBS_PUTS, &s->put.is.body, s->put.len);
     if (unlikely(s->put.root_len > 0))
-        job_note_root(conn, bytes_at(s->put.root, s->put.root_len), s->put.root_ms);
+        job_note_root(conn, bytes_at(s->put.root, s->put.root_len), s->put.is.root_ms);
     struct waiting local;
     struct waiting *w =
         fits ? make(conn, &local, s->put.verb, JOB_OP_PUT, answer_put, names) : NULL;
     if (!w) {
-        job_body_drop(jobs, &s->put.body);
+        job_body_drop(jobs, &s->put.is.body);
         return no_memory(conn, s->put.verb);
     }
     job_fill_put(s, &w->put);
-    s->put.body = NULL;
+    s->put.is.body = NULL;
     if (w->size > 0) {
         w->put.tube = keep_name(w, w->put.tube);
         w->put.key = keep_name(w, w->put.key);

@@ -21,12 +21,12 @@ void job_take_options(struct conn *conn, const struct job_request *r)
     CHECK(parsed == BS_PARSED && req.verb == BS_VERB_PUT_INTO);
     const struct bs_put_options *options = &req.options;
     if (options->has_tries)
-        s->put.tries = options->tries;
-    s->put.has_at = options->has_at;
-    s->put.at_whole = options->at_whole;
-    s->put.root_whole = options->root_whole;
-    s->put.at_ms = options->at_ms;
-    s->put.root_ms = options->root_ms;
+        s->put.is.tries = options->tries;
+    s->put.is.has_at = options->has_at;
+    s->put.is.at_whole = options->at_whole;
+    s->put.is.root_whole = options->root_whole;
+    s->put.is.at_ms = options->at_ms;
+    s->put.is.root_ms = options->root_ms;
     s->put.key_len = (uint8_t)options->key.len;
     s->put.root_len = (uint8_t)options->root.len;
     if (options->key.len > 0)
@@ -56,22 +56,10 @@ void job_note_root(struct conn *conn, struct bytes root, int64_t root_ms)
 
 void job_fill_put(const struct job_session *s, struct job_put *put)
 {
-    *put = (struct job_put){
-        .tube = bytes_at(s->put.tube, s->put.tube_len),
-        .id = s->put.id,
-        .pri = s->put.pri,
-        .delay_s = s->put.delay_s,
-        .ttr_s = s->put.ttr_s,
-        .tries = s->put.tries,
-        .body = s->put.body,
-        .key = bytes_at(s->put.key, s->put.key_len),
-        .root = bytes_at(s->put.root, s->put.root_len),
-        .at_ms = s->put.at_ms,
-        .root_ms = s->put.root_ms,
-        .has_at = s->put.has_at,
-        .at_whole = s->put.at_whole,
-        .root_whole = s->put.root_whole,
-    };
+    *put = s->put.is;
+    put->tube = bytes_at(s->put.tube, s->put.tube_len);
+    put->key = bytes_at(s->put.key, s->put.key_len);
+    put->root = bytes_at(s->put.root, s->put.root_len);
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */
@@ -143,7 +131,7 @@ static bool make_batch(struct conn *conn, struct bytes in, struct job_batch *b)
         struct job_put *put = &b->puts[b->count];
         *put = (struct job_put){
             .tube = bytes_at(s->put.tube, s->put.tube_len),
-            .id = s->put.id + b->count,
+            .id = s->put.is.id + b->count,
             .pri = record.pri,
             .delay_s = record.delay_s,
             .ttr_s = record.ttr_s,
@@ -194,11 +182,11 @@ enum served job_put_batch(struct conn *conn, bool draining)
 {
     struct job_session *s = job_session(conn);
     struct jobs *jobs = conn_jobs(conn);
-    struct bytes in = bytes_at(s->put.body->bytes, s->put.len);
-    struct job_batch b = {.records = s->put.body};
+    struct bytes in = bytes_at(s->put.is.body->bytes, s->put.len);
+    struct job_batch b = {.records = s->put.is.body};
     enum served served = SERVED;
     enum bs_answer answer = check_records(conn, in, s->put.count);
-    s->put.body = NULL;
+    s->put.is.body = NULL;
     if (s->put.count > JOB_CHEAP_COUNT)
         conn_dear(conn);
     if (answer == BS_ANSWER_INSERTED && draining)

@@ -53,15 +53,13 @@ struct job_session {
     /* A put whose body is coming. */
     struct {
         enum bs_verb verb;
-        uint32_t pri, delay_s, ttr_s, count, tries;
-        uint64_t id;
+        /* But for its tube, key and root. The body has room for what has come and somewhat more. */
+        struct job_put is;
+        uint32_t count;
         uint32_t len;   /* of the body */
         uint64_t have;  /* what has come, with its "\r\n" */
         uint8_t end[2]; /* the bytes after the body */
         enum bs_answer refusal;
-        struct job_body *body;  /* with room for what has come and somewhat more */
-        int64_t at_ms, root_ms; /* see struct job_put */
-        bool has_at, at_whole, root_whole;
         uint8_t key_len, root_len;
         uint8_t tube_len; /* 0: the used tube */
         char tube[JOBS_TUBE_MAX], key[JOBS_KEY_MAX], root[JOBS_KEY_MAX];

@@ -111,7 +111,7 @@ static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, 
 static void refuse_body(struct conn *conn, enum bs_answer refusal)
 {
     struct job_session *s = job_session(conn);
-    job_body_drop(conn_jobs(conn), &s->put.body);
+    job_body_drop(conn_jobs(conn), &s->put.is.body);
     s->put.refusal = refusal;
     s->input = JOB_INPUT_REST_OF_BODY;
 }
@@ -119,18 +119,18 @@ static void refuse_body(struct conn *conn, enum bs_answer refusal)
 static bool resize(struct conn *conn, uint32_t room)
 {
     struct job_session *s = job_session(conn);
-    if (s->put.body)
-        return job_body_resize(conn_jobs(conn), JOBS_PUTS, &s->put.body, room);
-    s->put.body = job_body_new(conn_jobs(conn), JOBS_PUTS, room);
-    return s->put.body != NULL;
+    if (s->put.is.body)
+        return job_body_resize(conn_jobs(conn), JOBS_PUTS, &s->put.is.body, room);
+    s->put.is.body = job_body_new(conn_jobs(conn), JOBS_PUTS, room);
+    return s->put.is.body != NULL;
 }
 
 /* Makes room for `have` bytes of the body. Returns false without memory. */
 static bool make_room(struct conn *conn, uint32_t have)
 {
     struct job_session *s = job_session(conn);
-    uint32_t len = s->put.len, room = s->put.body ? s->put.body->len : 0;
-    if (s->put.body && have <= room)
+    uint32_t len = s->put.len, room = s->put.is.body ? s->put.is.body->len : 0;
+    if (s->put.is.body && have <= room)
         return true;
     room = room > len / 2 ? len : room * 2;
     if (room < BODY_FIRST)
@@ -149,7 +149,7 @@ static void take_part(struct conn *conn, struct bytes part)
     if (s->input == JOB_INPUT_BODY && !make_room(conn, (uint32_t)(have + of_body)))
         refuse_body(conn, BS_ANSWER_OUT_OF_MEMORY);
     if (s->input == JOB_INPUT_BODY && of_body > 0)
-        memcpy(s->put.body->bytes + have, part.data, of_body);
+        memcpy(s->put.is.body->bytes + have, part.data, of_body);
     for (size_t n = of_body; n < part.len; n++)
         s->put.end[have + n - len] = part.data[n];
     s->put.have += part.len;
@@ -168,7 +168,7 @@ static enum served end_body(struct conn *conn)
         return SERVED;
     }
     if (memcmp(s->put.end, "\r\n", 2) != 0) {
-        job_body_drop(conn_jobs(conn), &s->put.body);
+        job_body_drop(conn_jobs(conn), &s->put.is.body);
         job_answer(conn, s->put.verb, BS_ANSWER_EXPECTED_CRLF);
         conn_finish(conn, CLOSE_PROTOCOL);
         return SERVED_LAST;
@@ -176,7 +176,7 @@ static enum served end_body(struct conn *conn)
     if (s->put.verb == BS_VERB_PUT_BATCH && !dropped) {
         return job_put_batch(conn, draining);
     } else if (draining) {
-        job_body_drop(conn_jobs(conn), &s->put.body);
+        job_body_drop(conn_jobs(conn), &s->put.is.body);
         job_answer(conn, s->put.verb, BS_ANSWER_DRAINING);
     } else if (dropped) {
         job_answer(conn, s->put.verb, refusal);
@@ -203,12 +203,12 @@ static enum served begin_put(struct conn *conn, const struct job_request *r)
     produces(conn);
     memset(&s->put, 0, offsetof(typeof(s->put), tube));
     s->put.verb = r->verb;
-    s->put.pri = r->pri;
-    s->put.delay_s = r->delay_s;
-    s->put.ttr_s = r->ttr_s;
+    s->put.is.pri = r->pri;
+    s->put.is.delay_s = r->delay_s;
+    s->put.is.ttr_s = r->ttr_s;
     s->put.count = r->count;
     s->put.len = r->body_len;
-    s->put.tries = JOB_TRIES_OF_TUBE;
+    s->put.is.tries = JOB_TRIES_OF_TUBE;
     s->put.tube_len = (uint8_t)r->tube.len;
     if (r->tube.len > 0)
         memcpy(s->put.tube, r->tube.data, r->tube.len);
@@ -218,7 +218,7 @@ static enum served begin_put(struct conn *conn, const struct job_request *r)
     if (r->body_len > most)
         refuse_body(conn, BS_ANSWER_JOB_TOO_BIG);
     else
-        s->put.id = jobs_take_ids(conn_jobs(conn), r->verb == BS_VERB_PUT_BATCH ? r->count : 1);
+        s->put.is.id = jobs_take_ids(conn_jobs(conn), r->verb == BS_VERB_PUT_BATCH ? r->count : 1);
     return SERVED_PART;
 }
 
@@ -303,7 +303,7 @@ static void on_close(struct conn *conn)
 {
     struct job_session *s = job_session(conn);
     struct jobs_effects effects;
-    job_body_drop(conn_jobs(conn), &s->put.body);
+    job_body_drop(conn_jobs(conn), &s->put.is.body);
     job_leave_room(conn);
     if (s->steps == JOB_STEPS_CLEAR)
         jobs_clear_end(conn_jobs(conn), &s->clear);
@@ -330,12 +330,12 @@ static void on_close(struct conn *conn)
 static void save_put(const struct job_session *s, struct record_writer *w)
 {
     record_put_u8(w, (uint8_t)s->put.verb);
-    record_put_u32(w, s->put.pri);
-    record_put_u32(w, s->put.delay_s);
-    record_put_u32(w, s->put.ttr_s);
+    record_put_u32(w, s->put.is.pri);
+    record_put_u32(w, s->put.is.delay_s);
+    record_put_u32(w, s->put.is.ttr_s);
     record_put_u32(w, s->put.count);
-    record_put_u32(w, s->put.tries);
-    record_put_u64(w, s->put.id);
+    record_put_u32(w, s->put.is.tries);
+    record_put_u64(w, s->put.is.id);
     record_put_u32(w, s->put.len);
     record_put_u64(w, s->put.have);
     record_put_u8(w, s->put.end[0]);
@@ -344,14 +344,14 @@ static void save_put(const struct job_session *s, struct record_writer *w)
     record_put_bytes(w, s->put.tube, s->put.tube_len);
     record_put_bytes(w, s->put.key, s->put.key_len);
     record_put_bytes(w, s->put.root, s->put.root_len);
-    record_put_u8(w, s->put.has_at);
-    record_put_u8(w, s->put.at_whole);
-    record_put_u8(w, s->put.root_whole);
-    record_put_i64(w, s->put.at_ms);
-    record_put_i64(w, s->put.root_ms);
+    record_put_u8(w, s->put.is.has_at);
+    record_put_u8(w, s->put.is.at_whole);
+    record_put_u8(w, s->put.is.root_whole);
+    record_put_i64(w, s->put.is.at_ms);
+    record_put_i64(w, s->put.is.root_ms);
     if (s->input == JOB_INPUT_BODY) {
         size_t have = s->put.have < s->put.len ? (size_t)s->put.have : s->put.len;
-        record_put_bytes(w, s->put.body ? s->put.body->bytes : NULL, have);
+        record_put_bytes(w, s->put.is.body ? s->put.is.body->bytes : NULL, have);
     }
 }
 
@@ -417,12 +417,12 @@ static void restore_put(struct conn *conn, struct record_reader *r)
     struct job_session *s = job_session(conn);
     const void *tube, *key, *root, *body;
     s->put.verb = (enum bs_verb)get_choice(r, BS_VERB_COUNT);
-    s->put.pri = record_get_u32(r);
-    s->put.delay_s = record_get_u32(r);
-    s->put.ttr_s = record_get_u32(r);
+    s->put.is.pri = record_get_u32(r);
+    s->put.is.delay_s = record_get_u32(r);
+    s->put.is.ttr_s = record_get_u32(r);
     s->put.count = record_get_u32(r);
-    s->put.tries = record_get_u32(r);
-    s->put.id = record_get_u64(r);
+    s->put.is.tries = record_get_u32(r);
+    s->put.is.id = record_get_u64(r);
     s->put.len = record_get_u32(r);
     s->put.have = record_get_u64(r);
     s->put.end[0] = record_get_u8(r);
@@ -430,15 +430,15 @@ static void restore_put(struct conn *conn, struct record_reader *r)
     s->put.refusal = (enum bs_answer)get_choice(r, BS_ANSWER_FIXED);
     size_t tube_len = record_get_bytes(r, &tube), key_len = record_get_bytes(r, &key),
            root_len = record_get_bytes(r, &root);
-    s->put.has_at = record_get_bool(r);
-    s->put.at_whole = record_get_bool(r);
-    s->put.root_whole = record_get_bool(r);
-    s->put.at_ms = record_get_i64(r);
-    s->put.root_ms = record_get_i64(r);
+    s->put.is.has_at = record_get_bool(r);
+    s->put.is.at_whole = record_get_bool(r);
+    s->put.is.root_whole = record_get_bool(r);
+    s->put.is.at_ms = record_get_i64(r);
+    s->put.is.root_ms = record_get_i64(r);
     if (record_ok(r) &&
         (tube_len > JOBS_TUBE_MAX || key_len > JOBS_KEY_MAX || root_len > JOBS_KEY_MAX ||
-         s->put.at_ms < 0 || s->put.at_ms > BS_TIME_MAX_MS || s->put.root_ms < 0 ||
-         s->put.root_ms > BS_TIME_MAX_MS || s->put.count > JOBS_STEP ||
+         s->put.is.at_ms < 0 || s->put.is.at_ms > BS_TIME_MAX_MS || s->put.is.root_ms < 0 ||
+         s->put.is.root_ms > BS_TIME_MAX_MS || s->put.count > JOBS_STEP ||
          s->put.have > s->put.len + (uint64_t)1))
         record_refuse(r, "a put of a connection is not good");
     if (!record_ok(r))
@@ -456,11 +456,11 @@ static void restore_put(struct conn *conn, struct record_reader *r)
         record_refuse(r, "a body is not as long as it should be");
     if (!record_ok(r) || len == 0)
         return;
-    s->put.body = job_body_new(conn_jobs(conn), JOBS_PUTS, (uint32_t)len);
-    if (!s->put.body)
+    s->put.is.body = job_body_new(conn_jobs(conn), JOBS_PUTS, (uint32_t)len);
+    if (!s->put.is.body)
         record_refuse(r, "there is no memory for a body");
     else
-        memcpy(s->put.body->bytes, body, len);
+        memcpy(s->put.is.body->bytes, body, len);
 }
 
 static void restore_steps(struct conn *conn, struct record_reader *r)
