@@ -25,10 +25,10 @@ static void add_name(struct json_text *to, const struct contended *c)
     json_text_number(to, "limit", c->limit);
     json_text_number(to, "waiting", c->waiting);
     json_text_number(to, "holders", c->holders);
-    json_text_real(to, "waiting_load", c->waiting_load);
-    json_text_real(to, "waiting_error", c->waiting_error);
-    json_text_real(to, "refused_per_second", c->refused_per_second);
-    json_text_real(to, "refused_error", c->refused_error);
+    json_decimal(to, "waiting_load", c->waiting_load);
+    json_decimal(to, "waiting_error", c->waiting_error);
+    json_decimal(to, "refused_per_second", c->refused_per_second);
+    json_decimal(to, "refused_error", c->refused_error);
     json_text_close(to, '}');
 }
 
@@ -53,7 +53,7 @@ void get_contended(struct admin *admin, struct http_request *request, struct slu
     json_text_open(&json, NULL, '{');
     json_words(&json, "by", words[by]);
     json_text_number(&json, "half_life_seconds", CONTENDED_HALF_LIFE_S);
-    json_text_real(&json, "bound", table_contended_bound(table, by, now));
+    json_decimal(&json, "bound", table_contended_bound(table, by, now));
     json_text_open(&json, "names", '[');
     for (size_t i = 0; i < count; i++)
         add_name(&json, &list[i]);

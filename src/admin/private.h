@@ -71,6 +71,8 @@ admin_handler get_upgrade, start_upgrade;
 void json_lines(struct json_text *to, const char *key, char *report);
 /* Writes a C string, which may be no UTF-8; NULL: null. */
 void json_words(struct json_text *to, const char *key, const char *text);
+/* Writes a number that shows that it may have a fraction: 5.0; not finite: null. */
+void json_decimal(struct json_text *to, const char *key, double value);
 /* names.c: writes what the table has of a name; the number of its holders under that key. */
 void json_entry(struct json_text *to, const struct table_entry *entry, const char *holders);
 

@@ -43,7 +43,7 @@ void get_reload(struct admin *admin, struct http_request *request, struct slug s
     struct json_text json = json_text_begin();
     json_text_number(&json, "tried", r.tried);
     json_text_bool(&json, "good", r.good);
-    json_text_real(&json, "at", r.tried ? unix_of(r.at_ns) : NAN);
+    json_decimal(&json, "at", r.tried ? unix_of(r.at_ns) : NAN);
     http_answer_json(request, 200, &json);
 }
 

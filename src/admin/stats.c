@@ -13,10 +13,10 @@ static void add_summary(struct json_text *to, const struct histogram_sum *sum, u
 {
     bool any = histogram_sum_count(sum) > 0;
     json_text_number(to, "count", count);
-    json_text_real(to, "p50_seconds", any ? seconds_of(histogram_quantile_ns(sum, 500)) : NAN);
-    json_text_real(to, "p90_seconds", any ? seconds_of(histogram_quantile_ns(sum, 900)) : NAN);
-    json_text_real(to, "p99_seconds", any ? seconds_of(histogram_quantile_ns(sum, 990)) : NAN);
-    json_text_real(to, "max_seconds", any ? seconds_of(histogram_longest_ns(sum)) : NAN);
+    json_decimal(to, "p50_seconds", any ? seconds_of(histogram_quantile_ns(sum, 500)) : NAN);
+    json_decimal(to, "p90_seconds", any ? seconds_of(histogram_quantile_ns(sum, 900)) : NAN);
+    json_decimal(to, "p99_seconds", any ? seconds_of(histogram_quantile_ns(sum, 990)) : NAN);
+    json_decimal(to, "max_seconds", any ? seconds_of(histogram_longest_ns(sum)) : NAN);
 }
 
 /* Times of a service since the start (enum service_times). */
@@ -29,7 +29,7 @@ static void add_times(struct json_text *to, const char *key, const struct servic
     service_buckets(service, i, &buckets);
     json_text_open(to, key, '{');
     add_summary(to, &sum, buckets_sum_count(&buckets));
-    json_text_real(to, "sum_seconds", (double)buckets.sum_ns / (double)NS_PER_S);
+    json_decimal(to, "sum_seconds", (double)buckets.sum_ns / (double)NS_PER_S);
     json_text_close(to, '}');
 }
 
@@ -152,8 +152,8 @@ static void add_worker(struct json_text *to, unsigned number, const struct worke
     json_text_open(to, NULL, '{');
     json_text_number(to, "worker", number);
     json_text_number(to, "connections", worker_connections(worker));
-    json_text_real(to, "busy_seconds", seconds_of((int64_t)worker_busy_ns(worker)));
-    json_text_real(to, "cpu_seconds", seconds_of((int64_t)worker_cpu_ns(worker)));
+    json_decimal(to, "busy_seconds", seconds_of((int64_t)worker_busy_ns(worker)));
+    json_decimal(to, "cpu_seconds", seconds_of((int64_t)worker_cpu_ns(worker)));
     json_text_close(to, '}');
 }
 
@@ -162,11 +162,11 @@ static void add_last_minutes(struct json_text *to, const struct history *history
     struct history_recent r;
     history_get_recent(history, &r);
     json_text_open(to, "recent", '{');
-    json_text_real(to, "window_seconds", r.seconds);
-    json_text_real(to, "requests_per_second", r.requests);
-    json_text_real(to, "granted_per_second", r.granted);
-    json_text_real(to, "refused_per_second", r.refused);
-    json_text_real(to, "timed_out_per_second", r.timed_out);
+    json_decimal(to, "window_seconds", r.seconds);
+    json_decimal(to, "requests_per_second", r.requests);
+    json_decimal(to, "granted_per_second", r.granted);
+    json_decimal(to, "refused_per_second", r.refused);
+    json_decimal(to, "timed_out_per_second", r.timed_out);
     add_recent(to, "waits", &r.times[TOTALS_WAITS]);
     add_recent(to, "holds", &r.times[TOTALS_HOLDS]);
     add_recent(to, "answers", &r.times[TOTALS_ANSWERS]);
@@ -213,9 +213,9 @@ void get_stats(struct admin *admin, struct http_request *request, struct slug sl
     struct json_text json = json_text_begin();
     table_get_stats(services->table, now, &table);
     json_words(&json, "version", config->version);
-    json_text_real(&json, "now", unix_of(now.mono_ns));
-    json_text_real(&json, "started", unix_of(services->started_ns));
-    json_text_real(&json, "uptime_seconds", seconds_of(now.mono_ns - services->started_ns));
+    json_decimal(&json, "now", unix_of(now.mono_ns));
+    json_decimal(&json, "started", unix_of(services->started_ns));
+    json_decimal(&json, "uptime_seconds", seconds_of(now.mono_ns - services->started_ns));
     json_text_number(&json, "threads", config->server->count);
     add_memory(&json, services, &table);
     add_table(&json, services, &table);
@@ -244,7 +244,7 @@ void get_history(struct admin *admin, struct http_request *request, struct slug 
     int64_t end_ns = history_end_ns(admin->history);
     struct json_text json = json_text_begin();
     json_text_number(&json, "interval_seconds", 1);
-    json_text_real(&json, "end", end_ns < 0 ? NAN : unix_of(end_ns));
+    json_decimal(&json, "end", end_ns < 0 ? NAN : unix_of(end_ns));
     json_text_number(&json, "seconds", seconds);
     json_text_open(&json, "series", '{');
     for (unsigned series = 0; series < HISTORY_SERIES_COUNT; series++) {
@@ -252,7 +252,7 @@ void get_history(struct admin *admin, struct http_request *request, struct slug 
         history_get(admin->history, series, seconds, values);
         json_text_open(&json, history_word(series), '[');
         for (unsigned i = 0; i < seconds; i++)
-            json_text_real(&json, NULL, values[i]);
+            json_decimal(&json, NULL, values[i]);
         json_text_close(&json, ']');
     }
     json_text_close(&json, '}');

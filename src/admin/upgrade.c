@@ -20,7 +20,7 @@ static void answer_upgrades(struct admin *admin, struct http_request *request, i
     json_text_number(&json, "tried", u.tried);
     json_text_number(&json, "done", u.done);
     json_text_bool(&json, "good", u.good);
-    json_text_real(&json, "pause_seconds", u.done ? seconds_of(u.pause_ns) : NAN);
+    json_decimal(&json, "pause_seconds", u.done ? seconds_of(u.pause_ns) : NAN);
     json_lines(&json, "report", u.report);
     json_words(&json, "version", admin->config.version);
     http_answer_json(request, status, &json);

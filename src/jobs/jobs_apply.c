@@ -70,8 +70,7 @@ static void reserve(struct jobs *jobs, const struct job *job, struct job_change 
     c->token = 1 + jobs_random(jobs) % JOBS_TOKEN_MAX;
     c->is_lease = tube_setting(jobs, job->tube, JOB_SETTING_CLAIM) == JOB_CLAIM_LEASE;
     c->last_try = most > 0 && job->tries + 1 >= most;
-    if (unlikely(job->keys != NULL))
-        c->began_ms = jobs_wall_ms(jobs, now);
+    c->began_ms = unlikely(job->keys != NULL) ? jobs_wall_ms(jobs, now) : 0;
 }
 
 /* Inline, as `install`, for changes that are made at once. */
@@ -88,6 +87,7 @@ static inline __attribute__((always_inline)) void apply(struct jobs *jobs,
     c->pri = job->pri;
     c->delay_s = job->delay_s;
     c->turn = 0;
+    c->after_ns = 0;
     c->holder = NULL;
     switch (act->verb) {
     case JOB_RESERVE:

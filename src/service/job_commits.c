@@ -274,7 +274,8 @@ static enum served start(struct conn *conn, struct waiting *w)
         note_taken(w);
         give_room_back(conn, w);
         w->answer(conn, w);
-        end(w);
+        if (w->size > 0 || w->op.kind == JOB_OP_PUT) /* others have nothing */
+            end(w);
     }
     deliver(conn, &effects);
     return served;

@@ -236,10 +236,10 @@ static void write_metric(struct samples *to, const void *reading)
 static void get_lines(struct services *services, struct http_request *request, struct slug slug)
 {
     (void)slug;
-    struct json_text json = {0};
+    struct json_text json = json_text_begin();
     uint64_t lines;
     read_lines(services, clock_now(), &lines);
-    json_text_number(&json, NULL, lines);
+    json_text_number(&json, "lines", lines);
     http_answer_json(request, 200, &json);
 }
 

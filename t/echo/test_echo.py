@@ -115,7 +115,7 @@ def test_the_metric_and_the_route(echo):
     status, body = http_client.ask(daemon.admin, "GET", "/metrics")
     assert status == 200 and "counterd_echo_lines_total 20\n" in body
     assert re.search(r'counterd_requests_total\{[^}]*protocol="echo"[^}]*\} 20\n', body)
-    assert http_client.get(daemon.admin, "/api/v1/echo") == 20
+    assert http_client.get(daemon.admin, "/api/v1/echo") == {"lines": 20}
     client.close()
 
 
