@@ -5,11 +5,9 @@ libnet_a_SOURCES = \
 	src/net/rules.h src/net/rules.c \
 	src/net/sources.h src/net/sources.c \
 	src/net/claims.h src/net/claims.c \
-	src/net/tls.h src/net/tls.c \
-	src/net/tls_context.h \
-	src/net/tls_stream.h src/net/tls_stream.c \
+	src/net/tls.h src/net/tls_inside.h src/net/tls.c \
 	src/net/loop.h src/net/loop.c \
-	src/net/stream.h src/net/stream.c \
+	src/net/stream.h src/net/stream.c src/net/tls_stream.c \
 	src/net/lookup.h src/net/lookup.c \
 	src/net/dial.h src/net/dial.c \
 	src/net/thread.h src/net/thread.c \

@@ -6,8 +6,6 @@
  */
 #include "net/stream.h"
 
-#include "net/tls_stream.h"
-
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,52 +29,19 @@ ssize_t stream_failure(int error)
     }
 }
 
-bool stream_secure(struct stream *stream, struct tls *tls)
+ssize_t stream_read_plain(int fd, void *to, size_t room)
 {
-    stream->tls = tls_stream_new(tls, stream->fd);
-    return stream->tls != NULL;
-}
-
-bool stream_secure_client(struct stream *stream, struct tls *tls, const char *host)
-{
-    stream->tls = tls_stream_new_client(tls, stream->fd, host);
-    return stream->tls != NULL;
-}
-
-ssize_t stream_handshake(struct stream *stream, const char **why_r)
-{
-    return tls_stream_handshake(stream->tls, why_r);
-}
-
-ssize_t stream_read(struct stream *stream, void *to, size_t room)
-{
-    if (stream->tls)
-        return tls_stream_read(stream->tls, to, room);
     ssize_t n;
     do {
-        n = recv(stream->fd, to, room, 0);
+        n = recv(fd, to, room, 0);
     } while (n < 0 && errno == EINTR);
     return n < 0 ? stream_failure(errno) : n;
 }
 
-bool stream_has_more(const struct stream *stream)
+ssize_t stream_read(struct stream *stream, void *to, size_t room)
 {
-    return stream->tls && tls_stream_has_more(stream->tls);
-}
-
-bool stream_in_record(const struct stream *stream)
-{
-    return stream->tls && tls_stream_in_record(stream->tls);
-}
-
-const char *stream_why(const struct stream *stream)
-{
-    return stream->tls ? tls_stream_why(stream->tls) : NULL;
-}
-
-bool stream_is_slow(const struct stream *stream)
-{
-    return stream->tls && tls_stream_is_slow(stream->tls);
+    return stream->tls ? tls_stream_read(stream->tls, to, room)
+                       : stream_read_plain(stream->fd, to, room);
 }
 
 ssize_t stream_write(struct stream *stream, struct iovec *pieces, int count)

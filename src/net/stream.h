@@ -77,7 +77,18 @@ void stream_finish(struct stream *stream);
 /* Closes the stream. Harmless when it is closed. */
 void stream_close(struct stream *stream);
 
+/* ---- between stream.c and tls_stream.c ------------------------------------------------------ */
+
 /* Converts a socket's errno to a result above. */
 ssize_t stream_failure(int error);
+/* The plain stream_read. */
+ssize_t stream_read_plain(int fd, void *to, size_t room) MUST_USE;
+
+ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t room) MUST_USE;
+ssize_t tls_stream_write(struct tls_stream *s, const struct iovec *pieces, int count) MUST_USE;
+/* Sends close_notify, unless a write is unfinished. */
+void tls_stream_finish(struct tls_stream *s);
+/* Sends close_notify if that does not block, frees *s and sets it to NULL. NULL is harmless. */
+void tls_stream_free(struct tls_stream **s);
 
 #endif

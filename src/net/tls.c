@@ -8,7 +8,7 @@
  * has no memory for: all later handshakes of the process fail. So it makes a handshake with itself
  * before the first context (`rehearse`), while there is memory. `lock` guards `is_rehearsed`.
  */
-#include "net/tls_context.h"
+#include "net/tls_inside.h"
 
 #include "base/log.h"
 

@@ -1,5 +1,5 @@
 /*
- * tls_stream.c - TLS on a socket (see tls_stream.h).
+ * tls_stream.c - TLS on a socket. Part of stream.h.
  *
  * The library reads and writes through our own BIO. The BIO uses write (stream.c), keeps the errno,
  * and limits the number of recv calls in one function call. Bytes that remain make the descriptor
@@ -13,9 +13,9 @@
  * The library's error queue belongs to the thread. It must be empty before a call that may fail
  * with a reason. So it is cleared after every failure, and after freeing, which may fail inside.
  */
-#include "net/tls_stream.h"
+#include "net/stream.h"
 
-#include "net/tls_context.h"
+#include "net/tls_inside.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -99,7 +99,7 @@ static void follow(struct tls_stream *s, const uint8_t *at, size_t len)
     }
 }
 
-bool tls_stream_is_slow(const struct tls_stream *s)
+static bool is_slow(const struct tls_stream *s)
 {
     return s->debt > BLANKS_FREE * BLANK_PRICE || s->blanks > BLANKS_FREE;
 }
@@ -145,7 +145,7 @@ static int receive(BIO *bio, char *to, size_t room, size_t *got_r)
         return 0;
     }
     s->receives--;
-    if (unlikely(tls_stream_is_slow(s))) {
+    if (unlikely(is_slow(s))) {
         size_t most = rest_of_record(s) + SLOW_ROOM;
         room = room < most ? room : most;
         s->receives = 0;
@@ -250,13 +250,13 @@ static struct tls_stream *make(struct tls *tls, int fd)
     return s;
 }
 
-struct tls_stream *tls_stream_new(struct tls *tls, int fd)
+bool stream_secure(struct stream *stream, struct tls *tls)
 {
     CHECK(!tls->client);
-    struct tls_stream *s = make(tls, fd);
-    if (s)
-        SSL_set_accept_state(s->ssl);
-    return s;
+    stream->tls = make(tls, stream->fd);
+    if (stream->tls)
+        SSL_set_accept_state(stream->tls->ssl);
+    return stream->tls != NULL;
 }
 
 /* Sets the host that the certificate must match, and requests its certificate (SNI). */
@@ -275,17 +275,17 @@ static bool call(SSL *ssl, const char *host)
     return SSL_set_tlsext_host_name(ssl, name) == 1 && SSL_set1_host(ssl, name) == 1;
 }
 
-struct tls_stream *tls_stream_new_client(struct tls *tls, int fd, const char *host)
+bool stream_secure_client(struct stream *stream, struct tls *tls, const char *host)
 {
     CHECK(tls->client);
-    struct tls_stream *s = make(tls, fd);
+    struct tls_stream *s = stream->tls = make(tls, stream->fd);
     if (!s)
-        return NULL;
+        return false;
     SSL_set_connect_state(s->ssl);
     if (!call(s->ssl, host))
-        tls_stream_free(&s);
+        tls_stream_free(&stream->tls);
     ERR_clear_error();
-    return s;
+    return stream->tls != NULL;
 }
 
 /* Sends nothing after an unfinished write, because the library would mix up the bytes, or after a
@@ -389,8 +389,9 @@ static ssize_t failure(struct tls_stream *s, int ret, bool reading)
     return answer;
 }
 
-ssize_t tls_stream_handshake(struct tls_stream *s, const char **why_r)
+ssize_t stream_handshake(struct stream *stream, const char **why_r)
 {
+    struct tls_stream *s = stream->tls;
     s->receives = HANDSHAKE_RECEIVES;
     int ret = SSL_do_handshake(s->ssl);
     if (ret == 1) {
@@ -411,22 +412,12 @@ ssize_t tls_stream_handshake(struct tls_stream *s, const char **why_r)
 
 /* ---- bytes --------------------------------------------------------------------------------- */
 
-/* Reads plain bytes from a peer after a failed handshake. */
-static ssize_t read_raw(const struct tls_stream *s, void *to, size_t room)
-{
-    ssize_t n;
-    do {
-        n = recv(s->fd, to, room, 0);
-    } while (n < 0 && errno == EINTR);
-    return n < 0 ? stream_failure(errno) : n;
-}
-
 ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t room)
 {
     if (s->read_over != STREAM_AGAIN)
         return s->read_over;
     if (s->broken)
-        return s->shaken ? s->broken : read_raw(s, to, room);
+        return s->shaken ? s->broken : stream_read_plain(s->fd, to, room);
     size_t total = 0;
     unsigned blanks = 0; /* whose data has come since */
     unsigned records = 0;
@@ -453,19 +444,25 @@ ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t room)
     return (ssize_t)total;
 }
 
-const char *tls_stream_why(const struct tls_stream *s)
+const char *stream_why(const struct stream *stream)
 {
-    return s->why;
+    return stream->tls ? stream->tls->why : NULL;
 }
 
-bool tls_stream_has_more(const struct tls_stream *s)
+bool stream_has_more(const struct stream *stream)
 {
-    return s->read_over != STREAM_AGAIN || (!s->broken && SSL_has_pending(s->ssl));
+    const struct tls_stream *s = stream->tls;
+    return s && (s->read_over != STREAM_AGAIN || (!s->broken && SSL_has_pending(s->ssl)));
 }
 
-bool tls_stream_in_record(const struct tls_stream *s)
+bool stream_in_record(const struct stream *stream)
 {
-    return s->have > 0 && !s->broken;
+    return stream->tls && stream->tls->have > 0 && !stream->tls->broken;
+}
+
+bool stream_is_slow(const struct stream *stream)
+{
+    return stream->tls && is_slow(stream->tls);
 }
 
 ssize_t tls_stream_write(struct tls_stream *s, const struct iovec *pieces, int count)

@@ -55,8 +55,6 @@ CIRCLES = [
     "src/engine/contention src/engine/shard src/engine/table",
     "src/jobs/job_tree src/jobs/jobs src/jobs/jobs_commit src/jobs/jobs_op src/jobs/store",
     "src/net/admission src/net/claims src/net/conn src/net/private src/net/rules src/net/worker",
-    "src/net/stream src/net/tls_stream",
-    "src/net/tls src/net/tls_context",
     "src/service/arbiter src/service/cluster",
     "src/service/pool_session src/service/pool_verbs src/service/pools src/service/pools_seen",
 ]

@@ -5,7 +5,7 @@
 #include "net/dial.h"
 
 #include "net/lookup.h"
-#include "net/tls_context.h"
+#include "net/tls_inside.h"
 #include "t/unit/engine/faults.h"
 #include "t/unit/net/secure.h"
 

@@ -1,6 +1,6 @@
-/* tls_context.h - the fields of struct tls, for tls.c and tls_stream.c. */
-#ifndef NET_TLS_CONTEXT_H
-#define NET_TLS_CONTEXT_H
+/* tls_inside.h - the fields of struct tls, for tls.c and tls_stream.c. */
+#ifndef NET_TLS_INSIDE_H
+#define NET_TLS_INSIDE_H
 
 #include "net/tls.h"
 
