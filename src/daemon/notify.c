@@ -3,15 +3,22 @@
 
 #include "daemon/notify.h"
 
-#include <stddef.h>
-
-#ifdef HAVE_SYSTEMD
-
 #include "base/clock.h"
 #include "base/log.h"
 
 #include <string.h>
+
+#ifdef HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
+#else
+static int sd_notifyf(int unset, const char *format, ...)
+{
+    (void)unset;
+    (void)format;
+    return 0;
+}
+#define sd_watchdog_enabled(unset, us) (*(us) = 0)
+#endif
 
 /* Logs a message that could not be sent; the daemon goes on. */
 static void check_sent(int result)
@@ -33,7 +40,7 @@ void notify_reloading(void)
 
 void notify_stopping(void)
 {
-    check_sent(sd_notify(0, "STOPPING=1\nSTATUS=ending"));
+    check_sent(sd_notifyf(0, "STOPPING=1\nSTATUS=ending"));
 }
 
 void notify_draining(int64_t allow_ns, const char *status)
@@ -52,37 +59,5 @@ int64_t notify_alive_interval_ns(void)
 
 void notify_alive(void)
 {
-    (void)sd_notify(0, "WATCHDOG=1"); /* if it is lost, the manager reports it */
+    (void)sd_notifyf(0, "WATCHDOG=1"); /* if it is lost, the manager reports it */
 }
-
-#else
-
-void notify_ready(const char *status)
-{
-    (void)status;
-}
-
-void notify_reloading(void)
-{
-}
-
-void notify_stopping(void)
-{
-}
-
-void notify_draining(int64_t allow_ns, const char *status)
-{
-    (void)allow_ns;
-    (void)status;
-}
-
-int64_t notify_alive_interval_ns(void)
-{
-    return 0;
-}
-
-void notify_alive(void)
-{
-}
-
-#endif

@@ -106,71 +106,25 @@ enum right {
 /* Allowed in every thread, with any arguments. */
 static const int always_allowed[] = {
     /* requests */
-    CALL(read),
-    CALL(readv),
-    CALL(recvfrom),
-    CALL(recv),
-    CALL(write),
-    CALL(writev),
-    CALL(epoll_wait),
-    CALL(epoll_pwait),
-    CALL(epoll_pwait2),
-    CALL(epoll_ctl),
-    CALL(close),
-    CALL(futex),
-    CALL(poll),
-    CALL(ppoll),
-    CALL(getsockopt),
-    CALL(getsockname),
-    CALL(getpeername),
+    CALL(read), CALL(readv), CALL(recvfrom), CALL(recv), CALL(write), CALL(writev),
+    CALL(epoll_wait), CALL(epoll_pwait), CALL(epoll_pwait2), CALL(epoll_ctl), CALL(close),
+    CALL(futex), CALL(poll), CALL(ppoll), CALL(getsockopt), CALL(getsockname), CALL(getpeername),
     /* files kept open for the metrics */
-    CALL(pread64),
-    CALL(lseek),
-    CALL(_llseek),
-    CALL(getdents64),
-    CALL(fstat),
-    CALL(fstat64),
+    CALL(pread64), CALL(lseek), CALL(_llseek), CALL(getdents64), CALL(fstat), CALL(fstat64),
     CALL(uname),
     /* statistics of the job queues */
     CALL(getrusage),
     /* memory; mmap and mprotect have conditions (add_memory) */
-    CALL(brk),
-    CALL(munmap),
-    CALL(mremap),
-    CALL(madvise),
+    CALL(brk), CALL(munmap), CALL(mremap), CALL(madvise),
     /* time */
-    CALL(clock_gettime),
-    CALL(clock_gettime64),
-    CALL(clock_getres),
-    CALL(clock_nanosleep),
-    CALL(nanosleep),
-    CALL(gettimeofday),
-    CALL(time),
+    CALL(clock_gettime), CALL(clock_gettime64), CALL(clock_getres), CALL(clock_nanosleep),
+    CALL(nanosleep), CALL(gettimeofday), CALL(time),
     /* the C library, for threads, signals, random bytes and itself */
-    CALL(rt_sigaction),
-    CALL(rt_sigprocmask),
-    CALL(rt_sigreturn),
-    CALL(sigreturn),
-    CALL(sigaltstack),
-    CALL(restart_syscall),
-    CALL(sched_yield),
-    CALL(sched_getaffinity),
-    CALL(getcpu),
-    CALL(getrandom),
-    CALL(getpid),
-    CALL(gettid),
-    CALL(getuid),
-    CALL(geteuid),
-    CALL(getgid),
-    CALL(getegid),
-    CALL(getrlimit),
-    CALL(sysinfo),
-    CALL(membarrier),
-    CALL(rseq),
-    CALL(set_robust_list),
-    CALL(exit),
-    CALL(exit_group),
-};
+    CALL(rt_sigaction), CALL(rt_sigprocmask), CALL(rt_sigreturn), CALL(sigreturn),
+    CALL(sigaltstack), CALL(restart_syscall), CALL(sched_yield), CALL(sched_getaffinity),
+    CALL(getcpu), CALL(getrandom), CALL(getpid), CALL(gettid), CALL(getuid), CALL(geteuid),
+    CALL(getgid), CALL(getegid), CALL(getrlimit), CALL(sysinfo), CALL(membarrier), CALL(rseq),
+    CALL(set_robust_list), CALL(exit), CALL(exit_group)};
 
 static const int accepting[] = {CALL(accept), CALL(accept4)};
 
@@ -215,137 +169,41 @@ static const struct group {
  */
 static const int strict_killing[] = {
     /* files */
-    CALL(openat2),
-    CALL(creat),
-    CALL(open_by_handle_at),
-    CALL(memfd_create),
-    CALL(unlink),
-    CALL(unlinkat),
-    CALL(rename),
-    CALL(renameat),
-    CALL(renameat2),
-    CALL(link),
-    CALL(linkat),
-    CALL(symlink),
-    CALL(symlinkat),
-    CALL(mkdir),
-    CALL(mkdirat),
-    CALL(rmdir),
-    CALL(mknod),
-    CALL(mknodat),
-    CALL(truncate),
-    CALL(chmod),
-    CALL(fchmod),
-    CALL(fchmodat),
-    CALL(chown),
-    CALL(fchown),
-    CALL(lchown),
-    CALL(fchownat),
-    CALL(chdir),
-    CALL(fchdir),
-    CALL(fanotify_init),
+    CALL(openat2), CALL(creat), CALL(open_by_handle_at), CALL(memfd_create), CALL(unlink),
+    CALL(unlinkat), CALL(rename), CALL(renameat), CALL(renameat2), CALL(link), CALL(linkat),
+    CALL(symlink), CALL(symlinkat), CALL(mkdir), CALL(mkdirat), CALL(rmdir), CALL(mknod),
+    CALL(mknodat), CALL(truncate), CALL(chmod), CALL(fchmod), CALL(fchmodat), CALL(chown),
+    CALL(fchown), CALL(lchown), CALL(fchownat), CALL(chdir), CALL(fchdir), CALL(fanotify_init),
     CALL(fanotify_mark),
     /* the network: send calls could also connect a socket, or pass a descriptor */
-    CALL(send),
-    CALL(sendto),
-    CALL(sendmsg),
-    CALL(sendmmsg),
-    CALL(connect),
-    CALL(bind),
-    CALL(listen),
-    CALL(accept),
-    CALL(accept4),
-    CALL(socketpair),
+    CALL(send), CALL(sendto), CALL(sendmsg), CALL(sendmmsg), CALL(connect), CALL(bind),
+    CALL(listen), CALL(accept), CALL(accept4), CALL(socketpair),
     /* processes and threads */
-    CALL(execve),
-    CALL(execveat),
-    CALL(fork),
-    CALL(vfork),
-    CALL(clone),
-    CALL(clone3),
-    CALL(kill),
-    CALL(tkill),
-    CALL(rt_sigqueueinfo),
-    CALL(rt_tgsigqueueinfo),
-    CALL(pidfd_open),
-    CALL(pidfd_getfd),
-    CALL(pidfd_send_signal),
-    CALL(kcmp),
-    CALL(setpgid),
-    CALL(setsid),
-    CALL(modify_ldt),
-    CALL(arch_prctl),
+    CALL(execve), CALL(execveat), CALL(fork), CALL(vfork), CALL(clone), CALL(clone3), CALL(kill),
+    CALL(tkill), CALL(rt_sigqueueinfo), CALL(rt_tgsigqueueinfo), CALL(pidfd_open),
+    CALL(pidfd_getfd), CALL(pidfd_send_signal), CALL(kcmp), CALL(setpgid), CALL(setsid),
+    CALL(modify_ldt), CALL(arch_prctl),
     /* rights */
-    CALL(setuid),
-    CALL(setgid),
-    CALL(setreuid),
-    CALL(setregid),
-    CALL(setresuid),
-    CALL(setresgid),
-    CALL(setgroups),
-    CALL(setfsuid),
-    CALL(setfsgid),
-    CALL(capset),
-    CALL(setrlimit),
-};
+    CALL(setuid), CALL(setgid), CALL(setreuid), CALL(setregid), CALL(setresuid), CALL(setresgid),
+    CALL(setgroups), CALL(setfsuid), CALL(setfsgid), CALL(capset), CALL(setrlimit)};
 
 /* Calls that no thread makes: the strict filter ends the process, the loose one returns EPERM. */
 static const int never[] = {
-    CALL(ptrace),
-    CALL(bpf),
-    CALL(perf_event_open),
-    CALL(userfaultfd),
-    CALL(io_uring_setup),
-    CALL(io_uring_enter),
-    CALL(io_uring_register),
-    CALL(mount),
-    CALL(umount),
-    CALL(umount2),
-    CALL(mount_setattr),
-    CALL(move_mount),
-    CALL(open_tree),
-    CALL(fsopen),
-    CALL(fsconfig),
-    CALL(fsmount),
-    CALL(fspick),
-    CALL(pivot_root),
-    CALL(chroot),
-    CALL(setns),
-    CALL(unshare),
-    CALL(init_module),
-    CALL(finit_module),
-    CALL(delete_module),
-    CALL(kexec_load),
-    CALL(kexec_file_load),
-    CALL(reboot),
-    CALL(swapon),
-    CALL(swapoff),
-    CALL(add_key),
-    CALL(request_key),
-    CALL(keyctl),
-    CALL(personality),
-    CALL(acct),
-    CALL(quotactl),
-    CALL(quotactl_fd),
-    CALL(syslog),
-    CALL(settimeofday),
-    CALL(clock_settime),
-    CALL(clock_settime64),
-    CALL(clock_adjtime),
-    CALL(clock_adjtime64),
-    CALL(adjtimex),
-    CALL(stime),
-    CALL(sethostname),
-    CALL(setdomainname),
-    CALL(iopl),
-    CALL(ioperm),
-    CALL(vhangup),
-    CALL(lookup_dcookie),
-    CALL(name_to_handle_at),
-    CALL(process_madvise),
-    CALL(process_vm_readv),
-    CALL(process_vm_writev),
-};
+    /* other processes, and what the kernel does for them */
+    CALL(ptrace), CALL(process_madvise), CALL(process_vm_readv), CALL(process_vm_writev), CALL(bpf),
+    CALL(perf_event_open), CALL(userfaultfd), CALL(io_uring_setup), CALL(io_uring_enter),
+    CALL(io_uring_register), CALL(lookup_dcookie), CALL(personality),
+    /* mounts and namespaces */
+    CALL(mount), CALL(umount), CALL(umount2), CALL(mount_setattr), CALL(move_mount),
+    CALL(open_tree), CALL(fsopen), CALL(fsconfig), CALL(fsmount), CALL(fspick), CALL(pivot_root),
+    CALL(chroot), CALL(setns), CALL(unshare), CALL(name_to_handle_at),
+    /* the machine: kernel modules, keys, clocks, names, ports */
+    CALL(init_module), CALL(finit_module), CALL(delete_module), CALL(kexec_load),
+    CALL(kexec_file_load), CALL(reboot), CALL(swapon), CALL(swapoff), CALL(add_key),
+    CALL(request_key), CALL(keyctl), CALL(acct), CALL(quotactl), CALL(quotactl_fd), CALL(syslog),
+    CALL(settimeofday), CALL(clock_settime), CALL(clock_settime64), CALL(clock_adjtime),
+    CALL(clock_adjtime64), CALL(adjtimex), CALL(stime), CALL(sethostname), CALL(setdomainname),
+    CALL(iopl), CALL(ioperm), CALL(vhangup)};
 
 /* Allowed values of the argument that selects the operation. */
 static const int fcntl_allowed[] = {F_GETFD, F_SETFD, F_GETFL, F_SETFL};
@@ -524,32 +382,31 @@ static int read_program(int fd, struct sock_fprog *code_r)
 
 typedef void add_fn(scmp_filter_ctx ctx, unsigned rights, int *error);
 
-/* Makes a filter and writes it with `export`. Returns 0 or an error number. */
-static int export_filter(uint32_t otherwise, add_fn *add, unsigned rights,
-                         int (*export)(const scmp_filter_ctx ctx, int fd), int fd)
+/* Makes a filter. The caller releases it. *error_r: 0, or a negative error number. */
+static scmp_filter_ctx make_filter(uint32_t otherwise, add_fn *add, unsigned rights, int *error_r)
 {
     scmp_filter_ctx ctx = seccomp_init(otherwise);
+    *error_r = -ENOMEM;
     if (!ctx)
-        return ENOMEM;
+        return NULL;
     /* A tree instead of a list: about 7 comparisons for a call, not 100. */
     (void)seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-    int error = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-    add(ctx, rights, &error);
-    if (!error)
-        error = export(ctx, fd);
-    seccomp_release(ctx);
-    return -error;
+    *error_r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+    add(ctx, rights, error_r);
+    return ctx;
 }
 
 /* Makes the program of a filter. Returns 0 or an error number. */
 static int make_program(uint32_t otherwise, add_fn *add, unsigned rights, struct sock_fprog *code_r)
 {
-    int fd = memfd_create("filter", MFD_CLOEXEC);
+    int fd = memfd_create("filter", MFD_CLOEXEC), error;
     if (fd < 0)
         return errno;
-    int error = export_filter(otherwise, add, rights, seccomp_export_bpf, fd);
+    scmp_filter_ctx ctx = make_filter(otherwise, add, rights, &error);
     if (!error)
-        error = read_program(fd, code_r);
+        error = seccomp_export_bpf(ctx, fd);
+    seccomp_release(ctx);
+    error = error ? -error : read_program(fd, code_r);
     close(fd);
     return error;
 }
@@ -686,11 +543,6 @@ bool sandbox_confine(const struct confinement *to)
     return keep_to_files(to) && put_on(filter);
 }
 
-bool sandbox_export(const struct confinement *to, int fd)
-{
-    return export_filter(STRICT_OTHERWISE, add_strict, rights_of(to), seccomp_export_pfc, fd) == 0;
-}
-
 static bool enter_filter(void)
 {
     return !loose.filter || has_loose() || put_on(&loose);
@@ -710,13 +562,6 @@ bool sandbox_confine(const struct confinement *to)
 {
     (void)to;
     errno = ENOSYS;
-    return false;
-}
-
-bool sandbox_export(const struct confinement *to, int fd)
-{
-    (void)to;
-    (void)fd;
     return false;
 }
 

@@ -53,8 +53,4 @@ bool sandbox_enter(void) MUST_USE;
  * Returns false with errno. */
 bool sandbox_confine(const struct confinement *to) MUST_USE;
 
-/* For tests: writes the strict filter as text (seccomp_export_pfc(3)). Returns false on error, or
- * in a build without libseccomp. */
-bool sandbox_export(const struct confinement *to, int fd) MUST_USE;
-
 #endif
