@@ -32,18 +32,17 @@ struct option_addresses {
     struct option_address at[OPTION_ADDRESSES_MAX];
 };
 
-enum option_type {
-    OPTION_BOOL,      /* bool */
-    OPTION_PORT,      /* uint16_t */
-    OPTION_NUMBER,    /* uint32_t */
-    OPTION_SIZE,      /* uint64_t, bytes */
-    OPTION_SECONDS,   /* int64_t, ns; in text seconds, with or without a fraction */
-    OPTION_CHOICE,    /* an enum: the index in `choices` */
-    OPTION_STRING,    /* char *, NULL for the empty string */
-    OPTION_MODE,      /* uint32_t: permission bits, in octal digits */
-    OPTION_ADDRESSES, /* struct option_addresses */
-    OPTION_NETWORKS,  /* struct access_networks (net/access.h) */
-};
+/* How values are kept, read and written (base/option_value.h). net/access.h has option_networks. */
+struct option_type;
+extern const struct option_type option_bool, /* bool */
+    option_port,                             /* uint16_t */
+    option_number,                           /* uint32_t */
+    option_size,                             /* uint64_t, bytes */
+    option_seconds,   /* int64_t, ns; in text seconds, with or without a fraction */
+    option_choice,    /* an enum: the index in `choices` */
+    option_string,    /* char *, NULL for the empty string */
+    option_mode,      /* uint32_t: permission bits, in octal digits */
+    option_addresses; /* struct option_addresses */
 
 /* The longest time of a row with SECONDS, in seconds. */
 #define OPTION_SECONDS_MAX UINT32_MAX
@@ -56,7 +55,7 @@ enum option_type {
 struct option_row {
     const char *key;   /* below the prefix of its group */
     const char *alias; /* another name of the option, below the prefix, or NULL */
-    enum option_type type;
+    const struct option_type *type;
     uint64_t min, max;          /* for PORT, NUMBER, SIZE, SECONDS (in s) and MODE, inclusive */
     const char *const *choices; /* for CHOICE, ends with NULL */
     const char *default_text;   /* as written in the file; "" for an empty string */
@@ -64,7 +63,7 @@ struct option_row {
     bool reloadable;            /* a reload may change it without harm to clients */
     bool by_l;                  /* -l sets it: addresses that serve clients */
     bool secret;                /* it is never shown */
-    bool digest;                /* a token: only a digest is kept */
+    bool digest;                /* a token, a string: only a digest is kept */
     const char *help;           /* one line for --help */
     size_t offset;              /* of the field in the owner's struct */
 };
@@ -79,25 +78,23 @@ struct option_row {
 
 /* Type and offset of a row, for the field `member` of the struct `owner`. */
 #define OPTION_IS_BOOL(owner, member)                                                              \
-    .type = OPTION_BOOL, .offset = OPTION_FIELD(owner, member, bool)
+    .type = &option_bool, .offset = OPTION_FIELD(owner, member, bool)
 #define OPTION_IS_PORT(owner, member)                                                              \
-    .type = OPTION_PORT, .max = UINT16_MAX, .offset = OPTION_FIELD(owner, member, uint16_t)
+    .type = &option_port, .max = UINT16_MAX, .offset = OPTION_FIELD(owner, member, uint16_t)
 #define OPTION_IS_NUMBER(owner, member)                                                            \
-    .type = OPTION_NUMBER, .offset = OPTION_FIELD(owner, member, uint32_t)
+    .type = &option_number, .offset = OPTION_FIELD(owner, member, uint32_t)
 #define OPTION_IS_SIZE(owner, member)                                                              \
-    .type = OPTION_SIZE, .offset = OPTION_FIELD(owner, member, uint64_t)
+    .type = &option_size, .offset = OPTION_FIELD(owner, member, uint64_t)
 #define OPTION_IS_SECONDS(owner, member)                                                           \
-    .type = OPTION_SECONDS, .offset = OPTION_FIELD(owner, member, int64_t)
+    .type = &option_seconds, .offset = OPTION_FIELD(owner, member, int64_t)
 #define OPTION_IS_CHOICE(owner, member)                                                            \
-    .type = OPTION_CHOICE, .offset = OPTION_FIELD(owner, member, unsigned)
+    .type = &option_choice, .offset = OPTION_FIELD(owner, member, unsigned)
 #define OPTION_IS_STRING(owner, member)                                                            \
-    .type = OPTION_STRING, .offset = OPTION_FIELD(owner, member, char *)
+    .type = &option_string, .offset = OPTION_FIELD(owner, member, char *)
 #define OPTION_IS_MODE(owner, member)                                                              \
-    .type = OPTION_MODE, .max = 0777, .offset = OPTION_FIELD(owner, member, uint32_t)
+    .type = &option_mode, .max = 0777, .offset = OPTION_FIELD(owner, member, uint32_t)
 #define OPTION_IS_ADDRESSES(owner, member)                                                         \
-    .type = OPTION_ADDRESSES, .offset = OPTION_FIELD(owner, member, struct option_addresses)
-#define OPTION_IS_NETWORKS(owner, member)                                                          \
-    .type = OPTION_NETWORKS, .offset = OPTION_FIELD(owner, member, struct access_networks)
+    .type = &option_addresses, .offset = OPTION_FIELD(owner, member, struct option_addresses)
 
 /* Where an option was set. */
 struct options_mark {

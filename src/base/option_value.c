@@ -1,14 +1,13 @@
-/*
- * option_value.c - see option_value.h.
- *
- * Only this file and daemon/option_codec.c know the C type of each option type.
- */
+/* option_value.c - see option_value.h. */
 #include "base/option_value.h"
 
 #include "base/number.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
+#include <netinet/in.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -69,8 +68,10 @@ static bool read_mode(const char *text, uint64_t *value_r)
     return in.len <= 4 && number_take_base(&in, 8, UINT64_MAX, value_r) && in.len == 0;
 }
 
-static bool read_bool(const char *text, bool *value_r)
+static bool assign_bool(void *field, const struct option_row *row, const char *text, char *reason_r)
 {
+    (void)row;
+    (void)reason_r;
     static const struct {
         const char *text;
         bool value;
@@ -80,66 +81,33 @@ static bool read_bool(const char *text, bool *value_r)
     };
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
         if (strcmp(text, words[i].text) == 0) {
-            *value_r = words[i].value;
+            *(bool *)field = words[i].value;
             return true;
         }
     }
     return false;
 }
 
-/* Writes the reason why `text` is wrong: what the row accepts. */
-static void say_range(char *reason_r, const struct option_row *row, const char *text)
+/* The number of a field, by its size. */
+static uint64_t number_of(const void *field, size_t size)
 {
-    char range[128] = "", is_not[192];
-    struct option_text valid = {.to = range, .size = sizeof range};
-    option_value_add_range(&valid, row);
-    switch (row->type) {
-    case OPTION_BOOL:
-        snprintf(is_not, sizeof is_not, "is neither true nor false");
-        break;
-    case OPTION_SIZE:
-        snprintf(is_not, sizeof is_not, "is not a size from %s (bytes, or with K, M or G)", range);
-        break;
-    case OPTION_CHOICE:
-        snprintf(is_not, sizeof is_not, "is not one of %s", range);
-        break;
-    case OPTION_MODE:
-        snprintf(is_not, sizeof is_not, "is not a mode from %s, such as 0660", range);
-        break;
-    case OPTION_SECONDS:
-        snprintf(is_not, sizeof is_not, "is not a number from %s, such as 5 or 0.25", range);
-        break;
-    default:
-        snprintf(is_not, sizeof is_not, "is not a number from %s", range);
-        break;
-    }
-    option_say_value(reason_r, text, strlen(text), is_not);
-}
-
-static bool assign_bool(void *field, const struct option_row *row, const char *text, char *reason_r)
-{
-    bool value;
-    if (!read_bool(text, &value)) {
-        say_range(reason_r, row, text);
-        return false;
-    }
-    *(bool *)field = value;
-    return true;
+    return size == sizeof(uint16_t)   ? *(const uint16_t *)field
+           : size == sizeof(uint32_t) ? *(const uint32_t *)field
+                                      : *(const uint64_t *)field;
 }
 
 static bool assign_number(void *field, const struct option_row *row, const char *text,
                           char *reason_r)
 {
     uint64_t value;
-    bool is_one = row->type == OPTION_MODE ? read_mode(text, &value)
-                                           : read_number(text, row->type == OPTION_SIZE, &value);
-    if (!is_one || value < row->min || value > row->max) {
-        say_range(reason_r, row, text);
+    bool is_one = row->type == &option_mode ? read_mode(text, &value)
+                                            : read_number(text, row->type == &option_size, &value);
+    (void)reason_r;
+    if (!is_one || value < row->min || value > row->max)
         return false;
-    }
-    if (row->type == OPTION_PORT)
+    if (row->type->size == sizeof(uint16_t))
         *(uint16_t *)field = (uint16_t)value;
-    else if (row->type == OPTION_NUMBER || row->type == OPTION_MODE)
+    else if (row->type->size == sizeof(uint32_t))
         *(uint32_t *)field = (uint32_t)value;
     else
         *(uint64_t *)field = value;
@@ -153,11 +121,10 @@ static bool assign_seconds(void *field, const struct option_row *row, const char
     const uint8_t *at = (const uint8_t *)text;
     CHECK(row->max <= OPTION_SECONDS_MAX);
     int64_t ns = number_scan_seconds(&at, row->max + 1); /* at most this: then it is too long */
+    (void)reason_r;
     if (*at || !strpbrk(text, "0123456789") || ns < (int64_t)row->min * NS_PER_S ||
-        ns > (int64_t)row->max * NS_PER_S) {
-        say_range(reason_r, row, text);
+        ns > (int64_t)row->max * NS_PER_S)
         return false;
-    }
     *(int64_t *)field = ns;
     return true;
 }
@@ -165,13 +132,13 @@ static bool assign_seconds(void *field, const struct option_row *row, const char
 static bool assign_choice(void *field, const struct option_row *row, const char *text,
                           char *reason_r)
 {
+    (void)reason_r;
     for (unsigned i = 0; row->choices[i]; i++) {
         if (strcmp(text, row->choices[i]) == 0) {
             *(unsigned *)field = i;
             return true;
         }
     }
-    say_range(reason_r, row, text);
     return false;
 }
 
@@ -199,35 +166,27 @@ static bool assign_string(void *field, const struct option_row *row, const char 
     return true;
 }
 
-bool option_value_assign(void *value, const struct option_row *row, const char *text,
-                         char *reason_r)
-{
-    switch (row->type) {
-    case OPTION_BOOL:
-        return assign_bool(value, row, text, reason_r);
-    case OPTION_PORT:
-    case OPTION_NUMBER:
-    case OPTION_SIZE:
-    case OPTION_MODE:
-        return assign_number(value, row, text, reason_r);
-    case OPTION_SECONDS:
-        return assign_seconds(value, row, text, reason_r);
-    case OPTION_CHOICE:
-        return assign_choice(value, row, text, reason_r);
-    case OPTION_STRING:
-        return assign_string(value, row, text, reason_r);
-    case OPTION_ADDRESSES:
-    case OPTION_NETWORKS:
-        break;
-    }
-    CHECK(false); /* a row without a type, or of the daemon's codec */
-    return false;
-}
-
 /* --- From values to text --------------------------------------------------------------------- */
 
+static void add_bool(struct option_text *text, const void *value, const struct option_row *row)
+{
+    (void)row;
+    option_text_add(text, "%s", *(const bool *)value ? "true" : "false");
+}
+
+static void add_number(struct option_text *text, const void *value, const struct option_row *row)
+{
+    option_text_add(text, "%llu", (unsigned long long)number_of(value, row->type->size));
+}
+
+static void add_mode(struct option_text *text, const void *value, const struct option_row *row)
+{
+    (void)row;
+    option_text_add(text, "%04o", (unsigned)*(const uint32_t *)value);
+}
+
 /* Adds a size with the largest unit that divides it. */
-static void add_size(struct option_text *text, uint64_t size)
+static void spell_size(struct option_text *text, uint64_t size)
 {
     const char *letter = "";
     for (const char *next = "KMG"; *next && size && size % 1024 == 0; next++) {
@@ -237,11 +196,19 @@ static void add_size(struct option_text *text, uint64_t size)
     option_text_add(text, "%llu%.1s", (unsigned long long)size, letter);
 }
 
-/* Adds seconds with as few digits as possible. */
-static void add_seconds(struct option_text *text, int64_t ns)
+static void add_size(struct option_text *text, const void *value, const struct option_row *row)
 {
+    (void)row;
+    spell_size(text, *(const uint64_t *)value);
+}
+
+/* Adds seconds with as few digits as possible. */
+static void add_seconds(struct option_text *text, const void *value, const struct option_row *row)
+{
+    int64_t ns = *(const int64_t *)value;
     int64_t fraction = ns % NS_PER_S;
     int digits = 9;
+    (void)row;
     option_text_add(text, "%lld", (long long)(ns / NS_PER_S));
     if (fraction == 0)
         return;
@@ -250,119 +217,225 @@ static void add_seconds(struct option_text *text, int64_t ns)
     option_text_add(text, ".%0*lld", digits, (long long)fraction);
 }
 
-void option_value_add(struct option_text *text, const void *value, const struct option_row *row)
+static void add_choice(struct option_text *text, const void *value, const struct option_row *row)
 {
-    switch (row->type) {
-    case OPTION_BOOL:
-        option_text_add(text, "%s", *(const bool *)value ? "true" : "false");
-        break;
-    case OPTION_PORT:
-        option_text_add(text, "%u", (unsigned)*(const uint16_t *)value);
-        break;
-    case OPTION_NUMBER:
-        option_text_add(text, "%lu", (unsigned long)*(const uint32_t *)value);
-        break;
-    case OPTION_SIZE:
-        add_size(text, *(const uint64_t *)value);
-        break;
-    case OPTION_SECONDS:
-        add_seconds(text, *(const int64_t *)value);
-        break;
-    case OPTION_CHOICE:
-        option_text_add(text, "%s", row->choices[*(const unsigned *)value]);
-        break;
-    case OPTION_STRING:
-        if (*(char *const *)value)
-            option_text_add(text, "%s", *(char *const *)value);
-        break;
-    case OPTION_MODE:
-        option_text_add(text, "%04o", (unsigned)*(const uint32_t *)value);
-        break;
-    case OPTION_ADDRESSES:
-    case OPTION_NETWORKS:
-        CHECK(false); /* of the daemon's codec */
-        break;
+    option_text_add(text, "%s", row->choices[*(const unsigned *)value]);
+}
+
+static void add_string(struct option_text *text, const void *value, const struct option_row *row)
+{
+    (void)row;
+    if (*(char *const *)value)
+        option_text_add(text, "%s", *(char *const *)value);
+}
+
+static void add_number_range(struct option_text *text, const struct option_row *row)
+{
+    option_text_add(text, "%llu to %llu%s%s", (unsigned long long)row->min,
+                    (unsigned long long)row->max, *row->unit ? " " : "", row->unit);
+}
+
+static void add_mode_range(struct option_text *text, const struct option_row *row)
+{
+    option_text_add(text, "%04o to %04o", (unsigned)row->min, (unsigned)row->max);
+}
+
+static void add_size_range(struct option_text *text, const struct option_row *row)
+{
+    spell_size(text, row->min);
+    option_text_add(text, " to ");
+    spell_size(text, row->max);
+}
+
+static void add_choices(struct option_text *text, const struct option_row *row)
+{
+    for (size_t i = 0; row->choices[i]; i++) {
+        const char *joint = i == 0 ? "" : row->choices[i + 1] ? ", " : " or ";
+        option_text_add(text, "%s%s", joint, row->choices[i]);
     }
+}
+
+/* --- Lists ----------------------------------------------------------------------------------- */
+
+/* The largest list, and the largest element. */
+#define LIST_SIZE    8192
+#define ELEMENT_SIZE 256
+
+/* Separators of elements. */
+static const char between[] = ", \t";
+
+bool option_list_extend(void *value, const struct option_list *list, const char *text, size_t len,
+                        char *reason_r)
+{
+    _Alignas(max_align_t) char one[ELEMENT_SIZE] = {0};
+    size_t *count = value;
+    char *at = (char *)(count + 1);
+    CHECK(list->size <= sizeof one);
+    if (!list->read(text, len, one)) {
+        option_say_value(reason_r, text, len, list->is_not);
+        return false;
+    }
+    for (size_t i = 0; i < *count; i++)
+        if (memcmp(at + i * list->size, one, list->size) == 0)
+            return true;
+    if (*count == list->max) {
+        option_say(reason_r, "more than %zu %s", list->max, list->plural);
+        return false;
+    }
+    memcpy(at + (*count)++ * list->size, one, list->size);
+    return true;
+}
+
+bool option_list_assign(void *value, const struct option_row *row, const char *text, char *reason_r)
+{
+    _Alignas(max_align_t) char all[LIST_SIZE] = {0};
+    const struct option_list *list = row->type->list;
+    CHECK(row->type->size <= sizeof all);
+    for (text += strspn(text, between); *text; text += strspn(text, between)) {
+        size_t len = strcspn(text, between);
+        if (!option_list_extend(all, list, text, len, reason_r))
+            return false;
+        text += len;
+    }
+    if (*(const size_t *)(const void *)all == 0 && list->missing) {
+        option_say(reason_r, "%s", list->missing);
+        return false;
+    }
+    memcpy(value, all, row->type->size);
+    return true;
+}
+
+void option_list_add(struct option_text *text, const void *value, const struct option_row *row)
+{
+    const struct option_list *list = row->type->list;
+    const size_t *count = value;
+    for (size_t i = 0; i < *count; i++) {
+        char element[64];
+        list->write((const char *)(count + 1) + i * list->size, element, sizeof element);
+        option_text_add(text, "%s%s", i ? ", " : "", element);
+    }
+}
+
+static bool read_address(const char *text, size_t len, void *element_r)
+{
+    struct option_address *address = element_r;
+    char copy[INET6_ADDRSTRLEN];
+    bool brackets = len >= 2 && text[0] == '[' && text[len - 1] == ']';
+    if (brackets) {
+        text++;
+        len -= 2;
+    }
+    if (len >= sizeof copy)
+        return false;
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+
+    struct sockaddr_in *in4 = (struct sockaddr_in *)&address->sa;
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address->sa;
+    if (!brackets && inet_pton(AF_INET, copy, &in4->sin_addr) == 1) {
+        in4->sin_family = AF_INET;
+        address->len = sizeof *in4;
+        return true;
+    }
+    in6->sin6_family = AF_INET6;
+    address->len = sizeof *in6;
+    return inet_pton(AF_INET6, copy, &in6->sin6_addr) == 1;
+}
+
+static void write_address(const void *element, char *to, size_t size)
+{
+    const struct option_address *address = element;
+    const struct sockaddr_storage *sa = &address->sa;
+    const void *bytes = sa->ss_family == AF_INET
+                            ? (const void *)&((const struct sockaddr_in *)sa)->sin_addr
+                            : (const void *)&((const struct sockaddr_in6 *)sa)->sin6_addr;
+    CHECK(inet_ntop(sa->ss_family, bytes, to, (socklen_t)size));
+}
+
+const struct option_list option_address_list = {
+    .size = sizeof(struct option_address),
+    .max = OPTION_ADDRESSES_MAX,
+    .read = read_address,
+    .write = write_address,
+    .plural = "addresses",
+    .is_not = "is not a numeric IPv4 or IPv6 address, such as 127.0.0.1 or ::1",
+    .missing = "at least one address is needed, such as 127.0.0.1 or ::1",
+};
+
+/* --- The types ------------------------------------------------------------------------------- */
+
+#define TYPE(c_type, word, ...)                                                                    \
+    {                                                                                              \
+        .size = sizeof(c_type), .assign = assign_##word, __VA_ARGS__                               \
+    }
+#define NUMBER(c_type, adds, is, ends)                                                             \
+    TYPE(c_type, number, .add = adds, .add_range = adds##_range, .is_not = is, .after = ends)
+
+const struct option_type option_bool = TYPE(bool, bool, .add = add_bool, .range = "true or false",
+                                            .is_not = "is neither true nor false");
+const struct option_type option_port = NUMBER(uint16_t, add_number, "is not a number from", "");
+const struct option_type option_number = NUMBER(uint32_t, add_number, "is not a number from", "");
+const struct option_type option_size =
+    NUMBER(uint64_t, add_size, "is not a size from", " (bytes, or with K, M or G)");
+const struct option_type option_mode =
+    NUMBER(uint32_t, add_mode, "is not a mode from", ", such as 0660");
+const struct option_type option_seconds =
+    TYPE(int64_t, seconds, .add = add_seconds, .add_range = add_number_range,
+         .is_not = "is not a number from", .after = ", such as 5 or 0.25");
+const struct option_type option_choice =
+    TYPE(unsigned, choice, .add = add_choice, .add_range = add_choices, .is_not = "is not one of",
+         .after = "");
+const struct option_type option_string =
+    TYPE(char *, string, .add = add_string, .range = "text", .is_string = true);
+const struct option_type option_addresses = {.size = sizeof(struct option_addresses),
+                                             .assign = option_list_assign,
+                                             .add = option_list_add,
+                                             .range = "numeric IPv4 and IPv6 addresses",
+                                             .list = &option_address_list};
+
+/* --- Values of all types --------------------------------------------------------------------- */
+
+bool option_value_assign(void *value, const struct option_row *row, const char *text,
+                         char *reason_r)
+{
+    const struct option_type *type = row->type;
+    char range[128] = "", is_not[192];
+    struct option_text valid = {.to = range, .size = sizeof range};
+    if (type->assign(value, row, text, reason_r))
+        return true;
+    if (!type->is_not)
+        return false;
+    if (type->after)
+        option_value_add_range(&valid, row);
+    snprintf(is_not, sizeof is_not, "%s%s%s%s", type->is_not, *range ? " " : "", range,
+             type->after ? type->after : "");
+    option_say_value(reason_r, text, strlen(text), is_not);
+    return false;
 }
 
 void option_value_add_range(struct option_text *text, const struct option_row *row)
 {
-    switch (row->type) {
-    case OPTION_BOOL:
-        option_text_add(text, "true or false");
-        break;
-    case OPTION_PORT:
-    case OPTION_NUMBER:
-    case OPTION_SECONDS:
-        option_text_add(text, "%llu to %llu", (unsigned long long)row->min,
-                        (unsigned long long)row->max);
-        if (*row->unit)
-            option_text_add(text, " %s", row->unit);
-        break;
-    case OPTION_SIZE:
-        add_size(text, row->min);
-        option_text_add(text, " to ");
-        add_size(text, row->max);
-        break;
-    case OPTION_CHOICE:
-        for (size_t i = 0; row->choices[i]; i++) {
-            const char *joint = i == 0 ? "" : row->choices[i + 1] ? ", " : " or ";
-            option_text_add(text, "%s%s", joint, row->choices[i]);
-        }
-        break;
-    case OPTION_STRING:
-        option_text_add(text, "text");
-        break;
-    case OPTION_MODE:
-        option_text_add(text, "%04o to %04o", (unsigned)row->min, (unsigned)row->max);
-        break;
-    case OPTION_ADDRESSES:
-    case OPTION_NETWORKS:
-        CHECK(false); /* of the daemon's codec */
-        break;
-    }
-}
-
-/* --- Comparing and copying ------------------------------------------------------------------- */
-
-/* The size of a field without own memory. */
-static size_t plain_size(enum option_type type)
-{
-    switch (type) {
-    case OPTION_BOOL:
-        return sizeof(bool);
-    case OPTION_PORT:
-        return sizeof(uint16_t);
-    case OPTION_NUMBER:
-    case OPTION_MODE:
-        return sizeof(uint32_t);
-    case OPTION_SIZE:
-        return sizeof(uint64_t);
-    case OPTION_SECONDS:
-        return sizeof(int64_t);
-    case OPTION_CHOICE:
-        return sizeof(unsigned);
-    case OPTION_STRING:
-    case OPTION_ADDRESSES:
-    case OPTION_NETWORKS:
-        break;
-    }
-    CHECK(false); /* a string, or of the daemon's codec */
-    return 0;
+    if (row->type->range)
+        option_text_add(text, "%s", row->type->range);
+    else
+        row->type->add_range(text, row);
 }
 
 bool option_value_equal(const void *a, const void *b, const struct option_row *row)
 {
-    if (row->type != OPTION_STRING)
-        return memcmp(a, b, plain_size(row->type)) == 0;
+    const struct option_list *list = row->type->list;
+    if (!row->type->is_string)
+        return memcmp(a, b,
+                      list ? sizeof(size_t) + *(const size_t *)a * list->size : row->type->size) ==
+               0;
     const char *left = *(char *const *)a, *right = *(char *const *)b;
     return left && right ? strcmp(left, right) == 0 : left == right;
 }
 
 bool option_value_copy(void *to, const void *from, const struct option_row *row)
 {
-    if (row->type != OPTION_STRING) {
-        memcpy(to, from, plain_size(row->type));
+    if (!row->type->is_string) {
+        memcpy(to, from, row->type->size);
         return true;
     }
     const char *text = *(char *const *)from;
@@ -376,6 +449,6 @@ bool option_value_copy(void *to, const void *from, const struct option_row *row)
 
 void option_value_clear(void *value, const struct option_row *row)
 {
-    if (row->type == OPTION_STRING)
+    if (row->type->is_string)
         free(*(char **)value);
 }

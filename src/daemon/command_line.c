@@ -123,7 +123,8 @@ static struct options_request read_flags(int argc, char **argv, const char **fil
         case 'o':
             break;
         case 'l':
-            if (!options_add_address(&addresses, argument, strlen(argument), reason)) {
+            if (!option_list_extend(&addresses, &option_address_list, argument, strlen(argument),
+                                    reason)) {
                 options_complain(err, "-l: %s", reason);
                 return failure(PROCESS_EXIT_ADDRESS);
             }
@@ -249,7 +250,8 @@ static bool apply_flags(int argc, char **argv, struct settings *settings, FILE *
             good &= set_option(settings, argument, err);
         } else if (flag == 'l') {
             /* The first pass has checked these addresses. */
-            CHECK(options_add_address(&addresses, argument, strlen(argument), reason));
+            CHECK(option_list_extend(&addresses, &option_address_list, argument, strlen(argument),
+                                     reason));
             options_listen(settings, &addresses);
         }
     }
@@ -283,8 +285,9 @@ static void print_flag(FILE *to, const struct flag *flag)
 
 static void print_row(FILE *to, const struct option_row *row)
 {
-    char range[128];
-    options_range_text(row, range, sizeof range);
+    char range[128] = "";
+    struct option_text text = {.to = range, .size = sizeof range};
+    option_value_add_range(&text, row);
     fprintf(to, "  %s = %s  (%s%s%s)\n      %s\n", row->key,
             *row->default_text ? row->default_text : "\"\"", range, row->alias ? "; or " : "",
             row->alias ? row->alias : "", row->help);

@@ -9,9 +9,8 @@ libdaemon_a_SOURCES = \
 	src/daemon/landlock.h src/daemon/landlock.c \
 	src/daemon/listeners.h src/daemon/listeners.c \
 	src/daemon/notify.h src/daemon/notify.c \
-	src/daemon/option_codec.h src/daemon/option_codec.c \
 	src/daemon/option_quotes.c \
-	src/daemon/options.h src/daemon/options.c src/daemon/options_fit.c src/daemon/options_table.h \
+	src/daemon/options.h src/daemon/options.c src/daemon/options_fit.c src/daemon/options_inside.h \
 	src/daemon/process.h src/daemon/process.c \
 	src/daemon/reload.h src/daemon/reload.c \
 	src/daemon/sandbox.h src/daemon/sandbox.c \

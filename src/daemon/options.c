@@ -2,14 +2,13 @@
  * options.c - the table of options: the daemon's own, those of every protocol, and those of the
  * registry. Also finds keys, and suggests one for an unknown key.
  *
- * Values are in settings.c, their types in option_codec.c. command_line.c reads the command line,
- * config_file.c the file.
+ * Values are in settings.c, their types in base/option_value.c. command_line.c reads the command
+ * line, config_file.c the file.
  */
 #include "daemon/options.h"
 
 #include "base/spelling.h"
-#include "daemon/option_codec.h"
-#include "daemon/options_table.h"
+#include "daemon/options_inside.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -50,15 +49,17 @@ static const char *const tls_versions[] = {
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
 
-/* Type and place of a row, for a field of struct settings. */
-#define ROW_BOOL(member)      OPTION_IS_BOOL(struct settings, member)
-#define ROW_PORT(member)      OPTION_IS_PORT(struct settings, member)
+/* Type and place of a row, for a field of struct settings. Only numbers may have a unit; texts and
+ * networks are empty by default. */
 #define ROW_NUMBER(member)    OPTION_IS_NUMBER(struct settings, member)
-#define ROW_SIZE(member)      OPTION_IS_SIZE(struct settings, member)
-#define ROW_CHOICE(member)    OPTION_IS_CHOICE(struct settings, member)
-#define ROW_STRING(member)    OPTION_IS_STRING(struct settings, member)
-#define ROW_ADDRESSES(member) OPTION_IS_ADDRESSES(struct settings, member)
-#define ROW_NETWORKS(member)  OPTION_IS_NETWORKS(struct settings, member)
+#define ROW_BOOL(member)      OPTION_IS_BOOL(struct settings, member), .unit = ""
+#define ROW_PORT(member)      OPTION_IS_PORT(struct settings, member), .unit = ""
+#define ROW_SIZE(member)      OPTION_IS_SIZE(struct settings, member), .unit = ""
+#define ROW_CHOICE(member)    OPTION_IS_CHOICE(struct settings, member), .unit = ""
+#define ROW_ADDRESSES(member) OPTION_IS_ADDRESSES(struct settings, member), .unit = ""
+#define ROW_STRING(member)    OPTION_IS_STRING(struct settings, member), .unit = "", .default_text = ""
+#define ROW_NETWORKS(member)                                                                       \
+    OPTION_IS_NETWORKS(struct settings, member), .unit = "", .default_text = ""
 
 /* Formatted by hand: one paragraph for each row. */
 /* clang-format off */
@@ -74,20 +75,17 @@ static const struct option_row worker_rows[] = {
 };
 
 static const struct option_row daemon_rows[] = {
-    { .key = "tls.cert", ROW_STRING(tls_cert),
-      .default_text = "", .unit = "", .reloadable = true,
+    { .key = "tls.cert", ROW_STRING(tls_cert), .reloadable = true,
       .help = "PEM file with the server's certificate and intermediate certificates" },
-    { .key = "tls.key", ROW_STRING(tls_key),
-      .default_text = "", .unit = "", .reloadable = true,
+    { .key = "tls.key", ROW_STRING(tls_key), .reloadable = true,
       .help = "PEM file with its private key; empty: the key is in tls.cert" },
-    { .key = "tls.ca", ROW_STRING(tls_ca),
-      .default_text = "", .unit = "", .reloadable = true,
+    { .key = "tls.ca", ROW_STRING(tls_ca), .reloadable = true,
       .help = "PEM file with the CAs that sign client certificates" },
     { .key = "tls.verify_client", ROW_CHOICE(tls_verify_client), .choices = tls_verifies,
-      .default_text = "off", .unit = "", .reloadable = true,
+      .default_text = "off", .reloadable = true,
       .help = "ask TLS clients for a certificate, or require one" },
     { .key = "tls.min_version", ROW_CHOICE(tls_min_version), .choices = tls_versions,
-      .default_text = "1.2", .unit = "", .reloadable = true,
+      .default_text = "1.2", .reloadable = true,
       .help = "oldest accepted version of TLS" },
     { .key = "tls.handshake_timeout", ROW_NUMBER(tls_handshake_timeout), .min = 1, .max = 3600,
       .default_text = "10", .unit = "seconds", .reloadable = true,
@@ -96,8 +94,7 @@ static const struct option_row daemon_rows[] = {
       .default_text = "1000", .unit = "", .reloadable = true,
       .help = "most TLS handshakes at once, others are closed; 0: no limit" },
 
-    { .key = "access.allow", ROW_NETWORKS(access_allow),
-      .default_text = "", .unit = "", .reloadable = true,
+    { .key = "access.allow", ROW_NETWORKS(access_allow), .reloadable = true,
       .help = "addresses and networks whose clients are served; empty: all" },
     { .key = "access.max_per_source", ROW_NUMBER(access_max_per_source), .max = UINT32_MAX,
       .default_text = "0", .unit = "", .reloadable = true,
@@ -110,40 +107,34 @@ static const struct option_row daemon_rows[] = {
       .default_text = "30", .unit = "seconds", .reloadable = true,
       .help = "close a connection whose client reads no answers for this time" },
     { .key = "limits.output_buffer", ROW_SIZE(limits_output_buffer), .min = 16 * KIB,
-      .max = 16 * MIB, .default_text = "256K", .unit = "", .reloadable = true,
+      .max = 16 * MIB, .default_text = "256K", .reloadable = true,
       .help = "stop reading from a client with this much queued output until it takes some" },
-    { .key = "limits.unfinished", ROW_SIZE(limits_unfinished), .min = MIB,
-      .max = 32 * GIB, .default_text = "256M", .unit = "", .reloadable = true,
+    { .key = "limits.unfinished", ROW_SIZE(limits_unfinished), .min = MIB, .max = 32 * GIB,
+      .default_text = "256M", .reloadable = true,
       .help = "most memory for unfinished requests of all connections together" },
 
-    { .key = "admin.port", ROW_PORT(admin_port),
-      .default_text = "7532", .unit = "",
+    { .key = "admin.port", ROW_PORT(admin_port), .default_text = "7532",
       .help = "TCP port of metrics, status page and HTTP API; 0: none" },
-    { .key = "admin.listen", ROW_ADDRESSES(admin_listen),
-      .default_text = "127.0.0.1, ::1", .unit = "",
+    { .key = "admin.listen", ROW_ADDRESSES(admin_listen), .default_text = "127.0.0.1, ::1",
       .help = "addresses of that port; every client that reaches them can read everything" },
     { .key = "admin.token", ROW_STRING(admin_token), .secret = true, .digest = true,
-      .default_text = "", .unit = "", .reloadable = true,
+      .reloadable = true,
       .help = "token for requests to the HTTP API that change something; empty: no changes" },
-    { .key = "admin.token_file", ROW_STRING(admin_token_file),
-      .default_text = "", .unit = "", .reloadable = true,
+    { .key = "admin.token_file", ROW_STRING(admin_token_file), .reloadable = true,
       .help = "file whose first line is that token, instead of admin.token" },
-    { .key = "admin.hosts", ROW_STRING(admin_hosts),
-      .default_text = "", .unit = "", .reloadable = true,
+    { .key = "admin.hosts", ROW_STRING(admin_hosts), .reloadable = true,
       .help = "accepted host names, besides addresses and the machine's; *: any" },
 
-    { .key = "shutdown.drain", ROW_NUMBER(shutdown_drain), .max = 86400,
-      .default_text = "0", .unit = "s", .reloadable = true,
+    { .key = "shutdown.drain", ROW_NUMBER(shutdown_drain), .max = 86400, .default_text = "0",
+      .unit = "s", .reloadable = true,
       .help = "how long after SIGTERM clients may keep what they hold; 0: the daemon ends at once" },
 
-    { .key = "log.level", ROW_CHOICE(log_level), .choices = log_levels,
-      .default_text = "info", .unit = "", .reloadable = true,
+    { .key = "log.level", ROW_CHOICE(log_level), .choices = log_levels, .default_text = "info",
+      .reloadable = true,
       .help = "least important lines that are logged" },
-    { .key = "log.output", ROW_CHOICE(log_output), .choices = log_outputs,
-      .default_text = "stderr", .unit = "",
+    { .key = "log.output", ROW_CHOICE(log_output), .choices = log_outputs, .default_text = "stderr",
       .help = "where lines are logged" },
-    { .key = "log.format", ROW_CHOICE(log_format), .choices = log_formats,
-      .default_text = "text", .unit = "",
+    { .key = "log.format", ROW_CHOICE(log_format), .choices = log_formats, .default_text = "text",
       .help = "format of a line: text for people, or a JSON object" },
 
     { .key = "upgrade.timeout", ROW_NUMBER(upgrade_timeout), .min = 1, .max = 600,
@@ -151,17 +142,13 @@ static const struct option_row daemon_rows[] = {
       .help = "how long a new program may take to show that it can take over" },
 
     { .key = "user", ROW_STRING(user),
-      .default_text = "", .unit = "",
       .help = "user to become when started as root" },
     { .key = "group", ROW_STRING(group),
-      .default_text = "", .unit = "",
       .help = "group to become when started as root, if not the user's own" },
     { .key = "pid_file", ROW_STRING(pid_file),
-      .default_text = "", .unit = "",
       .help = "file to write the process id to" },
 
-    { .key = "security.sandbox", ROW_BOOL(security_sandbox),
-      .default_text = "true", .unit = "",
+    { .key = "security.sandbox", ROW_BOOL(security_sandbox), .default_text = "true",
       .help = "drop rights and system calls that the daemon does not need" },
 };
 
@@ -227,7 +214,7 @@ static bool fill_protocol_group(struct protocol_group *of, const struct option_p
     for (size_t i = 0; good && i < ARRAY_SIZE(protocol_rows); i++) {
         struct option_row *row = &of->rows[i];
         if (!row->default_text)
-            row->default_text = row->type == OPTION_BOOL ? protocol->enable : protocol->port;
+            row->default_text = row->type == &option_bool ? protocol->enable : protocol->port;
         row->help = row->help ? help_with(protocol->title, row->help) : protocol->help;
         good = row->help != NULL;
     }
@@ -373,15 +360,6 @@ const struct option_row *options_find(const char *key)
 
 /* --- Finding the row to set ------------------------------------------------------------------ */
 
-static void say(char *reason_r, const char *format, ...) PRINTF_LIKE(2, 3);
-static void say(char *reason_r, const char *format, ...)
-{
-    va_list values;
-    va_start(values, format);
-    vsnprintf(reason_r, OPTIONS_REASON_SIZE, format, values);
-    va_end(values);
-}
-
 /*
  * If some keys end in a dot and `key`, suggests these in reason_r. Returns false if there are none.
  */
@@ -406,10 +384,10 @@ static bool say_keys_of_word(const char *key, char *reason_r)
 /* Writes that the key is unknown, and suggests `near` unless it is NULL. */
 static void say_unknown(const char *key, const char *near, char *reason_r)
 {
-    say(reason_r, "unknown key \"%.*s%s\"%s%s%s", SHOWN_MAX, key,
-        strlen(key) > SHOWN_MAX ? "..." : "",
-        near ? "; did you mean \"" : "; counterd --help lists the keys", near ? near : "",
-        near ? "\"?" : "");
+    option_say(reason_r, "unknown key \"%.*s%s\"%s%s%s", SHOWN_MAX, key,
+               strlen(key) > SHOWN_MAX ? "..." : "",
+               near ? "; did you mean \"" : "; counterd --help lists the keys", near ? near : "",
+               near ? "\"?" : "");
 }
 
 /* The word nearest to another, or NULL. Allows fewer mistakes in a short word. */
@@ -488,9 +466,9 @@ static const struct option_row *set_family_key(struct settings *settings, const 
         return NULL;
     }
     if (!is_name(parts->name, parts->name_len)) {
-        say(reason_r, "\"%.*s\" is not a name of 1 to %d letters, digits, _ and -",
-            parts->name_len > SHOWN_MAX ? SHOWN_MAX : (int)parts->name_len, parts->name,
-            OPTION_NAME_MAX);
+        option_say(reason_r, "\"%.*s\" is not a name of 1 to %d letters, digits, _ and -",
+                   parts->name_len > SHOWN_MAX ? SHOWN_MAX : (int)parts->name_len, parts->name,
+                   OPTION_NAME_MAX);
         return NULL;
     }
     const struct table_row *rows =

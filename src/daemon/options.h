@@ -15,7 +15,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/option.h"
+#include "base/option_value.h"
 #include "net/access.h"
 #include "net/tls.h"
 
@@ -151,18 +151,6 @@ bool options_assign(struct settings *settings, const struct option_row *row, con
 bool options_restore(struct settings *settings, const struct option_row *row, const char *text,
                      char *reason_r) MUST_USE;
 
-/*
- * Adds an address (`len` bytes of text) to a list, unless it is there. IPv6 may be in brackets.
- * Returns false, with the reason as in options_assign, if it is no address or the list is full.
- */
-bool options_add_address(struct option_addresses *list, const char *text, size_t len,
-                         char *reason_r) MUST_USE;
-
-/* Size for the text of any address. */
-#define OPTIONS_ADDRESS_TEXT 48
-/* Writes an address in numeric form, without its port, to `size` bytes. */
-void options_address_text(const struct option_address *address, char *to, size_t size);
-
 /* Sets the addresses of every protocol, but not those of the admin interface. */
 void options_listen(struct settings *settings, const struct option_addresses *list);
 
@@ -222,12 +210,6 @@ bool options_is_token(const char *text, size_t len);
  * and returns false then.
  */
 bool options_fit(struct settings *settings, FILE *err) MUST_USE;
-
-/*
- * Writes the valid values of an option for people: "true or false", "0 to 65535", "16M to 32G",
- * "error, warning, info or debug". Size and return value as in snprintf.
- */
-size_t options_range_text(const struct option_row *row, char *to, size_t size);
 
 enum options_unquoted {
     OPTIONS_UNQUOTED,    /* success */

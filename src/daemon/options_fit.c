@@ -8,18 +8,9 @@
 #include "admin/hosts.h"
 #include "daemon/options.h"
 
-#include <ctype.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/un.h>
-
-bool options_is_token(const char *text, size_t len)
-{
-    bool good = len > 0 && len <= OPTIONS_TOKEN_MAX;
-    for (size_t i = 0; good && i < len; i++)
-        good = isgraph((unsigned char)text[i]);
-    return good;
-}
 
 /* --- Listeners in conflict ------------------------------------------------------------------- */
 
@@ -70,12 +61,12 @@ static bool overlap(const struct option_address *a, const struct option_address 
 /* Returns false, after printing the conflict, if two ports share a number and an address. */
 static bool ports_fit(const struct port *a, const struct port *b, FILE *err)
 {
-    char where[OPTIONS_ADDRESS_TEXT];
+    char where[INET6_ADDRSTRLEN];
     for (size_t i = 0; a->number == b->number && i < a->listen->count; i++) {
         for (size_t j = 0; j < b->listen->count; j++) {
             if (!overlap(&a->listen->at[i], &b->listen->at[j]))
                 continue;
-            options_address_text(&a->listen->at[i], where, sizeof where);
+            option_address_list.write(&a->listen->at[i], where, sizeof where);
             options_complain(err, "%s.%s and %s.%s are both %u, on %s; set another for one of them",
                              a->of, a->word, b->of, b->word, a->number, where);
             return false;
@@ -88,13 +79,13 @@ static bool ports_fit(const struct port *a, const struct port *b, FILE *err)
 static bool addresses_fit(const struct port *port, FILE *err)
 {
     const struct option_addresses *list = port->listen;
-    char all[OPTIONS_ADDRESS_TEXT], one[OPTIONS_ADDRESS_TEXT];
+    char all[INET6_ADDRSTRLEN], one[INET6_ADDRSTRLEN];
     for (size_t i = 0; i < list->count; i++) {
         for (size_t j = 0; j < list->count; j++) {
             if (i == j || !is_everywhere(&list->at[i]) || !overlap(&list->at[i], &list->at[j]))
                 continue;
-            options_address_text(&list->at[i], all, sizeof all);
-            options_address_text(&list->at[j], one, sizeof one);
+            option_address_list.write(&list->at[i], all, sizeof all);
+            option_address_list.write(&list->at[j], one, sizeof one);
             options_complain(err, "%s.listen: %s is every address and includes %s; remove one",
                              port->of, all, one);
             return false;

@@ -18,7 +18,43 @@
 /* A line shows at most this many bytes of a value. */
 #define SHOWN_MAX 120
 
-/* --- Comparing ------------------------------------------------------------------------------- */
+/* Size of a line of a report. */
+#define LINE_SIZE 512
+
+/* --- Log and report -------------------------------------------------------------------------- */
+
+/* Adds a line to the log and to the report. */
+static void say(FILE *report, enum log_level level, const char *format, ...) PRINTF_LIKE(3, 4);
+static void say(FILE *report, enum log_level level, const char *format, ...)
+{
+    char line[LINE_SIZE];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(line, sizeof line, format, values);
+    va_end(values);
+    if (level == LOG_LEVEL_ERROR)
+        log_error("reload: %s", line);
+    else if (level == LOG_LEVEL_WARNING)
+        log_warning("reload: %s", line);
+    else
+        log_info("reload: %s", line);
+    fprintf(report, "%s\n", line);
+}
+
+void reload_log_complaints(char *said, const char *prefix, FILE *also)
+{
+    static const char ours[] = "counterd: ";
+    char *rest = NULL;
+    for (char *line = strtok_r(said, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        if (strncmp(line, ours, strlen(ours)) == 0)
+            line += strlen(ours);
+        log_error("%s%s", prefix, line);
+        if (also)
+            fprintf(also, "%s\n", line);
+    }
+}
+
+/* --- Changes --------------------------------------------------------------------------------- */
 
 /* Writes a value for a line: cuts a long one, and shows empty text as "". */
 static void show_value(const struct settings *settings, const struct option_row *row, char *to,
@@ -46,77 +82,46 @@ static void describe_change(const struct settings *in_force, const struct settin
                  row->key, old, new);
 }
 
-/* The arguments and the count of a comparison. */
-struct finding {
-    void (*found)(void *arg, const struct reload_change *change);
-    void *arg;
-    size_t count;
+/* The report of one reload. */
+struct telling {
+    FILE *report;
+    unsigned applied, waiting;
 };
 
-/* Reports a name of a family that is new or gone. */
-static void find_name(void *arg, const struct settings_difference *difference)
+/* Reports a change, which applies or needs a restart. */
+static void tell_change(struct telling *telling, bool applies, const char *line)
 {
-    struct finding *finding = arg;
-    char line[RELOAD_LINE_SIZE];
+    ++*(applies ? &telling->applied : &telling->waiting);
+    say(telling->report, applies ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING, "%s", line);
+}
+
+/* Reports a name of a family that is new or gone. */
+static void tell_name(void *arg, const struct settings_difference *difference)
+{
+    char line[LINE_SIZE];
     if (difference->was && difference->is)
         return;
     snprintf(line, sizeof line, "%s.%s is %s", difference->group->prefix, difference->name,
              difference->is ? "new" : "gone");
-    finding->found(finding->arg, &(struct reload_change){.applies = true, .line = line});
-    finding->count++;
+    tell_change(arg, true, line);
 }
 
-size_t reload_compare(const struct settings *in_force, const struct settings *fresh,
-                      enum log_level level,
-                      void (*found)(void *arg, const struct reload_change *change), void *arg)
+/* Reports each option that differs, in the order of the table, then names. `level`: the log level
+ * in force, which the admin interface may have changed. */
+static void tell_changes(const struct settings *in_force, const struct settings *fresh,
+                         enum log_level level, struct telling *telling)
 {
     const struct option_row *row;
     struct settings now = *in_force; /* shares the strings: do not free */
-    struct finding finding = {.found = found, .arg = arg};
     now.log_level = level;
     for (size_t i = 0; (row = options_in(fresh, i)); i++) {
-        char line[RELOAD_LINE_SIZE];
+        char line[LINE_SIZE];
         if (!options_has(&now, row) || options_equal(&now, fresh, row))
             continue;
         describe_change(&now, fresh, row, line, sizeof line);
-        found(arg, &(struct reload_change){.applies = row->reloadable, .line = line});
-        finding.count++;
+        tell_change(telling, row->reloadable, line);
     }
-    settings_compare(&now, fresh, find_name, &finding);
-    return finding.count;
-}
-
-/* --- Log and report -------------------------------------------------------------------------- */
-
-/* Adds a line to the log and to the report. */
-static void say(FILE *report, enum log_level level, const char *format, ...) PRINTF_LIKE(3, 4);
-static void say(FILE *report, enum log_level level, const char *format, ...)
-{
-    char line[RELOAD_LINE_SIZE];
-    va_list values;
-    va_start(values, format);
-    vsnprintf(line, sizeof line, format, values);
-    va_end(values);
-    if (level == LOG_LEVEL_ERROR)
-        log_error("reload: %s", line);
-    else if (level == LOG_LEVEL_WARNING)
-        log_warning("reload: %s", line);
-    else
-        log_info("reload: %s", line);
-    fprintf(report, "%s\n", line);
-}
-
-void reload_log_complaints(char *said, const char *prefix, FILE *also)
-{
-    static const char ours[] = "counterd: ";
-    char *rest = NULL;
-    for (char *line = strtok_r(said, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        if (strncmp(line, ours, strlen(ours)) == 0)
-            line += strlen(ours);
-        log_error("%s%s", prefix, line);
-        if (also)
-            fprintf(also, "%s\n", line);
-    }
+    settings_compare(&now, fresh, tell_name, telling);
 }
 
 /* --- Reading --------------------------------------------------------------------------------- */
@@ -238,26 +243,12 @@ static void free_fresh(struct fresh *fresh)
 
 /* --- Putting in place ------------------------------------------------------------------------ */
 
-/* The report of one reload. */
-struct telling {
-    FILE *report;
-    unsigned applied, waiting;
-};
-
-static void tell_change(void *arg, const struct reload_change *change)
-{
-    struct telling *telling = arg;
-    unsigned *count = change->applies ? &telling->applied : &telling->waiting;
-    ++*count;
-    say(telling->report, change->applies ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING, "%s", change->line);
-}
-
 /* Reports all differences from `old`, and files that were read again. */
 static void tell(const struct settings *old, const struct fresh *fresh, enum log_level level,
                  bool token_changed, FILE *report)
 {
     struct telling telling = {.report = report};
-    (void)reload_compare(old, &fresh->read, level, tell_change, &telling);
+    tell_changes(old, &fresh->read, level, &telling);
     if (fresh->read.tls_cert)
         say(report, LOG_LEVEL_INFO, "tls: the certificates were read again");
     if (fresh->read.admin_token_file && token_changed)

@@ -36,24 +36,6 @@ struct reload {
     char token[TOKEN_DIGEST_SIZE]; /* digest of the admin interface's token; main thread only */
 };
 
-/* Size of a line of a report. */
-#define RELOAD_LINE_SIZE 512
-
-/* One difference between the settings in force and new ones. */
-struct reload_change {
-    bool applies;     /* false: it needs a restart */
-    const char *line; /* for people: "log.level is debug now; it was info" */
-};
-
-/*
- * Calls `found` for each option that differs, in the order of the table, then for each new or
- * removed name of a family. `level`: the log level in force, which the admin interface may have
- * changed. Returns the number of calls.
- */
-size_t reload_compare(const struct settings *in_force, const struct settings *fresh,
-                      enum log_level level,
-                      void (*found)(void *arg, const struct reload_change *change), void *arg);
-
 /*
  * Makes rules (net/rules.h) from the settings and `tls`, which the rules own then. Returns NULL
  * without memory; the caller still owns `tls`.

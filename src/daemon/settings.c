@@ -4,9 +4,11 @@
  *
  * The values of the daemon's own groups are fields of struct settings.
  */
-#include "daemon/option_codec.h"
-#include "daemon/options_table.h"
+#include "daemon/options_inside.h"
 
+#include "admin/token.h"
+
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,7 +83,8 @@ static void free_struct(struct settings *settings, const struct option_group *gr
     if (group->forget && of->values)
         group->forget(of->values);
     for (size_t i = 0; of->marks && i < group->count; i++)
-        option_clear((char *)values_of(settings, of) + group->rows[i].offset, &group->rows[i]);
+        option_value_clear((char *)values_of(settings, of) + group->rows[i].offset,
+                           &group->rows[i]);
     if (of->rows)
         table_free_rows(of->rows, group);
     free(of->values);
@@ -106,8 +109,8 @@ static bool make_struct(struct settings *settings, size_t number, char *name,
         good = (of_r->marks = calloc(group->count, sizeof *of_r->marks)) != NULL;
     for (size_t i = 0; good && i < group->count; i++) {
         const struct option_row *row = &group->rows[i];
-        good = option_assign((char *)values_of(settings, of_r) + row->offset, row,
-                             row->default_text, reason);
+        good = option_value_assign((char *)values_of(settings, of_r) + row->offset, row,
+                                   row->default_text, reason);
     }
     if (!good)
         free_struct(settings, group, of_r);
@@ -128,8 +131,7 @@ const struct table_row *settings_open(struct settings *settings, size_t number, 
         return family->at[i].rows;
     }
     if (family->count == group->names_max) {
-        snprintf(reason_r, OPTIONS_REASON_SIZE, "more than %zu names after \"%s.\"",
-                 group->names_max, group->prefix);
+        option_say(reason_r, "more than %zu names after \"%s.\"", group->names_max, group->prefix);
         free(copy);
         return NULL;
     }
@@ -137,7 +139,7 @@ const struct table_row *settings_open(struct settings *settings, size_t number, 
     if (at)
         family->at = at;
     if (!copy || !at || !make_struct(settings, number, copy, &new)) {
-        snprintf(reason_r, OPTIONS_REASON_SIZE, "out of memory");
+        option_say(reason_r, "out of memory");
         if (!copy || !at)
             free(copy);
         return NULL;
@@ -225,22 +227,39 @@ struct options_mark *options_mark(const struct settings *settings, const struct 
     return &of->marks[table_row_of(row)->index];
 }
 
+bool options_is_token(const char *text, size_t len)
+{
+    bool good = len > 0 && len <= OPTIONS_TOKEN_MAX;
+    for (size_t i = 0; good && i < len; i++)
+        good = isgraph((unsigned char)text[i]);
+    return good;
+}
+
 bool options_assign(struct settings *settings, const struct option_row *row, const char *text,
                     char *reason_r)
 {
-    bool assigned = option_assign(field_of(settings, row), row, text, reason_r);
-    if (assigned)
-        options_mark(settings, row)->named = true;
-    return assigned;
+    char digest[TOKEN_DIGEST_SIZE];
+    size_t len = strlen(text);
+    if (!row->digest || len == 0)
+        return options_restore(settings, row, text, reason_r);
+    if (options_is_token(text, len)) {
+        if (token_digest(text, len, digest))
+            return options_restore(settings, row, digest, reason_r);
+        option_say(reason_r, "out of memory");
+    } else {
+        option_say(reason_r, "not 1 to %d printable ASCII characters without blanks",
+                   OPTIONS_TOKEN_MAX);
+    }
+    return false;
 }
 
 bool options_restore(struct settings *settings, const struct option_row *row, const char *text,
                      char *reason_r)
 {
-    if (!row->digest)
-        return options_assign(settings, row, text, reason_r);
-    options_mark(settings, row)->named = true;
-    return option_value_assign(field_of(settings, row), row, text, reason_r);
+    bool assigned = option_value_assign(field_of(settings, row), row, text, reason_r);
+    if (assigned)
+        options_mark(settings, row)->named = true;
+    return assigned;
 }
 
 void options_listen(struct settings *settings, const struct option_addresses *list)
@@ -254,13 +273,16 @@ void options_listen(struct settings *settings, const struct option_addresses *li
 size_t options_to_text(const struct settings *settings, const struct option_row *row, char *to,
                        size_t size)
 {
-    return option_to_text(value_of(settings, row), row, to, size);
+    struct option_text text = {.to = to, .size = size};
+    option_text_add(&text, "%s", "");
+    row->type->add(&text, value_of(settings, row), row);
+    return text.len;
 }
 
 bool options_equal(const struct settings *a, const struct settings *b, const struct option_row *row)
 {
     const void *of_a = value_of(a, row), *of_b = value_of(b, row);
-    return of_a && of_b ? option_equal(of_a, of_b, row) : of_a == of_b;
+    return of_a && of_b ? option_value_equal(of_a, of_b, row) : of_a == of_b;
 }
 
 bool options_copy(struct settings *to, const struct settings *from, const struct option_row *row)
@@ -269,7 +291,7 @@ bool options_copy(struct settings *to, const struct settings *from, const struct
     char reason[OPTIONS_REASON_SIZE];
     if (of->name && !settings_open(to, of->group, of->name, strlen(of->name), reason))
         return false;
-    return option_copy(field_of(to, row), value_of(from, row), row);
+    return option_value_copy(field_of(to, row), value_of(from, row), row);
 }
 
 size_t options_ignored_text(const struct settings *settings, size_t i, char *to, size_t size)
@@ -282,7 +304,7 @@ size_t options_ignored_text(const struct settings *settings, size_t i, char *to,
     if (p->enable) {
         option_text_add(&text, "; unlike %s, counterd listens only on the addresses of %s.listen: ",
                         protocol->foreign_program, protocol->name);
-        option_text_add_addresses(&text, &p->listen);
+        option_addresses.add(&text, &p->listen, &(struct option_row){.type = &option_addresses});
     }
     return text.len;
 }
@@ -294,7 +316,8 @@ static bool same_values(const struct option_group *group, const void *a, const v
     bool same = true;
     for (size_t i = 0; same && i < group->count; i++) {
         const struct option_row *row = &group->rows[i];
-        same = option_equal((const char *)a + row->offset, (const char *)b + row->offset, row);
+        same =
+            option_value_equal((const char *)a + row->offset, (const char *)b + row->offset, row);
     }
     return same;
 }

@@ -58,7 +58,9 @@ bool access_parse(const char *text, size_t len, struct access_network *network_r
     char *slash = strchr(copy, '/');
     if (slash)
         *slash = '\0';
-    struct access_network network = {.family = strchr(copy, ':') ? AF_INET6 : AF_INET};
+    struct access_network network;
+    memset(&network, 0, sizeof(network)); /* also what lies between its fields */
+    network.family = strchr(copy, ':') ? AF_INET6 : AF_INET;
     unsigned all = bits_of(network.family);
     uint64_t bits = all;
     if (inet_pton(network.family, copy, network.address) != 1 ||
@@ -67,7 +69,7 @@ bool access_parse(const char *text, size_t len, struct access_network *network_r
         return false;
     network.bits = (uint8_t)bits;
     normalise(&network);
-    *network_r = network;
+    memcpy(network_r, &network, sizeof(network));
     return true;
 }
 
@@ -77,6 +79,34 @@ size_t access_text(const struct access_network *network, char *to, size_t size)
     inet_ntop(network->family, network->address, host, sizeof(host));
     return (size_t)snprintf(to, size, "%s/%u", host, network->bits);
 }
+
+static bool read_network(const char *text, size_t len, void *element_r)
+{
+    return access_parse(text, len, element_r);
+}
+
+static void write_network(const void *element, char *to, size_t size)
+{
+    (void)access_text(element, to, size);
+}
+
+static const struct option_list network_list = {
+    .size = sizeof(struct access_network),
+    .max = ACCESS_NETWORKS_MAX,
+    .read = read_network,
+    .write = write_network,
+    .plural = "networks",
+    .is_not = "is not an address or a network, such as 192.0.2.7, 10.0.0.0/8 or 2001:db8::/32; the "
+              "bits after the prefix must be 0",
+};
+
+_Static_assert(offsetof(struct access_networks, at) == sizeof(size_t), "it is an option's list");
+
+const struct option_type option_networks = {.size = sizeof(struct access_networks),
+                                            .assign = option_list_assign,
+                                            .add = option_list_add,
+                                            .range = "addresses, and networks as ADDRESS/BITS",
+                                            .list = &network_list};
 
 bool access_allows(const struct access_network *list, size_t count, const struct sockaddr *from)
 {

@@ -9,6 +9,7 @@
 #define NET_ACCESS_H
 
 #include "base/check.h"
+#include "base/option_value.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,6 +31,11 @@ struct access_networks {
     size_t count;
     struct access_network at[ACCESS_NETWORKS_MAX];
 };
+
+/* The type of an option with such a list. */
+extern const struct option_type option_networks;
+#define OPTION_IS_NETWORKS(owner, member)                                                          \
+    .type = &option_networks, .offset = OPTION_FIELD(owner, member, struct access_networks)
 
 /* Size of a buffer for the text of any network. */
 #define ACCESS_TEXT 64

@@ -257,7 +257,7 @@ void pool_option_text(const struct pool_options *options, enum pool_option optio
                       char text_r[POOL_OPTION_TEXT])
 {
     struct option_text text = {.to = text_r, .size = POOL_OPTION_TEXT};
-    option_value_add(&text, value_of(options, option), &pool_rows[option]);
+    pool_rows[option].type->add(&text, value_of(options, option), &pool_rows[option]);
     CHECK(option != POOL_OPTION_GROUP && text.len < POOL_OPTION_TEXT);
 }
 

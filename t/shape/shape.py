@@ -51,7 +51,6 @@ CIRCLES = [
     "src/admin/admin src/admin/history src/admin/private",
     "src/base/lock src/base/steps",
     "src/daemon/inherited src/daemon/listeners",
-    "src/daemon/option_codec src/daemon/options src/daemon/options_table",
     "src/engine/contention src/engine/shard src/engine/table",
     "src/jobs/job_tree src/jobs/jobs src/jobs/jobs_commit src/jobs/jobs_op src/jobs/store",
     "src/net/admission src/net/claims src/net/conn src/net/private src/net/rules src/net/worker",

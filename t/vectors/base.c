@@ -130,7 +130,7 @@ static size_t compose_seconds(const struct message *message, uint8_t *to, size_t
 {
     char text[64];
     struct option_text out = {.to = text, .size = sizeof(text)};
-    option_value_add(&out, message->body, &seconds_row);
+    option_seconds.add(&out, message->body, &seconds_row);
     return put_text(text, to, room);
 }
 

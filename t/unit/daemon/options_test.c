@@ -3,7 +3,7 @@
  * said of other values is in transcripts/config.ctl.
  */
 #include "daemon/config_file.h"
-#include "daemon/reload.h"
+#include "daemon/reload.c" /* what it says of changes */
 #include "service/jobs.h"
 #include "service/pools_config.h"
 #include "service/table_resource.h"
@@ -56,8 +56,8 @@ static void assert_value(const struct settings *settings, const char *key, const
 
 static bool is_number(const struct option_row *row)
 {
-    return row->type == OPTION_PORT || row->type == OPTION_NUMBER || row->type == OPTION_SIZE ||
-           row->type == OPTION_SECONDS;
+    return row->type == &option_port || row->type == &option_number || row->type == &option_size ||
+           row->type == &option_seconds;
 }
 
 /* --- The table ------------------------------------------------------------------------------- */
@@ -71,10 +71,10 @@ TEST(every_row_is_complete_and_its_key_its_own)
         if (row->alias)
             ck_assert_ptr_eq(options_find(row->alias), row);
         ck_assert(row->default_text && row->unit && row->help && *row->help);
-        ck_assert((row->type == OPTION_CHOICE) == (row->choices != NULL));
+        ck_assert((row->type == &option_choice) == (row->choices != NULL));
         ck_assert(!is_number(row) || row->min < row->max);
-        ck_assert(!row->by_l || row->type == OPTION_ADDRESSES);
-        ck_assert(!row->secret || row->type == OPTION_STRING);
+        ck_assert(!row->by_l || row->type == &option_addresses);
+        ck_assert(!row->secret || row->type->is_string);
         ck_assert(!row->digest || row->secret);
     }
     ck_assert_uint_eq(count, 104);
@@ -119,7 +119,7 @@ static void try_number(const struct option_row *row, uint64_t value, bool allowe
         ck_assert(assigns(&again, row->key, printed));
         options_to_text(&again, row, reprinted, sizeof reprinted);
         ck_assert_str_eq(printed, reprinted);
-        if (row->type != OPTION_SIZE)
+        if (row->type != &option_size)
             ck_assert_str_eq(printed, text);
         settings_free(&again);
     }
@@ -209,29 +209,17 @@ END_TEST
 /* A value other than the default, for each option. */
 static const char *other_value(const struct option_row *row)
 {
-    switch (row->type) {
-    case OPTION_BOOL:
+    if (row->type == &option_bool)
         return strcmp(row->default_text, "true") == 0 ? "false" : "true";
-    case OPTION_SIZE:
+    if (row->type == &option_size)
         return "16000K";
-    case OPTION_CHOICE:
+    if (row->type == &option_choice)
         return row->choices[strcmp(row->choices[0], row->default_text) == 0];
-    case OPTION_STRING:
+    if (row->type->is_string)
         return "other";
-    case OPTION_ADDRESSES:
-    case OPTION_NETWORKS:
+    if (row->type->list)
         return "192.0.2.1";
-    default:
-        return strcmp(row->default_text, "64") == 0 ? "63" : row->max < 64 ? "7" : "64";
-    }
-}
-
-static void take_line(void *arg, const struct reload_change *change)
-{
-    char *line = arg;
-    ck_assert_str_eq(line, "");
-    ck_assert_int_eq(change->applies, !strstr(change->line, " while counterd runs"));
-    snprintf(line, 4096, "%s\n", change->line);
+    return strcmp(row->default_text, "64") == 0 ? "63" : row->max < 64 ? "7" : "64";
 }
 
 /* What a reload says of a change. */
@@ -239,7 +227,12 @@ static void assert_line(const struct settings *a, const struct settings *b,
                         const struct option_row *row)
 {
     char line[4096] = "";
-    ck_assert_uint_eq(reload_compare(a, b, LOG_LEVEL_INFO, take_line, line), 1);
+    struct telling telling = {.report = fmemopen(line, sizeof line, "w")};
+    tell_changes(a, b, LOG_LEVEL_INFO, &telling);
+    fclose(telling.report);
+    ck_assert_ptr_eq(strchr(line, '\n'), line + strlen(line) - 1); /* it is one line */
+    ck_assert_uint_eq(telling.applied + telling.waiting, 1);
+    ck_assert_uint_eq(telling.applied, !strstr(line, " while counterd runs"));
     ck_assert_int_eq(strncmp(line, row->key, strlen(row->key)), 0);
     ck_assert_ptr_nonnull(strstr(line, row->secret       ? " has changed\n"
                                        : row->reloadable ? " now; it was "
@@ -252,7 +245,7 @@ TEST(options_are_compared_and_copied_one_by_one)
     struct settings a, b;
     for (size_t i = 0; (row = options_row_at(i)); i++) {
         const char *value =
-            row->type == OPTION_SIZE && row->min > 16000 * 1024 ? "17M" : other_value(row);
+            row->type == &option_size && row->min > 16000 * 1024 ? "17M" : other_value(row);
         ck_assert(settings_init(&a));
         ck_assert(settings_init(&b));
         ck_assert(options_equal(&a, &b, row));

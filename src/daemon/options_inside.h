@@ -1,10 +1,10 @@
 /*
- * options_table.h - the interface between options.c (the table) and settings.c (the values).
+ * options_inside.h - the interface between options.c (the table) and settings.c (the values).
  *
  * Threads: main thread, until the table is made; then any may read it.
  */
-#ifndef DAEMON_OPTIONS_TABLE_H
-#define DAEMON_OPTIONS_TABLE_H
+#ifndef DAEMON_OPTIONS_INSIDE_H
+#define DAEMON_OPTIONS_INSIDE_H
 
 #include "daemon/options.h"
 
