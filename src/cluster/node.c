@@ -115,11 +115,11 @@ void node_log(struct node *node, enum node_level level, const char *format, ...)
 /* ---- the loss of the engine ------------------------------------------------------------------ */
 
 /* Closes the session and its wires; asks are as if they were never sent. */
-static void drop_session(struct node *node, int64_t now_ns)
+static void drop_session(struct node *node)
 {
     if (node->phase == PHASE_LIVE) {
         int64_t since_ns = node_calls_since_ns(node);
-        node->lost_ns = since_ns < now_ns ? since_ns : now_ns;
+        node->lost_ns = since_ns < node->now_ns ? since_ns : node->now_ns;
         memcpy(node->last, node->session, sizeof(node->last));
     }
     node_engine_close(node);
@@ -163,14 +163,14 @@ static bool has_patience(const struct node *node)
     return !node->alone && !node->alone_ended && !leaves && node->phase != PHASE_LIVE;
 }
 
-static void look_at_patience(struct node *node, int64_t now_ns)
+static void look_at_patience(struct node *node)
 {
     if (!has_patience(node) || node->phase == PHASE_IDLE || node->phase == PHASE_LEFT ||
-        now_ns - node->lost_ns < node->patience_ns)
+        node->now_ns - node->lost_ns < node->patience_ns)
         return;
     if (node->phase == PHASE_READYING) {
         /* Nothing can be told to that session any more. */
-        node_lose(node, NODE_LOSS_SLOW, "patience was over before the session was live", now_ns);
+        node_lose(node, NODE_LOSS_SLOW, "patience was over before the session was live");
         return;
     }
     node->alone = true;
@@ -183,18 +183,18 @@ static void look_at_patience(struct node *node, int64_t now_ns)
     node_asks_alone(node);
 }
 
-static void begin_again(struct node *node, int64_t delay_ns, int64_t now_ns)
+static void begin_again(struct node *node, int64_t delay_ns)
 {
     if (node->leaving) {
-        node_left(node, now_ns);
+        node_left(node);
         return;
     }
-    drop_session(node, now_ns);
+    drop_session(node);
     node_move(node, PHASE_BACKOFF);
-    node->retry_ns = now_ns + delay_ns;
+    node->retry_ns = node->now_ns + delay_ns;
     if (node->alone)
         node_asks_alone(node);
-    look_at_patience(node, now_ns);
+    look_at_patience(node);
 }
 
 /* ---- reasons --------------------------------------------------------------------------------- */
@@ -202,9 +202,9 @@ static void begin_again(struct node *node, int64_t delay_ns, int64_t now_ns)
 /* Notes `text` as the present reason, and says it in the log behind `head`, unless that was done
  * within a minute. Others are remembered: two that come in turn are said once a minute, too. */
 static void because(struct node *node, enum node_level level, const char *head, bool refuses,
-                    const char *text, int64_t now_ns)
+                    const char *text)
 {
-    struct node_reason reason = {.since_ns = now_ns};
+    struct node_reason reason = {.since_ns = node->now_ns};
     bytes_visible(bytes_of(text), reason.text, sizeof(reason.text));
     unsigned at = 0;
     while (at < node->reasons_count && strcmp(node->reasons[at].text, reason.text) != 0)
@@ -218,21 +218,21 @@ static void because(struct node *node, enum node_level level, const char *head, 
     memmove(&node->reasons[1], &node->reasons[0], at * sizeof(reason));
     reason.refuses = refuses;
     reason.times++;
-    if (reason.times == 1 || now_ns - reason.said_ns >= NODE_SAY_AGAIN_NS) {
-        reason.said_ns = now_ns;
+    if (reason.times == 1 || node->now_ns - reason.said_ns >= NODE_SAY_AGAIN_NS) {
+        reason.said_ns = node->now_ns;
         if (reason.times == 1)
             node_log(node, level, "cluster: %s: %s", head, reason.text);
         else
             node_log(node, level, "cluster: %s: %s (%llu times in %lld s)", head, reason.text,
                      (unsigned long long)reason.times,
-                     (long long)((now_ns - reason.since_ns) / (1000 * NODE_NS_PER_MS)));
+                     (long long)((node->now_ns - reason.since_ns) / (1000 * NODE_NS_PER_MS)));
     }
     node->reasons[0] = reason;
 }
 
-void node_note_refused(struct node *node, const char *why, int64_t now_ns)
+void node_note_refused(struct node *node, const char *why)
 {
-    because(node, NODE_LOG_ERROR, "this node does not join", true, why, now_ns);
+    because(node, NODE_LOG_ERROR, "this node does not join", true, why);
 }
 
 void node_forget_reasons(struct node *node)
@@ -240,7 +240,7 @@ void node_forget_reasons(struct node *node)
     node->reasons_count = 0;
 }
 
-void node_lose(struct node *node, enum node_loss loss, const char *why, int64_t now_ns)
+void node_lose(struct node *node, enum node_loss loss, const char *why)
 {
     if (node->phase <= PHASE_BACKOFF || node->phase == PHASE_LEFT)
         return;
@@ -251,17 +251,17 @@ void node_lose(struct node *node, enum node_loss loss, const char *why, int64_t 
              was_live ? "the session with the engine is over" : "no session with the engine",
              node_loss_word(loss));
     if (loss != NODE_LOSS_RELOAD)
-        because(node, NODE_LOG_WARNING, head, false, why, now_ns);
+        because(node, NODE_LOG_WARNING, head, false, why);
     else if (was_live)
         node_log(node, NODE_LOG_INFO, "cluster: %s: %s", head, why);
-    begin_again(node, loss == NODE_LOSS_RELOAD ? 0 : next_backoff(node), now_ns);
+    begin_again(node, loss == NODE_LOSS_RELOAD ? 0 : next_backoff(node));
 }
 
-void node_refuse(struct node *node, const char *why, int64_t now_ns)
+void node_refuse(struct node *node, const char *why)
 {
-    node_note_refused(node, why, now_ns);
+    node_note_refused(node, why);
     node->counts.losses[NODE_LOSS_ERROR]++;
-    begin_again(node, next_backoff(node), now_ns);
+    begin_again(node, next_backoff(node));
 }
 
 /* ---- the lease ------------------------------------------------------------------------------- */
@@ -279,12 +279,12 @@ void node_close_strict(struct node *node)
 void node_strict_closed(struct node *node, int64_t now_ns)
 {
     node->strict_closing = false;
-    node_look_at_lease(node, now_ns);
+    node_enter(node, now_ns);
     if (node->phase == PHASE_HELD && node->open_ns <= now_ns)
-        node_open_session(node, now_ns);
+        node_open_session(node);
 }
 
-static void lease_over(struct node *node, int64_t now_ns)
+static void lease_over(struct node *node)
 {
     node->counts.leases_lost++;
     node_set_lease(node, 0);
@@ -292,14 +292,20 @@ static void lease_over(struct node *node, int64_t now_ns)
              "cluster: the lease is over: connections with units of strict names are closed. Look "
              "at the "
              "engine and the network between");
-    node_lose(node, NODE_LOSS_LEASE, "the engine did not renew the lease in time", now_ns);
+    node_lose(node, NODE_LOSS_LEASE, "the engine did not renew the lease in time");
     node_close_strict(node);
 }
 
-void node_look_at_lease(struct node *node, int64_t now_ns)
+void node_look_at_lease(struct node *node)
 {
-    if (node->lease_end_ns && now_ns >= node->lease_end_ns)
-        lease_over(node, now_ns);
+    if (node->lease_end_ns && node->now_ns >= node->lease_end_ns)
+        lease_over(node);
+}
+
+void node_enter(struct node *node, int64_t now_ns)
+{
+    node->now_ns = now_ns;
+    node_look_at_lease(node);
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -316,8 +322,8 @@ void node_start(struct node *node, int64_t now_ns)
     node->backoff_ns = 0;
     if (node->lease_end_ns)
         node->does.lease(node->arg, node->lease_end_ns);
-    node_look_at_lease(node, now_ns);
-    look_at_patience(node, now_ns);
+    node_enter(node, now_ns);
+    look_at_patience(node);
 }
 
 static void earlier(int64_t *due, int64_t at)
@@ -367,33 +373,32 @@ int64_t node_due_ns(const struct node *node)
 
 /* Has the engine been silent for too long? A thread that was held up reads first: the answer may be
  * there. */
-static bool is_silent(struct node *node, int64_t now_ns)
+static bool is_silent(struct node *node)
 {
     int64_t limit_ns = silence_limit(node);
-    if (!limit_ns || now_ns < limit_ns)
+    if (!limit_ns || node->now_ns < limit_ns)
         return false;
-    bool late = now_ns - limit_ns >= node->lease_ns / NODE_HELD_UPS_PER_LEASE;
+    bool late = node->now_ns - limit_ns >= node->lease_ns / NODE_HELD_UPS_PER_LEASE;
     bool first = node->late_ns != limit_ns;
     node->late_ns = limit_ns;
     return !late || !first;
 }
 
-static void opening_tick(struct node *node, int64_t now_ns)
+static void opening_tick(struct node *node)
 {
     char why[NODE_REASON_SIZE];
-    if (node->step_ns && now_ns >= node->step_ns) {
+    if (node->step_ns && node->now_ns >= node->step_ns) {
         bool asks = node->phase == PHASE_FINDING || node->phase == PHASE_MAJORITY;
         if (asks)
             node_sentinel_why(node, why, sizeof(why));
-        node_lose(node, NODE_LOSS_SLOW, asks ? why : "no answer within a fifth of the lease",
-                  now_ns);
-    } else if (is_silent(node, now_ns))
+        node_lose(node, NODE_LOSS_SLOW, asks ? why : "no answer within a fifth of the lease");
+    } else if (is_silent(node))
         node_lose(node, NODE_LOSS_SLOW,
-                  "no answer within a fifth of the lease, or within cluster.patience", now_ns);
-    else if (node->phase == PHASE_HELD && !node->strict_closing && now_ns >= node->open_ns)
-        node_open_session(node, now_ns);
-    else if (node->phase == PHASE_REPORTING && now_ns >= node->show_ns)
-        node_show_life(node, now_ns);
+                  "no answer within a fifth of the lease, or within cluster.patience");
+    else if (node->phase == PHASE_HELD && !node->strict_closing && node->now_ns >= node->open_ns)
+        node_open_session(node);
+    else if (node->phase == PHASE_REPORTING && node->now_ns >= node->show_ns)
+        node_show_life(node);
 }
 
 void node_tick(struct node *node, int64_t now_ns)
@@ -401,44 +406,44 @@ void node_tick(struct node *node, int64_t now_ns)
     if (node->phase == PHASE_IDLE)
         return;
     /* A node that could not leave may still have connections that hold strict units. */
-    node_look_at_lease(node, now_ns);
-    look_at_patience(node, now_ns);
+    node_enter(node, now_ns);
+    look_at_patience(node);
     if (node->phase == PHASE_BACKOFF) {
         if (now_ns >= node->retry_ns)
-            node_connect(node, now_ns);
+            node_connect(node);
     } else if (node->phase == PHASE_LIVE)
-        node_live_tick(node, now_ns);
+        node_live_tick(node);
     else if (node->phase != PHASE_LEFT)
-        opening_tick(node, now_ns);
+        opening_tick(node);
 }
 
 void node_flush(struct node *node, int64_t now_ns)
 {
-    node_look_at_lease(node, now_ns);
+    node_enter(node, now_ns);
     if (node->phase != PHASE_LIVE)
         return;
-    node_calls_send(node, now_ns);
+    node_calls_send(node);
     if (node->leaving && node->phase == PHASE_LIVE)
-        node_try_leave(node, now_ns);
+        node_try_leave(node);
 }
 
 /* ---- changes while it runs ------------------------------------------------------------------- */
 
 void node_open_anew(struct node *node, const char *why, int64_t now_ns)
 {
-    node_look_at_lease(node, now_ns);
+    node_enter(node, now_ns);
     if (node_is_open(node))
-        node_lose(node, NODE_LOSS_LEDGER, why, now_ns);
+        node_lose(node, NODE_LOSS_LEDGER, why);
 }
 
 void node_set_patterns(struct node *node, const struct patterns *patterns, int64_t now_ns)
 {
-    node_look_at_lease(node, now_ns);
+    node_enter(node, now_ns);
     struct patterns *before = node->patterns;
     node->patterns = patterns_share(unconst(patterns));
     patterns_free(&before);
     node_forget_wrong(node);
-    node_lose(node, NODE_LOSS_RELOAD, "the patterns of shared names have changed", now_ns);
+    node_lose(node, NODE_LOSS_RELOAD, "the patterns of shared names have changed");
     node_asks_patterns(node);
 }
 
@@ -468,15 +473,15 @@ void node_try_again(struct node *node, int64_t now_ns)
 void node_set_patience(struct node *node, int64_t patience_ns, int64_t now_ns)
 {
     node->patience_ns = patience_ns;
-    node_look_at_lease(node, now_ns);
-    look_at_patience(node, now_ns);
+    node_enter(node, now_ns);
+    look_at_patience(node);
 }
 
 /* ---- the end, upgrades ----------------------------------------------------------------------- */
 
 void node_leave(struct node *node, int64_t now_ns)
 {
-    node_look_at_lease(node, now_ns);
+    node_enter(node, now_ns);
     if (node->leaving)
         return;
     node->leaving = true;
@@ -493,18 +498,18 @@ void node_leave(struct node *node, int64_t now_ns)
     if (node->phase == PHASE_IDLE || node->phase == PHASE_LEFT)
         return;
     if (!node->opened[0])
-        node_left(node, now_ns);
+        node_left(node);
     else if (node->phase == PHASE_BACKOFF)
         node->retry_ns = now_ns; /* once more: another session gives back what this one has */
 }
 
-void node_left(struct node *node, int64_t now_ns)
+void node_left(struct node *node)
 {
     if (node->opened[0])
         node_log(node, NODE_LOG_WARNING,
                  "cluster: this node ends while the engine may have units of it; the others free "
                  "them when its lease is over");
-    drop_session(node, now_ns);
+    drop_session(node);
     node_sentinels_close(node);
     node->last[0] = '\0';
     node_move(node, PHASE_LEFT);
@@ -519,9 +524,9 @@ void node_park(struct node *node, int64_t now_ns)
 {
     if (node->phase == PHASE_IDLE)
         return;
-    node_look_at_lease(node, now_ns);
+    node_enter(node, now_ns);
     bool was_live = node->phase == PHASE_LIVE;
-    drop_session(node, now_ns);
+    drop_session(node);
     node_sentinels_close(node);
     node_move(node, PHASE_IDLE);
     /* A node that was live begins a new patience; another one goes on with the one that it has. */

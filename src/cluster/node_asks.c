@@ -193,7 +193,7 @@ static void release_at_once(struct node *node, struct node_ask *ask, bool is_las
 
 void node_submit(struct node *node, struct node_ask *ask, int64_t now_ns)
 {
-    node_look_at_lease(node, now_ns);
+    node_enter(node, now_ns);
     enum patterns_class class = patterns_class(node->patterns, ask->name);
     ask->next = ask->prev = NULL;
     ask->same_name = ask->same_name_prev = ask->same_id = NULL;
@@ -218,7 +218,7 @@ void node_submit(struct node *node, struct node_ask *ask, int64_t now_ns)
 
 void node_cancel(struct node *node, uint64_t id, int64_t now_ns)
 {
-    node_look_at_lease(node, now_ns);
+    node_enter(node, now_ns);
     struct node_ask *ask = node_ask_find(node, id);
     if (!ask || ask->cancelled)
         return;
@@ -241,11 +241,11 @@ void node_cancel(struct node *node, uint64_t id, int64_t now_ns)
 
 /* ---- what the engine says -------------------------------------------------------------------- */
 
-void ask_granted(struct node *node, struct node_ask *ask, int64_t now_ns)
+void ask_granted(struct node *node, struct node_ask *ask)
 {
     if (ask->cancelled)
         ask_set(node, ask, ASK_GIVE_TODO);
-    else if (ask->strict && now_ns >= node->lease_end_ns)
+    else if (ask->strict && node->now_ns >= node->lease_end_ns)
         ask_set(node, ask, ASK_GRANTED);
     else {
         if (node->phase != PHASE_LIVE) {
@@ -322,16 +322,15 @@ void node_asks_by_age(struct node *node)
     }
 }
 
-bool node_give_back(struct node *node, struct bytes name, uint32_t units, uint64_t id,
-                    int64_t now_ns)
+bool node_give_back(struct node *node, struct bytes name, uint32_t units, uint64_t id)
 {
     if (node->given_bytes >= NODE_GIVEN_MAX) {
-        node_lose(node, NODE_LOSS_ERROR, "it grants too much that nobody waits for", now_ns);
+        node_lose(node, NODE_LOSS_ERROR, "it grants too much that nobody waits for");
         return false;
     }
     struct node_ask *ask = calloc(1, sizeof(*ask) + name.len);
     if (!ask) {
-        node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+        node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
         return false;
     }
     node->given_bytes += sizeof(*ask) + name.len;
@@ -364,12 +363,12 @@ void node_done(struct node *node, struct bytes name, uint64_t up_to)
     node_name_release(node, entry);
 }
 
-void node_asks_lease(struct node *node, int64_t now_ns)
+void node_asks_lease(struct node *node)
 {
     for (struct node_ask *ask = node->waits.first, *next; ask && node->granted_held; ask = next) {
         next = ask->next;
         if (ASK_STATE(ask) == ASK_GRANTED)
-            ask_granted(node, ask, now_ns);
+            ask_granted(node, ask);
     }
 }
 

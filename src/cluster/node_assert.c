@@ -36,9 +36,9 @@ void node_forget_told(struct node *node)
     node_names_shrink(node);
 }
 
-void node_begin_report(struct node *node, bool last, int64_t now_ns)
+void node_begin_report(struct node *node, bool last)
 {
-    node->show_ns = now_ns + node_answer_limit(node);
+    node->show_ns = node->now_ns + node_answer_limit(node);
     /* A report that an earlier session asked for must end first: its numbers are old. */
     if (node->report_under_way)
         return;
@@ -120,19 +120,19 @@ static struct node_call *begin_give(struct node *node, char key[NODE_PREFIX_SIZE
     return node_call_take(node);
 }
 
-static bool send_give(struct node *node, struct node_call *call, int64_t now_ns)
+static bool send_give(struct node *node, struct node_call *call)
 {
     call->bytes = node->command.bytes;
     node->ahead += call->bytes;
-    return node_send(node, &node->command, PENDING_ASSERT, (unsigned)(call - node->calls), now_ns);
+    return node_send(node, &node->command, PENDING_ASSERT, (unsigned)(call - node->calls));
 }
 
-void node_show_life(struct node *node, int64_t now_ns)
+void node_show_life(struct node *node)
 {
     char key[NODE_PREFIX_SIZE];
-    node->show_ns = now_ns + node_answer_limit(node);
+    node->show_ns = node->now_ns + node_answer_limit(node);
     if (!node->pending_count)
-        send_give(node, begin_give(node, key), now_ns);
+        send_give(node, begin_give(node, key));
 }
 
 /* May another portion be sent before the answers of those under way? */
@@ -142,7 +142,7 @@ static bool has_room_ahead(const struct node *node)
 }
 
 /* Makes a portion and sends it. False: there was nothing to assert, or the engine was lost. */
-static bool send_portion(struct node *node, int64_t now_ns)
+static bool send_portion(struct node *node)
 {
     struct command *c = &node->command;
     struct node_op_sent op;
@@ -161,10 +161,10 @@ static bool send_portion(struct node *node, int64_t now_ns)
             op.name->told = op.name->units;
         }
     } while (next_op(node, &op) && node_op_fits(call, c, node_op_name(&op)));
-    return send_give(node, call, now_ns);
+    return send_give(node, call);
 }
 
-static void send_ready(struct node *node, int64_t now_ns)
+static void send_ready(struct node *node)
 {
     struct command *c = &node->command;
     char key[NODE_PREFIX_SIZE];
@@ -172,37 +172,37 @@ static void send_ready(struct node *node, int64_t now_ns)
     node_key(node, key, sizeof(key));
     command_script(node, c, CLUSTER_SCRIPT_READY, key);
     command_str(c, node->session);
-    if (node_send(node, c, PENDING_READY, 0, now_ns))
-        node_renew_sent(node, now_ns);
+    if (node_send(node, c, PENDING_READY, 0))
+        node_renew_sent(node);
 }
 
-static void node_assert_more(struct node *node, int64_t now_ns)
+static void node_assert_more(struct node *node)
 {
     while (node->phase == PHASE_ASSERTING && has_room_ahead(node))
-        if (!send_portion(node, now_ns))
+        if (!send_portion(node))
             break;
     if (node->phase != PHASE_ASSERTING || node->calls_used)
         return;
     if (node->alone) {
         /* What the threads have admitted meanwhile is the difference to another report. */
         node_move(node, PHASE_REPORTING);
-        node_begin_report(node, true, now_ns);
+        node_begin_report(node, true);
     } else
-        send_ready(node, now_ns);
+        send_ready(node);
 }
 
 void node_reported(struct node *node, int64_t now_ns)
 {
     node->report_under_way = false;
-    node_look_at_lease(node, now_ns);
+    node_enter(node, now_ns);
     if (node->phase != PHASE_REPORTING)
         return;
     if (!is_this_sessions(node)) {
-        node_begin_report(node, !node->alone, now_ns);
+        node_begin_report(node, !node->alone);
         return;
     }
     if (node->report_failed) {
-        node_lose(node, NODE_LOSS_ERROR, "this process has no memory for what it holds", now_ns);
+        node_lose(node, NODE_LOSS_ERROR, "this process has no memory for what it holds");
         return;
     }
     node_asks_by_age(node);
@@ -210,14 +210,14 @@ void node_reported(struct node *node, int64_t now_ns)
     node->assert_name = node->first_name;
     node->assert_units = true;
     node->assert_wait = NULL;
-    node_assert_more(node, now_ns);
+    node_assert_more(node);
 }
 
 /* A wait is in the engine again. */
-static void wait_asserted(struct node *node, struct node_ask *ask, int64_t now_ns)
+static void wait_asserted(struct node *node, struct node_ask *ask)
 {
     if (ask->state & ASK_EARLY)
-        ask_granted(node, ask, now_ns);
+        ask_granted(node, ask);
     else
         ask_queued(node, ask, ask->seq);
 }
@@ -225,29 +225,28 @@ static void wait_asserted(struct node *node, struct node_ask *ask, int64_t now_n
 /* Waits that met a wrong key: what is not told keeps a session from going live, and the next one
  * leaves the waits of such names out. Returns true if there were any; then the session is over. */
 static bool has_wrong_waits(struct node *node, const struct node_call *call,
-                            const redisReply *reply, int64_t now_ns)
+                            const redisReply *reply)
 {
     bool found = false;
     for (unsigned i = 0; i < call->count; i++) {
         if (call->ops[i].kind != OP_WAIT || !node_is_wrong(reply->element[i]))
             continue;
         found = true;
-        if (!node_note_wrong(node, call->ops[i].ask->name, reply->element[i], now_ns))
+        if (!node_note_wrong(node, call->ops[i].ask->name, reply->element[i]))
             return true;
     }
     if (!found)
         return false;
-    node_lose(node, NODE_LOSS_LEDGER, "a wait could not be told to the engine", now_ns);
+    node_lose(node, NODE_LOSS_LEDGER, "a wait could not be told to the engine");
     node_answer_all_wrong(node);
     return true;
 }
 
-void node_on_assert(struct node *node, const redisReply *reply, const struct pending *p,
-                    int64_t now_ns)
+void node_on_assert(struct node *node, const redisReply *reply)
 {
-    struct node_call *call = &node->calls[p->detail];
+    struct node_call *call = &node->calls[node->answered.detail];
     bool fits = reply->type == REDIS_REPLY_ARRAY && reply->elements == call->count;
-    if (fits && has_wrong_waits(node, call, reply, now_ns))
+    if (fits && has_wrong_waits(node, call, reply))
         return;
     for (unsigned i = 0; fits && i < call->count; i++) {
         const redisReply *element = reply->element[i];
@@ -259,13 +258,13 @@ void node_on_assert(struct node *node, const redisReply *reply, const struct pen
             node_try(node, call->ops[i].name);
     }
     if (!fits) {
-        node_odd(node, "give", now_ns);
+        node_odd(node, "give");
         return;
     }
     uint32_t connection = node->connection;
     for (unsigned i = 0; i < call->count && connection == node->connection; i++) {
         if (call->ops[i].kind == OP_WAIT)
-            wait_asserted(node, call->ops[i].ask, now_ns);
+            wait_asserted(node, call->ops[i].ask);
         else {
             call->ops[i].name->pins--;
             node_name_release(node, call->ops[i].name);
@@ -274,29 +273,28 @@ void node_on_assert(struct node *node, const redisReply *reply, const struct pen
     if (connection != node->connection)
         return;
     node_call_free(node, call);
-    node_assert_more(node, now_ns);
+    node_assert_more(node);
 }
 
-void node_on_ready(struct node *node, const redisReply *reply, const struct pending *p,
-                   int64_t now_ns)
+void node_on_ready(struct node *node, const redisReply *reply)
 {
     if (node->phase != PHASE_READYING || reply->type != REDIS_REPLY_ARRAY || reply->elements % 2) {
-        node_odd(node, "ready", now_ns);
+        node_odd(node, "ready");
         return;
     }
     /* This node's own sessions come first, before those that `open` ended. */
     size_t own = 0;
     for (size_t i = 0; i < reply->elements && i < 2 * NODE_SESSIONS_MAX; i += 2) {
-        struct ended item = {.foreign = false, .over_ns = now_ns};
+        struct ended item = {.foreign = false, .over_ns = node->now_ns};
         uint64_t beat;
         if (!reply_copy(reply->element[i], item.session, sizeof(item.session)) ||
             !reply_decimal(reply->element[i + 1], &beat)) {
-            node_odd(node, "ready", now_ns);
+            node_odd(node, "ready");
             return;
         }
         snprintf(item.beat, sizeof(item.beat), "%llu", (unsigned long long)beat);
         if (!node_reap_later(node, &item)) {
-            node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+            node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
             return;
         }
         struct ended *at = ended_find(&node->reaps, item.session);
@@ -305,5 +303,5 @@ void node_on_ready(struct node *node, const redisReply *reply, const struct pend
         *at = node->reaps.items[own];
         node->reaps.items[own++] = item;
     }
-    node_live_begin(node, p->sent_ns, now_ns);
+    node_live_begin(node, node->answered.sent_ns);
 }

@@ -198,18 +198,18 @@ void node_try_all(struct node *node, bool strict, bool loose)
     }
 }
 
-bool node_try_listed(struct node *node, const redisReply *names, const char *what, int64_t now_ns)
+bool node_try_listed(struct node *node, const redisReply *names, const char *what)
 {
     /* What is left out is listed again by a beat. */
     for (size_t i = 0; i < names->elements && node->tries_bytes < NODE_TRIES_MAX; i++) {
         struct bytes name;
         if (!reply_text(names->element[i], &name) || name.len == 0 || name.len > UINT16_MAX) {
-            node_odd(node, what, now_ns);
+            node_odd(node, what);
             return false;
         }
         struct node_name *entry = node_name_get(node, name);
         if (!entry) {
-            node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+            node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
             return false;
         }
         node_try(node, entry);
@@ -251,13 +251,13 @@ static bool is_full(const struct node *node)
     return false;
 }
 
-static bool send_call(struct node *node, int64_t now_ns)
+static bool send_call(struct node *node)
 {
     struct command *c = &node->command;
     struct node_call *call = node_call_take(node);
     char key[NODE_PREFIX_SIZE];
     bool acquires = false;
-    call->sent_ns = now_ns;
+    call->sent_ns = node->now_ns;
     node_key(node, key, sizeof(key));
     command_script(node, c, CLUSTER_SCRIPT_CALL, key);
     command_str(c, node->session);
@@ -276,21 +276,21 @@ static bool send_call(struct node *node, int64_t now_ns)
     }
     node->counts.calls++;
     node->counts.ops += call->count;
-    return node_send(node, c, PENDING_CALL, (unsigned)(call - node->calls), now_ns);
+    return node_send(node, c, PENDING_CALL, (unsigned)(call - node->calls));
 }
 
-void node_calls_send(struct node *node, int64_t now_ns)
+void node_calls_send(struct node *node)
 {
     while (node->phase == PHASE_LIVE && (node->todo.count || node->tries)) {
         if (node->calls_used >= NODE_CALLS_MAX || (node->calls_used && !is_full(node)))
             return;
-        if (!send_call(node, now_ns))
+        if (!send_call(node))
             return;
     }
 }
 
 /* The engine is full: acquisitions are refused, and all else goes again by `give`. */
-static void call_again(struct node *node, struct node_call *call, int64_t now_ns)
+static void call_again(struct node *node, struct node_call *call)
 {
     struct command *c = &node->command;
     struct node_call before = *call;
@@ -311,16 +311,16 @@ static void call_again(struct node *node, struct node_call *call, int64_t now_ns
     if (call->count == 0)
         node_call_free(node, call);
     else
-        node_send(node, c, PENDING_CALL, (unsigned)(call - node->calls), now_ns);
+        node_send(node, c, PENDING_CALL, (unsigned)(call - node->calls));
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static bool on_acquire(struct node *node, struct node_ask *ask, int64_t answer, int64_t now_ns)
+static bool on_acquire(struct node *node, struct node_ask *ask, int64_t answer)
 {
     bool early = ask->state & ASK_EARLY;
     if (answer == 1 || early)
-        ask_granted(node, ask, now_ns);
+        ask_granted(node, ask);
     else if (answer == 0 && ask->wait == NODE_WAIT_NO)
         ask_finish(node, ask, NODE_BUSY);
     else if (answer == -1)
@@ -333,7 +333,7 @@ static bool on_acquire(struct node *node, struct node_ask *ask, int64_t answer, 
 }
 
 /* Units went back. 2: more than the script does at once; the rest by `t`. */
-static bool on_release(struct node *node, struct node_ask *ask, int64_t answer, int64_t now_ns)
+static bool on_release(struct node *node, struct node_ask *ask, int64_t answer)
 {
     /* Loose units of a name with a wrong key may have been admitted by this node alone. */
     if (answer == -2 && !ask->strict && node_has_wrong(node, ask->name))
@@ -342,7 +342,7 @@ static bool on_release(struct node *node, struct node_ask *ask, int64_t answer, 
         node_log(
             node, NODE_LOG_ERROR,
             "cluster: the engine had fewer units than this node gave back; this node opens anew");
-        node_lose(node, NODE_LOSS_LEDGER, "units and the engine's count differ", now_ns);
+        node_lose(node, NODE_LOSS_LEDGER, "units and the engine's count differ");
         return true;
     }
     if (answer != 1 && answer != 2)
@@ -350,7 +350,7 @@ static bool on_release(struct node *node, struct node_ask *ask, int64_t answer, 
     if (answer == 2) {
         struct node_name *name = node_name_get(node, ask->name);
         if (!name) {
-            node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+            node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
             return true;
         }
         node_try(node, name);
@@ -406,14 +406,13 @@ static bool on_cancel(struct node *node, struct node_ask *ask, int64_t answer)
     return true;
 }
 
-static bool on_try(struct node *node, struct node_name *name, const redisReply *reply,
-                   int64_t now_ns)
+static bool on_try(struct node *node, struct node_name *name, const redisReply *reply)
 {
     int64_t answer;
     bool good = reply_number(reply, &answer) && (answer == 1 || answer == 2);
     name->tries_sent--;
     if (good && name->wrong) {
-        node_wrong_over(node, name, now_ns);
+        node_wrong_over(node, name);
         return true;
     }
     if (answer == 2)
@@ -423,8 +422,7 @@ static bool on_try(struct node *node, struct node_name *name, const redisReply *
 }
 
 /* A key of the op's name is of another type: units have changed, queues have not. */
-static bool on_wrong(struct node *node, const struct node_op_sent *op, const redisReply *reply,
-                     int64_t now_ns)
+static bool on_wrong(struct node *node, const struct node_op_sent *op, const redisReply *reply)
 {
     struct node_ask *ask = op->ask;
     if (op->kind == OP_TRY) {
@@ -437,7 +435,7 @@ static bool on_wrong(struct node *node, const struct node_op_sent *op, const red
     /* The engine can't say DONE to anybody; this node does to its own, as when it is alone. */
     if (op->kind == OP_RELEASE && !ask->by_end)
         node_done(node, ask->name, UINT64_MAX);
-    if (!node_note_wrong(node, node_op_name(op), reply, now_ns))
+    if (!node_note_wrong(node, node_op_name(op), reply))
         return true;
     if (op->kind == OP_ACQUIRE)
         node_ask_wrong(node, ask);
@@ -451,26 +449,25 @@ static bool on_wrong(struct node *node, const struct node_op_sent *op, const red
 }
 
 /* Handles the answer of one op; false: it makes no sense. The engine may be lost then. */
-static bool on_op(struct node *node, const struct node_op_sent *op, const redisReply *reply,
-                  int64_t now_ns)
+static bool on_op(struct node *node, const struct node_op_sent *op, const redisReply *reply)
 {
     int64_t answer = 0;
     if (node_is_wrong(reply))
-        return on_wrong(node, op, reply, now_ns);
+        return on_wrong(node, op, reply);
     if (op->kind == OP_GET)
         return on_get(node, op->ask, reply);
     if (op->kind == OP_HOLDERS)
         return on_holders(node, op->ask, reply);
     if (op->kind == OP_TRY)
-        return on_try(node, op->name, reply, now_ns);
+        return on_try(node, op->name, reply);
     if (!reply_number(reply, &answer))
         return false;
     switch (op->kind) {
     case OP_ACQUIRE:
-        return on_acquire(node, op->ask, answer, now_ns);
+        return on_acquire(node, op->ask, answer);
     case OP_RELEASE:
     case OP_GIVE:
-        return on_release(node, op->ask, answer, now_ns);
+        return on_release(node, op->ask, answer);
     case OP_CANCEL:
         return on_cancel(node, op->ask, answer);
     default:
@@ -478,34 +475,33 @@ static bool on_op(struct node *node, const struct node_op_sent *op, const redisR
     }
 }
 
-void node_on_call(struct node *node, const redisReply *reply, const struct pending *p,
-                  int64_t now_ns)
+void node_on_call(struct node *node, const redisReply *reply)
 {
-    struct node_call *call = &node->calls[p->detail];
+    struct node_call *call = &node->calls[node->answered.detail];
     if (reply_error_is(reply, "OOM") && !call->again) {
-        call_again(node, call, now_ns);
+        call_again(node, call);
         return;
     }
     if (reply->type == REDIS_REPLY_ERROR) {
-        node_error_reply(node, reply, now_ns);
+        node_error_reply(node, reply);
         return;
     }
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != call->count) {
-        node_odd(node, "call", now_ns);
+        node_odd(node, "call");
         return;
     }
     node->counts.round_trips++;
-    node->counts.round_trip_ns += (uint64_t)(now_ns - p->sent_ns);
+    node->counts.round_trip_ns += (uint64_t)(node->now_ns - node->answered.sent_ns);
     uint32_t connection = node->connection;
     /* The call is taken from its slot first: what is lost on the way must not be unpinned twice. */
     for (unsigned i = 0; i < call->count; i++) {
         struct node_op_sent op = call->ops[i];
         call->ops[i] = (struct node_op_sent){.kind = OP_GET};
-        bool good = on_op(node, &op, reply->element[i], now_ns);
+        bool good = on_op(node, &op, reply->element[i]);
         if (connection != node->connection)
             return;
         if (!good) {
-            node_odd(node, "call", now_ns);
+            node_odd(node, "call");
             return;
         }
     }

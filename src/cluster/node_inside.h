@@ -261,6 +261,7 @@ struct node {
     void *arg;
 
     /* Life. */
+    int64_t now_ns; /* the time of the call from outside */
     enum node_phase phase;
     bool leaving;
     int64_t lost_ns;    /* patience counts from here: the last live session was lost, or its oldest
@@ -344,9 +345,10 @@ struct node {
     struct node_wire_state wires[NODE_WIRES];
     struct pending pending[NODE_PENDING_MAX];
     unsigned pending_first, pending_count;
-    bool auth_awaited;   /* the answer of AUTH on the wire for messages */
-    int64_t answered_ns; /* the last reply */
-    int64_t late_ns;     /* the limit of an answer that a tick found long past */
+    struct pending answered; /* the command whose reply is handled now */
+    bool auth_awaited;       /* the answer of AUTH on the wire for messages */
+    int64_t answered_ns;     /* the last reply */
+    int64_t late_ns;         /* the limit of an answer that a tick found long past */
     char shas[CLUSTER_SCRIPT_COUNT][48];
     struct node_call calls[NODE_GIVES_MAX];
     unsigned calls_used;
@@ -372,16 +374,16 @@ struct node {
 /* Changes the phase; checks that the change is allowed. */
 void node_move(struct node *node, enum node_phase to);
 /* Closes the session and both wires, and begins again after a while. */
-void node_lose(struct node *node, enum node_loss loss, const char *why, int64_t now_ns);
+void node_lose(struct node *node, enum node_loss loss, const char *why);
 /* The node does not join: notes why, and begins again. */
-void node_refuse(struct node *node, const char *why, int64_t now_ns);
+void node_refuse(struct node *node, const char *why);
 /* Notes why the node does not join. The log has each reason when it comes, then once a minute. */
-void node_note_refused(struct node *node, const char *why, int64_t now_ns);
+void node_note_refused(struct node *node, const char *why);
 /* A beat was answered: what kept this node from joining is over. */
 void node_forget_reasons(struct node *node);
 void node_log(struct node *node, enum node_level level, const char *format, ...) PRINTF_LIKE(3, 4);
 /* Leaving is over: there is no session, and no other one follows. */
-void node_left(struct node *node, int64_t now_ns);
+void node_left(struct node *node);
 /* Asks the owner to close all connections that hold strict units. */
 void node_close_strict(struct node *node);
 /* A session is open (or opening to be live): requests go to the engine, or wait for that. */
@@ -402,8 +404,11 @@ static inline int64_t node_silence_limit(const struct node *node)
 {
     return node->patience_ns > NODE_PATIENCE_LEAST_NS ? node->patience_ns : NODE_PATIENCE_LEAST_NS;
 }
-/* Looks if the lease is over; everything that comes from outside begins with that. */
-void node_look_at_lease(struct node *node, int64_t now_ns);
+/* Everything that comes from outside begins with this: takes the time, and looks if the lease is
+ * over. */
+void node_enter(struct node *node, int64_t now_ns);
+/* Looks if the lease is over. */
+void node_look_at_lease(struct node *node);
 
 /* ---- node_wires.c ---------------------------------------------------------------------------- */
 
@@ -420,10 +425,9 @@ bool bytes_decimal(struct bytes text, uint64_t *number_r);
 void command_script(struct node *node, struct command *c, enum cluster_script script,
                     const char *key);
 /* Sends to the engine and expects a reply; false: the engine was lost. */
-bool node_send(struct node *node, struct command *c, enum pending_kind kind, unsigned detail,
-               int64_t now_ns);
+bool node_send(struct node *node, struct command *c, enum pending_kind kind, unsigned detail);
 /* Sends on any wire, without a reply that node_wires.c knows of. */
-bool node_send_on(struct node *node, unsigned wire, struct command *c, int64_t now_ns);
+bool node_send_on(struct node *node, unsigned wire, struct command *c);
 /* The key prefix, "{PREFIX}:". */
 void node_key(const struct node *node, char *to, size_t size);
 
@@ -439,9 +443,9 @@ bool reply_decimal(const redisReply *reply, uint64_t *number_r);
 /* Copies a text that must fit, of visible characters. */
 bool reply_copy(const redisReply *reply, char *to, size_t size);
 /* The engine said something that it never says: begins again. */
-void node_odd(struct node *node, const char *what, int64_t now_ns);
+void node_odd(struct node *node, const char *what);
 /* An error reply where none is expected: begins again. */
-void node_error_reply(struct node *node, const redisReply *reply, int64_t now_ns);
+void node_error_reply(struct node *node, const redisReply *reply);
 bool reply_error_is(const redisReply *reply, const char *word);
 /* What the engine says, for people: the first line, as visible characters. */
 void reply_error_text(const redisReply *reply, char *to, size_t size);
@@ -449,27 +453,21 @@ void reply_error_text(const redisReply *reply, char *to, size_t size);
 /* ---- node_connect.c -------------------------------------------------------------------------- */
 
 /* Begins to connect (with Sentinels: to look for the engine). */
-void node_connect(struct node *node, int64_t now_ns);
+void node_connect(struct node *node);
 /* The engine's address is known. */
-void node_connect_engine(struct node *node, int64_t now_ns);
-void node_connected(struct node *node, unsigned wire, int64_t now_ns);
+void node_connect_engine(struct node *node);
+void node_connected(struct node *node, unsigned wire);
 /* Sends `open`, when strict holders are closed and (with Sentinels) the majority agrees. */
-void node_open_session(struct node *node, int64_t now_ns);
-void node_send_open(struct node *node, int64_t now_ns);
-void node_on_auth(struct node *node, const redisReply *reply, const struct pending *p,
-                  int64_t now_ns);
-void node_on_select(struct node *node, const redisReply *reply, const struct pending *p,
-                    int64_t now_ns);
-void node_on_info(struct node *node, const redisReply *reply, const struct pending *p,
-                  int64_t now_ns);
-void node_on_config(struct node *node, const redisReply *reply, const struct pending *p,
-                    int64_t now_ns);
-void node_on_load(struct node *node, const redisReply *reply, const struct pending *p,
-                  int64_t now_ns);
-void node_on_open(struct node *node, const redisReply *reply, const struct pending *p,
-                  int64_t now_ns);
+void node_open_session(struct node *node);
+void node_send_open(struct node *node);
+void node_on_auth(struct node *node, const redisReply *reply);
+void node_on_select(struct node *node, const redisReply *reply);
+void node_on_info(struct node *node, const redisReply *reply);
+void node_on_config(struct node *node, const redisReply *reply);
+void node_on_load(struct node *node, const redisReply *reply);
+void node_on_open(struct node *node, const redisReply *reply);
 /* The subscription is confirmed. */
-void node_subscribed(struct node *node, int64_t now_ns);
+void node_subscribed(struct node *node);
 
 /* ---- node_checks.c --------------------------------------------------------------------------- */
 
@@ -489,32 +487,27 @@ void node_explain_auth(const redisReply *reply, char *why, size_t size);
 /* ---- node_assert.c --------------------------------------------------------------------------- */
 
 /* Asks for a report; the last one of the session ends the time alone. */
-void node_begin_report(struct node *node, bool last, int64_t now_ns);
+void node_begin_report(struct node *node, bool last);
 /* Forgets what was reported and told. */
 void node_forget_told(struct node *node);
 /* The workers' report takes its time: shows others that the session lives. */
-void node_show_life(struct node *node, int64_t now_ns);
-void node_on_assert(struct node *node, const redisReply *reply, const struct pending *p,
-                    int64_t now_ns);
-void node_on_ready(struct node *node, const redisReply *reply, const struct pending *p,
-                   int64_t now_ns);
+void node_show_life(struct node *node);
+void node_on_assert(struct node *node, const redisReply *reply);
+void node_on_ready(struct node *node, const redisReply *reply);
 
 /* ---- node_live.c ----------------------------------------------------------------------------- */
 
-void node_live_begin(struct node *node, int64_t ready_sent_ns, int64_t now_ns);
-void node_live_tick(struct node *node, int64_t now_ns);
+void node_live_begin(struct node *node, int64_t ready_sent_ns);
+void node_live_tick(struct node *node);
 int64_t node_live_due_ns(const struct node *node);
-void node_on_beat(struct node *node, const redisReply *reply, const struct pending *p,
-                  int64_t now_ns);
-void node_on_grace(struct node *node, const redisReply *reply, const struct pending *p,
-                   int64_t now_ns);
-void node_on_leave(struct node *node, const redisReply *reply, const struct pending *p,
-                   int64_t now_ns);
+void node_on_beat(struct node *node, const redisReply *reply);
+void node_on_grace(struct node *node, const redisReply *reply);
+void node_on_leave(struct node *node, const redisReply *reply);
 /* A `ready` or a beat is sent: it will renew the lease. */
-void node_renew_sent(struct node *node, int64_t now_ns);
-void node_renew_agreed(struct node *node, int64_t now_ns);
+void node_renew_sent(struct node *node);
+void node_renew_agreed(struct node *node);
 /* Tries to send `leave`. */
-void node_try_leave(struct node *node, int64_t now_ns);
+void node_try_leave(struct node *node);
 /* The lease is not this node's any more. */
 void node_set_lease(struct node *node, int64_t end_ns);
 
@@ -523,32 +516,28 @@ void node_set_lease(struct node *node, int64_t end_ns);
 void node_watch_clear(struct node *node);
 void node_watch_begin(struct node *node);
 /* A session's beat, as the engine says it. A new session is looked at soon. NULL: no memory. */
-struct watched *node_watch(struct node *node, struct bytes session, uint64_t beat,
-                           int64_t now_ns) MUST_USE;
+struct watched *node_watch(struct node *node, struct bytes session, uint64_t beat) MUST_USE;
 /* Forgets the sessions that were not in the last round. If there are any, a look is due. */
-void node_watch_end(struct node *node, int64_t now_ns);
+void node_watch_end(struct node *node);
 bool ended_add(struct ended_list *list, const struct ended *item) MUST_USE;
 struct ended *ended_find(struct ended_list *list, const char *session);
 void ended_remove(struct ended_list *list, size_t at);
 /* Adds a session to those that are reaped; harmless when it is there. */
 bool node_reap_later(struct node *node, const struct ended *item) MUST_USE;
 /* Reaps those that watching found to be over. */
-bool node_reap_watched(struct node *node, int64_t now_ns) MUST_USE;
+bool node_reap_watched(struct node *node) MUST_USE;
 /* Sends the next calls of `reap`, if any may be sent. */
-void node_reap_next(struct node *node, int64_t now_ns);
-void node_on_reap(struct node *node, const redisReply *reply, const struct pending *p,
-                  int64_t now_ns);
+void node_reap_next(struct node *node);
+void node_on_reap(struct node *node, const redisReply *reply);
 /* A flat array of sessions and beats: each is watched. False: odd, or no memory (the engine was
  * lost). */
-bool node_watch_array(struct node *node, redisReply *const *elements, size_t count,
-                      int64_t now_ns) MUST_USE;
+bool node_watch_array(struct node *node, redisReply *const *elements, size_t count) MUST_USE;
 
 /* ---- node_calls.c ---------------------------------------------------------------------------- */
 
 /* Sends calls, as far as they may go now. */
-void node_calls_send(struct node *node, int64_t now_ns);
-void node_on_call(struct node *node, const redisReply *reply, const struct pending *p,
-                  int64_t now_ns);
+void node_calls_send(struct node *node);
+void node_on_call(struct node *node, const redisReply *reply);
 /* A free call; there is one as long as calls_used is below the bound. */
 struct node_call *node_call_take(struct node *node);
 void node_call_free(struct node *node, struct node_call *call);
@@ -570,15 +559,14 @@ void node_try(struct node *node, struct node_name *name);
 void node_try_all(struct node *node, bool strict, bool loose);
 /* `t` of names whose hand over is not finished, as the answer to `what` lists them. False: odd, or
  * no memory (the engine was lost). */
-bool node_try_listed(struct node *node, const redisReply *names, const char *what,
-                     int64_t now_ns) MUST_USE;
+bool node_try_listed(struct node *node, const redisReply *names, const char *what) MUST_USE;
 
 /* ---- node_wrong.c ---------------------------------------------------------------------------- */
 
 /* Is it the answer of an op that found a key of the name to be of another type? */
 bool node_is_wrong(const redisReply *reply);
 /* Notes that. False: no memory (the engine was lost). */
-bool node_note_wrong(struct node *node, struct bytes name, const redisReply *reply, int64_t now_ns);
+bool node_note_wrong(struct node *node, struct bytes name, const redisReply *reply);
 /* Has this name such a key, as far as is known? */
 bool node_has_wrong(struct node *node, struct bytes name);
 /* Answers an acquisition of such a name, or has it wait until the key is right. */
@@ -586,9 +574,9 @@ void node_ask_wrong(struct node *node, struct node_ask *ask);
 /* The same for all acquisitions of such names that are not under way. */
 void node_answer_all_wrong(struct node *node);
 /* A beat was answered: looks at all such names. */
-void node_try_wrong(struct node *node, int64_t now_ns);
+void node_try_wrong(struct node *node);
 /* `t` found that the key is right: the node opens anew, and tells all. */
-void node_wrong_over(struct node *node, struct node_name *name, int64_t now_ns);
+void node_wrong_over(struct node *node, struct node_name *name);
 /* Forgets them; what is still wrong shows again. */
 void node_forget_wrong(struct node *node);
 
@@ -598,12 +586,11 @@ void ask_set(struct node *node, struct node_ask *ask, unsigned state);
 /* Answers an ask, which leaves the node. */
 void ask_finish(struct node *node, struct node_ask *ask, enum node_result result);
 /* Units arrived, by answer or message: the client gets them, or they go back. */
-void ask_granted(struct node *node, struct node_ask *ask, int64_t now_ns);
+void ask_granted(struct node *node, struct node_ask *ask);
 /* The engine put it into the queue. */
 void ask_queued(struct node *node, struct node_ask *ask, uint64_t seq);
 /* Units that nobody here wants go back. False: no memory (the engine was lost). */
-bool node_give_back(struct node *node, struct bytes name, uint32_t units, uint64_t id,
-                    int64_t now_ns);
+bool node_give_back(struct node *node, struct bytes name, uint32_t units, uint64_t id);
 /* The waits of ACQ4ANY of a name up to this seq are done. */
 void node_done(struct node *node, struct bytes name, uint64_t up_to);
 /* The session is lost: what was under way is as if never sent. */
@@ -611,7 +598,7 @@ void node_asks_lost(struct node *node);
 /* Patience is over: answers what need not wait for the engine. */
 void node_asks_alone(struct node *node);
 /* Strict units that waited for a lease go to their clients. */
-void node_asks_lease(struct node *node, int64_t now_ns);
+void node_asks_lease(struct node *node);
 /* All is reported. Waits without a place go before what else is to do, by age: the threads told of
  * them in an order of their own. */
 void node_asks_by_age(struct node *node);
@@ -640,23 +627,22 @@ void node_names_free(struct node *node);
 /* ---- node_messages.c ------------------------------------------------------------------------- */
 
 /* A message, or the confirmation of the subscription. */
-void node_on_message(struct node *node, const redisReply *reply, int64_t now_ns);
+void node_on_message(struct node *node, const redisReply *reply);
 
 /* ---- node_sentinel.c ------------------------------------------------------------------------- */
 
 /* Asks all Sentinels. The answers of an earlier round count no more. */
-void node_round(struct node *node, enum round_purpose purpose, int64_t now_ns);
-void node_sentinel_opened(struct node *node, unsigned wire, int64_t now_ns);
+void node_round(struct node *node, enum round_purpose purpose);
+void node_sentinel_opened(struct node *node, unsigned wire);
 void node_sentinel_closed(struct node *node, unsigned wire, const char *reason);
-void node_on_sentinel(struct node *node, unsigned wire, const redisReply *reply, int64_t now_ns);
+void node_on_sentinel(struct node *node, unsigned wire, const redisReply *reply);
 /* Says why no majority of the Sentinels names an engine, as far as it is known. */
 void node_sentinel_why(const struct node *node, char *why, size_t size);
 void node_sentinels_close(struct node *node);
 
 /* ---- node_seen.c ----------------------------------------------------------------------------- */
 
-void node_on_look(struct node *node, const redisReply *reply, const struct pending *p,
-                  int64_t now_ns);
+void node_on_look(struct node *node, const redisReply *reply);
 void node_forget_peers(struct node *node);
 
 #endif

@@ -21,67 +21,67 @@ void node_set_lease(struct node *node, int64_t end_ns)
     node->does.lease(node->arg, end_ns);
 }
 
-void node_renew_sent(struct node *node, int64_t now_ns)
+void node_renew_sent(struct node *node)
 {
-    node->renew_sent_ns = now_ns;
+    node->renew_sent_ns = node->now_ns;
     node->renew_answered = false;
     node->renew_agreed = !node_is_sentinel(node);
     if (!node->renew_agreed)
-        node_round(node, ROUND_RENEW, now_ns);
+        node_round(node, ROUND_RENEW);
 }
 
-static void renew_if_complete(struct node *node, int64_t now_ns)
+static void renew_if_complete(struct node *node)
 {
     if (node->phase != PHASE_LIVE || !node->renew_answered || !node->renew_agreed ||
         node->renewed_ns == node->renew_sent_ns)
         return;
     node->renewed_ns = node->renew_sent_ns;
     node_set_lease(node, node->renew_sent_ns + node->lease_ns / 10 * NODE_LEASE_TENTHS);
-    node_look_at_lease(node, now_ns);
+    node_look_at_lease(node);
     if (node->phase != PHASE_LIVE)
         return;
     if (node->granted_held)
-        node_asks_lease(node, now_ns);
-    node_reap_next(node, now_ns);
+        node_asks_lease(node);
+    node_reap_next(node);
 }
 
-static void node_renew_answered(struct node *node, int64_t now_ns)
+static void node_renew_answered(struct node *node)
 {
     node->renew_answered = true;
-    renew_if_complete(node, now_ns);
+    renew_if_complete(node);
 }
 
-void node_renew_agreed(struct node *node, int64_t now_ns)
+void node_renew_agreed(struct node *node)
 {
     node->renew_agreed = true;
-    renew_if_complete(node, now_ns);
+    renew_if_complete(node);
 }
 
 /* ---- beginning ------------------------------------------------------------------------------- */
 
-void node_live_begin(struct node *node, int64_t ready_sent_ns, int64_t now_ns)
+void node_live_begin(struct node *node, int64_t ready_sent_ns)
 {
     node_move(node, PHASE_LIVE);
     node_forget_told(node);
-    node->live_ns = now_ns;
+    node->live_ns = node->now_ns;
     node->calls_late = false;
     node->beat_ns = ready_sent_ns + node_answer_limit(node);
     node->beat_awaited = false;
     node->beat_checked = false;
-    node->look_ns = now_ns;
+    node->look_ns = node->now_ns;
     node->strict_held = true;
     memcpy(node->last, node->session, sizeof(node->last));
     node_log(node, NODE_LOG_INFO, "cluster: session %s is live%s", node->session,
              node->grace ? "; nothing strict is granted before the engine's grace is over" : "");
     node_try_all(node, true, !node->grace);
-    node->loose_try_ns = node->grace ? now_ns + node_answer_limit(node) : 0;
-    node_renew_answered(node, now_ns);
+    node->loose_try_ns = node->grace ? node->now_ns + node_answer_limit(node) : 0;
+    node_renew_answered(node);
     if (node->phase != PHASE_LIVE)
         return;
-    node_reap_next(node, now_ns);
+    node_reap_next(node);
     if (node->phase == PHASE_LIVE && node->leaving) {
-        node->leave_ns = now_ns;
-        node->leave_until_ns = now_ns + node_answer_limit(node);
+        node->leave_ns = node->now_ns;
+        node->leave_until_ns = node->now_ns + node_answer_limit(node);
     }
 }
 
@@ -136,8 +136,7 @@ int64_t node_live_due_ns(const struct node *node)
     return due;
 }
 
-static bool send_script(struct node *node, enum cluster_script script, enum pending_kind kind,
-                        int64_t now_ns)
+static bool send_script(struct node *node, enum cluster_script script, enum pending_kind kind)
 {
     struct command *c = &node->command;
     char key[NODE_PREFIX_SIZE];
@@ -147,75 +146,72 @@ static bool send_script(struct node *node, enum cluster_script script, enum pend
         command_str(c, node->session);
     if (script == CLUSTER_SCRIPT_GRACE)
         command_str(c, node->term);
-    return node_send(node, c, kind, 0, now_ns);
+    return node_send(node, c, kind, 0);
 }
 
 /* The beat is due: the last one must have been answered and heard. */
-static void beat(struct node *node, int64_t now_ns)
+static void beat(struct node *node)
 {
     if (node->beat_awaited) {
-        node_lose(node, NODE_LOSS_SLOW, "a beat was not answered within a fifth of the lease",
-                  now_ns);
+        node_lose(node, NODE_LOSS_SLOW, "a beat was not answered within a fifth of the lease");
         return;
     }
     if (node->beat_checked && node->beat_heard < node->beat_number) {
-        node_lose(node, NODE_LOSS_DEAF, "the subscription was silent for a fifth of the lease",
-                  now_ns);
+        node_lose(node, NODE_LOSS_DEAF, "the subscription was silent for a fifth of the lease");
         return;
     }
-    if (!send_script(node, CLUSTER_SCRIPT_BEAT, PENDING_BEAT, now_ns))
+    if (!send_script(node, CLUSTER_SCRIPT_BEAT, PENDING_BEAT))
         return;
     node->beat_awaited = true;
-    node->beat_ns = now_ns + node_answer_limit(node);
-    node_renew_sent(node, now_ns);
+    node->beat_ns = node->now_ns + node_answer_limit(node);
+    node_renew_sent(node);
 }
 
-void node_live_tick(struct node *node, int64_t now_ns)
+void node_live_tick(struct node *node)
 {
     int64_t limit = unrenewed_limit(node);
-    if (limit && now_ns >= limit) {
-        node_lose(node, NODE_LOSS_SENTINEL, "no majority of the Sentinels names this engine",
-                  now_ns);
+    if (limit && node->now_ns >= limit) {
+        node_lose(node, NODE_LOSS_SENTINEL, "no majority of the Sentinels names this engine");
         return;
     }
     /* A node that stood still reads first: the answer may have come meanwhile. */
     bool was_late = node->calls_late;
     limit = calls_limit(node);
-    node->calls_late = limit && now_ns >= limit;
+    node->calls_late = limit && node->now_ns >= limit;
     if (was_late && node->calls_late) {
-        node_lose(node, NODE_LOSS_SLOW, "a call was not answered within cluster.patience", now_ns);
+        node_lose(node, NODE_LOSS_SLOW, "a call was not answered within cluster.patience");
         return;
     }
-    if (now_ns >= node->beat_ns)
-        beat(node, now_ns);
+    if (node->now_ns >= node->beat_ns)
+        beat(node);
     if (node->phase != PHASE_LIVE)
         return;
     int64_t grace = grace_due(node);
-    if (grace && now_ns >= grace) {
+    if (grace && node->now_ns >= grace) {
         node->grace_asked = true;
-        if (!send_script(node, CLUSTER_SCRIPT_GRACE, PENDING_GRACE, now_ns))
+        if (!send_script(node, CLUSTER_SCRIPT_GRACE, PENDING_GRACE))
             return;
     }
-    if (node->loose_try_ns && now_ns >= node->loose_try_ns) {
+    if (node->loose_try_ns && node->now_ns >= node->loose_try_ns) {
         node->loose_try_ns = 0;
         node_try_all(node, false, true);
     }
-    if (now_ns >= node->look_ns) {
-        node->look_ns = now_ns + node->lease_ns;
-        if (!send_script(node, CLUSTER_SCRIPT_LOOK, PENDING_LOOK, now_ns))
+    if (node->now_ns >= node->look_ns) {
+        node->look_ns = node->now_ns + node->lease_ns;
+        if (!send_script(node, CLUSTER_SCRIPT_LOOK, PENDING_LOOK))
             return;
     }
     if (node->leaving)
-        node_try_leave(node, now_ns);
+        node_try_leave(node);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
 /* What the engine says of grace. When it ends, all waits are looked at again. */
-static void see_grace(struct node *node, bool grace, int64_t now_ns)
+static void see_grace(struct node *node, bool grace)
 {
     if (grace && !node->grace)
-        node->grace_since_ns = now_ns;
+        node->grace_since_ns = node->now_ns;
     if (!grace && node->grace) {
         node_log(node, NODE_LOG_INFO, "cluster: the engine's grace is over");
         node->loose_try_ns = 0;
@@ -226,15 +222,13 @@ static void see_grace(struct node *node, bool grace, int64_t now_ns)
         node->grace_asked = false;
 }
 
-void node_on_beat(struct node *node, const redisReply *reply, const struct pending *p,
-                  int64_t now_ns)
+void node_on_beat(struct node *node, const redisReply *reply)
 {
     int64_t grace;
-    (void)p;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 ||
         !reply_number(reply->element[0], &grace) || reply->element[1]->type != REDIS_REPLY_ARRAY ||
         reply->element[2]->type != REDIS_REPLY_ARRAY || reply->element[2]->elements % 2) {
-        node_odd(node, "beat", now_ns);
+        node_odd(node, "beat");
         return;
     }
     node->beat_awaited = false;
@@ -251,68 +245,64 @@ void node_on_beat(struct node *node, const redisReply *reply, const struct pendi
             found = true;
     }
     if (!found) {
-        node_odd(node, "beat", now_ns);
+        node_odd(node, "beat");
         return;
     }
     node->beat_checked = true;
-    see_grace(node, grace != 0, now_ns);
-    if (!node_try_listed(node, reply->element[1], "beat", now_ns) ||
-        !node_watch_array(node, all->element, all->elements, now_ns))
+    see_grace(node, grace != 0);
+    if (!node_try_listed(node, reply->element[1], "beat") ||
+        !node_watch_array(node, all->element, all->elements))
         return;
-    node_try_wrong(node, now_ns);
-    if (!node_reap_watched(node, now_ns)) {
-        node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+    node_try_wrong(node);
+    if (!node_reap_watched(node)) {
+        node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
         return;
     }
-    node_renew_answered(node, now_ns);
+    node_renew_answered(node);
     if (node->phase == PHASE_LIVE)
-        node_reap_next(node, now_ns);
+        node_reap_next(node);
 }
 
-void node_on_grace(struct node *node, const redisReply *reply, const struct pending *p,
-                   int64_t now_ns)
+void node_on_grace(struct node *node, const redisReply *reply)
 {
     int64_t over;
-    (void)p;
     if (!reply_number(reply, &over))
-        node_odd(node, "grace", now_ns);
+        node_odd(node, "grace");
     else if (over)
-        see_grace(node, false, now_ns);
+        see_grace(node, false);
     /* Else the engine has begun another term: the next beat says so. */
 }
 
 /* ---- leaving --------------------------------------------------------------------------------- */
 
-void node_try_leave(struct node *node, int64_t now_ns)
+void node_try_leave(struct node *node)
 {
-    if (now_ns < node->leave_ns || !may_leave(node))
+    if (node->now_ns < node->leave_ns || !may_leave(node))
         return;
-    node->leave_sent = send_script(node, CLUSTER_SCRIPT_LEAVE, PENDING_LEAVE, now_ns);
+    node->leave_sent = send_script(node, CLUSTER_SCRIPT_LEAVE, PENDING_LEAVE);
 }
 
-void node_on_leave(struct node *node, const redisReply *reply, const struct pending *p,
-                   int64_t now_ns)
+void node_on_leave(struct node *node, const redisReply *reply)
 {
-    (void)p;
     node->leave_sent = false;
-    if (reply_error_is(reply, "HOLDS") && now_ns < node->leave_until_ns) {
-        node->leave_ns = now_ns + node->lease_ns / NODE_LEAVES_PER_LEASE;
+    if (reply_error_is(reply, "HOLDS") && node->now_ns < node->leave_until_ns) {
+        node->leave_ns = node->now_ns + node->lease_ns / NODE_LEAVES_PER_LEASE;
         return;
     }
     if (reply->type == REDIS_REPLY_INTEGER) {
         node->opened[0] = '\0';
         node->last[0] = '\0';
         node_set_lease(node, 0);
-        node_left(node, now_ns);
+        node_left(node);
         return;
     }
     if (reply->type != REDIS_REPLY_ERROR) {
-        node_odd(node, "leave", now_ns);
+        node_odd(node, "leave");
         return;
     }
     if (reply_error_is(reply, "HOLDS"))
         node_log(
             node, NODE_LOG_WARNING,
             "cluster: the session still has units or waits; other nodes give them back in a lease");
-    node_error_reply(node, reply, now_ns);
+    node_error_reply(node, reply);
 }

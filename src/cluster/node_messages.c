@@ -24,7 +24,7 @@ static bool take_number(struct bytes *from, uint64_t *number_r)
 }
 
 /* G <id> <units> <name>: units for a wait. */
-static bool on_granted(struct node *node, struct bytes rest, int64_t now_ns)
+static bool on_granted(struct node *node, struct bytes rest)
 {
     uint64_t id, units;
     if (!take_number(&rest, &id) || !take_number(&rest, &units) || units == 0 ||
@@ -35,11 +35,11 @@ static bool on_granted(struct node *node, struct bytes rest, int64_t now_ns)
         return false;
     unsigned state = ask ? ASK_STATE(ask) : ASK_NEW;
     if (state == ASK_WAITING)
-        ask_granted(node, ask, now_ns);
+        ask_granted(node, ask);
     else if (state == ASK_SENT)
         ask->state |= ASK_EARLY;
     else
-        node_give_back(node, rest, (uint32_t)units, id, now_ns);
+        node_give_back(node, rest, (uint32_t)units, id);
     return true;
 }
 
@@ -60,14 +60,14 @@ static bool on_done(struct node *node, struct bytes rest)
     return true;
 }
 
-static bool on_payload(struct node *node, struct bytes payload, int64_t now_ns)
+static bool on_payload(struct node *node, struct bytes payload)
 {
     struct bytes word;
     if (!take_word(&payload, &word) || word.len != 1)
         return false;
     switch (word.data[0]) {
     case 'G':
-        return on_granted(node, payload, now_ns);
+        return on_granted(node, payload);
     case 'D':
         return on_done(node, payload);
     case 'B':
@@ -77,25 +77,25 @@ static bool on_payload(struct node *node, struct bytes payload, int64_t now_ns)
     }
 }
 
-void node_on_message(struct node *node, const redisReply *reply, int64_t now_ns)
+void node_on_message(struct node *node, const redisReply *reply)
 {
     struct bytes kind, payload;
     if (node->auth_awaited) {
         node->auth_awaited = false;
-        node_on_auth(node, reply, NULL, now_ns);
+        node_on_auth(node, reply);
         return;
     }
     if (reply->type == REDIS_REPLY_ERROR) {
-        node_error_reply(node, reply, now_ns);
+        node_error_reply(node, reply);
         return;
     }
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
         !reply_text(reply->element[0], &kind)) {
-        node_odd(node, "the subscription", now_ns);
+        node_odd(node, "the subscription");
     } else if (bytes_equal(kind, bytes_of("subscribe"))) {
-        node_subscribed(node, now_ns);
+        node_subscribed(node);
     } else if (!bytes_equal(kind, bytes_of("message")) || !node_is_open(node) ||
-               !reply_text(reply->element[2], &payload) || !on_payload(node, payload, now_ns)) {
-        node_odd(node, "a message", now_ns);
+               !reply_text(reply->element[2], &payload) || !on_payload(node, payload)) {
+        node_odd(node, "a message");
     }
 }

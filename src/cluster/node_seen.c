@@ -167,12 +167,10 @@ static void compare_patterns(struct node *node)
     memcpy(node->patterns_differ, names, sizeof(names));
 }
 
-void node_on_look(struct node *node, const redisReply *reply, const struct pending *p,
-                  int64_t now_ns)
+void node_on_look(struct node *node, const redisReply *reply)
 {
-    (void)p;
     if (reply->type == REDIS_REPLY_ERROR) {
-        node_error_reply(node, reply, now_ns);
+        node_error_reply(node, reply);
         return;
     }
     size_t count = reply->elements < NODE_SESSIONS_MAX ? reply->elements : NODE_SESSIONS_MAX;
@@ -181,7 +179,7 @@ void node_on_look(struct node *node, const redisReply *reply, const struct pendi
             ? calloc(count + 1, sizeof(*peers))
             : NULL;
     if (!peers) {
-        node_odd(node, "look", now_ns);
+        node_odd(node, "look");
         return;
     }
     node_forget_peers(node);

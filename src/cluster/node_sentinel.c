@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void ask_one(struct node *node, unsigned i, int64_t now_ns)
+static void ask_one(struct node *node, unsigned i)
 {
     struct sentinel *s = &node->sentinels[i];
     struct command *c = &node->command;
@@ -20,20 +20,20 @@ static void ask_one(struct node *node, unsigned i, int64_t now_ns)
     command_str(c, "SENTINEL");
     command_str(c, "get-master-addr-by-name");
     command_str(c, node->url->service);
-    if (node_send_on(node, NODE_SENTINEL + i, c, now_ns)) {
+    if (node_send_on(node, NODE_SENTINEL + i, c)) {
         s->rounds[s->asked] = node->round;
-        s->sent_ns[s->asked++] = now_ns;
+        s->sent_ns[s->asked++] = node->now_ns;
     }
 }
 
 /* A Sentinel that does not answer in time gets a new wire with the next round. */
-static bool is_slow(const struct node *node, const struct sentinel *s, int64_t now_ns)
+static bool is_slow(const struct node *node, const struct sentinel *s)
 {
     return s->asked == NODE_ROUNDS_MAX ||
-           (s->asked && now_ns - s->sent_ns[0] >= node_answer_limit(node));
+           (s->asked && node->now_ns - s->sent_ns[0] >= node_answer_limit(node));
 }
 
-void node_round(struct node *node, enum round_purpose purpose, int64_t now_ns)
+void node_round(struct node *node, enum round_purpose purpose)
 {
     node->purpose = purpose;
     if (++node->round == 0)
@@ -42,21 +42,21 @@ void node_round(struct node *node, enum round_purpose purpose, int64_t now_ns)
         struct node_wire_state *w = &node->wires[NODE_SENTINEL + i];
         struct sentinel *s = &node->sentinels[i];
         s->voted = 0;
-        if (w->open && is_slow(node, s, now_ns)) {
+        if (w->open && is_slow(node, s)) {
             node_wire_close(node, NODE_SENTINEL + i);
             s->asked = 0;
         }
         if (w->open)
-            ask_one(node, i, now_ns);
+            ask_one(node, i);
         if (!w->asked)
             node_wire_open(node, NODE_SENTINEL + i, NULL, 0);
     }
 }
 
-void node_sentinel_opened(struct node *node, unsigned wire, int64_t now_ns)
+void node_sentinel_opened(struct node *node, unsigned wire)
 {
     node->sentinels[wire - NODE_SENTINEL].asked = 0;
-    ask_one(node, wire - NODE_SENTINEL, now_ns);
+    ask_one(node, wire - NODE_SENTINEL);
 }
 
 void node_sentinel_closed(struct node *node, unsigned wire, const char *reason)
@@ -110,7 +110,7 @@ static bool is_majority(const struct node *node, unsigned votes)
 }
 
 /* Counts, with a new vote. */
-static void count(struct node *node, const struct sentinel *vote, int64_t now_ns)
+static void count(struct node *node, const struct sentinel *vote)
 {
     if (!is_majority(node, votes_for(node, vote->host, vote->port)))
         return;
@@ -118,23 +118,23 @@ static void count(struct node *node, const struct sentinel *vote, int64_t now_ns
         node->purpose = ROUND_NONE;
         snprintf(node->engine_host, sizeof(node->engine_host), "%s", vote->host);
         node->engine_port = vote->port;
-        node_connect_engine(node, now_ns);
+        node_connect_engine(node);
         return;
     }
     bool this_one = strcmp(vote->host, node->engine_host) == 0 && vote->port == node->engine_port;
     if (node->purpose == ROUND_OPEN && node->phase == PHASE_MAJORITY) {
         node->purpose = ROUND_NONE;
         if (this_one)
-            node_send_open(node, now_ns);
+            node_send_open(node);
         else
-            node_lose(node, NODE_LOSS_SENTINEL, "the Sentinels name another engine", now_ns);
+            node_lose(node, NODE_LOSS_SENTINEL, "the Sentinels name another engine");
     } else if (node->purpose == ROUND_RENEW && node->phase >= PHASE_READYING &&
                node->phase <= PHASE_LIVE) {
         node->purpose = ROUND_NONE;
         if (this_one)
-            node_renew_agreed(node, now_ns);
+            node_renew_agreed(node);
         else
-            node_lose(node, NODE_LOSS_SENTINEL, "the Sentinels name another engine", now_ns);
+            node_lose(node, NODE_LOSS_SENTINEL, "the Sentinels name another engine");
     }
 }
 
@@ -150,7 +150,7 @@ static bool read_vote(struct sentinel *s, const redisReply *reply)
     return true;
 }
 
-void node_on_sentinel(struct node *node, unsigned wire, const redisReply *reply, int64_t now_ns)
+void node_on_sentinel(struct node *node, unsigned wire, const redisReply *reply)
 {
     struct sentinel *s = &node->sentinels[wire - NODE_SENTINEL];
     if (!s->asked) {
@@ -170,6 +170,6 @@ void node_on_sentinel(struct node *node, unsigned wire, const redisReply *reply,
     if (read_vote(s, reply)) {
         s->voted = round;
         s->why[0] = '\0';
-        count(node, s, now_ns);
+        count(node, s);
     }
 }

@@ -73,7 +73,7 @@ static struct watched *find(struct node *node, const char session[static NODE_SE
     return NULL;
 }
 
-struct watched *node_watch(struct node *node, struct bytes session, uint64_t beat, int64_t now_ns)
+struct watched *node_watch(struct node *node, struct bytes session, uint64_t beat)
 {
     char padded[NODE_SESSION_SIZE] = {0};
     CHECK(session.len < sizeof(padded));
@@ -91,30 +91,30 @@ struct watched *node_watch(struct node *node, struct bytes session, uint64_t bea
         w = &node->watched[node->watched_count++];
         memcpy(w->session, padded, sizeof(w->session));
         w->beat = beat;
-        w->since_ns = now_ns;
-        node->look_ns = now_ns;
+        w->since_ns = node->now_ns;
+        node->look_ns = node->now_ns;
     }
     if (w->beat != beat) {
         w->beat = beat;
-        w->since_ns = now_ns;
+        w->since_ns = node->now_ns;
     }
     w->round = node->watch_round;
     return w;
 }
 
-void node_watch_end(struct node *node, int64_t now_ns)
+void node_watch_end(struct node *node)
 {
     size_t kept = 0;
     for (size_t i = 0; i < node->watched_count; i++)
         if (node->watched[i].round == node->watch_round)
             node->watched[kept++] = node->watched[i];
     if (kept < node->watched_count)
-        node->look_ns = now_ns;
+        node->look_ns = node->now_ns;
     node->watched_count = kept;
     node->watched_hint = 0;
 }
 
-bool node_watch_array(struct node *node, redisReply *const *elements, size_t count, int64_t now_ns)
+bool node_watch_array(struct node *node, redisReply *const *elements, size_t count)
 {
     node_watch_begin(node);
     if (count > 2 * NODE_SESSIONS_MAX)
@@ -124,15 +124,15 @@ bool node_watch_array(struct node *node, redisReply *const *elements, size_t cou
         uint64_t beat;
         if (!reply_copy(elements[i], session, sizeof(session)) ||
             !reply_decimal(elements[i + 1], &beat)) {
-            node_odd(node, "beats", now_ns);
+            node_odd(node, "beats");
             return false;
         }
-        if (!node_watch(node, bytes_of(session), beat, now_ns)) {
-            node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+        if (!node_watch(node, bytes_of(session), beat)) {
+            node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
             return false;
         }
     }
-    node_watch_end(node, now_ns);
+    node_watch_end(node);
     return true;
 }
 
@@ -143,11 +143,11 @@ bool node_reap_later(struct node *node, const struct ended *item)
     return ended_find(&node->reaps, item->session) || ended_add(&node->reaps, item);
 }
 
-bool node_reap_watched(struct node *node, int64_t now_ns)
+bool node_reap_watched(struct node *node)
 {
     for (size_t i = 0; i < node->watched_count && node->reaps.count < NODE_SESSIONS_MAX; i++) {
         const struct watched *w = &node->watched[i];
-        if (now_ns - w->since_ns < node->lease_ns || strcmp(w->session, node->session) == 0)
+        if (node->now_ns - w->since_ns < node->lease_ns || strcmp(w->session, node->session) == 0)
             continue;
         struct ended item = {.foreign = true, .over_ns = w->since_ns + node->lease_ns};
         memcpy(item.session, w->session, sizeof(item.session));
@@ -164,7 +164,7 @@ static bool may_reap(const struct node *node, const struct ended *item)
     return !item->foreign || !node_is_sentinel(node) || node->renewed_ns > item->over_ns;
 }
 
-static bool send_reap(struct node *node, int64_t now_ns)
+static bool send_reap(struct node *node)
 {
     struct command *c = &node->command;
     const struct ended *item = &node->reaps.items[0];
@@ -175,10 +175,10 @@ static bool send_reap(struct node *node, int64_t now_ns)
     command_str(c, item->session);
     command_str(c, item->beat);
     command_str(c, "0"); /* then the engine keeps the cursor */
-    return node_send(node, c, PENDING_REAP, node->reap_number, now_ns);
+    return node_send(node, c, PENDING_REAP, node->reap_number);
 }
 
-void node_reap_next(struct node *node, int64_t now_ns)
+void node_reap_next(struct node *node)
 {
     if (node->reaping || !node->reaps.count || !may_reap(node, &node->reaps.items[0]))
         return;
@@ -186,18 +186,18 @@ void node_reap_next(struct node *node, int64_t now_ns)
     if (calls > node->reap_most)
         calls = node->reap_most;
     node->reap_calls = calls ? (unsigned)calls : 1;
-    node->reap_sent_ns = now_ns;
+    node->reap_sent_ns = node->now_ns;
     for (unsigned i = 0; i < node->reap_calls; i++) {
-        if (!send_reap(node, now_ns))
+        if (!send_reap(node))
             return;
         node->reaping++;
     }
 }
 
 /* The calls that were sent together are answered: more of them, or fewer, go next. */
-static void measure_reaps(struct node *node, int64_t now_ns)
+static void measure_reaps(struct node *node)
 {
-    bool quick = now_ns - node->reap_sent_ns < node->lease_ns / NODE_REAPS_PER_LEASE;
+    bool quick = node->now_ns - node->reap_sent_ns < node->lease_ns / NODE_REAPS_PER_LEASE;
     if (!quick)
         node->reap_most = node->reap_calls / 2;
     else if (node->reap_calls >= node->reap_most && node->reap_most < NODE_REAPS_MAX)
@@ -217,26 +217,25 @@ static void reaped(struct node *node)
     node->reap_number++;
 }
 
-void node_on_reap(struct node *node, const redisReply *reply, const struct pending *p,
-                  int64_t now_ns)
+void node_on_reap(struct node *node, const redisReply *reply)
 {
     int64_t left;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 || !node->reaping ||
         !reply_number(reply->element[0], &left) || reply->element[2]->type != REDIS_REPLY_ARRAY) {
-        node_odd(node, "reap", now_ns);
+        node_odd(node, "reap");
         return;
     }
     node->reaping--;
-    if (!node_try_listed(node, reply->element[2], "reap", now_ns))
+    if (!node_try_listed(node, reply->element[2], "reap"))
         return;
     /* Else another call had given back the rest. */
-    if (p->detail == node->reap_number && node->reaps.count) {
+    if (node->answered.detail == node->reap_number && node->reaps.count) {
         node->reap_left = left > 0 ? (uint64_t)left : 0;
         if (left <= 0)
             reaped(node);
     }
     if (node->reaping)
         return;
-    measure_reaps(node, now_ns);
-    node_reap_next(node, now_ns);
+    measure_reaps(node);
+    node_reap_next(node);
 }

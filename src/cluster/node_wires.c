@@ -64,13 +64,13 @@ void command_script(struct node *node, struct command *c, enum cluster_script sc
     command_str(c, key);
 }
 
-bool node_send_on(struct node *node, unsigned wire, struct command *c, int64_t now_ns)
+bool node_send_on(struct node *node, unsigned wire, struct command *c)
 {
     char *bytes = NULL;
     int len = redisFormatCommandArgv(&bytes, c->count, c->args, c->lens);
     if (len < 0) {
         if (wire < NODE_SENTINEL)
-            node_lose(node, NODE_LOSS_ERROR, "this process has no memory for a command", now_ns);
+            node_lose(node, NODE_LOSS_ERROR, "this process has no memory for a command");
         return false;
     }
     node->does.send(node->arg, wire, bytes, (size_t)len);
@@ -78,14 +78,13 @@ bool node_send_on(struct node *node, unsigned wire, struct command *c, int64_t n
     return true;
 }
 
-bool node_send(struct node *node, struct command *c, enum pending_kind kind, unsigned detail,
-               int64_t now_ns)
+bool node_send(struct node *node, struct command *c, enum pending_kind kind, unsigned detail)
 {
     CHECK(node->pending_count < NODE_PENDING_MAX);
-    if (!node_send_on(node, NODE_COMMANDS, c, now_ns))
+    if (!node_send_on(node, NODE_COMMANDS, c))
         return false;
     unsigned at = (node->pending_first + node->pending_count++) % NODE_PENDING_MAX;
-    node->pending[at] = (struct pending){.kind = kind, .detail = detail, .sent_ns = now_ns};
+    node->pending[at] = (struct pending){.kind = kind, .detail = detail, .sent_ns = node->now_ns};
     return true;
 }
 
@@ -165,14 +164,14 @@ static redisReader *make_reader(struct node_wire_state *w)
 
 void node_opened(struct node *node, unsigned wire, int64_t now_ns)
 {
-    node_look_at_lease(node, now_ns);
+    node_enter(node, now_ns);
     struct node_wire_state *w = &node->wires[wire];
     if (!w->asked || w->open)
         return;
     w->reader = make_reader(w);
     if (!w->reader) {
         if (wire < NODE_SENTINEL)
-            node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+            node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
         else {
             node_wire_close(node, wire);
             node_sentinel_closed(node, wire, "this process has no memory");
@@ -181,22 +180,22 @@ void node_opened(struct node *node, unsigned wire, int64_t now_ns)
     }
     w->open = true;
     if (wire >= NODE_SENTINEL)
-        node_sentinel_opened(node, wire, now_ns);
+        node_sentinel_opened(node, wire);
     else
-        node_connected(node, wire, now_ns);
+        node_connected(node, wire);
 }
 
 void node_closed(struct node *node, unsigned wire, const char *reason, int64_t now_ns)
 {
     bool was_asked = node->wires[wire].asked;
     wire_forget(&node->wires[wire]);
-    node_look_at_lease(node, now_ns);
+    node_enter(node, now_ns);
     if (!was_asked)
         return;
     if (wire >= NODE_SENTINEL)
         node_sentinel_closed(node, wire, reason);
     else
-        node_lose(node, NODE_LOSS_CLOSED, reason, now_ns);
+        node_lose(node, NODE_LOSS_CLOSED, reason);
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */
@@ -270,11 +269,11 @@ bool reply_error_is(const redisReply *reply, const char *word)
            memcmp(reply->str, word, len) == 0 && (reply->len == len || reply->str[len] == ' ');
 }
 
-void node_odd(struct node *node, const char *what, int64_t now_ns)
+void node_odd(struct node *node, const char *what)
 {
     char why[160];
     snprintf(why, sizeof(why), "%s: an answer that makes no sense", what);
-    node_lose(node, NODE_LOSS_ERROR, why, now_ns);
+    node_lose(node, NODE_LOSS_ERROR, why);
 }
 
 void reply_error_text(const redisReply *reply, char *to, size_t size)
@@ -283,28 +282,27 @@ void reply_error_text(const redisReply *reply, char *to, size_t size)
     bytes_visible(bytes_at(reply->str, end ? (size_t)(end - reply->str) : reply->len), to, size);
 }
 
-void node_error_reply(struct node *node, const redisReply *reply, int64_t now_ns)
+void node_error_reply(struct node *node, const redisReply *reply)
 {
     char text[200], why[NODE_REASON_SIZE];
     if (node->phase < PHASE_REPORTING && node_explain_error(reply, why, sizeof(why))) {
-        node_refuse(node, why, now_ns);
+        node_refuse(node, why);
         return;
     }
     reply_error_text(reply, text, sizeof(text));
     if (reply_error_is(reply, "POLICY")) {
         node_explain_policy(strlen(text) > 7 ? text + 7 : "?", why, sizeof(why));
-        node_refuse(node, why, now_ns);
+        node_refuse(node, why);
         return;
     }
     enum node_loss loss = reply_error_is(reply, "SESSION") ? NODE_LOSS_SESSION
                           : reply_error_is(reply, "TERM")  ? NODE_LOSS_TERM
                           : reply_error_is(reply, "DEAF")  ? NODE_LOSS_DEAF
                                                            : NODE_LOSS_ERROR;
-    node_lose(node, loss, text, now_ns);
+    node_lose(node, loss, text);
 }
 
-typedef void reply_fn(struct node *node, const redisReply *reply, const struct pending *p,
-                      int64_t now_ns);
+typedef void reply_fn(struct node *node, const redisReply *reply);
 
 static reply_fn *const on_reply[PENDING_KINDS] = {
     [PENDING_AUTH] = node_on_auth,   [PENDING_SELECT] = node_on_select,
@@ -316,42 +314,43 @@ static reply_fn *const on_reply[PENDING_KINDS] = {
     [PENDING_CALL] = node_on_call,   [PENDING_CONFIG] = node_on_config,
 };
 
-static void on_command_reply(struct node *node, const redisReply *reply, int64_t now_ns)
+static void on_command_reply(struct node *node, const redisReply *reply)
 {
     if (!node->pending_count) {
         if (reply->type == REDIS_REPLY_ERROR)
-            node_error_reply(node, reply, now_ns);
+            node_error_reply(node, reply);
         else
-            node_odd(node, "an answer to no command", now_ns);
+            node_odd(node, "an answer to no command");
         return;
     }
-    struct pending p = node->pending[node->pending_first];
+    node->answered = node->pending[node->pending_first];
     node->pending_first = (node->pending_first + 1) % NODE_PENDING_MAX;
     node->pending_count--;
-    node->answered_ns = now_ns;
-    bool own_errors = p.kind == PENDING_CALL || p.kind == PENDING_LEAVE || p.kind == PENDING_AUTH ||
-                      p.kind == PENDING_LOOK || p.kind == PENDING_CONFIG;
+    node->answered_ns = node->now_ns;
+    enum pending_kind kind = node->answered.kind;
+    bool own_errors = kind == PENDING_CALL || kind == PENDING_LEAVE || kind == PENDING_AUTH ||
+                      kind == PENDING_LOOK || kind == PENDING_CONFIG;
     if (reply->type == REDIS_REPLY_ERROR && !own_errors)
-        node_error_reply(node, reply, now_ns);
+        node_error_reply(node, reply);
     else
-        on_reply[p.kind](node, reply, &p, now_ns);
+        on_reply[kind](node, reply);
 }
 
-static void on_wire_reply(struct node *node, unsigned wire, const redisReply *reply, int64_t now_ns)
+static void on_wire_reply(struct node *node, unsigned wire, const redisReply *reply)
 {
     if (wire == NODE_COMMANDS)
-        on_command_reply(node, reply, now_ns);
+        on_command_reply(node, reply);
     else if (wire == NODE_MESSAGES)
-        node_on_message(node, reply, now_ns);
+        node_on_message(node, reply);
     else
-        node_on_sentinel(node, wire, reply, now_ns);
+        node_on_sentinel(node, wire, reply);
 }
 
 /* The bytes make no sense, or are too many. */
-static void bad_bytes(struct node *node, unsigned wire, int64_t now_ns)
+static void bad_bytes(struct node *node, unsigned wire)
 {
     if (wire < NODE_SENTINEL)
-        node_lose(node, NODE_LOSS_ERROR, "the engine does not speak its protocol", now_ns);
+        node_lose(node, NODE_LOSS_ERROR, "the engine does not speak its protocol");
     else {
         node_wire_close(node, wire);
         node_sentinel_closed(node, wire, "it does not speak the protocol of Redis");
@@ -360,13 +359,13 @@ static void bad_bytes(struct node *node, unsigned wire, int64_t now_ns)
 
 void node_received(struct node *node, unsigned wire, const void *data, size_t len, int64_t now_ns)
 {
-    node_look_at_lease(node, now_ns);
+    node_enter(node, now_ns);
     struct node_wire_state *w = &node->wires[wire];
     if (!w->open || !w->reader)
         return;
     w->bytes += len;
     if (redisReaderFeed(w->reader, data, len) != REDIS_OK) {
-        bad_bytes(node, wire, now_ns);
+        bad_bytes(node, wire);
         return;
     }
     /* A reply may close the wire, and what follows it is lost. */
@@ -374,17 +373,17 @@ void node_received(struct node *node, unsigned wire, const void *data, size_t le
     while (w->reader == reader && reader) {
         void *reply = NULL;
         if (redisReaderGetReply(reader, &reply) != REDIS_OK) {
-            bad_bytes(node, wire, now_ns);
+            bad_bytes(node, wire);
             return;
         }
         if (!reply) {
             if (w->bytes > NODE_REPLY_MAX)
-                bad_bytes(node, wire, now_ns);
+                bad_bytes(node, wire);
             return;
         }
         w->bytes = reader->len - reader->pos;
         w->elements = 0;
-        on_wire_reply(node, wire, reply, now_ns);
+        on_wire_reply(node, wire, reply);
         freeReplyObject(reply);
     }
 }

@@ -18,11 +18,11 @@ bool node_is_wrong(const redisReply *reply)
     return reply_error_is(reply, "WRONGTYPE");
 }
 
-static void say(struct node *node, int64_t now_ns)
+static void say(struct node *node)
 {
-    if (node->wrong_said_ns && now_ns - node->wrong_said_ns < NODE_SAY_AGAIN_NS)
+    if (node->wrong_said_ns && node->now_ns - node->wrong_said_ns < NODE_SAY_AGAIN_NS)
         return;
-    node->wrong_said_ns = now_ns;
+    node->wrong_said_ns = node->now_ns;
     node_log(node, NODE_LOG_ERROR,
              "cluster: the engine's key %s is not what nodes write: another program has written "
              "it. Delete it. Until then acquisitions of its name are refused (strict), or admitted "
@@ -47,12 +47,12 @@ void node_answer_all_wrong(struct node *node)
             answer_wrong(node, name);
 }
 
-bool node_note_wrong(struct node *node, struct bytes name, const redisReply *reply, int64_t now_ns)
+bool node_note_wrong(struct node *node, struct bytes name, const redisReply *reply)
 {
     static const size_t word = sizeof("WRONGTYPE ") - 1;
     struct node_name *entry = node_name_get(node, name);
     if (!entry) {
-        node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+        node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
         return false;
     }
     if (!entry->wrong) {
@@ -63,7 +63,7 @@ bool node_note_wrong(struct node *node, struct bytes name, const redisReply *rep
         bytes_visible(key, node->counts.wrong_key, sizeof(node->counts.wrong_key));
         answer_wrong(node, entry);
     }
-    say(node, now_ns);
+    say(node);
     return true;
 }
 
@@ -87,14 +87,14 @@ void node_ask_wrong(struct node *node, struct node_ask *ask)
         ask_finish(node, ask, NODE_ENGINE_AWAY);
 }
 
-void node_try_wrong(struct node *node, int64_t now_ns)
+void node_try_wrong(struct node *node)
 {
     if (!node->counts.wrong_names || node->leaving)
         return;
     for (struct node_name *name = node->first_name; name; name = name->next)
         if (name->wrong)
             node_try(node, name);
-    say(node, now_ns);
+    say(node);
 }
 
 static void forget(struct node *node, struct node_name *name)
@@ -104,12 +104,12 @@ static void forget(struct node *node, struct node_name *name)
         node->wrong_said_ns = 0;
 }
 
-void node_wrong_over(struct node *node, struct node_name *name, int64_t now_ns)
+void node_wrong_over(struct node *node, struct node_name *name)
 {
     forget(node, name);
     node_name_release(node, name);
     node_lose(node, NODE_LOSS_LEDGER,
-              "a key of a shared name that another program had written is right again", now_ns);
+              "a key of a shared name that another program had written is right again");
 }
 
 void node_forget_wrong(struct node *node)
