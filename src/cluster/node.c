@@ -61,6 +61,7 @@ struct node *node_new(const struct node_config *config, const struct node_does *
     node->lease_ns = config->lease_ns;
     node->patience_ns = config->patience_ns;
     node->patterns = patterns_share(unconst(config->patterns));
+    snprintf(node->key, sizeof(node->key), "{%s}:", config->prefix ? config->prefix : "");
     node->hash_key.k0 = does->random(arg);
     node->hash_key.k1 = does->random(arg);
     if (!copy_text(&node->user, config->user) || !copy_text(&node->password, config->password) ||
@@ -240,10 +241,10 @@ void node_forget_reasons(struct node *node)
     node->reasons_count = 0;
 }
 
-void node_lose(struct node *node, enum node_loss loss, const char *why)
+bool node_lose(struct node *node, enum node_loss loss, const char *why)
 {
     if (node->phase <= PHASE_BACKOFF || node->phase == PHASE_LEFT)
-        return;
+        return false;
     bool was_live = node->phase == PHASE_LIVE;
     char head[64];
     node->counts.losses[loss]++;
@@ -255,13 +256,20 @@ void node_lose(struct node *node, enum node_loss loss, const char *why)
     else if (was_live)
         node_log(node, NODE_LOG_INFO, "cluster: %s: %s", head, why);
     begin_again(node, loss == NODE_LOSS_RELOAD ? 0 : next_backoff(node));
+    return false;
 }
 
-void node_refuse(struct node *node, const char *why)
+bool node_no_memory(struct node *node)
+{
+    return node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
+}
+
+bool node_refuse(struct node *node, const char *why)
 {
     node_note_refused(node, why);
     node->counts.losses[NODE_LOSS_ERROR]++;
     begin_again(node, next_backoff(node));
+    return false;
 }
 
 /* ---- the lease ------------------------------------------------------------------------------- */

@@ -324,15 +324,11 @@ void node_asks_by_age(struct node *node)
 
 bool node_give_back(struct node *node, struct bytes name, uint32_t units, uint64_t id)
 {
-    if (node->given_bytes >= NODE_GIVEN_MAX) {
-        node_lose(node, NODE_LOSS_ERROR, "it grants too much that nobody waits for");
-        return false;
-    }
+    if (node->given_bytes >= NODE_GIVEN_MAX)
+        return node_lose(node, NODE_LOSS_ERROR, "it grants too much that nobody waits for");
     struct node_ask *ask = calloc(1, sizeof(*ask) + name.len);
-    if (!ask) {
-        node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
-        return false;
-    }
+    if (!ask)
+        return node_no_memory(node);
     node->given_bytes += sizeof(*ask) + name.len;
     uint8_t *copy = (uint8_t *)(ask + 1);
     memcpy(copy, name.data, name.len);

@@ -111,12 +111,9 @@ static bool next_op(struct node *node, struct node_op_sent *op)
     return false;
 }
 
-/* `key` is needed until the command is sent. */
-static struct node_call *begin_give(struct node *node, char key[NODE_PREFIX_SIZE])
+static struct node_call *begin_give(struct node *node)
 {
-    node_key(node, key, NODE_PREFIX_SIZE);
-    command_script(node, &node->command, CLUSTER_SCRIPT_GIVE, key);
-    command_str(&node->command, node->session);
+    node_script(node, CLUSTER_SCRIPT_GIVE);
     return node_call_take(node);
 }
 
@@ -124,15 +121,14 @@ static bool send_give(struct node *node, struct node_call *call)
 {
     call->bytes = node->command.bytes;
     node->ahead += call->bytes;
-    return node_send(node, &node->command, PENDING_ASSERT, (unsigned)(call - node->calls));
+    return node_send(node, PENDING_ASSERT, (unsigned)(call - node->calls));
 }
 
 void node_show_life(struct node *node)
 {
-    char key[NODE_PREFIX_SIZE];
     node->show_ns = node->now_ns + node_answer_limit(node);
     if (!node->pending_count)
-        send_give(node, begin_give(node, key));
+        send_give(node, begin_give(node));
 }
 
 /* May another portion be sent before the answers of those under way? */
@@ -146,10 +142,9 @@ static bool send_portion(struct node *node)
 {
     struct command *c = &node->command;
     struct node_op_sent op;
-    char key[NODE_PREFIX_SIZE];
     if (!next_op(node, &op))
         return false;
-    struct node_call *call = begin_give(node, key);
+    struct node_call *call = begin_give(node);
     do {
         node_op_add(call, c, &op);
         node->counts.asserted++;
@@ -166,13 +161,9 @@ static bool send_portion(struct node *node)
 
 static void send_ready(struct node *node)
 {
-    struct command *c = &node->command;
-    char key[NODE_PREFIX_SIZE];
     node_move(node, PHASE_READYING);
-    node_key(node, key, sizeof(key));
-    command_script(node, c, CLUSTER_SCRIPT_READY, key);
-    command_str(c, node->session);
-    if (node_send(node, c, PENDING_READY, 0))
+    node_script(node, CLUSTER_SCRIPT_READY);
+    if (node_send(node, PENDING_READY, 0))
         node_renew_sent(node);
 }
 
@@ -242,24 +233,23 @@ static bool has_wrong_waits(struct node *node, const struct node_call *call,
     return true;
 }
 
-void node_on_assert(struct node *node, const redisReply *reply)
+bool node_on_assert(struct node *node, const redisReply *reply)
 {
     struct node_call *call = &node->calls[node->answered.detail];
-    bool fits = reply->type == REDIS_REPLY_ARRAY && reply->elements == call->count;
-    if (fits && has_wrong_waits(node, call, reply))
-        return;
-    for (unsigned i = 0; fits && i < call->count; i++) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != call->count)
+        return false;
+    if (has_wrong_waits(node, call, reply))
+        return true;
+    for (unsigned i = 0; i < call->count; i++) {
         const redisReply *element = reply->element[i];
         bool less = call->ops[i].kind == OP_LESS;
         int64_t answer = 1; /* of units that are given back in spite of a wrong key */
-        fits = ((less && node_is_wrong(element)) || reply_number(element, &answer)) &&
-               (answer == 1 || (less && answer == 2));
-        if (fits && answer == 2)
+        if (!(less && node_is_wrong(element)) && !reply_number(element, &answer))
+            return false;
+        if (answer != 1 && !(less && answer == 2))
+            return false;
+        if (answer == 2)
             node_try(node, call->ops[i].name);
-    }
-    if (!fits) {
-        node_odd(node, "give");
-        return;
     }
     uint32_t connection = node->connection;
     for (unsigned i = 0; i < call->count && connection == node->connection; i++) {
@@ -271,32 +261,27 @@ void node_on_assert(struct node *node, const redisReply *reply)
         }
     }
     if (connection != node->connection)
-        return;
+        return true;
     node_call_free(node, call);
     node_assert_more(node);
+    return true;
 }
 
-void node_on_ready(struct node *node, const redisReply *reply)
+bool node_on_ready(struct node *node, const redisReply *reply)
 {
-    if (node->phase != PHASE_READYING || reply->type != REDIS_REPLY_ARRAY || reply->elements % 2) {
-        node_odd(node, "ready");
-        return;
-    }
+    if (node->phase != PHASE_READYING || reply->type != REDIS_REPLY_ARRAY || reply->elements % 2)
+        return false;
     /* This node's own sessions come first, before those that `open` ended. */
     size_t own = 0;
     for (size_t i = 0; i < reply->elements && i < 2 * NODE_SESSIONS_MAX; i += 2) {
         struct ended item = {.foreign = false, .over_ns = node->now_ns};
         uint64_t beat;
         if (!reply_copy(reply->element[i], item.session, sizeof(item.session)) ||
-            !reply_decimal(reply->element[i + 1], &beat)) {
-            node_odd(node, "ready");
-            return;
-        }
+            !reply_decimal(reply->element[i + 1], &beat))
+            return false;
         snprintf(item.beat, sizeof(item.beat), "%llu", (unsigned long long)beat);
-        if (!node_reap_later(node, &item)) {
-            node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
-            return;
-        }
+        if (!node_reap_later(node, &item))
+            return node_no_memory(node);
         struct ended *at = ended_find(&node->reaps, item.session);
         if (at < node->reaps.items + own)
             continue;
@@ -304,4 +289,5 @@ void node_on_ready(struct node *node, const redisReply *reply)
         node->reaps.items[own++] = item;
     }
     node_live_begin(node, node->answered.sent_ns);
+    return true;
 }

@@ -198,20 +198,16 @@ void node_try_all(struct node *node, bool strict, bool loose)
     }
 }
 
-bool node_try_listed(struct node *node, const redisReply *names, const char *what)
+bool node_try_listed(struct node *node, const redisReply *names)
 {
     /* What is left out is listed again by a beat. */
     for (size_t i = 0; i < names->elements && node->tries_bytes < NODE_TRIES_MAX; i++) {
         struct bytes name;
-        if (!reply_text(names->element[i], &name) || name.len == 0 || name.len > UINT16_MAX) {
-            node_odd(node, what);
+        if (!reply_text(names->element[i], &name) || name.len == 0 || name.len > UINT16_MAX)
             return false;
-        }
         struct node_name *entry = node_name_get(node, name);
-        if (!entry) {
-            node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
-            return false;
-        }
+        if (!entry)
+            return node_no_memory(node);
         node_try(node, entry);
     }
     return true;
@@ -253,14 +249,10 @@ static bool is_full(const struct node *node)
 
 static bool send_call(struct node *node)
 {
-    struct command *c = &node->command;
+    struct command *c = node_script(node, CLUSTER_SCRIPT_CALL);
     struct node_call *call = node_call_take(node);
-    char key[NODE_PREFIX_SIZE];
     bool acquires = false;
     call->sent_ns = node->now_ns;
-    node_key(node, key, sizeof(key));
-    command_script(node, c, CLUSTER_SCRIPT_CALL, key);
-    command_str(c, node->session);
     add_tries(node, call, c);
     for (struct node_ask *ask = node->todo.first, *next; ask && node_op_fits(call, c, ask->name);
          ask = next) {
@@ -276,7 +268,7 @@ static bool send_call(struct node *node)
     }
     node->counts.calls++;
     node->counts.ops += call->count;
-    return node_send(node, c, PENDING_CALL, (unsigned)(call - node->calls));
+    return node_send(node, PENDING_CALL, (unsigned)(call - node->calls));
 }
 
 void node_calls_send(struct node *node)
@@ -292,12 +284,8 @@ void node_calls_send(struct node *node)
 /* The engine is full: acquisitions are refused, and all else goes again by `give`. */
 static void call_again(struct node *node, struct node_call *call)
 {
-    struct command *c = &node->command;
+    struct command *c = node_script(node, CLUSTER_SCRIPT_GIVE);
     struct node_call before = *call;
-    char key[NODE_PREFIX_SIZE];
-    node_key(node, key, sizeof(key));
-    command_script(node, c, CLUSTER_SCRIPT_GIVE, key);
-    command_str(c, node->session);
     call->count = 0;
     call->again = true;
     for (unsigned i = 0; i < before.count; i++)
@@ -311,7 +299,7 @@ static void call_again(struct node *node, struct node_call *call)
     if (call->count == 0)
         node_call_free(node, call);
     else
-        node_send(node, c, PENDING_CALL, (unsigned)(call - node->calls));
+        node_send(node, PENDING_CALL, (unsigned)(call - node->calls));
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -342,17 +330,14 @@ static bool on_release(struct node *node, struct node_ask *ask, int64_t answer)
         node_log(
             node, NODE_LOG_ERROR,
             "cluster: the engine had fewer units than this node gave back; this node opens anew");
-        node_lose(node, NODE_LOSS_LEDGER, "units and the engine's count differ");
-        return true;
+        return node_lose(node, NODE_LOSS_LEDGER, "units and the engine's count differ");
     }
     if (answer != 1 && answer != 2)
         return false;
     if (answer == 2) {
         struct node_name *name = node_name_get(node, ask->name);
-        if (!name) {
-            node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
-            return true;
-        }
+        if (!name)
+            return node_no_memory(node);
         node_try(node, name);
     }
     ask_finish(node, ask, ask->op == NODE_RELEASE ? NODE_RELEASED : NODE_CANCELLED);
@@ -475,21 +460,17 @@ static bool on_op(struct node *node, const struct node_op_sent *op, const redisR
     }
 }
 
-void node_on_call(struct node *node, const redisReply *reply)
+bool node_on_call(struct node *node, const redisReply *reply)
 {
     struct node_call *call = &node->calls[node->answered.detail];
     if (reply_error_is(reply, "OOM") && !call->again) {
         call_again(node, call);
-        return;
+        return true;
     }
-    if (reply->type == REDIS_REPLY_ERROR) {
-        node_error_reply(node, reply);
-        return;
-    }
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != call->count) {
-        node_odd(node, "call");
-        return;
-    }
+    if (reply->type == REDIS_REPLY_ERROR)
+        return node_error_reply(node, reply);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != call->count)
+        return false;
     node->counts.round_trips++;
     node->counts.round_trip_ns += (uint64_t)(node->now_ns - node->answered.sent_ns);
     uint32_t connection = node->connection;
@@ -497,13 +478,9 @@ void node_on_call(struct node *node, const redisReply *reply)
     for (unsigned i = 0; i < call->count; i++) {
         struct node_op_sent op = call->ops[i];
         call->ops[i] = (struct node_op_sent){.kind = OP_GET};
-        bool good = on_op(node, &op, reply->element[i]);
-        if (connection != node->connection)
-            return;
-        if (!good) {
-            node_odd(node, "call");
-            return;
-        }
+        if (!on_op(node, &op, reply->element[i]) || connection != node->connection)
+            return connection != node->connection;
     }
     node_call_free(node, call);
+    return true;
 }

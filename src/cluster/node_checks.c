@@ -88,14 +88,16 @@ const char *const node_advised_words[NODE_ADVISED_COUNT] = {
     [NODE_ADVISED_STOP] = "stop-writes-on-bgsave-error",
 };
 
-void node_note_config(struct node *node, enum node_advised setting, const redisReply *reply)
+/* An error says nothing: not every user may read them. */
+bool node_on_config(struct node *node, const redisReply *reply)
 {
+    enum node_advised setting = (enum node_advised)node->answered.detail;
     struct bytes value;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
-        !reply_text(reply->element[1], &value))
-        return;
-    node->advised[setting] =
-        setting == NODE_ADVISED_SAVE ? value.len > 0 : bytes_equal(value, bytes_of("yes"));
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+        reply_text(reply->element[1], &value))
+        node->advised[setting] =
+            setting == NODE_ADVISED_SAVE ? value.len > 0 : bytes_equal(value, bytes_of("yes"));
+    return true;
 }
 
 /* What to do about an error reply, by how it begins. */

@@ -45,13 +45,11 @@ void node_connect_engine(struct node *node)
     node_wire_open(node, NODE_MESSAGES, host, port);
 }
 
-static void make_auth(struct node *node, struct command *c)
+/* Begins AUTH, which has no user for the engine's default one. */
+static void make_auth(struct node *node)
 {
-    command_begin(c);
-    command_str(c, "AUTH");
-    if (node->user[0])
-        command_str(c, node->user);
-    command_str(c, node->password);
+    const char *user = node->user[0] ? node->user : node->password;
+    node_command(node, "AUTH", user, node->user[0] ? node->password : NULL, NULL);
 }
 
 static bool has_access(const struct node *node)
@@ -59,118 +57,95 @@ static bool has_access(const struct node *node)
     return node->user[0] || node->password[0];
 }
 
-void node_connected(struct node *node, unsigned wire)
+void node_connected(struct node *node)
 {
-    struct command *c = &node->command;
-    (void)wire;
     if (node->phase != PHASE_CONNECTING || !node->wires[NODE_COMMANDS].open ||
         !node->wires[NODE_MESSAGES].open)
         return;
     node_move(node, PHASE_CHECKING);
     if (has_access(node)) {
-        make_auth(node, c);
-        if (!node_send(node, c, PENDING_AUTH, 0))
+        make_auth(node);
+        if (!node_send(node, PENDING_AUTH, 0))
             return;
     }
-    bool has_db = node->url->kind == URL_TCP || node->url->kind == URL_TLS;
-    if (has_db && node->url->db) {
-        command_begin(c);
-        command_str(c, "SELECT");
-        command_number(c, node->url->db);
-        if (!node_send(node, c, PENDING_SELECT, 0))
+    if (node->url->db) { /* TCP and TLS */
+        command_number(node_command(node, "SELECT", NULL), node->url->db);
+        if (!node_send(node, PENDING_SELECT, 0))
             return;
     }
-    command_begin(c);
-    command_str(c, "INFO");
-    node_send(node, c, PENDING_INFO, 0);
+    node_command(node, "INFO", NULL);
+    node_send(node, PENDING_INFO, 0);
 }
 
-void node_on_auth(struct node *node, const redisReply *reply)
+bool node_on_auth(struct node *node, const redisReply *reply)
 {
     char why[NODE_REASON_SIZE];
     if (reply->type == REDIS_REPLY_STATUS)
-        return;
+        return true;
     node_explain_auth(reply, why, sizeof(why));
-    node_refuse(node, why);
+    return node_refuse(node, why);
 }
 
-void node_on_select(struct node *node, const redisReply *reply)
+bool node_on_select(struct node *node, const redisReply *reply)
 {
-    if (reply->type != REDIS_REPLY_STATUS)
-        node_odd(node, "SELECT");
+    (void)node;
+    return reply->type == REDIS_REPLY_STATUS;
 }
 
 static bool send_load(struct node *node, unsigned script)
 {
-    struct command *c = &node->command;
-    command_begin(c);
-    command_str(c, "SCRIPT");
-    command_str(c, "LOAD");
+    struct command *c = node_command(node, "SCRIPT", "LOAD", NULL);
     command_add(c, cluster_scripts[script].text, cluster_scripts[script].length);
-    return node_send(node, c, PENDING_LOAD, script);
+    return node_send(node, PENDING_LOAD, script);
 }
 
 static bool send_config(struct node *node, unsigned setting)
 {
-    struct command *c = &node->command;
     node->advised[setting] = false;
-    command_begin(c);
-    command_str(c, "CONFIG");
-    command_str(c, "GET");
-    command_str(c, node_advised_words[setting]);
-    return node_send(node, c, PENDING_CONFIG, setting);
+    node_command(node, "CONFIG", "GET", node_advised_words[setting], NULL);
+    return node_send(node, PENDING_CONFIG, setting);
 }
 
-void node_on_info(struct node *node, const redisReply *reply)
+bool node_on_info(struct node *node, const redisReply *reply)
 {
     struct bytes info;
     char why[512];
     if (!reply_text(reply, &info))
-        node_odd(node, "INFO");
-    else if (!node_check_info(node, info, why, sizeof(why)))
-        node_refuse(node, why);
-    else {
-        for (unsigned i = 0; i < NODE_ADVISED_COUNT; i++)
-            if (!send_config(node, i))
-                return;
-        for (unsigned i = 0; i < CLUSTER_SCRIPT_COUNT; i++)
-            if (!send_load(node, i))
-                return;
-    }
-}
-
-void node_on_config(struct node *node, const redisReply *reply)
-{
-    node_note_config(node, (enum node_advised)node->answered.detail, reply);
+        return false;
+    if (!node_check_info(node, info, why, sizeof(why)))
+        return node_refuse(node, why);
+    bool sent = true;
+    for (unsigned i = 0; sent && i < NODE_ADVISED_COUNT; i++)
+        sent = send_config(node, i);
+    for (unsigned i = 0; sent && i < CLUSTER_SCRIPT_COUNT; i++)
+        sent = send_load(node, i);
+    return sent;
 }
 
 static void subscribe(struct node *node)
 {
-    struct command *c = &node->command;
     char channel[NODE_PREFIX_SIZE + 32];
     node_move(node, PHASE_SUBSCRIBING);
     node->step_ns = node->now_ns + node_answer_limit(node);
     node->auth_awaited = has_access(node);
     if (node->auth_awaited) {
-        make_auth(node, c);
-        if (!node_send_on(node, NODE_MESSAGES, c))
+        make_auth(node);
+        if (!node_send_on(node, NODE_MESSAGES))
             return;
     }
-    node_key(node, channel, NODE_PREFIX_SIZE);
-    size_t len = strlen(channel);
-    snprintf(channel + len, sizeof(channel) - len, "to:%s", node->session);
-    command_begin(c);
-    command_str(c, "SUBSCRIBE");
-    command_str(c, channel);
-    node_send_on(node, NODE_MESSAGES, c);
+    snprintf(channel, sizeof(channel), "%sto:%s", node->key, node->session);
+    node_command(node, "SUBSCRIBE", channel, NULL);
+    node_send_on(node, NODE_MESSAGES);
 }
 
-void node_on_load(struct node *node, const redisReply *reply)
+bool node_on_load(struct node *node, const redisReply *reply)
 {
-    if (!reply_copy(reply, node->shas[node->answered.detail], sizeof(node->shas[0])))
-        node_odd(node, "SCRIPT LOAD");
-    else if (node->answered.detail + 1 == CLUSTER_SCRIPT_COUNT)
+    unsigned script = node->answered.detail;
+    if (!reply_copy(reply, node->shas[script], sizeof(node->shas[0])))
+        return false;
+    if (script + 1 == CLUSTER_SCRIPT_COUNT)
         subscribe(node);
+    return true;
 }
 
 /* ---- open ------------------------------------------------------------------------------------ */
@@ -182,14 +157,13 @@ static void hold(struct node *node, int64_t at_ns)
     node->open_ns = at_ns;
 }
 
-void node_subscribed(struct node *node)
+bool node_subscribed(struct node *node)
 {
-    if (node->phase != PHASE_SUBSCRIBING) {
-        node_odd(node, "SUBSCRIBE");
-        return;
-    }
+    if (node->phase != PHASE_SUBSCRIBING)
+        return node_odd(node, "SUBSCRIBE");
     hold(node, node->now_ns);
     node_open_session(node);
+    return true;
 }
 
 void node_open_session(struct node *node)
@@ -207,12 +181,8 @@ void node_open_session(struct node *node)
 
 void node_send_open(struct node *node)
 {
-    struct command *c = &node->command;
-    char key[NODE_PREFIX_SIZE];
     node_move(node, PHASE_OPENING);
-    node_key(node, key, sizeof(key));
-    command_script(node, c, CLUSTER_SCRIPT_OPEN, key);
-    command_str(c, node->session);
+    struct command *c = node_script(node, CLUSTER_SCRIPT_OPEN);
     command_str(c, node->node);
     command_str(c, node->where);
     command_str(c, patterns_digest(node->patterns));
@@ -223,7 +193,7 @@ void node_send_open(struct node *node)
         command_str(c, node->over.items[i].session);
         command_str(c, node->over.items[i].beat);
     }
-    node_send(node, c, PENDING_OPEN, 0);
+    node_send(node, PENDING_OPEN, 0);
 }
 
 /* The engine forgot its past, or is another one: numbers of D begin anew. */
@@ -233,15 +203,13 @@ static void new_term(struct node *node)
         name->done_seq = 0;
 }
 
-static void opened(struct node *node, const redisReply *reply)
+static bool opened(struct node *node, const redisReply *reply)
 {
     char term[NODE_TERM_SIZE];
     int64_t grace;
     if (reply->elements < 3 || !reply_copy(reply->element[1], term, sizeof(term)) ||
-        !reply_number(reply->element[2], &grace)) {
-        node_odd(node, "open");
-        return;
-    }
+        !reply_number(reply->element[2], &grace))
+        return false;
     if (strcmp(term, node->term) != 0) {
         new_term(node);
         memcpy(node->term, term, sizeof(term));
@@ -253,14 +221,13 @@ static void opened(struct node *node, const redisReply *reply)
     /* The X are ended now. This node's own come in the answer of `ready`, the others are reaped
      * after them. */
     for (size_t i = 0; i < node->over.count; i++)
-        if (node->over.items[i].foreign && !node_reap_later(node, &node->over.items[i])) {
-            node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
-            return;
-        }
+        if (node->over.items[i].foreign && !node_reap_later(node, &node->over.items[i]))
+            return node_no_memory(node);
     node->over.count = 0;
     node->reasons[0].refuses = false;
     node_move(node, PHASE_REPORTING);
     node_begin_report(node, !node->alone);
+    return true;
 }
 
 /* Puts a session among the X; returns true when that is new. */
@@ -290,8 +257,17 @@ static bool look_if_over(struct node *node, const redisReply *session, const red
     return add_over(node, &item);
 }
 
+/* Sends `open` again: at once if it is known now that a session is over, else later. */
+static bool open_again(struct node *node, bool at_once)
+{
+    hold(node, at_once ? node->now_ns : node->now_ns + node_answer_limit(node));
+    if (at_once)
+        node_open_session(node);
+    return true;
+}
+
 /* NODE S' where' b' ms: the engine has a session of this node that is not this process's. */
-static void on_node(struct node *node, const redisReply *reply)
+static bool on_node(struct node *node, const redisReply *reply)
 {
     struct bytes where;
     uint64_t ms;
@@ -299,44 +275,35 @@ static void on_node(struct node *node, const redisReply *reply)
     struct ended item = {.foreign = false, .over_ns = node->now_ns, .beat = "-"};
     if (reply->elements < 5 || !reply_copy(reply->element[1], item.session, sizeof(item.session)) ||
         !reply_text(reply->element[2], &where) || !reply_decimal(reply->element[4], &ms) ||
-        ms > UINT32_MAX) {
-        node_odd(node, "open");
-        return;
-    }
+        ms > UINT32_MAX)
+        return false;
     bytes_visible(where, text, sizeof(text));
     if (node->strict_held) {
         node_set_lease(node, 0);
         node_close_strict(node);
     }
-    bool again = false;
     if (node->does.is_gone(node->arg, text))
-        again = add_over(node, &item);
-    else {
-        again = look_if_over(node, reply->element[1], reply->element[3],
-                             (int64_t)ms * NODE_NS_PER_MS, false);
-        snprintf(why, sizeof(why),
-                 "the engine has a session of another process that calls itself %s (%s). If that "
-                 "process lives, set cluster.node to another name on one of them; else this node "
-                 "joins after a lease",
-                 node->node, text);
-        if (!again)
-            node_note_refused(node, why);
-    }
-    hold(node, again ? node->now_ns : node->now_ns + node_answer_limit(node));
-    if (again)
-        node_open_session(node);
+        return open_again(node, add_over(node, &item));
+    bool again = look_if_over(node, reply->element[1], reply->element[3],
+                              (int64_t)ms * NODE_NS_PER_MS, false);
+    snprintf(why, sizeof(why),
+             "the engine has a session of another process that calls itself %s (%s). If that "
+             "process lives, set cluster.node to another name on one of them; else this node "
+             "joins after a lease",
+             node->node, text);
+    if (!again)
+        node_note_refused(node, why);
+    return open_again(node, again);
 }
 
 /* LEASE ms X b ...: nodes that are there have another lease. */
-static void on_lease(struct node *node, const redisReply *reply)
+static bool on_lease(struct node *node, const redisReply *reply)
 {
     uint64_t ms;
     char why[512];
     if (reply->elements < 2 || reply->elements % 2 || !reply_decimal(reply->element[1], &ms) ||
-        ms > UINT32_MAX) {
-        node_odd(node, "open");
-        return;
-    }
+        ms > UINT32_MAX)
+        return false;
     bool again = false;
     node_watch_begin(node);
     for (size_t i = 2; i < reply->elements && i < 2 * NODE_SESSIONS_MAX; i += 2)
@@ -344,63 +311,66 @@ static void on_lease(struct node *node, const redisReply *reply)
                          (int64_t)ms * NODE_NS_PER_MS, true))
             again = true;
     node_watch_end(node);
-    if (!again) {
-        snprintf(
-            why, sizeof(why),
-            "other nodes have cluster.lease %llu ms, this one has %llu ms: set the same on all",
-            (unsigned long long)ms, (unsigned long long)(node->lease_ns / NODE_NS_PER_MS));
+    snprintf(why, sizeof(why),
+             "other nodes have cluster.lease %llu ms, this one has %llu ms: set the same on all",
+             (unsigned long long)ms, (unsigned long long)(node->lease_ns / NODE_NS_PER_MS));
+    if (!again)
         node_note_refused(node, why);
-    }
-    hold(node, again ? node->now_ns : node->now_ns + node_answer_limit(node));
-    if (again)
-        node_open_session(node);
+    return open_again(node, again);
 }
 
-static void on_reaped(struct node *node)
+static bool on_reaped(struct node *node, const redisReply *reply)
 {
-    if (!node->last[0]) {
-        node_odd(node, "open");
-        return;
-    }
+    (void)reply;
+    if (!node->last[0])
+        return false;
     node_log(node, NODE_LOG_WARNING,
              "cluster: other nodes have given back what this node held: connections with units of "
              "strict names are closed");
     node_set_lease(node, 0);
     node_close_strict(node);
-    hold(node, node->now_ns);
-    node_open_session(node);
+    return open_again(node, true);
 }
 
-void node_on_open(struct node *node, const redisReply *reply)
+/* ACL command. */
+static bool on_acl(struct node *node, const redisReply *reply)
 {
-    char word[16], what[64], why[512];
+    char command[64], why[512];
+    if (reply->elements < 2 || !reply_copy(reply->element[1], command, sizeof(command)))
+        return false;
+    snprintf(why, sizeof(why),
+             "the engine does not allow its user the command %s: set the user's rights as "
+             "'counterctl cluster acl' prints them",
+             command);
+    return node_refuse(node, why);
+}
+
+/* VERSION v: of the keys. */
+static bool on_version(struct node *node, const redisReply *reply)
+{
+    char version[64], why[512];
+    if (reply->elements < 2 || !reply_copy(reply->element[1], version, sizeof(version)))
+        return false;
+    snprintf(why, sizeof(why),
+             "the keys of cluster.prefix %s have version %s, and this program knows version 1: run "
+             "the same program on all nodes, or set another cluster.prefix",
+             node->prefix, version);
+    return node_refuse(node, why);
+}
+
+bool node_on_open(struct node *node, const redisReply *reply)
+{
+    static const struct {
+        const char *word;
+        reply_fn *handle;
+    } answers[] = {{"OPEN", opened},      {"NODE", on_node}, {"LEASE", on_lease},
+                   {"REAPED", on_reaped}, {"ACL", on_acl},   {"VERSION", on_version}};
+    char word[16];
     if (node->phase != PHASE_OPENING || reply->type != REDIS_REPLY_ARRAY || !reply->elements ||
-        !reply_copy(reply->element[0], word, sizeof(word))) {
-        node_odd(node, "open");
-        return;
-    }
-    bool more = reply->elements > 1 && reply_copy(reply->element[1], what, sizeof(what));
-    if (strcmp(word, "OPEN") == 0)
-        opened(node, reply);
-    else if (strcmp(word, "NODE") == 0)
-        on_node(node, reply);
-    else if (strcmp(word, "LEASE") == 0)
-        on_lease(node, reply);
-    else if (strcmp(word, "REAPED") == 0)
-        on_reaped(node);
-    else if (strcmp(word, "ACL") == 0 && more) {
-        snprintf(why, sizeof(why),
-                 "the engine does not allow its user the command %s: set the user's rights as "
-                 "'counterctl cluster acl' prints them",
-                 what);
-        node_refuse(node, why);
-    } else if (strcmp(word, "VERSION") == 0 && more) {
-        snprintf(
-            why, sizeof(why),
-            "the keys of cluster.prefix %s have version %s, and this program knows version 1: run "
-            "the same program on all nodes, or set another cluster.prefix",
-            node->prefix, what);
-        node_refuse(node, why);
-    } else
-        node_odd(node, "open");
+        !reply_copy(reply->element[0], word, sizeof(word)))
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(answers); i++)
+        if (strcmp(word, answers[i].word) == 0)
+            return answers[i].handle(node, reply);
+    return false;
 }

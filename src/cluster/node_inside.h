@@ -255,6 +255,7 @@ struct node {
     /* Configuration. */
     const struct url *url;
     char *user, *password, *node, *where, *prefix, *version;
+    char key[NODE_PREFIX_SIZE]; /* of each script: the prefix in braces */
     struct patterns *patterns;
     int64_t lease_ns, patience_ns;
     struct node_does does;
@@ -373,10 +374,13 @@ struct node {
 
 /* Changes the phase; checks that the change is allowed. */
 void node_move(struct node *node, enum node_phase to);
-/* Closes the session and both wires, and begins again after a while. */
-void node_lose(struct node *node, enum node_loss loss, const char *why);
+/* Closes the session and both wires, and begins again after a while; harmless when there are none.
+ * Returns false, as the next two do. */
+bool node_lose(struct node *node, enum node_loss loss, const char *why);
+/* The same, because this process has no memory. */
+bool node_no_memory(struct node *node);
 /* The node does not join: notes why, and begins again. */
-void node_refuse(struct node *node, const char *why);
+bool node_refuse(struct node *node, const char *why);
 /* Notes why the node does not join. The log has each reason when it comes, then once a minute. */
 void node_note_refused(struct node *node, const char *why);
 /* A beat was answered: what kept this node from joining is over. */
@@ -410,9 +414,19 @@ void node_enter(struct node *node, int64_t now_ns);
 /* Looks if the lease is over. */
 void node_look_at_lease(struct node *node);
 
+/* Takes the reply to node->answered. Returns false when it makes no sense, or the engine was lost.
+ */
+typedef bool reply_fn(struct node *node, const redisReply *reply);
+reply_fn node_on_auth, node_on_select, node_on_info, node_on_config, node_on_load, node_on_open,
+    node_on_assert, node_on_ready, node_on_beat, node_on_reap, node_on_grace, node_on_leave,
+    node_on_look, node_on_call;
+
 /* ---- node_wires.c ---------------------------------------------------------------------------- */
 
-void command_begin(struct command *c);
+/* Begins a command with these words; NULL after the last. */
+struct command *node_command(struct node *node, const char *word, ...) __attribute__((sentinel));
+/* Begins the call of a script: with its key, and the session if it takes one. */
+struct command *node_script(struct node *node, enum cluster_script script);
 void command_add(struct command *c, const void *bytes, size_t len);
 void command_str(struct command *c, const char *text);
 void command_number(struct command *c, uint64_t number);
@@ -421,15 +435,10 @@ char *command_room(struct command *c);
 /* Copies as much as there is room for; what is not visible becomes '?'. */
 void bytes_visible(struct bytes text, char *to, size_t size);
 bool bytes_decimal(struct bytes text, uint64_t *number_r);
-/* EVALSHA of a script with its one key, and the session. */
-void command_script(struct node *node, struct command *c, enum cluster_script script,
-                    const char *key);
-/* Sends to the engine and expects a reply; false: the engine was lost. */
-bool node_send(struct node *node, struct command *c, enum pending_kind kind, unsigned detail);
-/* Sends on any wire, without a reply that node_wires.c knows of. */
-bool node_send_on(struct node *node, unsigned wire, struct command *c);
-/* The key prefix, "{PREFIX}:". */
-void node_key(const struct node *node, char *to, size_t size);
+/* Sends the command to the engine and expects a reply; false: the engine was lost. */
+bool node_send(struct node *node, enum pending_kind kind, unsigned detail);
+/* Sends it on any wire, without a reply that node_wires.c knows of. */
+bool node_send_on(struct node *node, unsigned wire);
 
 void node_wire_open(struct node *node, unsigned wire, const char *host, uint16_t port);
 void node_wire_close(struct node *node, unsigned wire);
@@ -442,10 +451,10 @@ bool reply_text(const redisReply *reply, struct bytes *text_r);
 bool reply_decimal(const redisReply *reply, uint64_t *number_r);
 /* Copies a text that must fit, of visible characters. */
 bool reply_copy(const redisReply *reply, char *to, size_t size);
-/* The engine said something that it never says: begins again. */
-void node_odd(struct node *node, const char *what);
-/* An error reply where none is expected: begins again. */
-void node_error_reply(struct node *node, const redisReply *reply);
+/* The engine said something that it never says: begins again, and returns false. */
+bool node_odd(struct node *node, const char *what);
+/* An error reply where none is expected: the same. */
+bool node_error_reply(struct node *node, const redisReply *reply);
 bool reply_error_is(const redisReply *reply, const char *word);
 /* What the engine says, for people: the first line, as visible characters. */
 void reply_error_text(const redisReply *reply, char *to, size_t size);
@@ -456,18 +465,13 @@ void reply_error_text(const redisReply *reply, char *to, size_t size);
 void node_connect(struct node *node);
 /* The engine's address is known. */
 void node_connect_engine(struct node *node);
-void node_connected(struct node *node, unsigned wire);
+/* A wire to the engine is open. */
+void node_connected(struct node *node);
 /* Sends `open`, when strict holders are closed and (with Sentinels) the majority agrees. */
 void node_open_session(struct node *node);
 void node_send_open(struct node *node);
-void node_on_auth(struct node *node, const redisReply *reply);
-void node_on_select(struct node *node, const redisReply *reply);
-void node_on_info(struct node *node, const redisReply *reply);
-void node_on_config(struct node *node, const redisReply *reply);
-void node_on_load(struct node *node, const redisReply *reply);
-void node_on_open(struct node *node, const redisReply *reply);
-/* The subscription is confirmed. */
-void node_subscribed(struct node *node);
+/* The subscription is confirmed. False: there was none to be. */
+bool node_subscribed(struct node *node);
 
 /* ---- node_checks.c --------------------------------------------------------------------------- */
 
@@ -476,8 +480,6 @@ bool node_check_info(const struct node *node, struct bytes info, char *why, size
 /* Says what is wrong with such a `maxmemory-policy`. */
 void node_explain_policy(const char *policy, char *why, size_t size);
 extern const char *const node_advised_words[NODE_ADVISED_COUNT];
-/* Notes what the engine says of one of them; an error says nothing. */
-void node_note_config(struct node *node, enum node_advised setting, const redisReply *reply);
 /* Explains an error reply while connecting, and quotes it; false: it is none that a person must
  * mend. */
 bool node_explain_error(const redisReply *reply, char *why, size_t size);
@@ -492,17 +494,12 @@ void node_begin_report(struct node *node, bool last);
 void node_forget_told(struct node *node);
 /* The workers' report takes its time: shows others that the session lives. */
 void node_show_life(struct node *node);
-void node_on_assert(struct node *node, const redisReply *reply);
-void node_on_ready(struct node *node, const redisReply *reply);
 
 /* ---- node_live.c ----------------------------------------------------------------------------- */
 
 void node_live_begin(struct node *node, int64_t ready_sent_ns);
 void node_live_tick(struct node *node);
 int64_t node_live_due_ns(const struct node *node);
-void node_on_beat(struct node *node, const redisReply *reply);
-void node_on_grace(struct node *node, const redisReply *reply);
-void node_on_leave(struct node *node, const redisReply *reply);
 /* A `ready` or a beat is sent: it will renew the lease. */
 void node_renew_sent(struct node *node);
 void node_renew_agreed(struct node *node);
@@ -528,16 +525,14 @@ bool node_reap_later(struct node *node, const struct ended *item) MUST_USE;
 bool node_reap_watched(struct node *node) MUST_USE;
 /* Sends the next calls of `reap`, if any may be sent. */
 void node_reap_next(struct node *node);
-void node_on_reap(struct node *node, const redisReply *reply);
 /* A flat array of sessions and beats: each is watched. False: odd, or no memory (the engine was
  * lost). */
-bool node_watch_array(struct node *node, redisReply *const *elements, size_t count) MUST_USE;
+bool node_watch_array(struct node *node, const redisReply *all) MUST_USE;
 
 /* ---- node_calls.c ---------------------------------------------------------------------------- */
 
 /* Sends calls, as far as they may go now. */
 void node_calls_send(struct node *node);
-void node_on_call(struct node *node, const redisReply *reply);
 /* A free call; there is one as long as calls_used is below the bound. */
 struct node_call *node_call_take(struct node *node);
 void node_call_free(struct node *node, struct node_call *call);
@@ -557,9 +552,9 @@ void node_op_add(struct node_call *call, struct command *c, const struct node_op
 void node_try(struct node *node, struct node_name *name);
 /* `t` of names with waits: all, or of one class. */
 void node_try_all(struct node *node, bool strict, bool loose);
-/* `t` of names whose hand over is not finished, as the answer to `what` lists them. False: odd, or
- * no memory (the engine was lost). */
-bool node_try_listed(struct node *node, const redisReply *names, const char *what) MUST_USE;
+/* `t` of names whose hand over is not finished, as a reply lists them. False: odd, or no memory
+ * (the engine was lost). */
+bool node_try_listed(struct node *node, const redisReply *names) MUST_USE;
 
 /* ---- node_wrong.c ---------------------------------------------------------------------------- */
 
@@ -626,8 +621,8 @@ void node_names_free(struct node *node);
 
 /* ---- node_messages.c ------------------------------------------------------------------------- */
 
-/* A message, or the confirmation of the subscription. */
-void node_on_message(struct node *node, const redisReply *reply);
+/* A message, or the confirmation of the subscription. False: as of a reply. */
+bool node_on_message(struct node *node, const redisReply *reply);
 
 /* ---- node_sentinel.c ------------------------------------------------------------------------- */
 
@@ -642,7 +637,6 @@ void node_sentinels_close(struct node *node);
 
 /* ---- node_seen.c ----------------------------------------------------------------------------- */
 
-void node_on_look(struct node *node, const redisReply *reply);
 void node_forget_peers(struct node *node);
 
 #endif

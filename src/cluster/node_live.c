@@ -138,15 +138,10 @@ int64_t node_live_due_ns(const struct node *node)
 
 static bool send_script(struct node *node, enum cluster_script script, enum pending_kind kind)
 {
-    struct command *c = &node->command;
-    char key[NODE_PREFIX_SIZE];
-    node_key(node, key, sizeof(key));
-    command_script(node, c, script, key);
-    if (script != CLUSTER_SCRIPT_LOOK)
-        command_str(c, node->session);
+    struct command *c = node_script(node, script);
     if (script == CLUSTER_SCRIPT_GRACE)
         command_str(c, node->term);
-    return node_send(node, c, kind, 0);
+    return node_send(node, kind, 0);
 }
 
 /* The beat is due: the last one must have been answered and heard. */
@@ -222,15 +217,13 @@ static void see_grace(struct node *node, bool grace)
         node->grace_asked = false;
 }
 
-void node_on_beat(struct node *node, const redisReply *reply)
+bool node_on_beat(struct node *node, const redisReply *reply)
 {
     int64_t grace;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 ||
         !reply_number(reply->element[0], &grace) || reply->element[1]->type != REDIS_REPLY_ARRAY ||
-        reply->element[2]->type != REDIS_REPLY_ARRAY || reply->element[2]->elements % 2) {
-        node_odd(node, "beat");
-        return;
-    }
+        reply->element[2]->type != REDIS_REPLY_ARRAY || reply->element[2]->elements % 2)
+        return false;
     node->beat_awaited = false;
     node->backoff_ns = 0;
     node_forget_reasons(node);
@@ -244,33 +237,30 @@ void node_on_beat(struct node *node, const redisReply *reply)
             reply_decimal(all->element[i + 1], &node->beat_number))
             found = true;
     }
-    if (!found) {
-        node_odd(node, "beat");
-        return;
-    }
+    if (!found)
+        return false;
     node->beat_checked = true;
     see_grace(node, grace != 0);
-    if (!node_try_listed(node, reply->element[1], "beat") ||
-        !node_watch_array(node, all->element, all->elements))
-        return;
+    if (!node_try_listed(node, reply->element[1]) || !node_watch_array(node, all))
+        return false;
     node_try_wrong(node);
-    if (!node_reap_watched(node)) {
-        node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
-        return;
-    }
+    if (!node_reap_watched(node))
+        return node_no_memory(node);
     node_renew_answered(node);
     if (node->phase == PHASE_LIVE)
         node_reap_next(node);
+    return true;
 }
 
-void node_on_grace(struct node *node, const redisReply *reply)
+bool node_on_grace(struct node *node, const redisReply *reply)
 {
     int64_t over;
     if (!reply_number(reply, &over))
-        node_odd(node, "grace");
-    else if (over)
+        return false;
+    if (over)
         see_grace(node, false);
     /* Else the engine has begun another term: the next beat says so. */
+    return true;
 }
 
 /* ---- leaving --------------------------------------------------------------------------------- */
@@ -282,27 +272,26 @@ void node_try_leave(struct node *node)
     node->leave_sent = send_script(node, CLUSTER_SCRIPT_LEAVE, PENDING_LEAVE);
 }
 
-void node_on_leave(struct node *node, const redisReply *reply)
+bool node_on_leave(struct node *node, const redisReply *reply)
 {
     node->leave_sent = false;
-    if (reply_error_is(reply, "HOLDS") && node->now_ns < node->leave_until_ns) {
+    bool holds = reply_error_is(reply, "HOLDS");
+    if (holds && node->now_ns < node->leave_until_ns) {
         node->leave_ns = node->now_ns + node->lease_ns / NODE_LEAVES_PER_LEASE;
-        return;
+        return true;
     }
     if (reply->type == REDIS_REPLY_INTEGER) {
         node->opened[0] = '\0';
         node->last[0] = '\0';
         node_set_lease(node, 0);
         node_left(node);
-        return;
+        return true;
     }
-    if (reply->type != REDIS_REPLY_ERROR) {
-        node_odd(node, "leave");
-        return;
-    }
-    if (reply_error_is(reply, "HOLDS"))
+    if (reply->type != REDIS_REPLY_ERROR)
+        return false;
+    if (holds)
         node_log(
             node, NODE_LOG_WARNING,
             "cluster: the session still has units or waits; other nodes give them back in a lease");
-    node_error_reply(node, reply);
+    return node_error_reply(node, reply);
 }

@@ -77,25 +77,20 @@ static bool on_payload(struct node *node, struct bytes payload)
     }
 }
 
-void node_on_message(struct node *node, const redisReply *reply)
+bool node_on_message(struct node *node, const redisReply *reply)
 {
     struct bytes kind, payload;
     if (node->auth_awaited) {
         node->auth_awaited = false;
-        node_on_auth(node, reply);
-        return;
+        return node_on_auth(node, reply);
     }
-    if (reply->type == REDIS_REPLY_ERROR) {
-        node_error_reply(node, reply);
-        return;
-    }
+    if (reply->type == REDIS_REPLY_ERROR)
+        return node_error_reply(node, reply);
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
-        !reply_text(reply->element[0], &kind)) {
-        node_odd(node, "the subscription");
-    } else if (bytes_equal(kind, bytes_of("subscribe"))) {
-        node_subscribed(node);
-    } else if (!bytes_equal(kind, bytes_of("message")) || !node_is_open(node) ||
-               !reply_text(reply->element[2], &payload) || !on_payload(node, payload)) {
-        node_odd(node, "a message");
-    }
+        !reply_text(reply->element[0], &kind))
+        return node_odd(node, "the subscription");
+    if (bytes_equal(kind, bytes_of("subscribe")))
+        return node_subscribed(node);
+    return bytes_equal(kind, bytes_of("message")) && node_is_open(node) &&
+           reply_text(reply->element[2], &payload) && on_payload(node, payload);
 }

@@ -167,27 +167,22 @@ static void compare_patterns(struct node *node)
     memcpy(node->patterns_differ, names, sizeof(names));
 }
 
-void node_on_look(struct node *node, const redisReply *reply)
+bool node_on_look(struct node *node, const redisReply *reply)
 {
-    if (reply->type == REDIS_REPLY_ERROR) {
-        node_error_reply(node, reply);
-        return;
-    }
     size_t count = reply->elements < NODE_SESSIONS_MAX ? reply->elements : NODE_SESSIONS_MAX;
     struct node_peer *peers =
         reply->type == REDIS_REPLY_ARRAY && reply->elements <= NODE_ELEMENTS_MAX
             ? calloc(count + 1, sizeof(*peers))
             : NULL;
-    if (!peers) {
-        node_odd(node, "look");
-        return;
-    }
+    if (!peers)
+        return false;
     node_forget_peers(node);
     node->peers = peers;
     for (size_t i = 0; i < count; i++)
         if (read_peer(node, reply->element[i], &peers[node->peers_count]))
             node->peers_count++;
     compare_patterns(node);
+    return true;
 }
 
 /* ---- upgrades -------------------------------------------------------------------------------- */

@@ -15,12 +15,8 @@
 static void ask_one(struct node *node, unsigned i)
 {
     struct sentinel *s = &node->sentinels[i];
-    struct command *c = &node->command;
-    command_begin(c);
-    command_str(c, "SENTINEL");
-    command_str(c, "get-master-addr-by-name");
-    command_str(c, node->url->service);
-    if (node_send_on(node, NODE_SENTINEL + i, c)) {
+    node_command(node, "SENTINEL", "get-master-addr-by-name", node->url->service, NULL);
+    if (node_send_on(node, NODE_SENTINEL + i)) {
         s->rounds[s->asked] = node->round;
         s->sent_ns[s->asked++] = node->now_ns;
     }

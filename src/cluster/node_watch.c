@@ -114,23 +114,19 @@ void node_watch_end(struct node *node)
     node->watched_hint = 0;
 }
 
-bool node_watch_array(struct node *node, redisReply *const *elements, size_t count)
+bool node_watch_array(struct node *node, const redisReply *all)
 {
+    /* The others follow once these are reaped. */
+    size_t count = all->elements < 2 * NODE_SESSIONS_MAX ? all->elements : 2 * NODE_SESSIONS_MAX;
     node_watch_begin(node);
-    if (count > 2 * NODE_SESSIONS_MAX)
-        count = 2 * NODE_SESSIONS_MAX; /* the others follow once these are reaped */
     for (size_t i = 0; i + 1 < count; i += 2) {
         char session[NODE_SESSION_SIZE];
         uint64_t beat;
-        if (!reply_copy(elements[i], session, sizeof(session)) ||
-            !reply_decimal(elements[i + 1], &beat)) {
-            node_odd(node, "beats");
-            return false;
-        }
-        if (!node_watch(node, bytes_of(session), beat)) {
-            node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
-            return false;
-        }
+        if (!reply_copy(all->element[i], session, sizeof(session)) ||
+            !reply_decimal(all->element[i + 1], &beat))
+            return node_odd(node, "beats");
+        if (!node_watch(node, bytes_of(session), beat))
+            return node_no_memory(node);
     }
     node_watch_end(node);
     return true;
@@ -166,16 +162,12 @@ static bool may_reap(const struct node *node, const struct ended *item)
 
 static bool send_reap(struct node *node)
 {
-    struct command *c = &node->command;
     const struct ended *item = &node->reaps.items[0];
-    char key[NODE_PREFIX_SIZE];
-    node_key(node, key, sizeof(key));
-    command_script(node, c, CLUSTER_SCRIPT_REAP, key);
-    command_str(c, node->session);
+    struct command *c = node_script(node, CLUSTER_SCRIPT_REAP);
     command_str(c, item->session);
     command_str(c, item->beat);
     command_str(c, "0"); /* then the engine keeps the cursor */
-    return node_send(node, c, PENDING_REAP, node->reap_number);
+    return node_send(node, PENDING_REAP, node->reap_number);
 }
 
 void node_reap_next(struct node *node)
@@ -217,17 +209,15 @@ static void reaped(struct node *node)
     node->reap_number++;
 }
 
-void node_on_reap(struct node *node, const redisReply *reply)
+bool node_on_reap(struct node *node, const redisReply *reply)
 {
     int64_t left;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 || !node->reaping ||
-        !reply_number(reply->element[0], &left) || reply->element[2]->type != REDIS_REPLY_ARRAY) {
-        node_odd(node, "reap");
-        return;
-    }
+        !reply_number(reply->element[0], &left) || reply->element[2]->type != REDIS_REPLY_ARRAY)
+        return false;
     node->reaping--;
-    if (!node_try_listed(node, reply->element[2], "reap"))
-        return;
+    if (!node_try_listed(node, reply->element[2]))
+        return false;
     /* Else another call had given back the rest. */
     if (node->answered.detail == node->reap_number && node->reaps.count) {
         node->reap_left = left > 0 ? (uint64_t)left : 0;
@@ -235,7 +225,8 @@ void node_on_reap(struct node *node, const redisReply *reply)
             reaped(node);
     }
     if (node->reaping)
-        return;
+        return true;
     measure_reaps(node);
     node_reap_next(node);
+    return true;
 }

@@ -10,17 +10,24 @@
  */
 #include "cluster/node_inside.h"
 
-#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
-void command_begin(struct command *c)
+struct command *node_command(struct node *node, const char *word, ...)
 {
+    struct command *c = &node->command;
+    va_list more;
     c->count = 0;
     c->bytes = 0;
     c->numbers_used = 0;
+    va_start(more, word);
+    for (; word; word = va_arg(more, const char *))
+        command_str(c, word);
+    va_end(more);
+    return c;
 }
 
 void command_add(struct command *c, const void *bytes, size_t len)
@@ -49,39 +56,29 @@ void command_number(struct command *c, uint64_t number)
     command_add(c, to, (size_t)len);
 }
 
-void node_key(const struct node *node, char *to, size_t size)
+struct command *node_script(struct node *node, enum cluster_script script)
 {
-    snprintf(to, size, "{%s}:", node->prefix);
+    return node_command(node, "EVALSHA", node->shas[script], "1", node->key,
+                        script == CLUSTER_SCRIPT_LOOK ? NULL : node->session, NULL);
 }
 
-void command_script(struct node *node, struct command *c, enum cluster_script script,
-                    const char *key)
+bool node_send_on(struct node *node, unsigned wire)
 {
-    command_begin(c);
-    command_str(c, "EVALSHA");
-    command_str(c, node->shas[script]);
-    command_str(c, "1");
-    command_str(c, key);
-}
-
-bool node_send_on(struct node *node, unsigned wire, struct command *c)
-{
+    struct command *c = &node->command;
     char *bytes = NULL;
     int len = redisFormatCommandArgv(&bytes, c->count, c->args, c->lens);
-    if (len < 0) {
-        if (wire < NODE_SENTINEL)
-            node_lose(node, NODE_LOSS_ERROR, "this process has no memory for a command");
-        return false;
-    }
+    if (len < 0)
+        return wire < NODE_SENTINEL &&
+               node_lose(node, NODE_LOSS_ERROR, "this process has no memory for a command");
     node->does.send(node->arg, wire, bytes, (size_t)len);
     redisFreeCommand(bytes);
     return true;
 }
 
-bool node_send(struct node *node, struct command *c, enum pending_kind kind, unsigned detail)
+bool node_send(struct node *node, enum pending_kind kind, unsigned detail)
 {
     CHECK(node->pending_count < NODE_PENDING_MAX);
-    if (!node_send_on(node, NODE_COMMANDS, c))
+    if (!node_send_on(node, NODE_COMMANDS))
         return false;
     unsigned at = (node->pending_first + node->pending_count++) % NODE_PENDING_MAX;
     node->pending[at] = (struct pending){.kind = kind, .detail = detail, .sent_ns = node->now_ns};
@@ -182,7 +179,7 @@ void node_opened(struct node *node, unsigned wire, int64_t now_ns)
     if (wire >= NODE_SENTINEL)
         node_sentinel_opened(node, wire);
     else
-        node_connected(node, wire);
+        node_connected(node);
 }
 
 void node_closed(struct node *node, unsigned wire, const char *reason, int64_t now_ns)
@@ -269,11 +266,11 @@ bool reply_error_is(const redisReply *reply, const char *word)
            memcmp(reply->str, word, len) == 0 && (reply->len == len || reply->str[len] == ' ');
 }
 
-void node_odd(struct node *node, const char *what)
+bool node_odd(struct node *node, const char *what)
 {
     char why[160];
     snprintf(why, sizeof(why), "%s: an answer that makes no sense", what);
-    node_lose(node, NODE_LOSS_ERROR, why);
+    return node_lose(node, NODE_LOSS_ERROR, why);
 }
 
 void reply_error_text(const redisReply *reply, char *to, size_t size)
@@ -282,42 +279,50 @@ void reply_error_text(const redisReply *reply, char *to, size_t size)
     bytes_visible(bytes_at(reply->str, end ? (size_t)(end - reply->str) : reply->len), to, size);
 }
 
-void node_error_reply(struct node *node, const redisReply *reply)
+bool node_error_reply(struct node *node, const redisReply *reply)
 {
     char text[200], why[NODE_REASON_SIZE];
-    if (node->phase < PHASE_REPORTING && node_explain_error(reply, why, sizeof(why))) {
-        node_refuse(node, why);
-        return;
-    }
+    if (node->phase < PHASE_REPORTING && node_explain_error(reply, why, sizeof(why)))
+        return node_refuse(node, why);
     reply_error_text(reply, text, sizeof(text));
     if (reply_error_is(reply, "POLICY")) {
         node_explain_policy(strlen(text) > 7 ? text + 7 : "?", why, sizeof(why));
-        node_refuse(node, why);
-        return;
+        return node_refuse(node, why);
     }
     enum node_loss loss = reply_error_is(reply, "SESSION") ? NODE_LOSS_SESSION
                           : reply_error_is(reply, "TERM")  ? NODE_LOSS_TERM
                           : reply_error_is(reply, "DEAF")  ? NODE_LOSS_DEAF
                                                            : NODE_LOSS_ERROR;
-    node_lose(node, loss, text);
+    return node_lose(node, loss, text);
 }
 
-typedef void reply_fn(struct node *node, const redisReply *reply);
-
-static reply_fn *const on_reply[PENDING_KINDS] = {
-    [PENDING_AUTH] = node_on_auth,   [PENDING_SELECT] = node_on_select,
-    [PENDING_INFO] = node_on_info,   [PENDING_LOAD] = node_on_load,
-    [PENDING_OPEN] = node_on_open,   [PENDING_ASSERT] = node_on_assert,
-    [PENDING_READY] = node_on_ready, [PENDING_BEAT] = node_on_beat,
-    [PENDING_REAP] = node_on_reap,   [PENDING_GRACE] = node_on_grace,
-    [PENDING_LEAVE] = node_on_leave, [PENDING_LOOK] = node_on_look,
-    [PENDING_CALL] = node_on_call,   [PENDING_CONFIG] = node_on_config,
+/* What takes the reply of a command. */
+static const struct {
+    reply_fn *handle;
+    const char *command; /* for people */
+    bool takes_errors;   /* else they never come */
+} replies[PENDING_KINDS] = {
+    [PENDING_AUTH] = {node_on_auth, "AUTH", true},
+    [PENDING_SELECT] = {node_on_select, "SELECT", false},
+    [PENDING_INFO] = {node_on_info, "INFO", false},
+    [PENDING_CONFIG] = {node_on_config, "CONFIG GET", true},
+    [PENDING_LOAD] = {node_on_load, "SCRIPT LOAD", false},
+    [PENDING_OPEN] = {node_on_open, "open", false},
+    [PENDING_ASSERT] = {node_on_assert, "give", false},
+    [PENDING_READY] = {node_on_ready, "ready", false},
+    [PENDING_BEAT] = {node_on_beat, "beat", false},
+    [PENDING_REAP] = {node_on_reap, "reap", false},
+    [PENDING_GRACE] = {node_on_grace, "grace", false},
+    [PENDING_LEAVE] = {node_on_leave, "leave", true},
+    [PENDING_LOOK] = {node_on_look, "look", false},
+    [PENDING_CALL] = {node_on_call, "call", true},
 };
 
 static void on_command_reply(struct node *node, const redisReply *reply)
 {
+    bool is_error = reply->type == REDIS_REPLY_ERROR;
     if (!node->pending_count) {
-        if (reply->type == REDIS_REPLY_ERROR)
+        if (is_error)
             node_error_reply(node, reply);
         else
             node_odd(node, "an answer to no command");
@@ -328,22 +333,20 @@ static void on_command_reply(struct node *node, const redisReply *reply)
     node->pending_count--;
     node->answered_ns = node->now_ns;
     enum pending_kind kind = node->answered.kind;
-    bool own_errors = kind == PENDING_CALL || kind == PENDING_LEAVE || kind == PENDING_AUTH ||
-                      kind == PENDING_LOOK || kind == PENDING_CONFIG;
-    if (reply->type == REDIS_REPLY_ERROR && !own_errors)
+    if (is_error && !replies[kind].takes_errors)
         node_error_reply(node, reply);
-    else
-        on_reply[kind](node, reply);
+    else if (!replies[kind].handle(node, reply))
+        node_odd(node, replies[kind].command);
 }
 
 static void on_wire_reply(struct node *node, unsigned wire, const redisReply *reply)
 {
     if (wire == NODE_COMMANDS)
         on_command_reply(node, reply);
-    else if (wire == NODE_MESSAGES)
-        node_on_message(node, reply);
-    else
+    else if (wire >= NODE_SENTINEL)
         node_on_sentinel(node, wire, reply);
+    else if (!node_on_message(node, reply))
+        node_odd(node, "a message");
 }
 
 /* The bytes make no sense, or are too many. */

@@ -51,10 +51,8 @@ bool node_note_wrong(struct node *node, struct bytes name, const redisReply *rep
 {
     static const size_t word = sizeof("WRONGTYPE ") - 1;
     struct node_name *entry = node_name_get(node, name);
-    if (!entry) {
-        node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
-        return false;
-    }
+    if (!entry)
+        return node_no_memory(node);
     if (!entry->wrong) {
         entry->wrong = true;
         node->counts.wrong_names++;
