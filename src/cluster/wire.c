@@ -11,25 +11,20 @@
  */
 #include "cluster/wire.h"
 
+#include "base/text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 /* An empty queue keeps this much memory at most. */
-#define QUEUE_KEPT  ((size_t)64 * 1024)
-#define QUEUE_LEAST 4096u
+#define QUEUE_KEPT ((size_t)64 * 1024)
 
 enum state {
     CLOSED,
     OPENING,
     OPEN,
     BROKEN, /* nothing is left; the timer will call `closed` */
-};
-
-enum waiting {
-    FREE,
-    BLOCKED, /* until the descriptor is ready in the usual direction */
-    CROSSED, /* in the other one */
 };
 
 struct wire {
@@ -41,14 +36,14 @@ struct wire {
     struct dial *dial; /* OPENING */
     struct stream stream;
     struct loop_io io;
-    enum waiting reading, writing; /* reading is FREE or CROSSED */
+    unsigned reading, writing; /* what a read, a write waits for (LOOP_); 0: no write waits */
     struct timer timer;
     bool inside, in_timer, freed;
     bool flush_due; /* the timer must write */
     bool more;      /* the timer must read on, after the iteration of more_ns */
     int64_t more_ns;
-    uint8_t *queue; /* `len` bytes from `at` were not written yet */
-    size_t at, len, room, queue_max;
+    struct text queue; /* the bytes from `written` on were not written yet */
+    size_t written, queue_max;
     char reason[DIAL_REASON_SIZE]; /* BROKEN */
 };
 
@@ -76,7 +71,7 @@ static void set_timer(struct wire *w)
 
 static void flush_later(struct wire *w)
 {
-    if (w->flush_due || w->state != OPEN || w->writing != FREE || w->len == 0)
+    if (w->flush_due || w->state != OPEN || w->writing || wire_queued(w) == 0)
         return;
     w->flush_due = true;
     set_timer(w);
@@ -91,21 +86,16 @@ static void read_on_later(struct wire *w)
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-static void drop_queue(struct wire *w)
-{
-    free(w->queue);
-    w->queue = NULL;
-    w->at = w->len = w->room = 0;
-}
-
 /* Gives back all that a connection has. */
 static void drop(struct wire *w, enum state next)
 {
     dial_cancel(&w->dial);
     loop_io_remove(w->reactor->loop, &w->io);
     stream_close(&w->stream);
-    drop_queue(w);
-    w->reading = w->writing = FREE;
+    text_free(&w->queue);
+    w->written = 0;
+    w->reading = LOOP_READ;
+    w->writing = 0;
     w->flush_due = w->more = false;
     w->state = next;
     w->life++;
@@ -169,12 +159,7 @@ static bool leave(struct wire *w)
 /* Watches for what reads and writes wait for. */
 static void watch(struct wire *w)
 {
-    if (w->state != OPEN)
-        return;
-    unsigned wanted = w->reading == CROSSED ? LOOP_WRITE : LOOP_READ;
-    if (w->writing != FREE)
-        wanted |= w->writing == CROSSED ? LOOP_READ : LOOP_WRITE;
-    if (!loop_io_want(w->reactor->loop, &w->io, wanted))
+    if (w->state == OPEN && !loop_io_want(w->reactor->loop, &w->io, w->reading | w->writing))
         fail(w, "no memory");
 }
 
@@ -186,7 +171,7 @@ static bool is_pause(ssize_t result)
 /* After a read, TLS may be able to write what waited for input. */
 static void write_after_read(struct wire *w)
 {
-    if (w->writing == CROSSED) {
+    if (w->writing == LOOP_READ) {
         w->flush_due = true;
         set_timer(w);
     }
@@ -200,11 +185,11 @@ static bool read_some(struct wire *w)
     size_t total = 0;
     bool more = true;
     w->more = false;
-    w->reading = FREE;
+    w->reading = LOOP_READ;
     while (more && total < WIRE_ITERATION_MAX) {
         ssize_t n = stream_read(&w->stream, piece, sizeof(piece));
         if (is_pause(n)) {
-            w->reading = n == STREAM_CROSSED ? CROSSED : FREE;
+            w->reading = n == STREAM_CROSSED ? LOOP_WRITE : LOOP_READ;
             more = false;
             break;
         }
@@ -224,46 +209,38 @@ static bool read_some(struct wire *w)
     return true;
 }
 
-static void wrote(struct wire *w, size_t n)
-{
-    w->at += n;
-    w->len -= n;
-    if (w->len > 0)
-        return;
-    w->at = 0;
-    if (w->room > QUEUE_KEPT)
-        drop_queue(w);
-}
-
 /* Writes the queue, in one call. Returns false when the connection is over. */
 static bool write_some(struct wire *w)
 {
     w->flush_due = false;
-    w->writing = FREE;
-    if (w->len == 0)
+    w->writing = 0;
+    if (wire_queued(w) == 0)
         return true;
-    struct iovec all = {.iov_base = w->queue + w->at, .iov_len = w->len};
+    struct iovec all = {.iov_base = w->queue.data + w->written, .iov_len = wire_queued(w)};
     ssize_t n = stream_write(&w->stream, &all, 1);
-    if (is_pause(n)) {
-        w->writing = n == STREAM_CROSSED ? CROSSED : BLOCKED;
-        return true;
-    }
-    if (n < 0) {
+    if (n < 0 && !is_pause(n)) {
         /* What the server said last may be unread, and says more than this. */
         if (read_some(w))
             fail_by(w, n);
         return false;
     }
-    wrote(w, (size_t)n);
-    w->writing = w->len > 0 ? BLOCKED : FREE;
+    w->written += n > 0 ? (size_t)n : 0;
+    if (wire_queued(w) > 0) {
+        w->writing = n == STREAM_CROSSED ? LOOP_READ : LOOP_WRITE;
+        return true;
+    }
+    w->written = 0;
+    if (w->queue.room > QUEUE_KEPT)
+        text_free(&w->queue);
+    else
+        text_clear(&w->queue);
     return true;
 }
 
 static void on_ready(struct loop_io *io, unsigned what)
 {
     struct wire *w = container_of(io, struct wire, io);
-    bool reads = what & (w->reading == CROSSED ? LOOP_WRITE : LOOP_READ);
-    bool writes = w->writing != FREE && what & (w->writing == CROSSED ? LOOP_READ : LOOP_WRITE);
+    bool reads = what & w->reading, writes = what & w->writing;
     enter(w);
     if ((!writes || write_some(w)) && (!reads || read_some(w)))
         watch(w);
@@ -336,6 +313,7 @@ struct wire *wire_new(struct reactor *reactor, size_t queue_max, const struct wi
     w->calls = calls;
     w->arg = arg;
     w->stream.fd = -1;
+    w->reading = LOOP_READ;
     return w;
 }
 
@@ -366,46 +344,24 @@ void wire_close(struct wire *w)
         drop(w, CLOSED);
 }
 
-/* Makes room for more bytes behind the queue. Returns false when there is no memory. */
-static bool make_room(struct wire *w, size_t more)
-{
-    if (w->room - w->at - w->len >= more)
-        return true;
-    if (w->room - w->len >= more && w->at >= w->len) { /* as much is free as must be moved */
-        memcpy(w->queue, w->queue + w->at, w->len);
-        w->at = 0;
-        return true;
-    }
-    size_t room = QUEUE_LEAST;
-    while (room / 2 < w->len + more)
-        room *= 2;
-    uint8_t *queue = malloc(room);
-    if (!queue)
-        return false;
-    if (w->len > 0)
-        memcpy(queue, w->queue + w->at, w->len);
-    free(w->queue);
-    w->queue = queue;
-    w->room = room;
-    w->at = 0;
-    return true;
-}
-
 void wire_send(struct wire *w, struct bytes bytes)
 {
     if ((w->state != OPENING && w->state != OPEN) || bytes.len == 0)
         return;
-    if (bytes.len > w->queue_max || w->len > w->queue_max - bytes.len) {
+    if (bytes.len > w->queue_max || wire_queued(w) > w->queue_max - bytes.len) {
         fail_later(w, "more than %zu bytes wait for the server to read them", w->queue_max);
         return;
     }
-    if (!make_room(w, bytes.len)) {
-        fail_later(w, "no memory");
-        return;
+    if (w->written > 0 && w->written >= wire_queued(w)) { /* as much is free as must be moved */
+        w->queue.len -= w->written;
+        memcpy(w->queue.data, w->queue.data + w->written, w->queue.len);
+        w->written = 0;
     }
-    memcpy(w->queue + w->at + w->len, bytes.data, bytes.len);
-    w->len += bytes.len;
-    flush_later(w);
+    text_add(&w->queue, bytes.data, bytes.len);
+    if (w->queue.failed)
+        fail_later(w, "no memory");
+    else
+        flush_later(w);
 }
 
 bool wire_is_open(const struct wire *w)
@@ -420,5 +376,5 @@ bool wire_is_closed(const struct wire *w)
 
 size_t wire_queued(const struct wire *w)
 {
-    return w->len;
+    return w->queue.len - w->written;
 }
