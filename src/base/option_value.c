@@ -27,12 +27,13 @@ void option_text_add(struct option_text *text, const char *format, ...)
     text->len += (size_t)len;
 }
 
-void option_say(char *reason_r, const char *format, ...)
+bool option_say(char *reason_r, const char *format, ...)
 {
     va_list values;
     va_start(values, format);
     vsnprintf(reason_r, OPTIONS_REASON_SIZE, format, values);
     va_end(values);
+    return false;
 }
 
 void option_say_value(char *reason_r, const char *text, size_t len, const char *is_not)

@@ -237,20 +237,15 @@ static bool add_list(struct patterns *p, enum patterns_class class, const char *
         size_t len = comma ? (size_t)(comma - in.data) : in.len;
         struct bytes text = trimmed(bytes_at(in.data, len));
         more = comma != NULL;
-        if (text.len == 0) {
-            option_say(reason_r, "a pattern is missing beside a comma");
-            return false;
-        }
-        if (text.len > PATTERNS_LEN_MAX) {
-            option_say(reason_r, "the pattern that begins with \"%.60s\" has more than %u bytes",
-                       (const char *)text.data, PATTERNS_LEN_MAX);
-            return false;
-        }
-        if (p->count == PATTERNS_COUNT_MAX) {
-            option_say(reason_r, "there are more than %u patterns in both lists",
-                       PATTERNS_COUNT_MAX);
-            return false;
-        }
+        if (text.len == 0)
+            return option_say(reason_r, "a pattern is missing beside a comma");
+        if (text.len > PATTERNS_LEN_MAX)
+            return option_say(reason_r,
+                              "the pattern that begins with \"%.60s\" has more than %u bytes",
+                              (const char *)text.data, PATTERNS_LEN_MAX);
+        if (p->count == PATTERNS_COUNT_MAX)
+            return option_say(reason_r, "there are more than %u patterns in both lists",
+                              PATTERNS_COUNT_MAX);
         pattern_make(&p->at[p->count++], class, text);
         in = bytes_at(in.data + len + more, in.len - len - more);
     }
@@ -318,21 +313,13 @@ struct patterns *patterns_new(const char *strict, const char *loose, bool *stric
         return NULL;
     }
     atomic_init(&p->shares, 1);
-    if (!add_list(p, PATTERNS_STRICT, strict, reason_r)) {
-        if (strict_wrong_r)
-            *strict_wrong_r = true;
+    bool good = add_list(p, PATTERNS_STRICT, strict, reason_r);
+    if (strict_wrong_r)
+        *strict_wrong_r = !good;
+    good = good && add_list(p, PATTERNS_LOOSE, loose, reason_r) &&
+           (finish(p) || option_say(reason_r, "out of memory"));
+    if (!good)
         patterns_free(&p);
-        return NULL;
-    }
-    if (!add_list(p, PATTERNS_LOOSE, loose, reason_r)) {
-        patterns_free(&p);
-        return NULL;
-    }
-    if (!finish(p)) {
-        option_say(reason_r, "out of memory");
-        patterns_free(&p);
-        return NULL;
-    }
     return p;
 }
 
