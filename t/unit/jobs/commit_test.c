@@ -24,7 +24,7 @@ TEST(an_operation_that_waits_for_another_says_so)
     }
     uint64_t id = put("default");
     for (unsigned n = 0; n < 2; n++) {
-        asks[n] = ask_submit(ask_act(a, JOB_DELETE, id));
+        asks[n] = ask_submit(new_act(a, JOB_DELETE, id));
         ck_assert(asks[n]->op.parked == (n == 1)); /* the job is under change */
     }
     rig_commit();
@@ -48,7 +48,7 @@ TEST(operations_on_one_job_are_decided_in_the_order_of_arrival)
     uint64_t id = put("default");
     ck_assert(reserve(a, 0) == id);
     for (size_t n = 0; n < ARRAY_SIZE(rows); n++)
-        asks[n] = ask_submit(ask_act(rows[n].by_b ? b : a, rows[n].verb, id));
+        asks[n] = ask_submit(new_act(rows[n].by_b ? b : a, rows[n].verb, id));
     rig_commit();
     for (size_t n = 0; n < ARRAY_SIZE(rows); n++)
         ck_assert(asks[n]->done && asks[n]->status == rows[n].status);
@@ -94,7 +94,7 @@ TEST(a_kick_waits_for_a_buried_job_under_change)
     ck_assert(reserve(a, 0) == id);
     ck_assert(act(a, JOB_BURY, id) == JOBS_OK);
     uint64_t delayed = put_delayed("default", 100);
-    struct ask *delete = ask_submit(ask_act(b, JOB_DELETE, id));
+    struct ask *delete = ask_submit(new_act(b, JOB_DELETE, id));
     fake_disk_fail(disk, FAKE_REMOVE, 1, 1, JOB_STORE_IO);
     struct ask *kick = new_kick(5);
     (void)make_steps(kick);
@@ -188,9 +188,9 @@ TEST(a_transaction_that_fails_runs_again_without_its_puts)
     fake_disk_break_row(disk, bad);
     fake_disk_fail(disk, FAKE_PUT, 1, UINT64_MAX, JOB_STORE_FULL);
     struct ask *early = ask_submit(new_put("default"));
-    struct ask *one = ask_submit(ask_act(a, JOB_DELETE, bad));
+    struct ask *one = ask_submit(new_act(a, JOB_DELETE, bad));
     struct ask *late = ask_submit(new_put("default"));
-    struct ask *two = ask_submit(ask_act(a, JOB_DELETE, good));
+    struct ask *two = ask_submit(new_act(a, JOB_DELETE, good));
     rig_commit();
     ck_assert(early->status == JOBS_NO_MEMORY && late->status == JOBS_NO_MEMORY);
     ck_assert(stored(early->puts[0].id) == JOB_STATES && stored(late->puts[0].id) == JOB_STATES);
@@ -288,14 +288,14 @@ TEST(a_clear_passes_damaged_jobs_by_while_it_waits)
     uint64_t good = put("default");
     for (unsigned delay_s = 0; delay_s <= 100; delay_s += 100) {
         ck_assert(act(b, JOB_RESERVE, good) == JOBS_OK);
-        struct ask *kept = ask_act(b, JOB_RELEASE, good);
+        struct ask *kept = new_act(b, JOB_RELEASE, good);
         kept->op.act.delay_s = delay_s;
         struct ask *clear = new_clear("default", JOBS_ALL);
         ask_submit(kept);
         (void)make_steps(clear);
         ck_assert(kept->done && clear->clear.deleted == 0); /* it was reserved at the beginning */
     }
-    struct ask *kick = ask_submit(ask_act(b, JOB_KICK, good)); /* it is delayed */
+    struct ask *kick = ask_submit(new_act(b, JOB_KICK, good)); /* it is delayed */
     struct ask *clear = new_clear("default", JOBS_ALL);
     (void)make_steps(clear);
     ck_assert(kick->status == JOBS_OK && clear->clear.deleted == 1);
@@ -380,7 +380,7 @@ TEST(a_batch_looks_again_for_a_key_whose_job_is_done_meanwhile)
     ask_key(batch, "known", before_ms);
     ask_submit(batch);
     ck_assert(rig_take()); /* it asks for the time of the other key */
-    struct ask *done = ask_submit(ask_act(a, JOB_DELETE, id));
+    struct ask *done = ask_submit(new_act(a, JOB_DELETE, id));
     rig_commit();
     ck_assert(done->status == JOBS_OK && batch->status == JOBS_OK);
     ck_assert(!batch->duplicates[0].is);
@@ -433,7 +433,7 @@ TEST(a_time_that_the_store_alone_has_goes_with_the_next_put)
     uint64_t id = put_keyed("default", "k", 1000);
     ck_assert(reserve(a, 0) == id);
     uint64_t next = put_keyed("default", "k", 1000);
-    struct ask *done = ask_submit(ask_act(a, JOB_DELETE, id));
+    struct ask *done = ask_submit(new_act(a, JOB_DELETE, id));
     rig_wall_offset_ns -= 5 * NS_PER_S; /* the reservation began ahead of the clock */
     rig_commit();
     ck_assert(done->status == JOBS_OK && remembers());
@@ -449,7 +449,7 @@ TEST(an_execution_is_forgotten_though_its_last_job_goes_beside_it)
     uint64_t id = put_keyed("default", "k", 1000);
     ck_assert(reserve(a, 0) == id);
     (void)put_keyed("default", "k", 0);
-    struct ask *done = ask_submit(ask_act(a, JOB_DELETE, id));
+    struct ask *done = ask_submit(new_act(a, JOB_DELETE, id));
     ck_assert(answer(new_clear("default", JOB_READY)) != JOBS_NO_MEMORY);
     ck_assert(done->status == JOBS_OK && tube_of("default").states[JOB_READY] == 0);
     ck_assert(remembers() && memory.forget_ns != JOB_STORE_KEEP);
@@ -470,7 +470,7 @@ TEST(an_execution_ahead_of_the_clock_goes_with_the_last_job_of_its_key)
         if (n > 1) { /* a change is planned, but fails */
             fake_disk_fail(disk, FAKE_COMMIT, 1, 2, JOB_STORE_IO);
             struct ask *lost =
-                n == 2 ? ask_act(a, JOB_DELETE, last) : new_put_keyed("default", "k", 0);
+                n == 2 ? new_act(a, JOB_DELETE, last) : new_put_keyed("default", "k", 0);
             ck_assert(answer(lost) == JOBS_NO_MEMORY);
             fake_disk_fail(disk, FAKE_COMMIT, 1, 0, JOB_STORE_OK);
         }

@@ -31,6 +31,12 @@ static inline struct ask *make(struct jobs_client *client, enum job_op_kind kind
     return asks_made[made_count++] = ask_new(client, kind);
 }
 
+static inline struct ask *new_act(struct jobs_client *client, enum job_verb verb, uint64_t id)
+{
+    REQUIRE(made_count < ARRAY_SIZE(asks_made));
+    return asks_made[made_count++] = ask_act(client, verb, id);
+}
+
 static inline void leave_all(void)
 {
     rig_commit();
@@ -125,7 +131,7 @@ static inline uint64_t put_keyed(const char *tube, const char *key, int64_t at_m
 
 static inline enum jobs_status act(struct jobs_client *client, enum job_verb verb, uint64_t id)
 {
-    return answer(ask_act(client, verb, id));
+    return answer(new_act(client, verb, id));
 }
 
 static inline struct ask *new_clear(const char *tube, unsigned state)
