@@ -370,7 +370,7 @@ const struct option_list option_address_list = {
         .size = sizeof(c_type), .assign = assign_##word, __VA_ARGS__                               \
     }
 #define NUMBER(c_type, adds, is, ends)                                                             \
-    TYPE(c_type, number, .add = adds, .add_range = adds##_range, .is_not = is, .after = ends)
+    TYPE(c_type, number, .add = (adds), .add_range = adds##_range, .is_not = (is), .after = (ends))
 
 const struct option_type option_bool = TYPE(bool, bool, .add = add_bool, .range = "true or false",
                                             .is_not = "is neither true nor false");
