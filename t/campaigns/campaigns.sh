@@ -63,7 +63,7 @@ fuzz_max_len=600
 fuzz_parsers=(proto/line.c proto/grammar.c proto/poolcounter.c proto/pools.c proto/pools_replies.c proto/counter.c
     proto/beanstalk.c proto/beanstalk_replies.c
     src/daemon/config_file.c src/daemon/command_line.c
-    src/daemon/options.c src/daemon/option_codec.c src/daemon/option_quotes.c src/daemon/options_fit.c src/net/query.c src/base/text.c src/admin/hosts.c
+    src/daemon/options.c src/base/option_value.c src/daemon/option_quotes.c src/daemon/options_fit.c src/net/query.c src/base/text.c src/admin/hosts.c
     src/cluster/url.c src/cluster/patterns.c)
 
 fuzz_built() {
