@@ -225,38 +225,19 @@ static void sample(void *arg)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-/* What is left to do when there is no memory for more. */
-static struct admin *no_memory(const struct admin_config *config, char *reason_r)
-{
-    snprintf(reason_r, ADMIN_REASON_SIZE, "no memory");
-    for (size_t i = 0; i < config->fd_count; i++)
-        close(config->fds[i]);
-    return NULL;
-}
-
-/* What its thread needs and may not open itself. */
-static void open_files(void)
-{
-    process_open();
-}
-
 struct admin *admin_new(const struct admin_config *config, char *reason_r)
 {
     struct admin *admin = calloc(1, sizeof(*admin));
-    if (!admin)
-        return no_memory(config, reason_r);
-    admin->history = history_new(config->server->count);
-    if (!admin->history) {
+    if (admin)
+        admin->history = history_new(config->server->count);
+    if (!admin || !admin->history) {
         free(admin);
-        return no_memory(config, reason_r);
+        snprintf(reason_r, ADMIN_REASON_SIZE, "no memory");
+        return NULL;
     }
     struct http_config http = {
-        .addresses = config->addresses,
-        .address_lens = config->address_lens,
-        .address_count = config->address_count,
-        .fds = config->fds,
-        .fd_asked = config->fd_asked,
-        .fd_count = config->fd_count,
+        .listeners = config->doors,
+        .listener_count = config->door_count,
         .name = "admin",
         .handle = handle,
         .every_second = sample,
@@ -270,32 +251,11 @@ struct admin *admin_new(const struct admin_config *config, char *reason_r)
         return NULL;
     }
     admin->config = *config;
-    admin->config.addresses = NULL;
-    admin->config.address_lens = NULL;
-    admin->config.fds = NULL;
-    admin->config.fd_asked = NULL;
-    admin->config.token = NULL;
-    admin->config.hosts = NULL;
     CHECK(pthread_mutex_init(&admin->lock, NULL) == 0);
     admin_set_token(admin, config->token);
     admin_set_hosts(admin, config->hosts);
-    open_files();
+    process_open(); /* its thread may not open files */
     return admin;
-}
-
-size_t admin_listeners(const struct admin *admin)
-{
-    return http_listeners(admin->http);
-}
-
-const char *admin_where(const struct admin *admin, size_t i)
-{
-    return http_where(admin->http, i);
-}
-
-int admin_door(const struct admin *admin, size_t i, const char **asked_r)
-{
-    return http_door(admin->http, i, asked_r);
 }
 
 bool admin_prepare(struct admin *admin)

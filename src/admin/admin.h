@@ -73,17 +73,10 @@ struct admin_hooks {
     void (*upgrades)(void *arg, struct admin_upgrades *upgrades_r);
 };
 
-/*
- * All that is pointed to outlives the admin, but for addresses, fds, fd_asked, token and hosts,
- * which are copied.
- */
+/* All that is pointed to outlives the admin, but for token and hosts, which are copied. */
 struct admin_config {
-    const struct sockaddr_storage *addresses; /* to listen on, ports included */
-    const socklen_t *address_lens;
-    size_t address_count;
-    const int *fds;              /* inherited listening sockets, taken over */
-    const char *const *fd_asked; /* where they were to listen (net/http.h); NULL: nowhere */
-    size_t fd_count;
+    const struct listener *doors; /* its own listeners, open */
+    size_t door_count;
     const char *token; /* for what changes something, as a digest (token.h); NULL or "": nothing
                           may be changed */
     const char *hosts; /* by which names it may be asked for, see hosts.h; NULL: no more */
@@ -99,18 +92,8 @@ struct admin_config {
 
 struct admin;
 
-/*
- * Listens, and serves nobody yet: for when the daemon still has root's rights. NULL: *reason_r says
- * what could not be done. `config->fds` are closed then, too.
- */
+/* Serves nobody yet: for when the daemon still has root's rights. NULL: *reason_r says why not. */
 struct admin *admin_new(const struct admin_config *config, char *reason_r) MUST_USE;
-
-/* The number of addresses listened on, and the text of each: "127.0.0.1:7532". */
-size_t admin_listeners(const struct admin *admin);
-const char *admin_where(const struct admin *admin, size_t i);
-
-/* The descriptor of one, and where it was to listen (net/http.h). */
-int admin_door(const struct admin *admin, size_t i, const char **asked_r);
 
 /* Makes its thread, which sleeps. False: errno. */
 bool admin_prepare(struct admin *admin) MUST_USE;

@@ -15,7 +15,7 @@
 #include <pthread.h>
 
 struct admin {
-    struct admin_config config; /* without addresses, fds and token */
+    struct admin_config config; /* but token and hosts are below */
     struct http *http;
     struct history *history;
 

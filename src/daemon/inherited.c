@@ -124,13 +124,12 @@ bool inherited_take(struct inherited_socket *sock, struct listener *listener_r,
 
 /* --- Records --------------------------------------------------------------------------------- */
 
-void inherited_add(struct inherited *inherited, const char *owner, const struct listener *listener,
-                   int fd)
+void inherited_add(struct inherited *inherited, const char *owner, const struct listener *listener)
 {
     CHECK(inherited->count < INHERITED_MAX);
     struct inherited_socket *sock = &inherited->at[inherited->count++];
     *sock = (struct inherited_socket){
-        .fd = fd,
+        .fd = listener->fd,
         .tls = listener->tls,
         .own_file = listener->own_file,
         .device = listener->device,

@@ -52,9 +52,8 @@ bool inherited_take(struct inherited_socket *sock, struct listener *listener_r,
 /* Closes the sockets that no listener took. */
 void inherited_close(struct inherited *inherited);
 
-/* Adds a socket that stays open during the upgrade; the caller still owns `fd`. */
-void inherited_add(struct inherited *inherited, const char *owner, const struct listener *listener,
-                   int fd);
+/* Adds a socket that stays open during the upgrade; the caller still owns it. */
+void inherited_add(struct inherited *inherited, const char *owner, const struct listener *listener);
 /* Writes and reads these sockets and those of a service manager. `again`: the old program goes on
  * again, and the new one may have closed some. After an error the reader says what is wrong
  * (record_ok). */

@@ -22,21 +22,21 @@ struct handed {
 static bool adopt(struct listeners *listeners, struct services *services,
                   struct activation_socket *sock, const struct activation_use *use)
 {
-    if (use->protocol == ACTIVATION_ADMIN) {
-        listeners->admin[listeners->admin_count++] = sock->fd;
-        sock->fd = -1;
-        return true;
-    }
-    const char *name = options_protocol_at(use->protocol)->name;
-    CHECK(listeners->count < ARRAY_SIZE(listeners->at));
-    if (!listener_adopt(&listeners->at[listeners->count], services_protocol(services, name),
-                        sock->fd, use->tls)) {
+    bool admin = use->protocol == ACTIVATION_ADMIN;
+    const char *name = admin ? "admin" : options_protocol_at(use->protocol)->name;
+    CHECK(admin || listeners->count < ARRAY_SIZE(listeners->at));
+    if (!listener_adopt(admin ? &listeners->admin[listeners->admin_count]
+                              : &listeners->at[listeners->count],
+                        admin ? NULL : services_protocol(services, name), sock->fd, use->tls)) {
         log_error("%s: can't listen on descriptor %d: %s", name, sock->number,
                   strerrordesc_np(errno));
         return false;
     }
     sock->fd = -1;
-    listeners->activated[listeners->count++] = true;
+    if (admin)
+        listeners->admin_count++;
+    else
+        listeners->activated[listeners->count++] = true;
     return true;
 }
 
@@ -256,6 +256,55 @@ bool listeners_open(struct listeners *listeners, struct services *services,
     return true;
 }
 
+_Static_assert(OPTION_ADDRESSES_MAX <= ACTIVATION_MAX, "all of the admin interface fit");
+
+/* Opens one address of the admin interface, or takes its inherited socket, or leaves it out.
+ * Returns false with the reason. */
+static bool open_admin_at(struct listeners *listeners, const struct settings *settings, size_t i,
+                          struct inherited *inherited, char *reason_r)
+{
+    const struct option_addresses *list = &settings->admin_listen;
+    struct listener *l = &listeners->admin[listeners->admin_count];
+    char asked[ADDRESS_TEXT];
+    struct sockaddr_storage sa = address_of(&list->at[i], settings->admin_port, asked);
+    struct inherited_socket *sock = inherited_find(inherited, "admin", false, asked);
+    if (!sock && inherited_blocks(inherited, (struct sockaddr *)&sa))
+        return true;
+    if (sock ? inherited_take(sock, l, NULL)
+             : listener_open(l, NULL, (struct sockaddr *)&sa, list->at[i].len, false)) {
+        listeners->admin_count++;
+        return true;
+    }
+    if (sa.ss_family == AF_INET6 && list->count > 1 && is_missing_family(errno)) {
+        log_warning("admin: not listening on %s: %s", l->where, strerrordesc_np(errno));
+        return true;
+    }
+    snprintf(reason_r, LISTENERS_REASON_SIZE, "can't listen on %s: %s%s", asked,
+             strerrordesc_np(errno), errno == EADDRINUSE ? " (another server has this port)" : "");
+    return false;
+}
+
+void listeners_close_admin(struct listeners *listeners)
+{
+    while (listeners->admin_count > 0)
+        listener_close(&listeners->admin[--listeners->admin_count]);
+}
+
+bool listeners_open_admin(struct listeners *listeners, const struct settings *settings,
+                          struct inherited *inherited, char *reason_r)
+{
+    bool good = true;
+    size_t count =
+        settings->admin_port && listeners->admin_count == 0 ? settings->admin_listen.count : 0;
+    for (size_t i = 0; good && i < count; i++)
+        good = open_admin_at(listeners, settings, i, inherited, reason_r);
+    if (good && count > 0 && listeners->admin_count == 0 && !inherited->rehearse) {
+        snprintf(reason_r, LISTENERS_REASON_SIZE, "this machine has none of the addresses");
+        return false;
+    }
+    return good;
+}
+
 static void swap(struct listeners *listeners, size_t i, size_t j)
 {
     struct listener l = listeners->at[i];
@@ -296,8 +345,7 @@ void listeners_close(struct listeners *listeners)
     for (size_t i = 0; i < listeners->count + listeners->aside; i++)
         listener_close(&listeners->at[i]);
     listeners->count = listeners->aside = 0;
-    while (listeners->admin_count > 0)
-        close(listeners->admin[--listeners->admin_count]);
+    listeners_close_admin(listeners);
 }
 
 bool listeners_use_tls(const struct listeners *listeners)
@@ -386,6 +434,14 @@ enum reach listeners_fd_reach(int fd)
     if (getsockname(fd, (struct sockaddr *)&sa, &len) != 0)
         return REACH_MACHINE;
     return listeners_reach((struct sockaddr *)&sa);
+}
+
+bool listeners_open_up_admin(const struct listeners *listeners)
+{
+    bool open = false;
+    for (size_t i = 0; i < listeners->admin_count; i++)
+        open = open || listeners_fd_reach(listeners->admin[i].fd) != REACH_MACHINE;
+    return open;
 }
 
 void listeners_warn(const struct listeners *listeners, const struct settings *settings)

@@ -26,9 +26,9 @@ struct listeners {
     bool activated[LISTENERS_MAX]; /* true: a service manager made it (activation.h) */
     bool inherited[LISTENERS_MAX]; /* true: the old program of an upgrade opened it (inherited.h) */
 
-    /* Activated sockets of the admin interface. */
+    /* Those of the admin interface; `asked` "": a service manager made it. */
     size_t admin_count;
-    int admin[ACTIVATION_MAX];
+    struct listener admin[ACTIVATION_MAX];
 };
 
 struct inherited;
@@ -49,7 +49,16 @@ bool listeners_open(struct listeners *listeners, struct services *services,
                     const struct settings *settings, struct activation *activation,
                     struct inherited *inherited) MUST_USE;
 
-/* Closes all listeners, and the sockets of the admin interface if it has not taken them. */
+/*
+ * Opens the addresses of the admin interface, unless it has activated sockets. Returns false with
+ * the reason (LISTENERS_REASON_SIZE bytes); the caller calls listeners_close_admin then.
+ */
+bool listeners_open_admin(struct listeners *listeners, const struct settings *settings,
+                          struct inherited *inherited, char *reason_r) MUST_USE;
+#define LISTENERS_REASON_SIZE 320
+void listeners_close_admin(struct listeners *listeners);
+
+/* Closes all listeners. */
 void listeners_close(struct listeners *listeners);
 
 /* True when a listener serves TLS, so a certificate is needed. */
@@ -60,6 +69,9 @@ void listeners_say(const struct listeners *listeners);
 
 /* Logs a warning for each listener without TLS on a public address, unless access.allow is set. */
 void listeners_warn(const struct listeners *listeners, const struct settings *settings);
+
+/* True when other machines can reach the admin interface. */
+bool listeners_open_up_admin(const struct listeners *listeners);
 
 /* From where an address can be reached. */
 enum reach {

@@ -22,14 +22,12 @@
 #include "daemon/reload.h"
 #include "daemon/sandbox.h"
 #include "daemon/upgrade.h"
-#include "net/address.h"
 #include "net/listener.h"
 #include "net/worker.h"
 #include "service/service.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +50,6 @@ struct daemon {
     struct acceptor *acceptors[WORKERS_MAX];
     struct admin *admin; /* NULL: none */
     unsigned running;    /* number of running workers */
-    bool admin_is_open;  /* true: other machines can reach the admin interface */
 };
 
 /* The settings in force. Set-up and tear-down need no lock: nothing changes the settings then. */
@@ -197,65 +194,11 @@ static bool make_acceptors(struct daemon *d)
 
 /* ---- the admin interface ------------------------------------------------------------------- */
 
-/* Where the admin interface will listen. */
-struct admin_places {
-    struct sockaddr_storage addresses[OPTION_ADDRESSES_MAX];
-    socklen_t lens[OPTION_ADDRESSES_MAX];
-    const char *asked[ACTIVATION_MAX]; /* the address of each existing socket; "": activated */
-};
-
-_Static_assert(OPTION_ADDRESSES_MAX <= ACTIVATION_MAX, "a socket each fits");
-
-/* Adds an address: takes its inherited socket if there is one; else admin_new will open it. */
-static void place_admin_at(struct daemon *d, struct admin_config *config,
-                           struct admin_places *places, const struct option_address *address)
-{
-    struct sockaddr_storage sa = address->sa;
-    in_port_t port = htons(settings_of(d)->admin_port);
-    char asked[ADDRESS_TEXT];
-    if (sa.ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)&sa)->sin6_port = port;
-    else
-        ((struct sockaddr_in *)&sa)->sin_port = port;
-    if (listeners_reach((struct sockaddr *)&sa) != REACH_MACHINE)
-        d->admin_is_open = true;
-    address_text((struct sockaddr *)&sa, asked, sizeof(asked));
-    struct inherited_socket *sock = inherited_find(&d->upgrade.inherited, "admin", false, asked);
-    if (sock) {
-        places->asked[config->fd_count] = sock->asked;
-        d->listeners.admin[config->fd_count++] = sock->fd;
-        sock->fd = -1;
-    } else if (!inherited_blocks(&d->upgrade.inherited, (struct sockaddr *)&sa)) {
-        places->addresses[config->address_count] = sa;
-        places->lens[config->address_count++] = address->len;
-    }
-}
-
-/* Fills in the sockets and addresses. Returns false when there are none. */
-static bool place_admin(struct daemon *d, struct admin_config *config, struct admin_places *places)
-{
-    const struct option_addresses *list = &settings_of(d)->admin_listen;
-    config->fds = d->listeners.admin;
-    config->fd_asked = places->asked;
-    config->fd_count = d->listeners.admin_count;
-    config->addresses = places->addresses;
-    config->address_lens = places->lens;
-    for (size_t i = 0; i < config->fd_count; i++) {
-        places->asked[i] = "";
-        d->admin_is_open = d->admin_is_open || listeners_fd_reach(config->fds[i]) != REACH_MACHINE;
-    }
-    if (config->fd_count == 0 && settings_of(d)->admin_port != 0) {
-        for (size_t i = 0; i < list->count; i++)
-            place_admin_at(d, config, places, &list->at[i]);
-    }
-    return config->fd_count + config->address_count > 0;
-}
-
 static bool make_admin(struct daemon *d)
 {
-    struct admin_places places = {.lens = {0}};
     char reason[ADMIN_REASON_SIZE];
     struct admin_config config = {
+        .doors = d->listeners.admin,
         .token = d->control.reload.token,
         .hosts = settings_of(d)->admin_hosts,
         .services = d->services,
@@ -265,23 +208,27 @@ static bool make_admin(struct daemon *d)
         .hooks = control_hooks(&d->control),
         .version = PACKAGE_VERSION,
     };
-    if (!place_admin(d, &config, &places))
+    bool opened =
+        listeners_open_admin(&d->listeners, settings_of(d), &d->upgrade.inherited, reason);
+    config.door_count = d->listeners.admin_count;
+    if (opened && config.door_count == 0)
         return true;
-    d->admin = admin_new(&config, reason);
-    d->listeners.admin_count = 0; /* admin_new has taken or closed the sockets */
-    if (!d->admin)
+    d->admin = opened ? admin_new(&config, reason) : NULL;
+    if (!d->admin) {
+        listeners_close_admin(&d->listeners);
         log_error("admin: %s; set another port with admin.port, or disable it with admin.port = 0",
                   reason);
+    }
     /* An upgrade goes on without this interface: keeping the connections matters more. */
     return d->admin || upgrade_takes(&d->upgrade);
 }
 
 static void say_admin(const struct daemon *d)
 {
-    for (size_t i = 0; d->admin && i < admin_listeners(d->admin); i++)
-        log_info("admin: listening on %s; try: http://%s/", admin_where(d->admin, i),
-                 admin_where(d->admin, i));
-    if (d->admin_is_open)
+    for (size_t i = 0; i < d->listeners.admin_count; i++)
+        log_info("admin: listening on %s; try: http://%s/", d->listeners.admin[i].where,
+                 d->listeners.admin[i].where);
+    if (listeners_open_up_admin(&d->listeners))
         log_warning("admin: other machines can reach it and read everything: names, holders and "
                     "settings; admin.token protects only changes");
 }

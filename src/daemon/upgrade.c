@@ -204,15 +204,12 @@ static void save_process(struct upgrade *upgrade, struct record_writer *w)
     for (size_t i = 0; i < parts->listeners->count; i++) {
         const struct listener *l = &parts->listeners->at[i];
         if (!parts->listeners->activated[i])
-            inherited_add(&inherited, l->protocol->row->name, l, l->fd);
+            inherited_add(&inherited, l->protocol->row->name, l);
     }
-    for (size_t i = 0; parts->admin && i < admin_listeners(parts->admin); i++) {
-        struct listener l = {.fd = -1};
-        const char *asked;
-        int fd = admin_door(parts->admin, i, &asked);
-        snprintf(l.asked, sizeof(l.asked), "%s", asked);
-        if (*asked)
-            inherited_add(&inherited, "admin", &l, fd);
+    for (size_t i = 0; i < parts->listeners->admin_count; i++) {
+        const struct listener *l = &parts->listeners->admin[i];
+        if (*l->asked)
+            inherited_add(&inherited, "admin", l);
     }
     record_begin(w, UPGRADE_PROCESS);
     record_put_text(w, PACKAGE_VERSION);
@@ -331,21 +328,27 @@ static void free_environment(char **with)
     free(with);
 }
 
-/* Calls `keep` for each listening socket. */
-static void each_socket(const struct upgrade_parts *parts, void (*keep)(void *arg, int fd),
-                        void *arg)
+/* A list of all listening sockets. */
+struct sockets {
+    size_t count;
+    int fds[LISTENERS_MAX + ACTIVATION_MAX];
+};
+
+static struct sockets list_sockets(const struct upgrade_parts *parts)
 {
-    const char *asked;
-    for (size_t i = 0; i < parts->listeners->count; i++)
-        keep(arg, parts->listeners->at[i].fd);
-    for (size_t i = 0; parts->admin && i < admin_listeners(parts->admin); i++)
-        keep(arg, admin_door(parts->admin, i, &asked));
+    const struct listeners *listeners = parts->listeners;
+    struct sockets sockets = {.count = 0};
+    for (size_t i = 0; i < listeners->count; i++)
+        sockets.fds[sockets.count++] = listeners->at[i].fd;
+    for (size_t i = 0; i < listeners->admin_count; i++)
+        sockets.fds[sockets.count++] = listeners->admin[i].fd;
+    return sockets;
 }
 
 /* Gives a descriptor to a child, with the same number. */
-static void give_socket(void *arg, int fd)
+static void give(posix_spawn_file_actions_t *actions, int fd)
 {
-    CHECK(posix_spawn_file_actions_adddup2(arg, fd, fd) == 0);
+    CHECK(posix_spawn_file_actions_adddup2(actions, fd, fd) == 0);
 }
 
 /* Makes a process the first that the kernel ends when memory is short: better a failed upgrade than
@@ -402,6 +405,7 @@ static bool start_child(const struct upgrade *upgrade, enum upgrade_role role, i
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     int said[2] = {-1, -1}, told[2] = {-1, -1};
+    const struct sockets sockets = list_sockets(&upgrade->parts);
     char **with = environment_with(role, state_fd);
     sigset_t none, ignored;
     sigemptyset(&none);
@@ -418,9 +422,9 @@ static bool start_child(const struct upgrade *upgrade, enum upgrade_role role, i
     CHECK(posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0) == 0);
     CHECK(posix_spawn_file_actions_adddup2(&actions, told[1], 1) == 0);
     CHECK(posix_spawn_file_actions_adddup2(&actions, said[1], 2) == 0);
-    give_socket(&actions, state_fd);
-    if (role == UPGRADE_REHEARSE)
-        each_socket(&upgrade->parts, give_socket, &actions);
+    give(&actions, state_fd);
+    for (size_t i = 0; role == UPGRADE_REHEARSE && i < sockets.count; i++)
+        give(&actions, sockets.fds[i]);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &ignored);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
@@ -633,27 +637,22 @@ static bool write_state(struct upgrade *upgrade, int fd, int64_t until_ns)
     return written;
 }
 
-struct keeping {
-    bool keep, failed;
-};
-
-static void keep_socket(void *arg, int fd)
+static bool keep_one(int fd, bool keep)
 {
-    struct keeping *keeping = arg;
-    if (fcntl(fd, F_SETFD, keeping->keep ? 0 : FD_CLOEXEC) != 0)
-        keeping->failed = true;
+    return fcntl(fd, F_SETFD, keep ? 0 : FD_CLOEXEC) == 0;
 }
 
 /* With `keep`, keeps all needed descriptors open over execve; else makes them close-on-exec again.
  * Returns false with errno. */
 static bool keep_all(const struct upgrade *upgrade, int state_fd, bool keep)
 {
-    struct keeping keeping = {.keep = keep};
-    keep_socket(&keeping, state_fd);
+    const struct sockets sockets = list_sockets(&upgrade->parts);
+    bool kept = keep_one(state_fd, keep);
     if (upgrade->back.fd >= 0)
-        keep_socket(&keeping, upgrade->back.fd);
-    each_socket(&upgrade->parts, keep_socket, &keeping);
-    return server_keep_descriptors(upgrade->parts.server, keep) && !keeping.failed;
+        kept = keep_one(upgrade->back.fd, keep) && kept;
+    for (size_t i = 0; i < sockets.count; i++)
+        kept = keep_one(sockets.fds[i], keep) && kept;
+    return server_keep_descriptors(upgrade->parts.server, keep) && kept;
 }
 
 /*
@@ -1027,17 +1026,6 @@ static bool restore_sections(struct upgrade *upgrade)
     return services_restore_done(upgrade->parts.services, &upgrade->state);
 }
 
-struct counting {
-    int from;
-    uint64_t count;
-};
-
-static void count_socket(void *arg, int fd)
-{
-    struct counting *counting = arg;
-    counting->count += fd >= counting->from;
-}
-
 /*
  * In a rehearsal, which has all descriptors except those of the connections: true if the limit
  * allows these, the connections and SPARE_DESCRIPTORS together.
@@ -1050,9 +1038,10 @@ static bool descriptors_suffice(const struct upgrade *upgrade, uint32_t connecti
         close(free_fd);
     if (free_fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return free_fd >= 0;
-    struct counting others = {.from = free_fd};
-    each_socket(&upgrade->parts, count_socket, &others);
-    uint64_t needed = (uint64_t)free_fd + others.count + connections + SPARE_DESCRIPTORS;
+    const struct sockets sockets = list_sockets(&upgrade->parts);
+    uint64_t needed = (uint64_t)free_fd + connections + SPARE_DESCRIPTORS;
+    for (size_t i = 0; i < sockets.count; i++)
+        needed += sockets.fds[i] >= free_fd;
     if (needed <= limit.rlim_cur)
         return true;
     log_error("%u connections need %llu descriptors, but only %llu are allowed", connections,

@@ -26,7 +26,6 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "net/http_memory.h"
-#include "net/listener.h"
 #include "net/thread.h"
 
 #include <errno.h>
@@ -49,7 +48,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define LISTENERS_MAX 32
+#define LISTENERS_MAX 64
 
 /* How often a server that has paused tries to accept again. */
 static const struct timeval retry_interval = {.tv_usec = 100000L};
@@ -114,9 +113,8 @@ struct http {
     bool paused;      /* not accepting: all places are taken, or no descriptors are free */
     bool starved;     /* descriptors or memory ran out; false again at the next retry */
 
-    struct listener listeners[LISTENERS_MAX];
     struct evconnlistener *doors[LISTENERS_MAX];
-    size_t listener_count;
+    size_t door_count;
 
     uint64_t met[HTTP_LIMITS];
     unsigned handling;                 /* requests that are being answered in steps */
@@ -137,7 +135,7 @@ static void set_paused(struct http *http, bool paused)
     if (http->paused == paused)
         return;
     http->paused = paused;
-    for (size_t i = 0; i < http->listener_count; i++) {
+    for (size_t i = 0; i < http->door_count; i++) {
         if (paused)
             evconnlistener_disable(http->doors[i]);
         else
@@ -294,9 +292,9 @@ static void drop(struct http_request *client)
 static bool somebody_waits(const struct http *http)
 {
     struct pollfd doors[LISTENERS_MAX];
-    for (size_t i = 0; i < http->listener_count; i++)
+    for (size_t i = 0; i < http->door_count; i++)
         doors[i] = (struct pollfd){.fd = evconnlistener_get_fd(http->doors[i]), .events = POLLIN};
-    return poll(doors, http->listener_count, 0) > 0;
+    return poll(doors, http->door_count, 0) > 0;
 }
 
 /* True when a client waits until a connection ends. */
@@ -913,90 +911,26 @@ static bool make_server(struct http *http)
     return true;
 }
 
-/* Makes evhttp accept on the newest listener; its socket then belongs to evhttp. Returns false when
- * there is no memory. */
-static bool open_door(struct http *http)
+/* Makes evhttp accept on each listener. Returns false when there is no memory. */
+static bool open_doors(struct http *http)
 {
-    struct listener *l = &http->listeners[http->listener_count - 1];
     int size = SEND_BUFFER; /* accepted sockets inherit it */
-    (void)setsockopt(l->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-    struct evconnlistener *door = evconnlistener_new(
-        http->base, NULL, NULL, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, l->fd);
-    if (!door)
-        return false;
-    l->fd = -1;
-    evconnlistener_set_error_cb(door, on_accept_error);
-    if (!evhttp_bind_listener(http->server, door)) {
-        evconnlistener_free(door);
-        return false;
+    CHECK(http->config.listener_count <= LISTENERS_MAX);
+    for (size_t i = 0; i < http->config.listener_count; i++) {
+        int fd = http->config.listeners[i].fd;
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+        struct evconnlistener *door =
+            evconnlistener_new(http->base, NULL, NULL, LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+        if (!door)
+            return false;
+        evconnlistener_set_error_cb(door, on_accept_error);
+        if (!evhttp_bind_listener(http->server, door)) {
+            evconnlistener_free(door);
+            return false;
+        }
+        http->doors[http->door_count++] = door;
     }
-    http->doors[http->listener_count - 1] = door;
     return true;
-}
-
-static bool is_missing_family(int error)
-{
-    return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
-}
-
-/* Listens on address number `i`. Returns false with the reason in reason_r. */
-static bool listen_on(struct http *http, const struct http_config *config, size_t i, char *reason_r)
-{
-    struct listener *l = &http->listeners[http->listener_count];
-    const struct sockaddr *address = (const struct sockaddr *)&config->addresses[i];
-    if (listener_open(l, NULL, address, config->address_lens[i], false)) {
-        http->listener_count++;
-    } else if (address->sa_family == AF_INET6 && config->address_count > 1 &&
-               is_missing_family(errno)) {
-        log_warning("%s: not listening on %s: %s", config->name, l->where, strerrordesc_np(errno));
-        return true;
-    } else {
-        snprintf(reason_r, HTTP_REASON_SIZE, "can't listen on %s: %s%s", l->where,
-                 strerrordesc_np(errno),
-                 errno == EADDRINUSE ? " (another server has this port)" : "");
-        return false;
-    }
-    snprintf(reason_r, HTTP_REASON_SIZE, "no memory to listen on %s", l->where);
-    return open_door(http);
-}
-
-/* Adopts an inherited socket. Returns false with the reason in reason_r; the caller still owns
- * `fd`. */
-static bool adopt(struct http *http, int fd, const char *asked, char *reason_r)
-{
-    struct listener *l = &http->listeners[http->listener_count];
-    if (!listener_adopt(l, NULL, fd, false)) {
-        snprintf(reason_r, HTTP_REASON_SIZE,
-                 "can't accept connections from inherited descriptor %d: it is not a listening "
-                 "stream socket",
-                 fd);
-        return false;
-    }
-    snprintf(l->asked, sizeof(l->asked), "%s", asked);
-    http->listener_count++;
-    snprintf(reason_r, HTTP_REASON_SIZE, "no memory to listen on %s", l->where);
-    return open_door(http);
-}
-
-static bool listen_all(struct http *http, const struct http_config *config, char *reason_r)
-{
-    size_t count = config->fd_count + config->address_count;
-    if (count > LISTENERS_MAX) {
-        snprintf(reason_r, HTTP_REASON_SIZE, "can't listen on %zu addresses: the maximum is %d",
-                 count, LISTENERS_MAX);
-        return false;
-    }
-    for (size_t i = 0; i < config->fd_count; i++) {
-        if (!adopt(http, config->fds[i], config->fd_asked ? config->fd_asked[i] : "", reason_r))
-            return false;
-    }
-    for (size_t i = 0; i < config->address_count; i++) {
-        if (!listen_on(http, config, i, reason_r))
-            return false;
-    }
-    if (http->listener_count == 0)
-        snprintf(reason_r, HTTP_REASON_SIZE, "this machine has none of the addresses");
-    return http->listener_count > 0;
 }
 
 struct http *http_new(const struct http_config *config, char *reason_r)
@@ -1009,31 +943,11 @@ struct http *http_new(const struct http_config *config, char *reason_r)
     if (http) {
         http->config = *config;
         http->bell_fd = -1;
-        if (make_server(http) && listen_all(http, config, reason_r))
+        if (make_server(http) && open_doors(http))
             return http;
     }
-    for (size_t i = http ? http->listener_count : 0; i < config->fd_count; i++)
-        close(config->fds[i]);
     http_free(&http);
     return NULL;
-}
-
-size_t http_listeners(const struct http *http)
-{
-    return http->listener_count;
-}
-
-const char *http_where(const struct http *http, size_t i)
-{
-    CHECK(i < http->listener_count);
-    return http->listeners[i].where;
-}
-
-int http_door(const struct http *http, size_t i, const char **asked_r)
-{
-    CHECK(i < http->listener_count);
-    *asked_r = http->listeners[i].asked;
-    return evconnlistener_get_fd(http->doors[i]);
 }
 
 bool http_prepare(struct http *http)
@@ -1077,13 +991,11 @@ void http_free(struct http **http)
     for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++)
         end_job(&h->clients[i]);
     if (h->server)
-        evhttp_free(h->server); /* closes listening sockets and connections */
+        evhttp_free(h->server); /* closes connections */
     for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
         if (h->clients[i].bev)
             bury(&h->clients[i]);
     }
-    for (size_t i = 0; i < h->listener_count; i++)
-        listener_close(&h->listeners[i]); /* one that evhttp did not take */
     free_event(h->bell);
     free_event(h->seconds);
     free_event(h->retry);

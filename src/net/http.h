@@ -31,11 +31,11 @@
 #include "base/clock.h"
 #include "base/json_text.h"
 #include "base/mail.h"
+#include "net/listener.h"
 #include "net/thread.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/socket.h>
 
 #define HTTP_CONNECTIONS_MAX 64
 #define HTTP_PENDING_MAX     (HTTP_CONNECTIONS_MAX / 2)
@@ -52,12 +52,8 @@ struct http;
 struct http_request;
 
 struct http_config {
-    const struct sockaddr_storage *addresses; /* addresses to listen on, with ports; port 0: any */
-    const socklen_t *address_lens;
-    size_t address_count;
-    const int *fds;              /* inherited listening sockets; http_new takes them over */
-    const char *const *fd_asked; /* `asked_r` of http_door for each of `fds`; NULL: "" for all */
-    size_t fd_count;
+    const struct listener *listeners; /* open; they outlive the server */
+    size_t listener_count;
     const char *name;    /* the thread's name, at most 15 bytes */
     confine_fn *confine; /* called first in the thread, with thread_serves; NULL: none */
 
@@ -69,19 +65,9 @@ struct http_config {
     void *arg;
 };
 
-/*
- * Opens the listening sockets, `fds` first; does not accept yet. If there are several addresses,
- * IPv6 addresses are left out with a warning on a machine without IPv6. Returns NULL on failure:
- * reason_r (HTTP_REASON_SIZE bytes) has the reason, and `config->fds` are closed.
- */
+/* Makes a server, which does not accept yet. Returns NULL on failure: reason_r (HTTP_REASON_SIZE
+ * bytes) has the reason. */
 struct http *http_new(const struct http_config *config, char *reason_r) MUST_USE;
-
-/* The number of listening sockets, and the address of one: "127.0.0.1:7532". */
-size_t http_listeners(const struct http *http);
-const char *http_where(const struct http *http, size_t i);
-
-/* The descriptor of a listening socket, and the address that was asked for (struct listener). */
-int http_door(const struct http *http, size_t i, const char **asked_r);
 
 /* Makes the thread, which sleeps. Returns false with errno. */
 bool http_prepare(struct http *http) MUST_USE;

@@ -22,6 +22,7 @@
 static struct server server;
 static struct services *services;
 static struct listener listeners[2];
+static struct listener door; /* the admin's */
 static struct acceptor *acceptors[4];
 static struct admin *admin;
 static const char *where; /* the admin's address */
@@ -70,8 +71,8 @@ static inline void hook_upgrades(void *arg, struct admin_upgrades *upgrades_r)
 static inline void open_listener(struct listener *l, const char *name)
 {
     struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    ck_assert(listener_open(l, services_protocol(services, name), (struct sockaddr *)&sa,
-                            sizeof(sa), false));
+    ck_assert(listener_open(l, name ? services_protocol(services, name) : NULL,
+                            (struct sockaddr *)&sa, sizeof(sa), false));
 }
 
 static inline const char *digest_of(const char *token)
@@ -101,13 +102,10 @@ static inline void begin(unsigned workers, const char *token)
         ck_assert(acceptors[i] != NULL && worker_prepare(server.workers[i]));
         worker_resume(server.workers[i]);
     }
-    struct sockaddr_storage sa = {.ss_family = AF_INET};
-    ((struct sockaddr_in *)&sa)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t len = sizeof(struct sockaddr_in);
+    open_listener(&door, NULL);
     struct admin_config admin_config = {
-        .addresses = &sa,
-        .address_lens = &len,
-        .address_count = 1,
+        .doors = &door,
+        .door_count = 1,
         .token = token ? digest_of(token) : NULL,
         .services = services,
         .server = &server,
@@ -128,13 +126,13 @@ static inline void begin(unsigned workers, const char *token)
     ck_assert_msg(admin != NULL, "%s", reason);
     ck_assert(admin_prepare(admin));
     admin_resume(admin);
-    ck_assert_uint_eq(admin_listeners(admin), 1);
-    where = admin_where(admin, 0);
+    where = door.where;
 }
 
 static inline void finish(void)
 {
     admin_free(&admin);
+    listener_close(&door);
     ck_assert(admin == NULL);
     for (unsigned i = 0; i < server.count; i++)
         worker_stop(server.workers[i]);

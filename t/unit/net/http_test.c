@@ -182,15 +182,7 @@ static void on_second(void *arg)
     atomic_fetch_add(&seconds, 1);
 }
 
-static struct http_config config_of(const struct sockaddr_storage *sa, const socklen_t *len)
-{
-    return (struct http_config){.addresses = sa,
-                                .address_lens = len,
-                                .address_count = 1,
-                                .name = "admin",
-                                .handle = handle,
-                                .every_second = on_second};
-}
+static struct listener door;
 
 static struct sockaddr_storage loopback(in_port_t port)
 {
@@ -203,14 +195,18 @@ static struct sockaddr_storage loopback(in_port_t port)
 static const char *serve(void)
 {
     struct sockaddr_storage sa = loopback(0);
-    socklen_t len = sizeof(struct sockaddr_in);
-    struct http_config config = config_of(&sa, &len);
+    struct http_config config = {.listeners = &door,
+                                 .listener_count = 1,
+                                 .name = "admin",
+                                 .handle = handle,
+                                 .every_second = on_second};
+    ck_assert(
+        listener_open(&door, NULL, (struct sockaddr *)&sa, sizeof(struct sockaddr_in), false));
     char reason[HTTP_REASON_SIZE] = "";
     http = http_new(&config, reason);
     ck_assert_msg(http && http_prepare(http), "%s", reason);
     http_resume(http);
-    ck_assert_uint_eq(http_listeners(http), 1);
-    return http_where(http, 0);
+    return door.where;
 }
 
 /* ---- requests and answers -------------------------------------------------------------------- */
