@@ -12,5 +12,6 @@ libengine_a_SOURCES = \
 	src/engine/sweep.c \
 	src/engine/pool_options.h src/engine/pool.h src/engine/pool_inside.h \
 	src/engine/pool.c src/engine/pool_change.c src/engine/pool_client.c \
-	src/engine/pool_fit.c src/engine/pool_hold.c src/engine/pool_show.c src/engine/pool_state.c \
-	src/engine/pool_supply.c src/engine/pool_take.c src/engine/pool_time.c
+	src/engine/pool_fit.c src/engine/pool_hold.c src/engine/pool_move.c src/engine/pool_parts.c \
+	src/engine/pool_serve.c src/engine/pool_show.c src/engine/pool_restore.c src/engine/pool_save.c \
+	src/engine/pool_supply.c src/engine/pool_take.c src/engine/pool_time.c src/engine/pool_wait.c

@@ -525,7 +525,7 @@ void pools_sums(const struct pools *pools, struct pools_sums *sums_r);
 
 /* ---- upgrades (base/record.md): no other thread runs ----------------------------------------- */
 
-/* A section of all pools: pool_state.c has the format. */
+/* A section of all pools: pool_save.c has the format. */
 #define POOLS_STATE UINT32_C(0x0501)
 
 void pools_save(const struct pools *pools, struct moment now, struct record_writer *w);

@@ -52,62 +52,6 @@ enum pool_status pool_member_add(struct pools *pools, const struct pool_new_memb
 
 /* ---- MEMBER SET ------------------------------------------------------------------------------ */
 
-/* The new parts of a member, made before anything is changed. */
-struct new_parts {
-    struct pool_attributes *attributes;
-    struct pool_text *value, *note;
-};
-
-static void free_parts(struct pools *pools, struct new_parts *parts)
-{
-    pool_free(pools, parts->attributes);
-    pool_free(pools, parts->value);
-    pool_free(pools, parts->note);
-}
-
-static enum pool_status make_parts(struct pools *pools, const struct pool_member *m,
-                                   const struct pool_member_change *change,
-                                   struct new_parts *parts_r)
-{
-    enum pool_status status = POOL_OK;
-    *parts_r = (struct new_parts){0};
-    if (change->attribute_count > 0)
-        parts_r->attributes = pool_attributes_new(pools, m->attributes, change->attributes,
-                                                  change->attribute_count, &status);
-    if (change->sets_value)
-        parts_r->value = pool_text_new(pools, change->value);
-    if (change->sets_note)
-        parts_r->note = pool_text_new(pools, change->note);
-    if ((change->sets_value && change->value.len > 0 && !parts_r->value) ||
-        (change->sets_note && change->note.len > 0 && !parts_r->note))
-        status = status == POOL_OK ? POOL_NO_MEMORY : status;
-    if (status != POOL_OK)
-        free_parts(pools, parts_r);
-    return status;
-}
-
-/* Exchanges what is new, and leaves what was there in `parts`. */
-static void put_parts(struct pool_member *m, const struct pool_member_change *change,
-                      struct new_parts *parts)
-{
-    struct new_parts was = {0};
-    if (change->attribute_count > 0) {
-        was.attributes = m->attributes;
-        pool_fit_unmatch(m);
-        m->attributes = parts->attributes;
-        pool_fit_match(m);
-    }
-    if (change->sets_value) {
-        was.value = m->value;
-        m->value = parts->value;
-    }
-    if (change->sets_note) {
-        was.note = m->note;
-        m->note = parts->note;
-    }
-    *parts = was;
-}
-
 static bool is_good_state(const struct pool_member *m, enum pool_state state)
 {
     if (m->state == MEMBER_STOPPING)
@@ -135,16 +79,13 @@ enum pool_status pool_member_set(struct pools *pools, const struct pool_member_c
                                  struct moment now, struct pool_effects *effects)
 {
     struct pool_member *m;
-    struct new_parts parts;
     pool_enter(pools, now, effects);
     enum pool_status status = find_member(pools, change->pool, change->name, &m);
     if (status == POOL_OK && change->sets_state && !is_good_state(m, change->state))
         status = POOL_BAD_STATE;
     if (status == POOL_OK)
-        status = make_parts(pools, m, change, &parts);
+        status = pool_set_parts(m, change, false);
     if (status == POOL_OK) {
-        put_parts(m, change, &parts);
-        free_parts(pools, &parts);
         pool_serve_later(m->pool);
         if (change->sets_state)
             set_state(m, change->state, change->now);
@@ -155,34 +96,19 @@ enum pool_status pool_member_set(struct pools *pools, const struct pool_member_c
 
 /* ---- MEMBER DROP ----------------------------------------------------------------------------- */
 
-/* A held member goes, or stops, when its hold ends. */
-static void doom(struct pool_member *m)
-{
-    struct pool *pool = m->pool;
-    pool_set_then(m, m->then | THEN_DROP);
-    pool_touch(pool);
-}
-
-/* The member goes now. Its client, if it has joined, is told to end it. */
-static void drop_now(struct pool_member *m)
-{
-    bool told = m->state == MEMBER_STOPPING;
-    if (m->joined && !told)
-        pool_stop_later(m, POOL_WHY_DROP);
-    if (m->hold) /* a held member may have none when a restore has failed */
-        pool_hold_take_away(m, MEMBER_GONE, POOL_WHY_DROP);
-    else
-        pool_move(m, MEMBER_GONE, POOL_WHY_DROP, false, NULL);
-}
-
+/* Drops a member. Its client, if it has joined, is told to end it. */
 static void drop_member(struct pool_member *m, bool at_once)
 {
-    if (at_once)
-        drop_now(m);
-    else if (pool_is_held(m))
-        doom(m);
-    else if (m->state != MEMBER_STOPPING)
+    if (at_once) {
+        if (m->joined && m->state != MEMBER_STOPPING)
+            pool_stop_later(m, POOL_WHY_DROP);
+        pool_member_gone(m, POOL_WHY_DROP);
+    } else if (pool_is_held(m)) { /* when its hold ends */
+        pool_set_then(m, m->then | THEN_DROP);
+        pool_touch(m->pool);
+    } else if (m->state != MEMBER_STOPPING) {
         pool_member_out(m, POOL_WHY_DROP);
+    }
 }
 
 enum pool_status pool_member_drop(struct pools *pools, struct pool_client *by, bool own_only,
@@ -211,21 +137,19 @@ enum pool_status pool_member_drop(struct pools *pools, struct pool_client *by, b
 static void order_anew(struct pool *pool)
 {
     struct ring all;
+    struct pool_member *m;
     ring_init(&all);
-    for (struct tree_node *n; (n = tree_first(&pool->free)) != NULL;) {
-        struct pool_member *m = item_of(n, struct pool_member, place);
-        tree_remove(&pool->free, n);
+    while ((m = item_or_null(tree_first(&pool->free), struct pool_member, place)) != NULL) {
+        tree_remove(&pool->free, &m->place);
         ring_add(&all, &m->link);
     }
-    for (struct ring *at; (at = ring_first(&all)) != NULL;) {
-        struct pool_member *m = item_of(at, struct pool_member, link);
-        ring_remove(at);
+    while ((m = first_of(struct pool_member, &all, link)) != NULL) {
+        ring_remove(&m->link);
         m->rank = pool_rank_of(m, m->takes, m->rank.seq);
         tree_add(&pool->free, &m->place);
     }
-    for (struct ring *at = pool->held.next; at != &pool->held; at = at->next) {
-        struct pool_hold *hold = item_of(at, struct pool_hold, of_pool);
-        const struct pool_member *m = hold->member;
+    for (EACH(struct pool_hold, hold, &pool->held, of_pool)) {
+        m = hold->member;
         if (hold->what != POOL_FOR_CLEAN)
             hold->rank = pool_rank_of(m, m->takes - (hold->what == POOL_FOR_USE), hold->rank.seq);
     }
@@ -234,10 +158,8 @@ static void order_anew(struct pool *pool)
 /* Times count from when they would have begun: ends that are due now come with the next timer. */
 static void set_times(struct pool *pool)
 {
-    for (struct tree_node *n = tree_first(&pool->members); n; n = tree_next(n)) {
-        struct pool_member *m = item_of(n, struct pool_member, by_name);
-        if (m->then & THEN_LIFETIME)
-            pool_set_then(m, m->then & ~(unsigned)THEN_LIFETIME);
+    for (EACH_NODE(struct pool_member, m, &pool->members, by_name.node)) {
+        pool_unset_then(m, THEN_LIFETIME);
         pool_set_lifetime(m);
     }
     pool->cull_ns = pool->pools->now.mono_ns;
@@ -265,7 +187,7 @@ static void put_options(struct pool *pool, const struct pool_options *options, c
         was.lifetime_jitter_ns != options->lifetime_jitter_ns)
         pool_fit_anew(pool);
     pool_fit_later(pool); /* others may close members now */
-    pool_refuse(pool, options->queue_max, options->queue_max, POOL_QUEUE_FULL);
+    pool_refuse(pool, options->queue_max, POOL_QUEUE_FULL);
     if (pool->awaited > 0 && pool_is_joined(pool))
         pool_raise_want(pool, 0);
     pool_serve_later(pool);
@@ -278,26 +200,8 @@ static void keep(struct pool *pool)
     if (!pool->draining)
         return;
     pool->draining = false;
-    for (struct ring *at = pool->held.next; at != &pool->held; at = at->next) {
-        struct pool_member *m = item_of(at, struct pool_hold, of_pool)->member;
-        pool_set_then(m, m->then & ~(unsigned)THEN_DROP);
-    }
-}
-
-/* True if a pool has all these options, its group among them. */
-static bool has_options(const struct pool *pool, const struct pool_options *b)
-{
-    const struct pool_options *a = &pool->options;
-    return (a->group && b->group ? strcmp(a->group, b->group) == 0 : a->group == b->group) &&
-           a->kind == b->kind && a->max == b->max && a->order == b->order &&
-           a->queue_max == b->queue_max && a->overtakes == b->overtakes &&
-           a->on_return == b->on_return && a->on_start == b->on_start && a->on_fail == b->on_fail &&
-           a->clean_after_ns == b->clean_after_ns && a->clean_tries == b->clean_tries &&
-           a->on_crash == b->on_crash && a->hold_warn_ns == b->hold_warn_ns &&
-           a->hold_max_ns == b->hold_max_ns && a->min_free == b->min_free &&
-           a->cull_after_ns == b->cull_after_ns && a->start_timeout_ns == b->start_timeout_ns &&
-           a->stop_timeout_ns == b->stop_timeout_ns && a->max_lifetime_ns == b->max_lifetime_ns &&
-           a->lifetime_jitter_ns == b->lifetime_jitter_ns;
+    for (EACH(struct pool_hold, hold, &pool->held, of_pool))
+        pool_unset_then(hold->member, THEN_DROP);
 }
 
 enum pool_status pool_set(struct pools *pools, struct bytes name,
@@ -312,15 +216,9 @@ enum pool_status pool_set(struct pools *pools, struct bytes name,
                                                                     : POOL_OK;
     char *group = NULL;
     /* The file says what is so: a reload tells nobody, and needs no memory for that. */
-    bool is_so = status == POOL_OK && of_file && !pool->draining && has_options(pool, options);
-    if (status == POOL_OK && !is_so && options->group) {
-        size_t size = strlen(options->group) + 1;
-        group = pool_alloc(pools, size);
-        if (group)
-            memcpy(group, options->group, size);
-        else
-            status = POOL_NO_MEMORY;
-    }
+    bool is_so = status == POOL_OK && of_file && !pool->draining && pool_has_options(pool, options);
+    if (status == POOL_OK && !is_so && !pool_copy_group(pools, options->group, &group))
+        status = POOL_NO_MEMORY;
     if (status == POOL_OK) {
         if (of_file)
             keep(pool);
@@ -341,12 +239,12 @@ enum pool_status pool_set(struct pools *pools, struct bytes name,
 /* Drops all members, at once or as they are returned. */
 static void drop_members(struct pool *pool, bool at_once)
 {
-    struct tree_node *n, *next;
-    while (at_once && (n = tree_first(&pool->members)) != NULL)
-        drop_member(item_of(n, struct pool_member, by_name), true);
-    for (n = tree_first(&pool->members); n; n = next) {
+    struct tree_node *next;
+    for (struct tree_node *n = tree_first(&pool->members); n; n = next) {
         next = tree_next(n);
-        drop_member(item_of(n, struct pool_member, by_name), false);
+        drop_member(item_of(n, struct pool_member, by_name.node), at_once);
+        if (at_once)
+            next = tree_first(&pool->members); /* others may have gone with it */
     }
 }
 
@@ -361,7 +259,7 @@ enum pool_status pool_drop(struct pools *pools, struct bytes name, bool at_once,
             pool->draining = true;
             if (pool->member_count > 0 && !at_once)
                 pool_tell(pool, POOL_DRAINS);
-            pool_refuse(pool, 0, 0, POOL_NO_POOL);
+            pool_refuse(pool, 0, POOL_NO_POOL);
             pool_suppliers_dismiss(pool);
         }
         drop_members(pool, at_once);
@@ -414,31 +312,18 @@ static bool same_attributes(const struct pool_member *m, const struct pool_new_m
 static bool put_back(struct pool_member *m, const struct pool_new_member *declared,
                      struct pool_changes *changes)
 {
-    struct pool *pool = m->pool;
-    struct pools *pools = pool->pools;
-    enum pool_status status;
     bool dropping = m->then & THEN_DROP;
-    if (dropping)
-        pool_set_then(m, m->then & ~(unsigned)THEN_DROP);
+    pool_unset_then(m, THEN_DROP);
     if (!dropping && same_attributes(m, declared) &&
         bytes_equal(pool_text_bytes(m->value), declared->value))
         return true;
-    struct pool_text *value = pool_text_new(pools, declared->value);
-    struct pool_attributes *attributes =
-        pool_attributes_new(pools, NULL, declared->attributes, declared->attribute_count, &status);
-    if (status != POOL_OK || (!value && declared->value.len > 0)) {
-        pool_free(pools, value);
-        pool_free(pools, attributes);
-        return false;
-    }
-    pool_fit_unmatch(m);
-    pool_free(pools, m->value);
-    pool_free(pools, m->attributes);
-    m->value = value;
-    m->attributes = attributes;
-    pool_fit_match(m);
-    changes->put_back++;
-    return true;
+    const struct pool_member_change change = {.attributes = declared->attributes,
+                                              .attribute_count = declared->attribute_count,
+                                              .sets_value = true,
+                                              .value = declared->value};
+    bool done = pool_set_parts(m, &change, true) == POOL_OK;
+    changes->put_back += done;
+    return done;
 }
 
 /* Drops members that are not declared. */
@@ -447,7 +332,7 @@ static void drop_others(struct pool *pool, const struct pool_new_member *members
 {
     struct tree_node *next;
     for (struct tree_node *n = tree_first(&pool->members); n; n = next) {
-        struct pool_member *m = item_of(n, struct pool_member, by_name);
+        struct pool_member *m = item_of(n, struct pool_member, by_name.node);
         next = tree_next(n);
         if (find_declared(members, count, pool_member_name(m)) || m->then & THEN_DROP)
             continue;
@@ -485,4 +370,49 @@ enum pool_status pool_declare(struct pools *pools, struct bytes name,
     enum pool_status status = pool ? declare(pool, members, count, changes_r) : POOL_NO_POOL;
     pool_leave(pools);
     return status;
+}
+
+/* Makes a pool in `to` as `from` has it, which only the configuration has filled. */
+static enum pool_status adopt(struct pools *to, const struct pool *from, struct moment now,
+                              struct pool_effects *effects)
+{
+    struct pool_changes changes;
+    size_t count = 0;
+    enum pool_status status = pool_set(to, pool_name(from), &from->options, true, now, effects);
+    if (status == POOL_NO_POOL)
+        status = pool_add(to, pool_name(from), &from->options, true, now, effects);
+    if (status != POOL_OK || pool_is_joined(from))
+        return status;
+    struct pool_new_member *members = calloc(from->member_count + 1, sizeof(*members));
+    if (!members)
+        return POOL_NO_MEMORY;
+    for (EACH_NODE(const struct pool_member, m, &from->members, by_name.node)) {
+        members[count++] = (struct pool_new_member){
+            .name = pool_member_name(m),
+            .value = pool_text_bytes(m->value),
+            .note = pool_text_bytes(m->note),
+            .attributes = m->attributes ? m->attributes->at : NULL,
+            .attribute_count = m->attributes ? m->attributes->count : 0,
+            .down = m->state == MEMBER_DOWN,
+        };
+    }
+    status = pool_declare(to, pool_name(from), members, count, &changes, now, effects);
+    free(members);
+    return status;
+}
+
+bool pools_adopt(struct pools *to, struct pools *from, struct moment now,
+                 struct pool_effects *effects)
+{
+    bool all = true;
+    for (EACH_NODE(const struct pool, pool, &from->by_name, by_name.node))
+        all = adopt(to, pool, now, effects) == POOL_OK && all;
+    struct tree_node *next;
+    for (struct tree_node *n = tree_first(&to->by_name); n; n = next) {
+        const struct pool *pool = item_of(n, struct pool, by_name.node);
+        next = tree_next(n);
+        if (pool->of_file && !pool_find(from, pool_name(pool)))
+            CHECK(pool_drop(to, pool_name(pool), false, now, effects) == POOL_OK);
+    }
+    return all;
 }

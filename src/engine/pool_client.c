@@ -85,9 +85,9 @@ uint32_t pool_client_holds(struct pool_client *client)
 static void end_holds(struct pool_client *client, enum pool_end how,
                       bool (*written)(void *owner, uint64_t position))
 {
-    for (struct ring *last; (last = ring_last(&client->holds)) != NULL;) {
-        struct pool_hold *hold = item_of(last, struct pool_hold, of_client);
-        ring_remove(last);
+    struct pool_hold *hold;
+    while ((hold = item_or_null(ring_last(&client->holds), struct pool_hold, of_client)) != NULL) {
+        ring_remove(&hold->of_client);
         client->hold_count--;
         if (hold->member) {
             bool told = how == POOL_END_QUIT || written(client->owner, hold->position);
@@ -101,8 +101,8 @@ static void end_holds(struct pool_client *client, enum pool_end how,
 static void count_watcher(struct pool_client *client)
 {
     bool all = false;
-    for (struct ring *at = client->watches.next; at != &client->watches; at = at->next)
-        all = all || !item_of(at, struct pool_watch, of_client)->mine;
+    for (EACH(struct pool_watch, watch, &client->watches, of_client))
+        all = all || !watch->mine;
     client->pools->watchers += (uint32_t)all - (uint32_t)client->counted;
     client->counted = all;
 }
@@ -123,8 +123,8 @@ void pool_client_end(struct pool_client *client, enum pool_end how,
     struct pools *pools = client->pools;
     pool_enter(pools, now, effects);
     client->ended = true;
-    for (struct ring *first; (first = ring_first(&client->watches)) != NULL;)
-        pool_watch_free(item_of(first, struct pool_watch, of_client));
+    for (struct pool_watch *w; (w = first_of(struct pool_watch, &client->watches, of_client));)
+        pool_watch_free(w);
     if (client->waiter)
         pool_wait_drop(client);
     end_holds(client, how, written);
@@ -143,12 +143,11 @@ void pool_client_end(struct pool_client *client, enum pool_end how,
 
 void pool_clients_leave(struct pools *pools)
 {
-    struct ring *first;
-    while ((first = ring_first(&pools->leaving)) != NULL) {
-        struct pool_client *client = item_of(first, struct pool_client, of_pools);
+    struct pool_client *client;
+    while ((client = first_of(struct pool_client, &pools->leaving, of_pools)) != NULL) {
         if (!pool_suppliers_end(client))
             return;
-        ring_remove(first);
+        ring_remove(&client->of_pools);
         client->leaving = false;
         if (!client->posted) /* else its letter does it */
             pool_free(pools, client);
@@ -186,13 +185,12 @@ static void forget_hold(struct pool_hold *hold)
 
 void pool_clients_forget(struct pools *pools, struct pool_effects *effects)
 {
-    struct ring *first;
+    struct pool_client *first;
     pool_enter(pools, pools->now, effects);
-    for (first = pools->clients.next; first != &pools->clients; first = first->next) {
-        struct pool_client *client = item_of(first, struct pool_client, of_pools);
+    for (EACH(struct pool_client, client, &pools->clients, of_pools)) {
         /* The table forgets units and reservations by itself. */
-        for (struct ring *at = client->holds.next; at != &client->holds; at = at->next)
-            forget_hold(item_of(at, struct pool_hold, of_client));
+        for (EACH(struct pool_hold, hold, &client->holds, of_client))
+            forget_hold(hold);
         for (size_t i = 0; client->waiter && i < client->waiter->place_count; i++)
             client->waiter->places[i].unit = NULL;
         client->ended = true;
@@ -201,9 +199,8 @@ void pool_clients_forget(struct pools *pools, struct pool_effects *effects)
             pool_wait_drop(client); /* so that nobody is served */
     }
     pool_leave(pools);
-    while ((first = ring_first(&pools->clients)) != NULL)
-        pool_client_end(item_of(first, struct pool_client, of_pools), POOL_END_CRASH,
-                        nothing_written, pools->now, effects);
+    while ((first = first_of(struct pool_client, &pools->clients, of_pools)) != NULL)
+        pool_client_end(first, POOL_END_CRASH, nothing_written, pools->now, effects);
     while (!pools_finish(pools, pools->now, effects))
         continue;
 }
@@ -228,10 +225,10 @@ void pool_read_verdict(struct pool_client *client, const struct pool_reader *rea
     struct pool_waiter *w = client->waiter;
     if (!w || w->state == WAIT_IN_LINE || w->asking)
         return;
-    while (w->state == WAIT_SERVED && !ring_is_empty(&w->holds)) {
-        struct ring *first = ring_first(&w->holds);
-        ring_remove(first);
-        pool_hold_tell(item_of(first, struct pool_hold, of_client), reader, position);
+    struct pool_hold *hold;
+    while (w->state == WAIT_SERVED && (hold = first_of(struct pool_hold, &w->holds, of_client))) {
+        ring_remove(&hold->of_client);
+        pool_hold_tell(hold, reader, position);
     }
     if (w->state == WAIT_REFUSED)
         reader->refused(client->owner, w->refused);
@@ -241,13 +238,13 @@ void pool_read_verdict(struct pool_client *client, const struct pool_reader *rea
 
 static void read_stops(struct pool_client *client, const struct pool_reader *reader)
 {
-    for (struct ring *first; (first = ring_first(&client->stops)) != NULL;) {
+    struct pool_member *m;
+    while ((m = first_of(struct pool_member, &client->stops, stop_link)) != NULL) {
         if (!pool_visit(client->pools)) {
             pool_post(client); /* the rest, with another letter */
             return;
         }
-        struct pool_member *m = item_of(first, struct pool_member, stop_link);
-        ring_remove(first);
+        ring_remove(&m->stop_link);
         reader->stop(client->owner, pool_name(m->pool), pool_member_name(m), m->stop_why);
         if (m->state == MEMBER_GONE)
             pool_member_free(m);
@@ -256,10 +253,9 @@ static void read_stops(struct pool_client *client, const struct pool_reader *rea
 
 static void read_wants(struct pool_client *client, const struct pool_reader *reader)
 {
-    struct ring *next;
-    for (struct ring *at = ring_first(&client->suppliers); at; at = next) {
-        struct pool_supplier *s = item_of(at, struct pool_supplier, of_client);
-        next = ring_after(&client->suppliers, at);
+    struct pool_supplier *s = first_of(struct pool_supplier, &client->suppliers, of_client), *next;
+    for (; s; s = next) {
+        next = next_of(struct pool_supplier, &client->suppliers, s, of_client);
         if (s->told == s->want)
             continue;
         if (!reader->want(client->owner, pool_name(s->pool), s->want))
@@ -284,8 +280,7 @@ void pool_client_read(struct pool_client *client, const struct pool_reader *read
 void pool_client_position(struct pool_client *client, uint64_t position)
 {
     lock_acquire(&client->pools->lock);
-    for (struct ring *at = client->holds.next; at != &client->holds; at = at->next) {
-        struct pool_hold *hold = item_of(at, struct pool_hold, of_client);
+    for (EACH(struct pool_hold, hold, &client->holds, of_client)) {
         if (hold->position == POOL_POSITION_LATER)
             hold->position = position;
     }
@@ -296,17 +291,16 @@ void pool_client_position(struct pool_client *client, uint64_t position)
 
 void pool_watches_end(struct pool *pool)
 {
-    for (struct ring *first; (first = ring_first(&pool->watches)) != NULL;)
-        pool_watch_free(item_of(first, struct pool_watch, of_pool));
-    for (struct ring *first; (first = ring_first(&pool->mine)) != NULL;)
-        pool_watch_free(item_of(first, struct pool_watch, of_pool));
+    struct pool_watch *watch;
+    while ((watch = first_of(struct pool_watch, &pool->watches, of_pool)) ||
+           (watch = first_of(struct pool_watch, &pool->mine, of_pool)))
+        pool_watch_free(watch);
 }
 
 /* The client's watch of a pool, or of all (NULL). */
 static struct pool_watch *watch_of(struct pool_client *client, const struct pool *pool)
 {
-    for (struct ring *at = client->watches.next; at != &client->watches; at = at->next) {
-        struct pool_watch *watch = item_of(at, struct pool_watch, of_client);
+    for (EACH(struct pool_watch, watch, &client->watches, of_client)) {
         if (watch->pool == pool)
             return watch;
     }
@@ -365,8 +359,8 @@ static void tell_client(struct pools *pools, struct pool_client *client,
 
 static void tell_list(struct pools *pools, const struct ring *list, const struct pool_event *event)
 {
-    for (struct ring *at = list->next; at != list; at = at->next)
-        tell_client(pools, item_of(at, struct pool_watch, of_pool)->client, event);
+    for (EACH(struct pool_watch, watch, list, of_pool))
+        tell_client(pools, watch->client, event);
 }
 
 /* Tells all watchers, and the client that joined the member (NULL: none) if it watches its own. A

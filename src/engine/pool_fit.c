@@ -41,16 +41,14 @@ static const struct tree_node *node_of(const struct pool_place *place, const str
 
 static struct pool_member *member_at(const struct pool_place *place, const struct tree_node *node)
 {
-    if (!node)
-        return NULL;
     return place->waiter->ask.what == POOL_FOR_CHECK
-               ? item_of(node, struct pool_member, check_place)
-               : item_of(node, struct pool_member, place);
+               ? item_or_null(node, struct pool_member, check_place)
+               : item_or_null(node, struct pool_member, place);
 }
 
 static struct pool_member *by_name_or_null(const struct tree_node *node)
 {
-    return node ? item_of(node, struct pool_member, by_name) : NULL;
+    return item_or_null(node, struct pool_member, by_name);
 }
 
 static bool comes_first(const struct pool_place *place, const struct pool_member *a,
@@ -80,7 +78,7 @@ static bool has_counted(const struct pool_place *place, const struct pool_member
 {
     return place->counts == STAGE_DONE ||
            (place->counts == STAGE_LOOKS &&
-            place->pool->members.compare(&m->by_name, &place->next_by->by_name) < 0);
+            place->pool->members.compare(&m->by_name.node, &place->next_by->by_name.node) < 0);
 }
 
 /* True if a place must count the members that it could use: the pool has no number for it. */
@@ -206,6 +204,11 @@ static bool asks_for(const struct pool_place *place, const struct pool_member *m
     return (place->waiter->ask.what == POOL_FOR_CLEAN) == (m->state == MEMBER_DIRTY);
 }
 
+static struct pool_place *next_choosy(const struct pool_place *place)
+{
+    return next_of(struct pool_place, &place->pool->choosy, place, of_choosy);
+}
+
 static void spread(struct pool_member *m, struct pool_place *from);
 
 /* Offers a ready member to a place, which closes it if it closes members. */
@@ -221,7 +224,7 @@ static void offer(struct pool_place *place, struct pool_member *m)
     place->pool->closed++;
     if (out) {
         open_member(place, out);
-        spread(out, pool_next_choosy(place));
+        spread(out, next_choosy(place));
         pool_retry_member(out);
     }
 }
@@ -230,16 +233,15 @@ static void offer(struct pool_place *place, struct pool_member *m)
  * until one closes it. */
 static void spread(struct pool_member *m, struct pool_place *from)
 {
-    struct pool *pool = m->pool;
-    for (; from && !m->closer; from = pool_next_choosy(from)) {
+    for (; from && !m->closer; from = next_choosy(from)) {
         if (!is_check(from) && asks_for(from, m))
             offer(from, m);
     }
     if (m->closer || m->state != MEMBER_FREE)
         return;
-    for (from = pool_first_choosy(pool); from; from = pool_next_choosy(from)) {
-        if (is_check(from))
-            offer(from, m);
+    for (EACH_CHOOSY(p, m->pool)) {
+        if (is_check(p))
+            offer(p, m);
     }
 }
 
@@ -247,8 +249,9 @@ static void spread(struct pool_member *m, struct pool_place *from)
  */
 static void count_left(const struct pool_member *m, int more)
 {
-    struct pool_place *p = pool_first_choosy(m->pool);
-    for (; p && m->state == MEMBER_FREE; p = pool_next_choosy(p)) {
+    if (m->state != MEMBER_FREE)
+        return;
+    for (EACH_CHOOSY(p, m->pool)) {
         if (p->waiter->ask.what == POOL_FOR_USE && p->looks == STAGE_LOOKS && !has_met(p, m))
             p->left += (uint32_t)more;
     }
@@ -261,7 +264,7 @@ void pool_fit_add(struct pool_member *m)
         return;
     count_left(m, 1);
     if (pool_is_ready(m, m->state == MEMBER_DIRTY ? POOL_FOR_CLEAN : POOL_FOR_USE))
-        spread(m, pool_first_choosy(pool));
+        spread(m, first_of(struct pool_place, &pool->choosy, of_choosy));
 }
 
 void pool_fit_remove(struct pool_member *m)
@@ -270,7 +273,7 @@ void pool_fit_remove(struct pool_member *m)
     if (likely(ring_is_empty(&pool->choosy)))
         return;
     count_left(m, -1);
-    for (struct pool_place *p = pool_first_choosy(pool); p; p = pool_next_choosy(p)) {
+    for (EACH_CHOOSY(p, pool)) {
         if (!asks_for(p, m))
             continue;
         if (m->candidate_of > 0)
@@ -285,14 +288,14 @@ void pool_fit_remove(struct pool_member *m)
 void pool_fit_skip(struct pool_member *m, bool by_name)
 {
     struct pool *pool = m->pool;
-    for (struct pool_place *p = pool_first_choosy(pool); p; p = pool_next_choosy(p)) {
+    for (EACH_CHOOSY(p, pool)) {
         if (p->looks == STAGE_LOOKS && p->next == m) {
             p->next = member_at(p, tree_next(node_of(p, m)));
             p->looks = p->next ? STAGE_LOOKS : STAGE_DONE;
             pool_fit_later(pool); /* it may close members now */
         }
         if (by_name && p->counts == STAGE_LOOKS && p->next_by == m) {
-            p->next_by = by_name_or_null(tree_next(&m->by_name));
+            p->next_by = by_name_or_null(tree_next(&m->by_name.node));
             p->counts = p->next_by ? STAGE_LOOKS : STAGE_DONE;
             pool_fit_later(pool);
         }
@@ -308,8 +311,8 @@ static void begin_closing(struct pool_place *place)
     place->closes = true;
     for (uint32_t i = 0; i < place->candidate_count; i++) {
         struct pool_member *m = place->candidates[i];
-        struct pool_place *p = pool_first_choosy(pool);
-        for (bool younger = false; p; p = pool_next_choosy(p)) {
+        bool younger = false;
+        for (EACH_CHOOSY(p, pool)) {
             if (p == place)
                 younger = true;
             else if ((younger || is_check(p)) && are_rivals(p, place))
@@ -329,7 +332,7 @@ static void end_closing(struct pool_place *place)
     for (uint32_t i = 0; i < place->candidate_count; i++) {
         struct pool_member *m = place->candidates[i];
         open_member(place, m);
-        spread(m, pool_next_choosy(place));
+        spread(m, next_choosy(place));
         pool_retry_member(m);
     }
 }
@@ -407,7 +410,7 @@ static void count(struct pool_place *place)
         place->next_by = by_name_or_null(tree_first(&pool->members));
     while (place->next_by && pool_visit(pool->pools)) {
         const struct pool_member *m = place->next_by;
-        place->next_by = by_name_or_null(tree_next(&m->by_name));
+        place->next_by = by_name_or_null(tree_next(&m->by_name.node));
         place->population += pool_is_usable(m) && pool_matches(&place->waiter->ask, m);
     }
     place->counts = place->next_by ? STAGE_LOOKS : STAGE_DONE;
@@ -431,20 +434,19 @@ static bool is_unfinished(const struct pool_place *place)
 
 void pool_fit_settle_now(struct pool *pool)
 {
-    struct pool_place *p;
     while (pool->unsettled) {
         pool->unsettled = pool->looks = false;
-        for (p = pool_first_choosy(pool); p; p = pool_next_choosy(p)) {
+        for (EACH_CHOOSY(p, pool)) {
             if (p->stale)
                 look_anew(p);
         }
-        for (p = pool_first_choosy(pool); p; p = pool_next_choosy(p)) {
+        for (EACH_CHOOSY(p, pool)) {
             if (p->looks == STAGE_NEW || (p->looks == STAGE_LOOKS && pool->steps))
                 look(p);
             if (has_enough(p))
                 pool_serve_later(pool);
         }
-        for (p = pool_first_choosy(pool); p; p = pool_next_choosy(p)) {
+        for (EACH_CHOOSY(p, pool)) {
             if (has_to_count(p) &&
                 (p->counts == STAGE_NEW || (p->counts == STAGE_LOOKS && pool->steps)))
                 count(p);
@@ -496,7 +498,7 @@ void pool_fit_usable(struct pool_member *m, int more)
     struct pool *pool = m->pool;
     if (likely(ring_is_empty(&pool->choosy)))
         return;
-    for (struct pool_place *p = pool_first_choosy(pool); p; p = pool_next_choosy(p)) {
+    for (EACH_CHOOSY(p, pool)) {
         if (has_to_count(p) && has_counted(p, m) && matches(p, m))
             p->population += (uint32_t)more;
     }
@@ -529,7 +531,7 @@ void pool_fit_match(struct pool_member *m)
 
 void pool_fit_anew(struct pool *pool)
 {
-    for (struct pool_place *p = pool_first_choosy(pool); p; p = pool_next_choosy(p))
+    for (EACH_CHOOSY(p, pool))
         look_anew(p);
     pool_fit_later(pool);
 }

@@ -40,6 +40,25 @@ void pool_hold_free(struct pool_hold *hold)
         pool_free(client->pools, hold);
 }
 
+bool pool_holds_new(struct pool_client *client, const struct pool_take *take, struct ring *list)
+{
+    for (uint32_t i = 0; i < take->count; i++) {
+        struct pool_hold *hold = pool_hold_new(client, take->what, take->by);
+        if (!hold)
+            return false;
+        ring_add(list, &hold->of_client);
+    }
+    return true;
+}
+
+void pool_holds_free(struct ring *list)
+{
+    for (struct pool_hold *hold; (hold = first_of(struct pool_hold, list, of_client));) {
+        ring_remove(&hold->of_client);
+        pool_hold_free(hold);
+    }
+}
+
 /* ---- units of the counter -------------------------------------------------------------------- */
 
 /* Gives back the hold's unit. `release`: wakes as RELEASE does, else as the end of a connection. */
@@ -61,19 +80,22 @@ static void give_back_unit(struct pool *pool, struct pool_hold *hold, bool relea
                              &pools->effects->woken);
 }
 
+enum table_status pool_add_units(struct pool_client *client, const struct pool *pool,
+                                 uint32_t count, struct holding **unit_r)
+{
+    const struct pools *pools = client->pools;
+    return table_add(pools->config.table, &client->mirror, pool_counter(pool), pool->counter_hash,
+                     count, pools->now, unit_r);
+}
+
 void pool_hold_settle(struct pool *pool)
 {
     struct pools *pools = pool->pools;
-    struct ring *next;
-    for (struct ring *at = ring_first(&pool->owed); at; at = next) {
-        struct pool_hold *hold = item_of(at, struct pool_hold, owed_link);
-        next = ring_after(&pool->owed, at);
-        if (!pool_visit(pools) || /* later, with the timer */
-            table_add(pools->config.table, &hold->client->mirror, pool_counter(pool),
-                      pool->counter_hash, 1, pools->now, &hold->unit) != TABLE_OK)
-            return;
-        ring_remove(at);
-    }
+    struct pool_hold *hold;
+    while ((hold = first_of(struct pool_hold, &pool->owed, owed_link)) != NULL &&
+           pool_visit(pools) && /* else later, with the timer */
+           pool_add_units(hold->client, pool, 1, &hold->unit) == TABLE_OK)
+        ring_remove(&hold->owed_link);
 }
 
 /* ---- begin ---------------------------------------------------------------------------------- */
@@ -166,10 +188,9 @@ static void stop_instead(struct pool_member *m)
     struct pool *pool = m->pool;
     if (likely(pool->shrinking == 0) || m->then & THEN_DOOMED)
         return;
-    for (struct ring *at = pool->held.next; at != &pool->held; at = at->next) {
-        struct pool_member *other = item_of(at, struct pool_hold, of_pool)->member;
-        if ((other->then & THEN_DOOMED) == THEN_SHRINK) {
-            pool_set_then(other, other->then & ~(unsigned)THEN_SHRINK);
+    for (EACH(struct pool_hold, hold, &pool->held, of_pool)) {
+        if ((hold->member->then & THEN_DOOMED) == THEN_SHRINK) {
+            pool_unset_then(hold->member, THEN_SHRINK);
             pool_set_then(m, m->then | THEN_SHRINK);
             return;
         }
@@ -323,9 +344,12 @@ static void take_away(struct pool_member *m, struct way way)
     pool_unref(pool);
 }
 
-void pool_hold_take_away(struct pool_member *m, enum pool_state to, enum pool_why why)
+void pool_member_gone(struct pool_member *m, enum pool_why why)
 {
-    take_away(m, (struct way){to, why, false});
+    if (m->hold) /* a held member may have none when a restore has failed */
+        take_away(m, (struct way){MEMBER_GONE, why, false});
+    else
+        pool_move(m, MEMBER_GONE, why, false, NULL);
 }
 
 void pool_hold_set_state(struct pool_member *m, enum pool_state to)

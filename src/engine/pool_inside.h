@@ -1,16 +1,20 @@
 /*
  * pool_inside.h - the inside of the pools, shared by pool*.c only.
  *
- *     pool.c         pools and members, and the moves of members: the table of states
+ *     pool.c         calls, pools and members
+ *     pool_parts.c   words, memory, the parts, names and options of pools and members
+ *     pool_move.c    the moves of members: the table of states
  *     pool_change.c  MEMBER and POOL: what operators change
- *     pool_take.c    TAKE: which member goes to which client, waits, and which is served next
+ *     pool_take.c    TAKE: a new request, and one that goes on in steps
+ *     pool_wait.c    waits: their places in lines, and how they end
+ *     pool_serve.c   which member goes to which wait
  *     pool_fit.c     what choosy waits know of their pool: candidates, and what they close
  *     pool_hold.c    holds and how they end; RETURN; units of `pool:NAME`
  *     pool_supply.c  JOIN and SUPPLY: how many members are wanted, from which suppliers; STOP
  *     pool_time.c    what is due at a certain time
  *     pool_client.c  clients: their letters and ends; WATCH
  *     pool_show.c    LIST, SHOW, metrics
- *     pool_state.c   upgrades
+ *     pool_save.c    upgrades: writes the record; pool_restore.c reads it
  *
  * One lock covers everything here; functions without another word in their comment need it held.
  */
@@ -23,8 +27,29 @@
 #include "base/tree.h"
 #include "engine/pool.h"
 
-/* container_of, also for a pointer to const: the lock covers all of it. */
+/* container_of, also for a pointer to const: the lock covers all of it. item_or_null: NULL for
+ * NULL.
+ */
 #define item_of(ptr, type, member) container_of(unconst(ptr), type, member)
+#define item_or_null(ptr, type, member)                                                            \
+    ({                                                                                             \
+        const void *at_ = (ptr);                                                                   \
+        at_ ? item_of(at_, type, member) : NULL;                                                   \
+    })
+
+/* clang-format off */
+/* for (EACH(struct pool_hold, hold, &pool->held, of_pool)): all items of a ring. EACH_NODE: of a
+ * tree. The body removes none. */
+#define EACH(type, item, list, link)                                                               \
+    type *item = item_of((list)->next, type, link); &(item)->link != (list);                       \
+    item = item_of((item)->link.next, type, link)
+#define EACH_NODE(type, item, tree, node)                                                          \
+    type *item = item_or_null(tree_first(tree), type, node); item;                                 \
+    item = item_or_null(tree_next(&(item)->node), type, node)
+/* clang-format on */
+/* The first item of a ring, and the one after another; NULL: none. */
+#define first_of(type, list, link)      item_or_null(ring_first(list), type, link)
+#define next_of(type, list, item, link) item_or_null(ring_after(list, &(item)->link), type, link)
 
 /* ---- parts --------------------------------------------------------------------------------- */
 
@@ -45,6 +70,12 @@ static inline struct bytes pool_text_bytes(const struct pool_text *text)
 {
     return text ? bytes_at(text->data, text->len) : bytes_at(NULL, 0);
 }
+
+/* A pool or a member in a tree, by name. */
+struct pool_named {
+    struct tree_node node; /* first */
+    struct bytes name;
+};
 
 /* What a client asks for. */
 struct pool_ask {
@@ -74,9 +105,9 @@ struct pool_rank {
 
 struct pool_member {
     struct pool *pool; /* counted in its `refs` */
-    struct tree_node by_name;
+    struct pool_named by_name;
     struct tree_node place;       /* FREE: in pool->free; DIRTY: in pool->dirty */
-    struct tree_node check_place; /* in pool->checks; see pool_take.c */
+    struct tree_node check_place; /* in pool->checks; see pool_serve.c */
     struct ring link;             /* STOPPING: in pool->stopping, by since_ns */
     enum pool_state state;
     enum pool_state then_state; /* with THEN_STATE */
@@ -101,7 +132,6 @@ struct pool_member {
 
     struct pool_text *value, *note;     /* NULL: none */
     struct pool_attributes *attributes; /* NULL: none */
-    size_t name_len;
     uint8_t name[];
 };
 
@@ -141,17 +171,26 @@ static inline bool pool_is_usable(const struct pool_member *m)
 
 static inline struct bytes pool_member_name(const struct pool_member *m)
 {
-    return bytes_at(m->name, m->name_len);
+    return m->by_name.name;
 }
 
 /* ---- waits --------------------------------------------------------------------------------- */
 
-/* Classes of waits in one pool (pool_take.c). */
+/* Classes of waits in one pool. */
 enum pool_class {
     CLASS_PLAIN, /* for one member, whichever */
     CLASS_NAMED, /* for one member by name; without attributes */
     CLASS_CHOOSY /* all others, and what looks in steps */
 };
+
+/* The lines of a pool: of waits for use, and of those for checks and cleaning, which may wait for
+ * work and are no queue. */
+enum pool_line { LINE_USE, LINE_OTHER, POOL_LINES };
+
+static inline enum pool_line pool_line_of(enum pool_for what)
+{
+    return what == POOL_FOR_USE ? LINE_USE : LINE_OTHER;
+}
 
 /* How far a choosy place has looked at its pool (pool_fit.c). */
 enum pool_stage { STAGE_NEW, STAGE_LOOKS, STAGE_DONE };
@@ -160,7 +199,7 @@ enum pool_stage { STAGE_NEW, STAGE_LOOKS, STAGE_DONE };
 struct pool_place {
     struct pool_waiter *waiter;
     struct pool *pool;         /* counted in its `refs`; NULL: left for good */
-    struct tree_node by_age;   /* in pool->users or others, while in line */
+    struct tree_node by_age;   /* in one of pool->lines, while in line */
     struct tree_node by_class; /* in pool->classes, unless it is choosy */
     struct ring of_retries;    /* in pool->retries */
     struct holding *unit;      /* reserved */
@@ -257,7 +296,7 @@ struct pool_client {
 struct pool {
     struct pools *pools;
     uint32_t refs; /* 1 while it exists, and those that point here */
-    struct tree_node by_name;
+    struct pool_named by_name;
     struct ring of_group; /* in pools->grouped, if it has a group */
     struct pool_options options;
     bool of_file, draining;
@@ -266,7 +305,7 @@ struct pool {
     struct deadline deadline;
 
     struct tree members;             /* by name */
-    struct tree free, dirty, checks; /* see pool_take.c */
+    struct tree free, dirty, checks; /* see pool_serve.c */
     struct ring held, stopping, owed;
     struct pool_hold *unwarned; /* the first of `held` that was not warned of; NULL: none */
     struct deadlines lifetimes;
@@ -274,17 +313,15 @@ struct pool {
     uint32_t doomed;    /* held ones that go or stop when their holds end */
     uint32_t shrinking; /* of these, how many have THEN_SHRINK */
 
-    struct tree users; /* struct pool_place for use, by age */
-    struct tree
-        others; /* the same for checks and cleaning: they may wait for work, and are no queue */
+    struct tree lines[POOL_LINES]; /* struct pool_place, by age */
     /* The same, but for choosy ones: by age; and CLASS_NAMED by member and age. */
     struct tree classes[POOL_FOR_COUNT][CLASS_CHOOSY];
     struct ring choosy; /* choosy ones, by age */
     uint32_t choosy_count;
-    uint32_t waiting_use, waiting_other; /* without guests */
-    uint32_t awaited;                    /* members that are waited for, for use */
-    uint32_t closed;                     /* ready members that have a `closer` */
-    struct ring retries;                 /* places for a member by name that may fit now */
+    uint32_t waiting[POOL_LINES]; /* without guests */
+    uint32_t awaited;             /* members that are waited for, for use */
+    uint32_t closed;              /* ready members that have a `closer` */
+    struct ring retries;          /* places for a member by name that may fit now */
 
     /* Work for the end of the call (pool_leave). */
     struct ring touched;
@@ -314,7 +351,6 @@ struct pool {
     struct buckets waits, hold_times;
 
     uint64_t counter_hash;
-    size_t name_len;
     uint8_t counter[]; /* "pool:NAME" */
 };
 
@@ -322,12 +358,12 @@ struct pool {
 
 static inline struct bytes pool_name(const struct pool *pool)
 {
-    return bytes_at(pool->counter + sizeof(POOL_PREFIX) - 1, pool->name_len);
+    return pool->by_name.name;
 }
 
 static inline struct bytes pool_counter(const struct pool *pool)
 {
-    return bytes_at(pool->counter, sizeof(POOL_PREFIX) - 1 + pool->name_len);
+    return bytes_at(pool->counter, sizeof(POOL_PREFIX) - 1 + pool_name(pool).len);
 }
 
 static inline bool pool_is_joined(const struct pool *pool)
@@ -356,6 +392,39 @@ struct pools {
     struct pool_effects *effects; /* of the current call */
     struct moment now;            /* the same; it never goes back */
 };
+
+/* ---- pool_parts.c -------------------------------------------------------------------------- */
+
+/* Allocates zeroed memory that counts against the memory limit. NULL: there is none. */
+void *pool_alloc(struct pools *pools, size_t size) MUST_USE;
+void pool_free(struct pools *pools, void *at);
+/* Copies bytes; NULL for none. Returns false without memory. */
+bool pool_text_new(struct pools *pools, struct bytes bytes, struct pool_text **text_r) MUST_USE;
+/* Copies attributes, also those with an empty value; NULL for none. Returns false without memory.
+ */
+bool pool_attributes_copy(struct pools *pools, const struct pool_attribute *from, size_t count,
+                          struct pool_attributes **copy_r) MUST_USE;
+/* Gives a member the value, note and attributes that a change sets; `anew`: these are all its
+ * attributes then. TOO_MANY or NO_MEMORY: nothing has changed. */
+enum pool_status pool_set_parts(struct pool_member *m, const struct pool_member_change *change,
+                                bool anew) MUST_USE;
+
+/* Orders pools, or members, by name. */
+int pool_compare_named(const struct tree_node *a, const struct tree_node *b);
+/* The first pool, or member, that does not come before `name`; `after`: that comes after it. NULL:
+ * none. */
+struct tree_node *pool_named_from(const struct tree *tree, struct bytes name, bool after);
+
+/* The numbers and the times of options, in the order of a record. */
+#define POOL_NUMBERS 11
+#define POOL_TIMES   8
+uint32_t *pool_number_of(struct pool_options *options, size_t i);
+int64_t *pool_time_of(struct pool_options *options, size_t i);
+/* Returns true if a pool has all these options, its group among them. */
+bool pool_has_options(const struct pool *pool, const struct pool_options *options);
+
+/* A random number, for choices that need not be secret. */
+uint64_t pool_random(struct pools *pools);
 
 /* ---- pool.c -------------------------------------------------------------------------------- */
 
@@ -386,24 +455,6 @@ static inline void pool_set_now(struct pools *pools, struct moment now)
     pools->now = now;
 }
 
-/* Allocates zeroed memory that counts against the memory limit. NULL: there is none. */
-void *pool_alloc(struct pools *pools, size_t size) MUST_USE;
-void pool_free(struct pools *pools, void *at);
-/* Copies bytes. NULL: no memory; also for no bytes, which is no failure. */
-struct pool_text *pool_text_new(struct pools *pools, struct bytes bytes) MUST_USE;
-/* Copies attributes, also those with an empty value. NULL: no memory; also for none, which is no
- * failure. */
-struct pool_attributes *pool_attributes_copy(struct pools *pools, const struct pool_attribute *from,
-                                             size_t count) MUST_USE;
-/* Makes attributes: those of `old` (NULL: none), changed by `count` others, of which an empty value
- * removes one. NULL: none are left, or *status_r is POOL_TOO_MANY or POOL_NO_MEMORY. */
-struct pool_attributes *pool_attributes_new(struct pools *pools, const struct pool_attributes *old,
-                                            const struct pool_attribute *changes, size_t count,
-                                            enum pool_status *status_r) MUST_USE;
-
-/* A random number, for choices that need not be secret. */
-uint64_t pool_random(struct pools *pools);
-
 /* A step of the clients in pools->leaving. */
 void pool_clients_leave(struct pools *pools);
 /* Does the work that pool_leave does, and lets others have the lock. Before a call has changed
@@ -417,36 +468,15 @@ struct pool *pool_find_whole(struct pools *pools, struct bytes name);
 struct pool *pool_find(struct pools *pools, struct bytes name);
 struct pool_member *pool_find_member(struct pool *pool, struct bytes name);
 
+/* Makes the pool's own copy of a group's name; NULL for NULL. Returns false without memory. */
+bool pool_copy_group(struct pools *pools, const char *group, char **copy_r) MUST_USE;
+
 /* Adds a member to a pool, in no state yet: EXISTS, FULL or NO_MEMORY. */
 enum pool_status pool_make_member(struct pool *pool, const struct pool_new_member *new,
                                   struct pool_member **member_r) MUST_USE;
 
-/*
- * Moves a member: the one place that changes its state. Counts it, tells watchers, and keeps the
- * lists. A member that becomes free or dirty gets a new rank, unless `same_place`. The caller
- * serves waiters. A member that has gone may be freed on return. `hold`: that begins or has ended;
- * NULL: none.
- */
-void pool_move(struct pool_member *m, enum pool_state to, enum pool_why why, bool same_place,
-               const struct pool_hold *hold);
-
-/* Sets member->then, and counts what goes or stops. */
-void pool_set_then(struct pool_member *m, unsigned then);
-
-/* Puts a restored member into a state, without counting a move. */
-void pool_member_restored(struct pool_member *m, enum pool_state state, int64_t since_ns);
-
-/* The state of a member that is held for this. */
-enum pool_state pool_state_for(enum pool_for what);
-
-/* The rank of a member that got to its place at `seq`, when it had been taken so often. */
-struct pool_rank pool_rank_of(const struct pool_member *m, uint64_t takes, uint64_t seq);
-
 /* Frees a member that has gone and whose STOP was told. */
 void pool_member_free(struct pool_member *m);
-/* A member goes, or stops, because it is dropped, ends its lifetime and so on. It is not held. */
-void pool_member_out(struct pool_member *m, enum pool_why why);
-
 static inline void pool_ref(struct pool *pool)
 {
     pool->refs++;
@@ -474,33 +504,64 @@ static inline void pool_share_later(struct pool *pool)
     pool_touch(pool);
 }
 
-/* ---- pool_take.c --------------------------------------------------------------------------- */
+/* ---- pool_move.c --------------------------------------------------------------------------- */
+
+/*
+ * Moves a member: the one place that changes its state. Counts it, tells watchers, and keeps the
+ * lists. A member that becomes free or dirty gets a new rank, unless `same_place`. The caller
+ * serves waiters. A member that has gone may be freed on return. `hold`: that begins or has ended;
+ * NULL: none.
+ */
+void pool_move(struct pool_member *m, enum pool_state to, enum pool_why why, bool same_place,
+               const struct pool_hold *hold);
+
+/* Sets member->then, and counts what goes or stops. */
+void pool_set_then(struct pool_member *m, unsigned then);
+
+static inline void pool_unset_then(struct pool_member *m, enum pool_then then)
+{
+    if (m->then & then)
+        pool_set_then(m, m->then & ~(unsigned)then);
+}
+
+/* Puts a restored member into a state, without counting a move. */
+void pool_member_restored(struct pool_member *m, enum pool_state state, int64_t since_ns);
+
+/* The state of a member that is held for this. */
+enum pool_state pool_state_for(enum pool_for what);
+
+/* The rank of a member that got to its place at `seq`, when it had been taken so often. */
+struct pool_rank pool_rank_of(const struct pool_member *m, uint64_t takes, uint64_t seq);
+
+/* A member goes, or stops, because it is dropped, ends its lifetime and so on. It is not held. */
+void pool_member_out(struct pool_member *m, enum pool_why why);
+
+/* ---- pool_serve.c -------------------------------------------------------------------------- */
 
 /* Serves the waiters that a member which has just become free or dirty fits. */
 void pool_serve_member(struct pool_member *m);
 /* Serves all waiters of the pool that fit. */
 void pool_serve(struct pool *pool);
-/* Refuses the waiters of a pool: the newest until no more than `use` and `other` are left. */
-void pool_refuse(struct pool *pool, uint32_t use, uint32_t other, enum pool_status why);
-/* Ends a client's wait, in whatever state it is. Members that it was served are as before. */
-void pool_wait_drop(struct pool_client *client);
-/* Makes a waiter with room for so many places; it is in no line yet. NULL: no memory. */
-struct pool_waiter *pool_waiter_new(struct pool_client *client, const struct pool_take *take,
-                                    size_t rooms) MUST_USE;
-/* Adds a place. */
-struct pool_place *pool_waiter_add(struct pool_waiter *waiter, struct pool *pool);
-/* Reserves the units of all places. Returns false without memory. */
-bool pool_waiter_reserve(struct pool_waiter *waiter) MUST_USE;
-/* A member that the waiter was served, and not told of yet, was taken away: it waits again. */
-void pool_wait_again(struct pool_waiter *waiter);
-/* Restores the order of places: adds a wait to its lines. */
-void pool_wait_in_line(struct pool_waiter *waiter);
+/* Serves a waiter if it fits. *through_r is false if that is not known: it had to end before. */
+bool pool_try_serve(struct pool_place *place, bool *through_r);
+/* Gives a ready member to a request: as pool_hold_begin, and counts what it has overtaken. */
+void pool_hand_out(struct pool_hold *hold, struct pool_member *m, const struct pool_ask *ask,
+                   struct holding *unit, bool add);
+/* Counts a request that was served. */
+void pool_count_taken(struct pool *pool, enum pool_for what);
+/* Finds up to `max` members in this pool that the request may have now, in the order in which they
+ * are given out. Returns false if it had to end before it had looked at all. */
+bool pool_find_ready(struct pool *pool, const struct pool_ask *ask, uint32_t max,
+                     struct pool_member **found, uint32_t *count_r) MUST_USE;
+/* Counts the members that a new request may have now. Returns false if it had to end before. */
+bool pool_count_ready(struct pool *pool, const struct pool_ask *ask, uint32_t *count_r) MUST_USE;
 /* Adds a member to `checks`, or removes it. */
 void pool_checks_add(struct pool_member *m);
 void pool_checks_remove(struct pool_member *m);
 /* True if a member is in the state that a request needs, and may be handed out. */
 bool pool_is_ready(const struct pool_member *m, enum pool_for what);
-/* True if a plain wait is behind one that asks for the same and looks in steps. */
+/* True if a plain wait is behind one that asks for the same and looks in steps: what that one may
+ * not have, it may not have either. */
 bool pool_is_behind(const struct pool_place *place);
 /* True if an older wait has closed this ready member to the request. */
 bool pool_is_closed(const struct pool_member *m, const struct pool_ask *ask);
@@ -510,6 +571,58 @@ void pool_retry_member(struct pool_member *m);
 bool pool_matches(const struct pool_ask *ask, const struct pool_member *m);
 /* Orders waits of one class. */
 int pool_compare_places(const struct tree_node *a, const struct tree_node *b);
+
+/* ---- pool_wait.c --------------------------------------------------------------------------- */
+
+/* What a new request asks for. */
+static inline struct pool_ask pool_ask_of(const struct pool_take *take)
+{
+    return (struct pool_ask){.seq = UINT64_MAX,
+                             .count = take->count,
+                             .what = take->what,
+                             .member = take->member,
+                             .with = take->with,
+                             .with_count = take->with_count};
+}
+
+enum pool_class pool_class_of(const struct pool_ask *ask);
+/* Makes a waiter with room for so many places; it is in no line yet. NULL: no memory. */
+struct pool_waiter *pool_waiter_new(struct pool_client *client, const struct pool_take *take,
+                                    size_t rooms) MUST_USE;
+void pool_waiter_free(struct pool_waiter *waiter);
+/* Adds a place. */
+struct pool_place *pool_waiter_add(struct pool_waiter *waiter, struct pool *pool);
+/* Reserves the units of all places. Returns false without memory. */
+bool pool_waiter_reserve(struct pool_waiter *waiter) MUST_USE;
+/* The place after another (NULL: the first), of those that it has not left for good; NULL: none. */
+static inline struct pool_place *pool_next_place(struct pool_waiter *waiter,
+                                                 struct pool_place *place)
+{
+    const struct pool_place *end = waiter->places + waiter->place_count;
+    place = place ? place + 1 : waiter->places;
+    while (place < end && !place->pool)
+        place++;
+    return place < end ? place : NULL;
+}
+/* clang-format off */
+#define EACH_PLACE(place, waiter)                                                                  \
+    struct pool_place *place = pool_next_place(waiter, NULL); place;                               \
+    place = pool_next_place(waiter, place)
+/* clang-format on */
+/* Adds a wait to its lines, or takes it out of them. */
+void pool_wait_in_line(struct pool_waiter *waiter);
+void pool_wait_leave_lines(struct pool_waiter *waiter);
+/* A member that the waiter was served, and not told of yet, was taken away: it waits again. */
+void pool_wait_again(struct pool_waiter *waiter);
+/* Ends a client's wait, in whatever state it is. Members that it was served are as before. */
+void pool_wait_drop(struct pool_client *client);
+/* Counts a wait that ends because its time is over. */
+void pool_count_timed_out(struct pool_waiter *waiter);
+/* Refuses the waiters of a pool: the newest until no more than `max` are left, and as many for
+ * checks and cleaning. */
+void pool_refuse(struct pool *pool, uint32_t max, enum pool_status why);
+/* Refuses a waiter in one pool. */
+void pool_refuse_place(struct pool_place *place, enum pool_status why);
 
 /* ---- pool_fit.c ---------------------------------------------------------------------------- */
 
@@ -557,19 +670,8 @@ static inline bool pool_can_be_passed(const struct pool_waiter *w)
 {
     return w->ask.count > 1 && w->ask.what != POOL_FOR_CHECK;
 }
-/* The choosy places of a pool, oldest first; NULL: none is left. */
-static inline struct pool_place *pool_choosy_at(const struct ring *at)
-{
-    return at ? item_of(at, struct pool_place, of_choosy) : NULL;
-}
-static inline struct pool_place *pool_first_choosy(const struct pool *pool)
-{
-    return pool_choosy_at(ring_first(&pool->choosy));
-}
-static inline struct pool_place *pool_next_choosy(const struct pool_place *place)
-{
-    return pool_choosy_at(ring_after(&place->pool->choosy, &place->of_choosy));
-}
+/* for (EACH_CHOOSY(p, pool)): the choosy places of a pool, oldest first. */
+#define EACH_CHOOSY(p, pool) EACH(struct pool_place, p, &(pool)->choosy, of_choosy)
 
 /* ---- pool_hold.c --------------------------------------------------------------------------- */
 
@@ -580,6 +682,11 @@ enum pool_hold_end { HOLD_OK, HOLD_QUIT, HOLD_FAIL, HOLD_CRASH, HOLD_MAX, HOLD_U
 struct pool_hold *pool_hold_new(struct pool_client *client, enum pool_for what,
                                 struct bytes by) MUST_USE;
 void pool_hold_free(struct pool_hold *hold);
+/* Makes the empty holds of a request, in `list`. Returns false without memory; `list` may have some
+ * then. pool_holds_free frees those in a list. */
+bool pool_holds_new(struct pool_client *client, const struct pool_take *take,
+                    struct ring *list) MUST_USE;
+void pool_holds_free(struct ring *list);
 /* Gives a member that may be taken to an empty hold. `unit`: where the unit of the counter is, or
  * has to be added if `add`; NULL: there was no room for it. */
 void pool_hold_begin(struct pool_hold *hold, struct pool_member *m, struct holding *unit, bool add);
@@ -590,13 +697,16 @@ void pool_hold_end(struct pool_hold *hold, enum pool_hold_end how);
 /* Ends a hold of which its client does not know, as if it had never been. Its member is served to
  * others at the end of the call, so that what was served together is there together. */
 void pool_hold_undo(struct pool_hold *hold);
-/* Takes a held member from its holder, and moves it. */
-void pool_hold_take_away(struct pool_member *m, enum pool_state to, enum pool_why why);
-/* The same, because an operator wants it in this state; but a member that is to go or to stop does
- * that. */
+/* A member is not there any more. If it is held it is taken from its holder. */
+void pool_member_gone(struct pool_member *m, enum pool_why why);
+/* Takes a held member from its holder, because an operator wants it in this state; but a member
+ * that is to go or to stop does that. */
 void pool_hold_set_state(struct pool_member *m, enum pool_state to);
 /* The same for a hold that has lasted for hold_max: it has failed. */
 void pool_hold_take_back(struct pool_member *m);
+/* Adds units of the pool's counter to what a client has: results as of table_add. */
+enum table_status pool_add_units(struct pool_client *client, const struct pool *pool,
+                                 uint32_t count, struct holding **unit_r) MUST_USE;
 /* Tries to get units for holds that have none. */
 void pool_hold_settle(struct pool *pool);
 
@@ -636,6 +746,11 @@ void pool_shrink(struct pool *pool);
 void pool_stop_fewer(struct pool *pool);
 /* Sets the end of a member's lifetime. */
 void pool_set_lifetime(struct pool_member *m);
+
+/* ---- pool_save.c, pool_restore.c ----------------------------------------------------------- */
+
+#define POOL_NO_WHY UINT8_MAX           /* its client knows of the STOP, or there is none */
+#define POOL_GUEST  (UINT32_C(1) << 31) /* in `overtaken` of a place */
 
 /* ---- pool_time.c --------------------------------------------------------------------------- */
 

@@ -7,17 +7,7 @@
  */
 #include "engine/pool_inside.h"
 
-static int compare_pool(const struct tree_node *node, const void *name)
-{
-    return bytes_compare(pool_name(item_of(node, struct pool, by_name)),
-                         *(const struct bytes *)name);
-}
-
-static int compare_member(const struct tree_node *node, const void *name)
-{
-    return bytes_compare(pool_member_name(item_of(node, struct pool_member, by_name)),
-                         *(const struct bytes *)name);
-}
+#include <string.h>
 
 static uint64_t seq_of(const struct tree_node *node)
 {
@@ -41,7 +31,7 @@ static void describe(const struct pool *pool, struct moment now, struct pool_ent
         .draining = pool->draining,
         .of_file = pool->of_file,
         .members = pool->member_count,
-        .waiting = pool->waiting_use,
+        .waiting = pool->waiting[LINE_USE],
         .want = pool->want,
         .suppliers = pool->supplier_count,
         .oldest_wait_ns = -1,
@@ -49,30 +39,27 @@ static void describe(const struct pool *pool, struct moment now, struct pool_ent
         .late = pool->late,
         .late_starts = pool->late_starts,
     };
-    for (unsigned i = 0; i < MEMBER_STATES; i++)
-        entry_r->states[i] = pool->states[i];
-    const struct tree_node *oldest = tree_first(&pool->users);
+    memcpy(entry_r->states, pool->states, sizeof(pool->states));
+    const struct pool_place *oldest =
+        item_or_null(tree_first(&pool->lines[LINE_USE]), struct pool_place, by_age);
     if (oldest)
-        entry_r->oldest_wait_ns =
-            now.mono_ns - item_of(oldest, struct pool_place, by_age)->waiter->since_ns;
-    const struct ring *held = ring_first(&pool->held);
+        entry_r->oldest_wait_ns = now.mono_ns - oldest->waiter->since_ns;
+    const struct pool_hold *held = first_of(struct pool_hold, &pool->held, of_pool);
     if (held)
-        entry_r->longest_hold_ns = now.mono_ns - item_of(held, struct pool_hold, of_pool)->since_ns;
+        entry_r->longest_hold_ns = now.mono_ns - held->since_ns;
 }
 
 bool pools_list(struct pools *pools, struct bytes prefix, struct bytes after, unsigned budget,
                 bool (*visit)(void *arg, const struct pool_entry *entry), void *arg,
                 struct moment now)
 {
-    struct bytes from = after.len > 0 ? after : prefix;
     lock_acquire(&pools->lock);
-    struct tree_node *n = tree_from(&pools->by_name, &from, compare_pool);
-    if (n && after.len > 0 && compare_pool(n, &after) == 0)
-        n = tree_next(n);
+    struct tree_node *n =
+        pool_named_from(&pools->by_name, after.len > 0 ? after : prefix, after.len > 0);
     bool over = false;
     for (; budget > 0; budget--, n = tree_next(n)) {
         struct pool_entry entry;
-        const struct pool *pool = n ? item_of(n, struct pool, by_name) : NULL;
+        const struct pool *pool = n ? item_of(n, struct pool, by_name.node) : NULL;
         over = !pool || !bytes_begin_with(pool_name(pool), prefix);
         if (over)
             break;
@@ -139,12 +126,10 @@ bool pool_show_members(struct pools *pools, struct bytes name, struct bytes afte
 {
     lock_acquire(&pools->lock);
     struct pool *pool = pool_find(pools, name);
-    struct tree_node *n = pool ? tree_from(&pool->members, &after, compare_member) : NULL;
-    if (n && compare_member(n, &after) == 0)
-        n = tree_next(n);
+    struct tree_node *n = pool ? pool_named_from(&pool->members, after, true) : NULL;
     for (; n && budget > 0; budget--, n = tree_next(n)) {
         struct pool_member_entry entry;
-        describe_member(item_of(n, struct pool_member, by_name), &entry);
+        describe_member(item_of(n, struct pool_member, by_name.node), &entry);
         if (!visit(arg, &entry))
             break;
     }
@@ -160,8 +145,8 @@ bool pool_show_waiters(struct pools *pools, struct bytes name, uint64_t after, u
     uint64_t from = after + 1;
     lock_acquire(&pools->lock);
     struct pool *pool = pool_find(pools, name);
-    struct tree_node *user = pool ? tree_from(&pool->users, &from, compare_seq) : NULL;
-    struct tree_node *other = pool ? tree_from(&pool->others, &from, compare_seq) : NULL;
+    struct tree_node *user = pool ? tree_from(&pool->lines[LINE_USE], &from, compare_seq) : NULL;
+    struct tree_node *other = pool ? tree_from(&pool->lines[LINE_OTHER], &from, compare_seq) : NULL;
     for (; (user || other) && budget > 0; budget--) {
         struct tree_node **older =
             !other || (user && seq_of(user) < seq_of(other)) ? &user : &other;
@@ -193,8 +178,7 @@ static bool show_suppliers(const struct ring *list,
                            bool (*visit)(void *arg, const struct pool_supplier_entry *entry),
                            void *arg)
 {
-    for (struct ring *at = ring_first(list); at; at = ring_after(list, at)) {
-        const struct pool_supplier *s = item_of(at, struct pool_supplier, of_pool);
+    for (EACH(const struct pool_supplier, s, list, of_pool)) {
         if (s->ending)
             continue;
         struct pool_supplier_entry entry = {
@@ -230,19 +214,14 @@ static void count(const struct pool *pool, struct pool_counts *counts_r)
     *counts_r = (struct pool_counts){
         .name = pool_name(pool),
         .joined = pool_is_joined(pool),
-        .waiting = pool->waiting_use,
+        .waiting = pool->waiting[LINE_USE],
         .want = pool->want,
         .late = pool->late,
         .late_starts = pool->late_starts,
     };
-    for (unsigned i = 0; i < MEMBER_STATES; i++)
-        counts_r->states[i] = pool->states[i];
-    for (unsigned i = 0; i < POOL_FOR_COUNT; i++) {
-        for (unsigned k = 0; k < POOL_TAKES_COUNT; k++)
-            counts_r->takes[i][k] = pool->takes[i][k];
-    }
-    for (unsigned i = 0; i < POOL_WHY_COUNT; i++)
-        counts_r->moves[i] = pool->moves[i];
+    memcpy(counts_r->states, pool->states, sizeof(pool->states));
+    memcpy(counts_r->takes, pool->takes, sizeof(pool->takes));
+    memcpy(counts_r->moves, pool->moves, sizeof(pool->moves));
     buckets_sum_up(&counts_r->waits, &pool->waits);
     buckets_sum_up(&counts_r->holds, &pool->hold_times);
 }
@@ -256,12 +235,10 @@ void pools_count(struct pools *pools, void (*visit)(void *arg, const struct pool
     bool more = true;
     while (more) {
         lock_acquire(&pools->lock);
-        struct tree_node *n = tree_from(&pools->by_name, &after, compare_pool);
-        if (n && after.len > 0 && compare_pool(n, &after) == 0)
-            n = tree_next(n);
+        const struct tree_node *n = pool_named_from(&pools->by_name, after, true);
         more = n != NULL;
         if (more) {
-            count(item_of(n, struct pool, by_name), &counts);
+            count(item_of(n, struct pool, by_name.node), &counts);
             after.len = counts.name.len;
             memcpy(last, counts.name.data, after.len);
             counts.name = after;

@@ -26,21 +26,8 @@
 
 /* ---- suppliers ------------------------------------------------------------------------------- */
 
-static struct pool_supplier *supplier_or_null(const struct ring *of_pool)
-{
-    return of_pool ? item_of(of_pool, struct pool_supplier, of_pool) : NULL;
-}
-
-/* The suppliers of a pool one after another; NULL: none is left. */
-static struct pool_supplier *first_supplier(const struct pool *pool)
-{
-    return supplier_or_null(ring_first(&pool->suppliers));
-}
-
-static struct pool_supplier *next_supplier(const struct pool_supplier *s)
-{
-    return supplier_or_null(ring_after(&s->pool->suppliers, &s->of_pool));
-}
+/* for (EACH_SUPPLIER(s, pool)): those that supply a pool, the oldest first. */
+#define EACH_SUPPLIER(s, pool) EACH(struct pool_supplier, s, &(pool)->suppliers, of_pool)
 
 static bool supplies(const struct pool_supplier *s)
 {
@@ -49,8 +36,7 @@ static bool supplies(const struct pool_supplier *s)
 
 struct pool_supplier *pool_supplier_of(struct pool_client *client, struct pool *pool)
 {
-    for (struct ring *at = client->suppliers.next; at != &client->suppliers; at = at->next) {
-        struct pool_supplier *s = item_of(at, struct pool_supplier, of_client);
+    for (EACH(struct pool_supplier, s, &client->suppliers, of_client)) {
         if (s->pool == pool)
             return s;
     }
@@ -81,10 +67,7 @@ void pool_supplier_place(struct pool_supplier *s, uint32_t init, uint32_t max)
     s->seq = ++pool->pools->seq;
     ring_remove(&s->of_pool);
     ring_add(does ? &pool->suppliers : &pool->joiners, &s->of_pool);
-    if (does)
-        pool->supplier_count++;
-    else
-        pool->supplier_count--;
+    pool->supplier_count += does ? 1 : UINT32_MAX;
 }
 
 /* True if the client was not told the number that counts now. */
@@ -142,11 +125,10 @@ static void set_supply(struct pool_supplier *s, uint32_t init, uint32_t max)
 
 void pool_suppliers_dismiss(struct pool *pool)
 {
-    struct pool_supplier *next;
-    for (struct pool_supplier *s = first_supplier(pool); s; s = next) {
-        next = next_supplier(s);
-        set_supply(s, 0, 0);
-        s->told = NOT_TOLD; /* it is told 0 in any case: it is no supplier any more */
+    struct pool_supplier *s;
+    while ((s = first_of(struct pool_supplier, &pool->suppliers, of_pool)) != NULL) {
+        set_supply(s, 0, 0); /* it is in `joiners` then */
+        s->told = NOT_TOLD;  /* it is told 0 in any case: it is no supplier any more */
         pool_post(s->client);
     }
 }
@@ -214,7 +196,7 @@ static uint32_t pour(struct pool *pool, enum round round, uint32_t left)
     uint64_t all = 0;
     if (left == 0)
         return 0;
-    for (struct pool_supplier *s = first_supplier(pool); s; s = next_supplier(s)) {
+    for (EACH_SUPPLIER(s, pool)) {
         uint32_t room = room_in(s, round);
         all += room;
         high = room > high ? room : high;
@@ -224,7 +206,7 @@ static uint32_t pour(struct pool *pool, enum round round, uint32_t left)
     while (low < high) {
         uint32_t level = low + (high - low) / 2;
         uint64_t used = 0;
-        for (struct pool_supplier *s = first_supplier(pool); s; s = next_supplier(s)) {
+        for (EACH_SUPPLIER(s, pool)) {
             uint32_t room = room_in(s, round);
             used += room > level ? room - level : 0;
         }
@@ -233,14 +215,14 @@ static uint32_t pour(struct pool *pool, enum round round, uint32_t left)
         else
             low = level + 1;
     }
-    for (struct pool_supplier *s = first_supplier(pool); s; s = next_supplier(s)) {
+    for (EACH_SUPPLIER(s, pool)) {
         uint32_t room = room_in(s, round);
         if (room > high) {
             s->want += room - high;
             left -= room - high;
         }
     }
-    for (struct pool_supplier *s = first_supplier(pool); s; s = next_supplier(s)) {
+    for (EACH_SUPPLIER(s, pool)) {
         if (left > 0 && high > 0 && room_in(s, round) == high) {
             s->want++;
             left--;
@@ -256,9 +238,8 @@ static void leave_room(struct pool *pool)
     uint32_t max = pool->options.max;
     if (max == 0 || max > pool->pools->config.limits.members_max)
         max = pool->pools->config.limits.members_max;
-    for (struct pool_supplier *s = first_supplier(pool); s; s = next_supplier(s)) {
+    for (EACH_SUPPLIER(s, pool))
         would_be += s->want > s->members ? s->want : s->members;
-    }
     for (struct ring *at = pool->suppliers.prev; would_be > max && at != &pool->suppliers;
          at = at->prev) {
         struct pool_supplier *s = item_of(at, struct pool_supplier, of_pool);
@@ -284,7 +265,7 @@ static void note_short(struct pool_supplier *s)
 void pool_find_short(struct pool *pool)
 {
     pool->short_ns = DEADLINE_NONE;
-    for (struct pool_supplier *s = first_supplier(pool); s; s = next_supplier(s)) {
+    for (EACH_SUPPLIER(s, pool)) {
         if (!s->late && s->short_ns < pool->short_ns)
             pool->short_ns = s->short_ns;
     }
@@ -292,7 +273,7 @@ void pool_find_short(struct pool *pool)
 
 void pool_note_short(struct pool *pool)
 {
-    for (struct pool_supplier *s = first_supplier(pool); s; s = next_supplier(s))
+    for (EACH_SUPPLIER(s, pool))
         note_short(s);
     pool_find_short(pool);
 }
@@ -312,7 +293,7 @@ void pool_share(struct pool *pool)
         uint64_t room = pool->options.max > others ? pool->options.max - others : 0;
         left = left < room ? left : room;
     }
-    for (struct pool_supplier *s = first_supplier(pool); s; s = next_supplier(s)) {
+    for (EACH_SUPPLIER(s, pool)) {
         if (first)
             s->was = s->want;
         s->want = 0;
@@ -321,7 +302,7 @@ void pool_share(struct pool *pool)
     rest = pour(pool, ROUND_REST, rest);
     (void)pour(pool, ROUND_LATE, rest);
     leave_room(pool);
-    for (struct pool_supplier *s = first_supplier(pool); s; s = next_supplier(s)) {
+    for (EACH_SUPPLIER(s, pool)) {
         if (has_news(s))
             pool_post(s->client);
     }
@@ -423,28 +404,24 @@ void pool_shrink(struct pool *pool)
 {
     uint32_t max = pool->options.max;
     /* Those that were to stop for an earlier maximum stay, unless they are still too many. */
-    for (struct ring *at = pool->held.next; at != &pool->held; at = at->next) {
-        struct pool_member *m = item_of(at, struct pool_hold, of_pool)->member;
-        if (m->then & THEN_SHRINK) {
-            pool_set_then(m, m->then & ~(unsigned)THEN_SHRINK);
-        }
-    }
+    for (EACH(struct pool_hold, hold, &pool->held, of_pool))
+        pool_unset_then(hold->member, THEN_SHRINK);
     if (!pool_is_joined(pool) || max == 0)
         return;
     uint64_t going = (uint64_t)pool->states[MEMBER_STOPPING] + pool->doomed;
     uint64_t many = pool->member_count > max + going ? pool->member_count - max - going : 0;
-    struct tree_node *next;
-    for (struct tree_node *n = tree_first(&pool->free); n && many > 0; n = next, many--) {
-        next = tree_next(n);
-        pool_move(item_of(n, struct pool_member, place), MEMBER_STOPPING, POOL_WHY_SHRINK, false,
-                  NULL);
-    }
-    for (struct ring *at = pool->held.next; at != &pool->held && many > 0; at = at->next) {
-        struct pool_member *m = item_of(at, struct pool_hold, of_pool)->member;
-        if (m->then & THEN_DOOMED)
-            continue;
-        pool_set_then(m, m->then | THEN_SHRINK);
-        many--;
+    struct pool_member *m;
+    for (; many > 0 && (m = item_or_null(tree_first(&pool->free), struct pool_member, place));
+         many--)
+        pool_move(m, MEMBER_STOPPING, POOL_WHY_SHRINK, false, NULL);
+    for (EACH(struct pool_hold, hold, &pool->held, of_pool)) {
+        m = hold->member;
+        if (many == 0)
+            return;
+        if (!(m->then & THEN_DOOMED)) {
+            pool_set_then(m, m->then | THEN_SHRINK);
+            many--;
+        }
     }
 }
 
@@ -456,30 +433,25 @@ void pool_stop_fewer(struct pool *pool)
         struct pool_member *m = item_of(at, struct pool_hold, of_pool)->member;
         if ((m->then & THEN_DOOMED) != THEN_SHRINK)
             continue;
-        pool_set_then(m, m->then & ~(unsigned)THEN_SHRINK);
+        pool_unset_then(m, THEN_SHRINK);
         going--;
     }
 }
 
-/* A member leaves because its client says so or has gone. */
 void pool_member_leaves(struct pool_member *m, enum pool_why why)
 {
     ring_remove(&m->stop_link);
-    if (m->hold) /* a held member may have none when a restore has failed */
-        pool_hold_take_away(m, MEMBER_GONE, why);
-    else
-        pool_move(m, MEMBER_GONE, why, false, NULL);
+    pool_member_gone(m, why);
 }
 
 /* Goes on ending what a client does for one pool, as far as this call may. Returns true when it is
  * done. */
 static bool end_supplier(struct pool_supplier *s, enum pool_why why)
 {
-    struct pools *pools = s->pool->pools;
-    struct ring *first;
-    while ((first = ring_first(&s->list)) != NULL && pool_visit(pools))
-        pool_member_leaves(item_of(first, struct pool_member, joined_link), why);
-    if (first)
+    struct pool_member *m;
+    while ((m = first_of(struct pool_member, &s->list, joined_link)) && pool_visit(m->pool->pools))
+        pool_member_leaves(m, why);
+    if (m)
         return false;
     s->ending = false;
     s->pool->leaving--;
@@ -489,22 +461,23 @@ static bool end_supplier(struct pool_supplier *s, enum pool_why why)
 
 bool pool_suppliers_end(struct pool_client *client)
 {
-    struct ring *first;
-    while ((first = ring_first(&client->suppliers)) != NULL) {
-        if (!end_supplier(item_of(first, struct pool_supplier, of_client), client->leaves))
+    struct pool_supplier *s;
+    struct pool_member *m;
+    while ((s = first_of(struct pool_supplier, &client->suppliers, of_client)) != NULL) {
+        if (!end_supplier(s, client->leaves))
             return false;
     }
-    while ((first = ring_first(&client->stops)) != NULL && pool_visit(client->pools)) {
-        ring_remove(first);
-        pool_member_free(item_of(first, struct pool_member, stop_link));
+    while ((m = first_of(struct pool_member, &client->stops, stop_link)) &&
+           pool_visit(client->pools)) {
+        ring_remove(&m->stop_link);
+        pool_member_free(m);
     }
-    return first == NULL;
+    return m == NULL;
 }
 
 void pool_suppliers_leave(struct pool_client *client)
 {
-    for (struct ring *at = client->suppliers.next; at != &client->suppliers; at = at->next) {
-        struct pool_supplier *s = item_of(at, struct pool_supplier, of_client);
+    for (EACH(struct pool_supplier, s, &client->suppliers, of_client)) {
         s->ending = true; /* so that the end of its last member does not free it */
         s->pool->leaving++;
         set_supply(s, 0, 0);

@@ -10,6 +10,8 @@
 
 #include "base/heap.h"
 
+#include <stdlib.h>
+
 /* A run handles at most so many members for each reason, and no more than it may visit; the rest is
  * due again at once. */
 #define RUN_MAX 128
@@ -44,21 +46,16 @@ void pool_note_timed(struct pool *pool)
 
 /* ---- what is next in each list --------------------------------------------------------------- */
 
-static struct pool_hold *hold_at(struct ring *of_pool)
-{
-    return of_pool ? item_of(of_pool, struct pool_hold, of_pool) : NULL;
-}
-
 void pool_next_unwarned(struct pool *pool)
 {
     do {
-        pool->unwarned = hold_at(ring_after(&pool->held, &pool->unwarned->of_pool));
+        pool->unwarned = next_of(struct pool_hold, &pool->held, pool->unwarned, of_pool);
     } while (pool->unwarned && pool->unwarned->warned);
 }
 
 static int64_t next_hold_ns(struct pool *pool)
 {
-    const struct pool_hold *first = hold_at(ring_first(&pool->held));
+    const struct pool_hold *first = first_of(struct pool_hold, &pool->held, of_pool);
     int64_t at_ns = DEADLINE_NONE;
     if (first)
         at_ns = after(first->since_ns, pool->options.hold_max_ns);
@@ -69,14 +66,12 @@ static int64_t next_hold_ns(struct pool *pool)
 
 static struct pool_member *first_dirty(const struct pool *pool)
 {
-    struct tree_node *n = tree_first(&pool->dirty);
-    return n ? item_of(n, struct pool_member, place) : NULL;
+    return item_or_null(tree_first(&pool->dirty), struct pool_member, place);
 }
 
 static struct pool_member *first_stopping(const struct pool *pool)
 {
-    struct ring *at = ring_first(&pool->stopping);
-    return at ? item_of(at, struct pool_member, link) : NULL;
+    return first_of(struct pool_member, &pool->stopping, link);
 }
 
 void pool_set_timer(struct pool *pool)
@@ -151,7 +146,7 @@ static void warn(struct pool *pool, int64_t now_ns)
 static void take_back(struct pool *pool, int64_t now_ns)
 {
     for (unsigned i = 0; i < RUN_MAX; i++) {
-        struct pool_hold *hold = hold_at(ring_first(&pool->held));
+        struct pool_hold *hold = first_of(struct pool_hold, &pool->held, of_pool);
         if (!hold || after(hold->since_ns, pool->options.hold_max_ns) > now_ns ||
             !pool_visit(pool->pools))
             return;
@@ -187,8 +182,7 @@ static void note_late_starts(struct pool *pool, int64_t now_ns)
 {
     if (after(pool->short_ns, pool->options.start_timeout_ns) > now_ns || pool_shares_later(pool))
         return;
-    for (struct ring *at = pool->suppliers.next; at != &pool->suppliers; at = at->next) {
-        struct pool_supplier *s = item_of(at, struct pool_supplier, of_pool);
+    for (EACH(struct pool_supplier, s, &pool->suppliers, of_pool)) {
         if (s->short_ns == DEADLINE_NONE || s->late ||
             after(s->short_ns, pool->options.start_timeout_ns) > now_ns)
             continue;
@@ -223,8 +217,7 @@ static bool may_cull(const struct pool_member *m)
 static size_t longest_idle(struct pool *pool, struct pool_member **idle)
 {
     size_t count = 0;
-    for (struct tree_node *n = tree_first(&pool->free); n; n = tree_next(n)) {
-        struct pool_member *m = item_of(n, struct pool_member, place);
+    for (EACH_NODE(struct pool_member, m, &pool->free, place)) {
         if (!may_cull(m))
             continue;
         if (count < RUN_MAX) {
@@ -238,24 +231,13 @@ static size_t longest_idle(struct pool *pool, struct pool_member **idle)
     return count;
 }
 
-/* Takes the last in order, the root, out of the heap to its end, until the array is in order. */
-static void sort_idle(struct pool_member **idle, size_t count)
-{
-    while (count > 1) {
-        struct pool_member *last = idle[0];
-        idle[0] = idle[--count];
-        idle[count] = last;
-        heap_sink(&idle_order, idle, count, 0);
-    }
-}
-
 static void cull(struct pool *pool, int64_t now_ns)
 {
     struct pool_member *idle[RUN_MAX];
     if (!pool_is_joined(pool) || pool->options.cull_after_ns == 0 || pool->cull_ns > now_ns)
         return;
     size_t count = longest_idle(pool, idle), culled = 0;
-    sort_idle(idle, count);
+    qsort_r(idle, count, sizeof(idle[0]), longest_idle_first, NULL);
     pool->cull_ns = DEADLINE_NONE;
     for (size_t i = 0; i < count; i++) {
         int64_t due_ns = after(idle[i]->idle_ns, pool->options.cull_after_ns);
@@ -309,8 +291,8 @@ void pools_run(struct pools *pools, struct moment now, struct pool_effects *effe
     pool_clients_leave(pools);
     if (pools->visits > 0)
         pool_let_others(pools);
-    for (struct tree_node *n = tree_first(&pools->by_name); n; n = tree_next(n))
-        note_late_starts(item_of(n, struct pool, by_name), now.mono_ns);
+    for (EACH_NODE(struct pool, pool, &pools->by_name, by_name.node))
+        note_late_starts(pool, now.mono_ns);
     for (unsigned i = 0; i < POOLS_MAX && pools->visits < pools->visits_max &&
                          (d = deadlines_take_due(&pools->deadlines, now.mono_ns)) != NULL;
          i++)

@@ -29,7 +29,7 @@ static void check_tree(const struct tree *tree, uint32_t count)
 /* The oldest choosy wait that closes a ready member, by going through them; NULL: none. */
 static struct pool_place *closer_of(const struct pool_member *m)
 {
-    for (struct pool_place *p = pool_first_choosy(m->pool); p; p = pool_next_choosy(p)) {
+    for (EACH_CHOOSY(p, m->pool)) {
         if (p->closes && (p->waiter->ask.what == POOL_FOR_CLEAN) == (m->state == MEMBER_DIRTY) &&
             pool_matches(&p->waiter->ask, m))
             return p;
@@ -96,7 +96,7 @@ static void check_choosy(const struct pool_place *place)
     bool expires =
         pool->leaving > 0 || deadlines_next(&pool->lifetimes) <= pool->pools->now.mono_ns;
     for (struct tree_node *n = tree_first(&pool->members); n; n = tree_next(n)) {
-        const struct pool_member *m = item_of(n, struct pool_member, by_name);
+        const struct pool_member *m = item_of(n, struct pool_member, by_name.node);
         bool is_open =
             pool_is_ready(m, ask->what) && pool_matches(ask, m) && !pool_is_closed(m, ask);
         if (looked) /* a lifetime may be over since the last call, or its client has ended */
@@ -118,7 +118,7 @@ static bool fits(struct pool_place *place)
 {
     const struct pool_ask *ask = &place->waiter->ask;
     for (struct tree_node *n = tree_first(&place->pool->members); n; n = tree_next(n)) {
-        const struct pool_member *m = item_of(n, struct pool_member, by_name);
+        const struct pool_member *m = item_of(n, struct pool_member, by_name.node);
         if (pool_is_ready(m, ask->what) && pool_matches(ask, m) && !pool_is_closed(m, ask))
             return true;
     }
@@ -140,7 +140,7 @@ static void check_line(const struct pool *pool, const struct tree *line, struct 
         bool is_use = w->ask.what == POOL_FOR_USE;
         CHECK(place->pool == pool && w->state == WAIT_IN_LINE && w->client->waiter == w);
         CHECK(!w->client->ended && place->unit && !ring_has(&place->of_retries));
-        CHECK(line == (is_use ? &pool->users : &pool->others));
+        CHECK(line == &pool->lines[pool_line_of(w->ask.what)]);
         CHECK(tree_has(&place->by_class) == (w->class != CLASS_CHOOSY));
         CHECK(ring_has(&place->of_choosy) == (w->class == CLASS_CHOOSY));
         CHECK(!place->guest || w->asking);
@@ -158,15 +158,16 @@ static void check_waits(struct pool *pool)
     struct seen seen = {0};
     uint32_t choosy = 0;
     uint64_t before = 0;
-    check_line(pool, &pool->users, &seen);
-    check_line(pool, &pool->others, &seen);
-    for (struct pool_place *p = pool_first_choosy(pool); p; p = pool_next_choosy(p), choosy++) {
+    check_line(pool, &pool->lines[LINE_USE], &seen);
+    check_line(pool, &pool->lines[LINE_OTHER], &seen);
+    for (EACH_CHOOSY(p, pool)) {
+        choosy++;
         CHECK(p->waiter->ask.seq > before);
         before = p->waiter->ask.seq;
         check_left(p);
         check_choosy(p);
     }
-    CHECK(seen.use == pool->waiting_use && seen.other == pool->waiting_other);
+    CHECK(seen.use == pool->waiting[LINE_USE] && seen.other == pool->waiting[LINE_OTHER]);
     CHECK(seen.awaited == pool->awaited);
     CHECK(choosy == pool->choosy_count && !pool->unsettled);
     CHECK(!pool->draining || seen.use + seen.other + seen.guests == 0);
@@ -223,7 +224,7 @@ static void check_pool(struct pool *pool)
     CHECK(!pool->gone && !ring_has(&pool->touched) && !ring_has(&pool->shared));
     check_tree(&pool->members, pool->member_count);
     for (struct tree_node *n = tree_first(&pool->members); n; n = tree_next(n))
-        check_member(item_of(n, struct pool_member, by_name), &sums);
+        check_member(item_of(n, struct pool_member, by_name.node), &sums);
     CHECK(sums.members == pool->member_count && sums.doomed == pool->doomed);
     CHECK(sums.shrinking == pool->shrinking && sums.closed == pool->closed);
     CHECK(sums.unsupplied == pool->unsupplied);
@@ -287,12 +288,12 @@ void pools_check(struct pools *pools, struct moment now)
     steps_unbounded(LOCK_RANK_POOLS);
     pool_set_now(pools, now);
     for (struct tree_node *n = tree_first(&pools->by_name); n; n = tree_next(n), count++) {
-        struct pool *pool = item_of(n, struct pool, by_name);
+        struct pool *pool = item_of(n, struct pool, by_name.node);
         check_pool(pool);
         held += pool->states[MEMBER_TAKEN] + (uint64_t)pool->states[MEMBER_CLEANING] +
                 pool->states[MEMBER_CHECKING];
         members += pool->member_count;
-        waiting += pool->waiting_use;
+        waiting += pool->waiting[LINE_USE];
     }
     check_tree(&pools->by_name, (uint32_t)pools->pool_count);
     for (struct ring *at = pools->clients.next; at != &pools->clients; at = at->next)

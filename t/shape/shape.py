@@ -22,9 +22,6 @@ FILE_MAX, FUNCTION_MAX = 800, 60
 LARGE_FILES = {
     "src/cli/view.c": 974,
     "src/daemon/upgrade.c": 1150,
-    "src/engine/pool.c": 810,
-    "src/engine/pool_state.c": 977,
-    "src/engine/pool_take.c": 1189,
     "src/engine/table.c": 1174,
     "src/net/http.c": 1097,
     "src/service/cluster.c": 817,
