@@ -14,7 +14,7 @@ struct heap {
     void *arg;
 };
 
-#define HEAP_ITEM_MAX 128
+#define HEAP_ITEM_MAX 384
 
 /* Moves the last of `count` items to its place. The other items must be a heap. */
 void heap_rise(const struct heap *heap, void *items, size_t count);

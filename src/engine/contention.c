@@ -14,9 +14,11 @@
  */
 #include "engine/contention.h"
 
+#include "base/heap.h"
 #include "engine/shard.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 _Static_assert(CONTENDED_KEPT == SKETCH_ENTRIES, "contention.h describes the sketch");
@@ -202,28 +204,19 @@ static void bring_up_to_date(struct shard *s, struct moment now)
 
 static const struct sketch *list_by(const struct shard *s, enum contended_by by)
 {
-    switch (by) {
-    case CONTENDED_WAITING:
-        return &s->contention->waiting;
-    case CONTENDED_REFUSED:
-        return &s->contention->refused;
-    default:
-        CHECK(by == CONTENDED_PEAK);
-        return &s->contention->peaks;
-    }
+    const struct contention *k = s->contention;
+    const struct sketch *const lists[CONTENDED_BY_COUNT] = {&k->waiting, &k->refused, &k->peaks};
+    CHECK(by < CONTENDED_BY_COUNT);
+    return lists[by];
 }
 
 /* Converts a weight of that list to the unit of `by`. */
 static double value_of(struct shard *s, enum contended_by by, double weight, struct moment now)
 {
-    switch (by) {
-    case CONTENDED_WAITING:
-        return weight / scale_at(s->contention, now);
-    case CONTENDED_REFUSED:
-        return rate_of(weight / scale_at(s->contention, now));
-    default:
+    if (by == CONTENDED_PEAK)
         return weight;
-    }
+    double decayed = weight / scale_at(s->contention, now);
+    return by == CONTENDED_REFUSED ? rate_of(decayed) : decayed;
 }
 
 /* Finds the counter of a listed name, of which only the first bytes are known. NULL: it is gone. */
@@ -288,68 +281,22 @@ static void show(struct shard *s, const struct sketch *list, unsigned i, struct 
 
 static double rank_of(enum contended_by by, const struct contended *c)
 {
-    switch (by) {
-    case CONTENDED_WAITING:
-        return c->waiting_load;
-    case CONTENDED_REFUSED:
-        return c->refused_per_second;
-    default:
-        return c->peak;
-    }
+    const double ranks[CONTENDED_BY_COUNT] = {c->waiting_load, c->refused_per_second, c->peak};
+    return ranks[by];
 }
 
-/* The top found so far: a heap with the lowest first. */
-struct top {
-    enum contended_by by;
-    struct contended *at;
-    size_t count, room;
-};
-
-/* Puts `c` into the heap, starting at the free index `i` and moving down. */
-static void sink(struct top *top, size_t i, const struct contended *c)
+/* Orders the highest first. */
+static int compare_ranks(const void *a, const void *b, void *by)
 {
-    double rank = rank_of(top->by, c);
-    for (size_t child; (child = 2 * i + 1) < top->count; i = child) {
-        if (child + 1 < top->count &&
-            rank_of(top->by, &top->at[child + 1]) < rank_of(top->by, &top->at[child]))
-            child++;
-        if (rank <= rank_of(top->by, &top->at[child]))
-            break;
-        top->at[i] = top->at[child];
-    }
-    top->at[i] = *c;
-}
-
-static void add_to_top(struct top *top, const struct contended *c)
-{
-    double rank = rank_of(top->by, c);
-    if (rank < CONTENDED_LEAST)
-        return;
-    if (top->count == top->room) {
-        if (rank > rank_of(top->by, &top->at[0]))
-            sink(top, 0, c);
-        return;
-    }
-    size_t i = top->count++;
-    for (; i > 0 && rank < rank_of(top->by, &top->at[(i - 1) / 2]); i = (i - 1) / 2)
-        top->at[i] = top->at[(i - 1) / 2];
-    top->at[i] = *c;
-}
-
-/* Moves the lowest entry to the end until the highest is first. */
-static void sort_top(struct top *top)
-{
-    while (top->count > 1) {
-        struct contended last = top->at[--top->count];
-        top->at[top->count] = top->at[0];
-        sink(top, 0, &last);
-    }
+    double x = rank_of(*(enum contended_by *)by, a), y = rank_of(*(enum contended_by *)by, b);
+    return (x < y) - (x > y);
 }
 
 size_t table_contended(struct table *t, enum contended_by by, struct moment now,
                        struct contended *to, size_t room)
 {
-    struct top top = {.by = by, .at = to, .room = room};
+    const struct heap top = {sizeof(*to), compare_ranks, &by};
+    size_t kept = 0;
     uint32_t interval = table_interval(t, now.unix_s);
     for (uint32_t n = 0; n < TABLE_SHARDS && room > 0; n++) {
         struct contended found[SKETCH_ENTRIES];
@@ -362,12 +309,19 @@ size_t table_contended(struct table *t, enum contended_by by, struct moment now,
         for (unsigned i = 0; i < count; i++)
             show(s, list, i, now, interval, &found[i]);
         lock_release(&s->lock);
-        for (unsigned i = 0; i < count; i++)
-            add_to_top(&top, &found[i]);
+        for (unsigned i = 0; i < count; i++) {
+            double rank = rank_of(by, &found[i]);
+            if (rank >= CONTENDED_LEAST && kept < room) {
+                to[kept++] = found[i];
+                heap_rise(&top, to, kept);
+            } else if (rank >= CONTENDED_LEAST && rank > rank_of(by, &to[0])) {
+                to[0] = found[i];
+                heap_sink(&top, to, kept, 0);
+            }
+        }
     }
-    size_t count = top.count;
-    sort_top(&top);
-    return count;
+    qsort_r(to, kept, sizeof(*to), compare_ranks, &by);
+    return kept;
 }
 
 double table_contended_bound(struct table *t, enum contended_by by, struct moment now)
