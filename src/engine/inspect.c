@@ -38,6 +38,18 @@ enum table_status table_inspect(struct table *t, struct bytes name, struct momen
     return c ? TABLE_OK : TABLE_NOT_FOUND;
 }
 
+/* Fills in *hold_r from a holding that has units. */
+static void holding_show(const struct holding *h, struct moment now, struct table_hold *hold_r)
+{
+    int64_t now_ns = (int64_t)((uint64_t)now.mono_ns >> SINCE_STEP_BITS << SINCE_STEP_BITS);
+    *hold_r = (struct table_hold){
+        .holder = h->holder,
+        .units = h->units,
+        .limit = h->limit,
+        .since_ns = now_ns - holding_age_ns(h, now),
+    };
+}
+
 /* Copies a holding unless it has no units. Returns false when there is no room. */
 static bool copy_hold(const struct holding *h, struct moment now, struct table_hold *to,
                       size_t room, size_t *count)
@@ -126,4 +138,19 @@ uint64_t holder_units(const struct table *t, const struct holder *holder)
         r = h->next;
     }
     return units;
+}
+
+void holder_visit(struct table *t, const struct holder *holder,
+                  void (*visit)(void *arg, struct bytes name, uint32_t units), void *arg)
+{
+    const struct holding *h;
+    for (ref_t ref = holder->holdings; ref; ref = h->next) {
+        h = arena_at(&t->arena, ref);
+        struct shard *s = shard_of(t, h);
+        lock_acquire(&s->lock);
+        uint32_t units = h->units;
+        lock_release(&s->lock);
+        if (units > 0)
+            visit(arg, holding_name(t, h), units);
+    }
 }

@@ -4,7 +4,7 @@ libengine_a_SOURCES = \
 	src/engine/index.h src/engine/index.c \
 	src/engine/waitq.h src/engine/waitq.c \
 	src/engine/sketch.h src/engine/sketch.c \
-	src/engine/table.h src/engine/table.c src/engine/shard.h \
+	src/engine/table.h src/engine/acquire.c src/engine/shard.h src/engine/shard.c \
 	src/engine/contention.h src/engine/contention.c \
 	src/engine/inspect.c \
 	src/engine/state.h src/engine/state_parts.h src/engine/state_save.c src/engine/state_restore.c \

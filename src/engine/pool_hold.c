@@ -61,8 +61,8 @@ void pool_holds_free(struct ring *list)
 
 /* ---- units of the counter -------------------------------------------------------------------- */
 
-/* Gives back the hold's unit. `release`: wakes as RELEASE does, else as the end of a connection. */
-static void give_back_unit(struct pool *pool, struct pool_hold *hold, bool release)
+/* Gives back the hold's unit. `ends`: wakes as the end of a connection does, else as RELEASE. */
+static void give_back_unit(struct pool *pool, struct pool_hold *hold, bool ends)
 {
     struct pools *pools = pool->pools;
     struct holding *unit = hold->unit;
@@ -72,12 +72,8 @@ static void give_back_unit(struct pool *pool, struct pool_hold *hold, bool relea
         return;
     if (!ring_is_empty(&pool->owed))
         pool_touch(pool); /* there is room for another one */
-    if (release)
-        table_release_held(pools->config.table, &hold->client->mirror, unit, 1, pools->now,
-                           &pools->effects->woken);
-    else
-        table_give_back_held(pools->config.table, &hold->client->mirror, unit, 1, pools->now,
-                             &pools->effects->woken);
+    table_release_held(pools->config.table, &hold->client->mirror, unit, 1, ends, pools->now,
+                       &pools->effects->woken);
 }
 
 enum table_status pool_add_units(struct pool_client *client, const struct pool *pool,
@@ -304,7 +300,7 @@ static struct pool_member *end_hold(struct pool_hold *hold, enum pool_hold_end h
     pool_move(m, way.to, way.why, way.same_place, hold);
     if (way.same_place)
         m->since_ns = hold->before_ns;
-    give_back_unit(pool, hold, how == HOLD_OK || how == HOLD_QUIT || how == HOLD_FAIL);
+    give_back_unit(pool, hold, how != HOLD_OK && how != HOLD_QUIT && how != HOLD_FAIL);
     pool_unref(pool);
     return way.to == MEMBER_FREE || way.to == MEMBER_DIRTY ? m : NULL;
 }
@@ -333,7 +329,7 @@ static void take_away(struct pool_member *m, struct way way)
     detach(m);
     note_check(m, hold);
     pool_move(m, way.to, way.why, way.same_place, hold);
-    give_back_unit(pool, hold, false);
+    give_back_unit(pool, hold, true);
     bool ready = way.to == MEMBER_FREE || way.to == MEMBER_DIRTY;
     if (!told)
         pool_wait_again(hold->client->waiter);

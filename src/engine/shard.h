@@ -1,6 +1,7 @@
 /*
- * shard.h - the inside of the table. Shared by table.c (requests for one name), sweep.c (walks over
- * all names), inspect.c, contention.c and state_*.c. Only these and the benchmark include it.
+ * shard.h - the inside of the table. Shared by shard.c, acquire.c (requests for one name), sweep.c
+ * (walks over all names), inspect.c, contention.c and state_*.c. Only these and the benchmark
+ * include it.
  *
  * Locking: a shard's lock protects its indexes, slab, counters and queues, the states and places of
  * waiters, and all fields of a holding except `next` and `prev`. These two link the holder's list
@@ -16,7 +17,6 @@
 #define ENGINE_SHARD_H
 
 #include "base/lock.h"
-#include "engine/contention.h"
 #include "engine/index.h"
 #include "engine/sketch.h"
 #include "engine/table.h"
@@ -235,11 +235,19 @@ static inline ref_t counter_ref_of(const struct arena *arena, const struct holdi
     return arena_ref(arena, h) - (ref_t)(offsetof(struct counter, first) / ARENA_GRANULE);
 }
 
+static inline struct counter *counter_of(const struct arena *arena, const struct holding *h)
+{
+    return arena_at(arena, counter_ref_of(arena, h));
+}
+
 /* Finds the holding of `c` for this holder id; NULL when there is none. */
 struct holding *holding_find(struct shard *s, struct counter *c, uint32_t holder);
 
 /* Makes a holding, not yet in its holder's list. NULL: out of memory. */
 struct holding *holding_place(struct shard *s, struct counter *c, uint32_t holder);
+
+/* Frees a holding that is in no holder's list, and its counter if that is no longer visible. */
+void holding_drop(struct shard *s, struct holding *h);
 
 /* The queue of a counter that has waits. */
 static inline struct queue *queue_of(const struct shard *s, const struct counter *c)
@@ -253,14 +261,12 @@ static inline struct waitq *line_of(struct queue *q, enum wait_kind kind)
     return kind == WAIT_ANY ? &q->any : &q->me;
 }
 
-/*
- * The priority of a new lane whose first waiter has this age. Mixing the age with the secret key
- * makes it as good as random.
- */
-static inline uint32_t lane_priority(const struct table *t, const struct shard *s, uint64_t seq)
-{
-    return hash_pair((uint32_t)seq, s->number ^ (uint32_t)t->hash_key.k0);
-}
+/* Makes the queue of a counter that has none; `hash` is that of the name. NULL: out of memory. */
+struct queue *queue_make(struct shard *s, struct counter *c, uint64_t hash);
+
+/* Puts a waiter, the youngest, into its line. The caller counts it in the queue. Returns false when
+ * out of memory. */
+bool queue_join(struct shard *s, struct queue *q, struct waiter *w, uint64_t seq) MUST_USE;
 
 static inline uint32_t counter_waiting(const struct shard *s, const struct counter *c)
 {
@@ -297,9 +303,6 @@ static inline int64_t holding_age_ns(const struct holding *h, struct moment now)
     return (int64_t)(steps << 16) / (1 << (16 - SINCE_STEP_BITS));
 }
 
-/* Fills in *hold_r from a holding that has units. */
-void holding_show(const struct holding *h, struct moment now, struct table_hold *hold_r);
-
 /*
  * True when `interval` is the counter's. Threads read the clock once per wake-up, so a thread may
  * still be one interval behind another that used the counter before; this counts as the same
@@ -335,6 +338,9 @@ static inline void counter_touch(struct shard *s, struct counter *c, uint32_t in
     if (unlikely(!counter_is_in(c, interval)))
         counter_enter(s, c, interval);
 }
+
+/* A kept counter that was at 0 is not so any more: uncounts it (idle_begins counts it). */
+void idle_ends(struct shard *s, const struct counter *c);
 
 /*
  * Removes a counter without units and waiters from the index, and frees it if it has no holdings.

@@ -25,7 +25,7 @@ static void fetch_ahead(const struct table *t, const struct record_reader *r)
         return;
     __builtin_prefetch(marked_from(t->restoring, get_u32(at + AHEAD_MARK * HOLDING_SIZE)), 1);
     const struct marked *m = marked_at(t->restoring, get_u32(at + AHEAD_COUNTER * HOLDING_SIZE));
-    const struct counter *c = counter_at(t, m->counter);
+    const struct counter *c = arena_at(&t->arena, m->counter);
     __builtin_prefetch(c, 1);
     __builtin_prefetch(&c->first.prev, 1); /* it may be in the next line */
 }
@@ -44,7 +44,7 @@ static struct holding *restore_holding(struct table *t, struct holder *holder, u
     uint32_t units = get_u32(at);
     uint64_t since;
     memcpy(&since, at + 8, sizeof(since));
-    struct counter *c = counter_at(t, m->counter);
+    struct counter *c = arena_at(&t->arena, m->counter);
     struct shard *s = marked_shard(t, m);
     if (units > m->units) {
         record_refuse(r, "a holder has more units than the name");
@@ -75,20 +75,6 @@ static struct holding *restore_holding(struct table *t, struct holder *holder, u
     return h;
 }
 
-/* Returns the queue of a counter, made if necessary. NULL: out of memory. */
-static struct queue *queue_for(struct shard *s, struct counter *c)
-{
-    if (c->queue)
-        return queue_of(s, c);
-    ref_t ref = slab_alloc(&s->slab, sizeof(struct queue));
-    if (!ref)
-        return NULL;
-    struct queue *q = arena_at(s->slab.arena, ref);
-    *q = (struct queue){.counter = arena_ref(s->slab.arena, c), .hash = counter_hash(s, c)};
-    c->queue = ref;
-    return q;
-}
-
 /*
  * Restores a wait and appends it to the holder's list, after `last`. Decrements *empty when it is
  * the first wait for a holding without units. NULL: the reader has failed.
@@ -104,7 +90,7 @@ static struct waiter *restore_wait(struct table *t, struct holder *holder, uint3
     uint64_t seq = record_get_u64(r);
     if (!m || !record_ok(r))
         return NULL;
-    struct counter *c = counter_at(t, m->counter);
+    struct counter *c = arena_at(&t->arena, m->counter);
     struct shard *s = marked_shard(t, m);
     struct holding *h = holding_find(s, c, holder->id);
     if (!h || h->waits == TABLE_WAITS_MAX || !units || units > limit ||
@@ -112,7 +98,7 @@ static struct waiter *restore_wait(struct table *t, struct holder *holder, uint3
         record_refuse(r, "a wait has inconsistent values");
         return NULL;
     }
-    struct queue *q = queue_for(s, c);
+    struct queue *q = c->queue ? queue_of(s, c) : queue_make(s, c, counter_hash(s, c));
     ref_t ref = q ? slab_alloc(&s->slab, sizeof(struct waiter)) : 0;
     struct wait_to_come *waits =
         ref ? grown(restoring->waits, restoring->wait_count, &restoring->wait_room, sizeof(*waits))
@@ -180,7 +166,7 @@ struct holding *holding_restore(struct table *t, struct holder *holder, struct r
     const struct marked *m = record_ok(r) ? find_marked(t, mark, r) : NULL;
     if (!m)
         return NULL;
-    struct counter *c = counter_at(t, m->counter);
+    struct counter *c = arena_at(&t->arena, m->counter);
     struct holding *h = holding_find(shard_of(t, c), c, holder->id);
     if (!h)
         record_refuse(r, "a lock is on a name that its holder does not hold");
@@ -199,24 +185,13 @@ static int by_age(const void *a, const void *b)
 }
 
 /* Puts a waiter at the end of its queue. Returns false when out of memory. */
-static bool join_line(struct table *t, struct wait_to_come *wait)
+static bool join_line(struct table *t, const struct wait_to_come *wait)
 {
-    struct waiter *w = wait->waiter;
     struct shard *s = &t->shards[wait->shard];
-    struct queue *q = queue_of(s, counter_at(t, counter_ref_of(&t->arena, w->holding)));
-    struct waitq *line = line_of(q, w->kind);
-    struct wait_lane *lane = waitq_lane(line, w->limit - w->units);
-    if (!lane) {
-        ref_t ref = slab_alloc(&s->slab, sizeof(*lane));
-        if (!ref)
-            return false;
-        lane = arena_at(&t->arena, ref);
-        waitq_add_lane(line, lane, w->limit - w->units, lane_priority(t, s, wait->seq));
-    }
-    waitq_join(line, lane, &w->place, wait->seq);
-    q->waiting++;
-    s->waiting++;
-    return true;
+    struct queue *q = queue_of(s, counter_of(&t->arena, wait->waiter->holding));
+    bool joined = queue_join(s, q, wait->waiter, wait->seq);
+    q->waiting += joined;
+    return joined;
 }
 
 static bool line_up(struct table *t, struct record_reader *r)
@@ -240,7 +215,7 @@ static bool restore_rings(struct table *t, struct record_reader *r)
     size_t waiting = 0;
     for (size_t i = 0; i < restoring->line_count; i++) {
         const struct line_to_come *line = &restoring->lines[i];
-        const struct counter *c = counter_at(t, line->counter);
+        const struct counter *c = arena_at(&t->arena, line->counter);
         struct shard *s = shard_of(t, c);
         struct queue *q = c->queue ? queue_of(s, c) : NULL;
         if (!q || q->waiting != line->waiting)

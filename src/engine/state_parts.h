@@ -110,11 +110,6 @@ static inline struct shard *marked_shard(struct table *t, const struct marked *m
     return &t->shards[t->restoring->owners[arena_page_of(m->counter)]];
 }
 
-static inline struct counter *counter_at(const struct table *t, ref_t ref)
-{
-    return arena_at(&t->arena, ref);
-}
-
 static inline uint32_t get_u32(const uint8_t *at)
 {
     uint32_t value;

@@ -156,7 +156,7 @@ static bool restore_name(struct shard_to_come *to_come, const struct name_head *
     struct index_probe probe;
     for (ref_t ref = index_first(&s->names, (uint32_t)n->hash, &probe); ref;
          ref = index_next(&s->names, &probe)) {
-        struct bytes other = counter_name(counter_at(t, ref));
+        struct bytes other = counter_name(arena_at(&t->arena, ref));
         if (other.len == n->name.len && memcmp(other.data, n->name.data, other.len) == 0)
             return refuse(&to_come->section, "a name appears twice");
     }
@@ -270,7 +270,7 @@ static void restore_peaks(struct table *t, struct shard *s, uint32_t interval)
     struct index_walk walk = {0};
     unsigned budget = UINT32_MAX;
     for (ref_t r; (r = index_walk_next(&s->names, &walk, &budget)) != 0;) {
-        const struct counter *c = counter_at(t, r);
+        const struct counter *c = arena_at(&t->arena, r);
         index_walk_past(&walk, c->hash, r);
         if (c->interval == (uint16_t)interval)
             contention_peak(s, c, counter_hash(s, c));

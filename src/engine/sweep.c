@@ -12,11 +12,6 @@
  */
 typedef bool counter_visit_fn(void *arg, struct shard *s, struct counter *c);
 
-static struct counter *counter_at(const struct shard *s, ref_t ref)
-{
-    return arena_at(s->slab.arena, ref);
-}
-
 /* Continues a walk. Returns true when it is over. */
 static bool walk_on(struct table *t, struct table_walk *walk, unsigned budget,
                     counter_visit_fn *visit, void *arg)
@@ -32,7 +27,7 @@ static bool walk_on(struct table *t, struct table_walk *walk, unsigned budget,
             ref_t ref = index_walk_next(&s->names, &at, &budget);
             if (!ref)
                 break;
-            struct counter *c = counter_at(s, ref);
+            struct counter *c = arena_at(s->slab.arena, ref);
             uint32_t hash = c->hash; /* the visit may free the counter */
             room = visit(arg, s, c);
             if (room)
@@ -113,7 +108,7 @@ bool shard_make_room(struct shard *s, uint32_t interval, unsigned *looks)
             s->hand = (struct index_walk){0};
         if (!ref)
             continue;
-        struct counter *c = counter_at(s, ref);
+        struct counter *c = arena_at(s->slab.arena, ref);
         index_walk_past(&s->hand, c->hash, ref);
         if (c->consumption > 0 || counter_is_reserved(s, c))
             continue;

@@ -17,7 +17,7 @@
  * of their rank or a higher one (base/lock.h). Under a shard's lock nothing is sent or logged, and
  * nothing outside the shard is freed.
  *
- * A waiter's states (only set_state in table.c changes them):
+ * A waiter's states (only set_state in acquire.c changes them):
  *
  *     WAITING -> GRANTED     it fits: the holder has the units now
  *             -> DONE        another holder released: the work it waited for is done (WAIT_ANY)
@@ -185,16 +185,11 @@ enum table_status table_release(struct table *t, struct holder *holder, const st
 
 /*
  * The same for a holding of this holder that has at least `units` (more than 0). Records no
- * duration.
+ * duration. `ends`: as the end of its connection would release them (table_close), so no waiter
+ * becomes DONE.
  */
 void table_release_held(struct table *t, struct holder *holder, struct holding *held,
-                        uint32_t units, struct moment now, verdicts *out);
-
-/*
- * The same, as the end of its connection would release them (table_close): no waiter becomes DONE.
- */
-void table_give_back_held(struct table *t, struct holder *holder, struct holding *held,
-                          uint32_t units, struct moment now, verdicts *out);
+                        uint32_t units, bool ends, struct moment now, verdicts *out);
 
 /*
  * Reserves a holding: from now on table_add_held can add units to it, without memory. Until

@@ -103,7 +103,7 @@ static inline enum arbiter_status arbiter_release_held(struct conn *conn, struct
         struct release r = {.name = holding_name(service_table(conn), held), .units = 1};
         return arbiter_release_shared(conn, holder, &r, NULL, answers, out);
     }
-    table_release_held(service_table(conn), holder, held, 1, service_now(conn), out);
+    table_release_held(service_table(conn), holder, held, 1, false, service_now(conn), out);
     return ARBITER_OK;
 }
 

@@ -318,10 +318,7 @@ static void step_release(void)
     if (units > 0 && units <= most && rng_one_in(&rng, 2)) {
         bool ends = rng_one_in(&rng, 3); /* the caller of these measures by itself */
         memory_goes();
-        if (ends)
-            table_give_back_held(t, &holders[holder], held[holder][n], units, now, &out);
-        else
-            table_release_held(t, &holders[holder], held[holder][n], units, now, &out);
+        table_release_held(t, &holders[holder], held[holder][n], units, ends, now, &out);
         memory_comes();
         model_give_back(&m, &has[holder], n, units, ends);
         return;

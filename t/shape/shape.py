@@ -22,7 +22,6 @@ FILE_MAX, FUNCTION_MAX = 800, 60
 LARGE_FILES = {
     "src/cli/view.c": 974,
     "src/daemon/upgrade.c": 1150,
-    "src/engine/table.c": 1174,
     "src/net/http.c": 1097,
     "src/service/cluster.c": 817,
     "t/models/jobs.c": 1146,
@@ -32,7 +31,6 @@ LARGE_FILES = {
     "t/unit/net/http_test.c": 807,
 }
 LONG_FUNCTIONS = {
-    "src/engine/table.c:begin_wait": 67,
     "src/jobs/jobs_state.c:restore_job": 65,
     "t/campaigns/cluster/simulate_faults.c:one_fault": 68,
     "t/models/pools_serve.c:end_hold": 63,
@@ -48,7 +46,6 @@ CIRCLES = [
     "src/admin/admin src/admin/history src/admin/private",
     "src/base/lock src/base/steps",
     "src/daemon/inherited src/daemon/listeners",
-    "src/engine/contention src/engine/shard src/engine/table",
     "src/jobs/job_tree src/jobs/jobs src/jobs/jobs_commit src/jobs/jobs_op src/jobs/store",
     "src/net/admission src/net/claims src/net/conn src/net/private src/net/rules src/net/worker",
     "src/service/arbiter src/service/cluster",

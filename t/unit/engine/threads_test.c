@@ -271,7 +271,7 @@ static void give_back(struct worker *w, struct client *c, unsigned n)
     uint32_t units = 1 + rng_below(&w->rng, c->units[n]);
     lower_known(c, n, units);
     if (rng_one_in(&w->rng, 2)) {
-        table_release_held(t, &c->holder, c->held[n], units, w->now, &w->out);
+        table_release_held(t, &c->holder, c->held[n], units, false, w->now, &w->out);
     } else {
         struct bytes name = bytes_of(wanted[n].name);
         struct release r = {.name = name, .hash = prefetched(&w->rng, name), .units = units};
