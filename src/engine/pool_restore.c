@@ -204,7 +204,7 @@ static bool get_pool(struct record_reader *r, struct pools *pools)
     pool->cull_ns = get_due_time(r);
     pool->late = record_get_u64(r);
     pool->late_starts = record_get_u64(r);
-    get_u64s(r, &pool->takes[0][0], POOL_FOR_COUNT * POOL_TAKES_COUNT);
+    get_u64s(r, &pool->takes[0][0], (size_t)POOL_FOR_COUNT * POOL_TAKES_COUNT);
     get_u64s(r, pool->moves, POOL_WHY_COUNT);
     get_buckets(r, &pool->waits);
     get_buckets(r, &pool->hold_times);

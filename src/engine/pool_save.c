@@ -123,7 +123,7 @@ static void put_pool(struct record_writer *w, const struct pool *pool)
     record_put_i64(w, pool->cull_ns);
     record_put_u64(w, pool->late);
     record_put_u64(w, pool->late_starts);
-    put_u64s(w, &pool->takes[0][0], POOL_FOR_COUNT * POOL_TAKES_COUNT);
+    put_u64s(w, &pool->takes[0][0], (size_t)POOL_FOR_COUNT * POOL_TAKES_COUNT);
     put_u64s(w, pool->moves, POOL_WHY_COUNT);
     put_buckets(w, &pool->waits);
     put_buckets(w, &pool->hold_times);

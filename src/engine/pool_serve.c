@@ -202,6 +202,7 @@ bool pool_count_ready(struct pool *pool, const struct pool_ask *ask, uint32_t *c
 void pool_hand_out(struct pool_hold *hold, struct pool_member *m, const struct pool_ask *ask,
                    struct holding *unit, bool add)
 {
+    CHECK(m);
     count_overtaken(m->pool, m, ask);
     pool_hold_begin(hold, m, unit, add);
 }

@@ -237,7 +237,7 @@ static void cull(struct pool *pool, int64_t now_ns)
     if (!pool_is_joined(pool) || pool->options.cull_after_ns == 0 || pool->cull_ns > now_ns)
         return;
     size_t count = longest_idle(pool, idle), culled = 0;
-    qsort_r(idle, count, sizeof(idle[0]), longest_idle_first, NULL);
+    qsort_r(idle, count, sizeof(struct pool_member *), longest_idle_first, NULL);
     pool->cull_ns = DEADLINE_NONE;
     for (size_t i = 0; i < count; i++) {
         int64_t due_ns = after(idle[i]->idle_ns, pool->options.cull_after_ns);
