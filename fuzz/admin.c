@@ -156,13 +156,13 @@ static void start(void)
     CHECK(bind(fds[0], (struct sockaddr *)&unix_address, sizeof(sa_family_t)) == 0 &&
           listen(fds[0], 16) == 0 &&
           getsockname(fds[0], (struct sockaddr *)&unix_address, &unix_address_len) == 0);
-    static struct listener door;
-    CHECK(listener_adopt(&door, NULL, fds[0], false));
+    static struct listener own;
+    CHECK(listener_adopt(&own, NULL, fds[0], false));
     char digest[TOKEN_DIGEST_SIZE];
     CHECK(token_digest(TOKEN, strlen(TOKEN), digest));
     struct admin_config admin_config = {
-        .doors = &door,
-        .door_count = 1,
+        .own = &own,
+        .own_count = 1,
         .token = digest,
         .services = services,
         .server = &server,

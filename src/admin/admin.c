@@ -236,8 +236,8 @@ struct admin *admin_new(const struct admin_config *config, char *reason_r)
         return NULL;
     }
     struct http_config http = {
-        .listeners = config->doors,
-        .listener_count = config->door_count,
+        .listeners = config->own,
+        .listener_count = config->own_count,
         .name = "admin",
         .handle = handle,
         .every_second = sample,

@@ -75,8 +75,8 @@ struct admin_hooks {
 
 /* All that is pointed to outlives the admin, but for token and hosts, which are copied. */
 struct admin_config {
-    const struct listener *doors; /* its own listeners, open */
-    size_t door_count;
+    const struct listener *own; /* its own listeners, open */
+    size_t own_count;
     const char *token; /* for what changes something, as a digest (token.h); NULL or "": nothing
                           may be changed */
     const char *hosts; /* by which names it may be asked for, see hosts.h; NULL: no more */

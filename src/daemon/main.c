@@ -198,7 +198,7 @@ static bool make_admin(struct daemon *d)
 {
     char reason[ADMIN_REASON_SIZE];
     struct admin_config config = {
-        .doors = d->listeners.admin,
+        .own = d->listeners.admin,
         .token = d->control.reload.token,
         .hosts = settings_of(d)->admin_hosts,
         .services = d->services,
@@ -210,8 +210,8 @@ static bool make_admin(struct daemon *d)
     };
     bool opened =
         listeners_open_admin(&d->listeners, settings_of(d), &d->upgrade.inherited, reason);
-    config.door_count = d->listeners.admin_count;
-    if (opened && config.door_count == 0)
+    config.own_count = d->listeners.admin_count;
+    if (opened && config.own_count == 0)
         return true;
     d->admin = opened ? admin_new(&config, reason) : NULL;
     if (!d->admin) {

@@ -22,7 +22,7 @@
 static struct server server;
 static struct services *services;
 static struct listener listeners[2];
-static struct listener door; /* the admin's */
+static struct listener admin_listener; /* the admin's */
 static struct acceptor *acceptors[4];
 static struct admin *admin;
 static const char *where; /* the admin's address */
@@ -102,10 +102,10 @@ static inline void begin(unsigned workers, const char *token)
         ck_assert(acceptors[i] != NULL && worker_prepare(server.workers[i]));
         worker_resume(server.workers[i]);
     }
-    open_listener(&door, NULL);
+    open_listener(&admin_listener, NULL);
     struct admin_config admin_config = {
-        .doors = &door,
-        .door_count = 1,
+        .own = &admin_listener,
+        .own_count = 1,
         .token = token ? digest_of(token) : NULL,
         .services = services,
         .server = &server,
@@ -126,13 +126,13 @@ static inline void begin(unsigned workers, const char *token)
     ck_assert_msg(admin != NULL, "%s", reason);
     ck_assert(admin_prepare(admin));
     admin_resume(admin);
-    where = door.where;
+    where = admin_listener.where;
 }
 
 static inline void finish(void)
 {
     admin_free(&admin);
-    listener_close(&door);
+    listener_close(&admin_listener);
     ck_assert(admin == NULL);
     for (unsigned i = 0; i < server.count; i++)
         worker_stop(server.workers[i]);
