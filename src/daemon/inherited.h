@@ -9,10 +9,14 @@
 #define DAEMON_INHERITED_H
 
 #include "daemon/activation.h"
-#include "daemon/listeners.h"
+#include "net/listener.h"
 
 struct record_reader;
 struct record_writer;
+
+/* Listeners of a daemon: each protocol has addresses with and without TLS and one unix socket; then
+ * activated sockets. */
+#define LISTENERS_MAX (OPTION_PROTOCOLS_MAX * (2 * OPTION_ADDRESSES_MAX + 1) + ACTIVATION_MAX)
 
 /* Enough for the daemon's listeners and as many of the admin interface. */
 #define INHERITED_MAX ((size_t)2 * LISTENERS_MAX)

@@ -2,7 +2,6 @@
 #include "daemon/listeners.h"
 
 #include "base/log.h"
-#include "daemon/inherited.h"
 #include "daemon/process.h"
 #include "net/address.h"
 

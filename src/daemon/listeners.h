@@ -11,13 +11,8 @@
 #ifndef DAEMON_LISTENERS_H
 #define DAEMON_LISTENERS_H
 
-#include "daemon/activation.h"
-#include "daemon/options.h"
-#include "net/listener.h"
+#include "daemon/inherited.h"
 #include "service/service.h"
-
-/* Each protocol has addresses with and without TLS and one unix socket; then activated sockets. */
-#define LISTENERS_MAX (OPTION_PROTOCOLS_MAX * (2 * OPTION_ADDRESSES_MAX + 1) + ACTIVATION_MAX)
 
 struct listeners {
     size_t count;
@@ -30,8 +25,6 @@ struct listeners {
     size_t admin_count;
     struct listener admin[ACTIVATION_MAX];
 };
-
-struct inherited;
 
 /* Puts the listeners of services that were stopped (service.h) aside, before any acceptor is made.
  * An old program that goes on again may need them. */

@@ -17,6 +17,8 @@ libdaemon_a_SOURCES = \
 	src/daemon/settings.c \
 	src/daemon/upgrade.h src/daemon/upgrade.c \
 	src/daemon/upgrade_answer.h src/daemon/upgrade_answer.c \
+	src/daemon/upgrade_child.h src/daemon/upgrade_child.c \
+	src/daemon/upgrade_inside.h src/daemon/upgrade_take.c \
 	src/daemon/upgrade_back.h src/daemon/upgrade_back.c \
 	src/daemon/upgrade_room.h src/daemon/upgrade_room.c
 libdaemon_a_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(SECCOMP_CFLAGS)

@@ -28,6 +28,13 @@ void process_block_signals(sigset_t *set_r)
     CHECK(pthread_sigmask(SIG_BLOCK, set_r, NULL) == 0);
 }
 
+bool process_is_to_end(void)
+{
+    sigset_t waiting;
+    return sigpending(&waiting) == 0 &&
+           (sigismember(&waiting, SIGTERM) == 1 || sigismember(&waiting, SIGINT) == 1);
+}
+
 void process_allow_abrupt_end(void)
 {
     sigset_t set;

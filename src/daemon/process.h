@@ -32,6 +32,9 @@ void process_block_signals(sigset_t *set_r);
 /* Unblocks SIGTERM and SIGINT: the next one ends the process at once. */
 void process_allow_abrupt_end(void);
 
+/* True when a signal waits that ends the daemon. It stays for the main loop. */
+bool process_is_to_end(void);
+
 /* Raises the limit of descriptors to the hard limit. Returns the limit then; 0: not known. */
 uint64_t process_raise_descriptors(void);
 
