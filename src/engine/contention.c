@@ -320,7 +320,9 @@ size_t table_contended(struct table *t, enum contended_by by, struct moment now,
             }
         }
     }
-    qsort_r(to, kept, sizeof(*to), compare_ranks, &by);
+    /* A caller without room gives no array, and qsort_r takes none that is NULL. */
+    if (kept > 1)
+        qsort_r(to, kept, sizeof(*to), compare_ranks, &by);
     return kept;
 }
 
