@@ -19,6 +19,7 @@
 #include "t/unit/serving.h"
 
 #include <jansson.h>
+#include <signal.h>
 #include <sys/un.h>
 
 #define TOKEN "correct horse"

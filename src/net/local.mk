@@ -16,7 +16,8 @@ libnet_a_SOURCES = \
 	src/net/admission.h src/net/admission.c \
 	src/net/reactor.h src/net/reactor.c \
 	src/net/carry.h src/net/carry.c \
-	src/net/http.h src/net/http.c \
+	src/net/http.h src/net/http.c src/net/http_inside.h \
+	src/net/http_answer.c src/net/http_pending.c \
 	src/net/http_memory.h src/net/http_memory.c \
 	src/net/query.h src/net/query.c \
 	src/net/private.h \
