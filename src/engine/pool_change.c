@@ -272,21 +272,10 @@ enum pool_status pool_drop(struct pools *pools, struct bytes name, bool at_once,
 
 /* ---- the configuration ----------------------------------------------------------------------- */
 
-static const struct pool_new_member *find_declared(const struct pool_new_member *members,
-                                                   size_t count, struct bytes name)
+static int compare_declared(const void *name, const void *member)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = bytes_compare(members[middle].name, name);
-        if (order == 0)
-            return &members[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
+    return bytes_compare(*(const struct bytes *)name,
+                         ((const struct pool_new_member *)member)->name);
 }
 
 static bool same_attributes(const struct pool_member *m, const struct pool_new_member *declared)
@@ -334,7 +323,9 @@ static void drop_others(struct pool *pool, const struct pool_new_member *members
     for (struct tree_node *n = tree_first(&pool->members); n; n = next) {
         struct pool_member *m = item_of(n, struct pool_member, by_name.node);
         next = tree_next(n);
-        if (find_declared(members, count, pool_member_name(m)) || m->then & THEN_DROP)
+        if ((count > 0 &&
+             bsearch(&m->by_name.name, members, count, sizeof(*members), compare_declared)) ||
+            m->then & THEN_DROP)
             continue;
         drop_member(m, false);
         changes->dropped++;

@@ -24,26 +24,9 @@
 
 /* ---- order ---------------------------------------------------------------------------------- */
 
-/* The members that a place is served from, in the order in which they are handed out. */
-static const struct tree *order_of(const struct pool_place *place)
+static bool is_check(const struct pool_place *place)
 {
-    const struct pool *pool = place->pool;
-    enum pool_for what = place->waiter->ask.what;
-    return what == POOL_FOR_CHECK   ? &pool->checks
-           : what == POOL_FOR_CLEAN ? &pool->dirty
-                                    : &pool->free;
-}
-
-static const struct tree_node *node_of(const struct pool_place *place, const struct pool_member *m)
-{
-    return place->waiter->ask.what == POOL_FOR_CHECK ? &m->check_place : &m->place;
-}
-
-static struct pool_member *member_at(const struct pool_place *place, const struct tree_node *node)
-{
-    return place->waiter->ask.what == POOL_FOR_CHECK
-               ? item_or_null(node, struct pool_member, check_place)
-               : item_or_null(node, struct pool_member, place);
+    return place->waiter->ask.what == POOL_FOR_CHECK;
 }
 
 static struct pool_member *by_name_or_null(const struct tree_node *node)
@@ -54,14 +37,18 @@ static struct pool_member *by_name_or_null(const struct tree_node *node)
 static bool comes_first(const struct pool_place *place, const struct pool_member *a,
                         const struct pool_member *b)
 {
-    return order_of(place)->compare(node_of(place, a), node_of(place, b)) < 0;
+    const struct pool *pool = place->pool;
+    if (is_check(place))
+        return pool->checks.compare(&a->check_place, &b->check_place) < 0;
+    const struct tree *order =
+        place->waiter->ask.what == POOL_FOR_CLEAN ? &pool->dirty : &pool->free;
+    return order->compare(&a->place, &b->place) < 0;
 }
 
 /* True if a member got to its place in the order after this place began to look. */
 static bool is_newer(const struct pool_place *place, const struct pool_member *m)
 {
-    return (place->waiter->ask.what == POOL_FOR_CHECK ? m->checked_seq : m->rank.seq) >
-           place->began;
+    return (is_check(place) ? m->checked_seq : m->rank.seq) > place->began;
 }
 
 /* True if a place was compared with a ready member: it has looked at the part of the order where
@@ -94,7 +81,8 @@ static bool matches(const struct pool_place *place, const struct pool_member *m)
     return pool_matches(&place->waiter->ask, m);
 }
 
-uint32_t pool_population(const struct pool_place *place)
+/* The number of members that a place could use at all. */
+static uint32_t population_of(const struct pool_place *place)
 {
     const struct pool *pool = place->pool;
     if (place->waiter->ask.with_count > 0)
@@ -193,11 +181,6 @@ static bool are_rivals(const struct pool_place *a, const struct pool_place *b)
     return (a->waiter->ask.what == POOL_FOR_CLEAN) == (b->waiter->ask.what == POOL_FOR_CLEAN);
 }
 
-static bool is_check(const struct pool_place *place)
-{
-    return place->waiter->ask.what == POOL_FOR_CHECK;
-}
-
 /* True if a place asks for members in the state of this one, which is free or dirty. */
 static bool asks_for(const struct pool_place *place, const struct pool_member *m)
 {
@@ -290,7 +273,7 @@ void pool_fit_skip(struct pool_member *m, bool by_name)
     struct pool *pool = m->pool;
     for (EACH_CHOOSY(p, pool)) {
         if (p->looks == STAGE_LOOKS && p->next == m) {
-            p->next = member_at(p, tree_next(node_of(p, m)));
+            p->next = pool_next_in_order(m, p->waiter->ask.what);
             p->looks = p->next ? STAGE_LOOKS : STAGE_DONE;
             pool_fit_later(pool); /* it may close members now */
         }
@@ -342,7 +325,7 @@ static void see_if_it_closes(struct pool_place *place)
     const struct pool_waiter *w = place->waiter;
     bool closes = pool_can_be_passed(w) && place->looks == STAGE_DONE && !w->choosing &&
                   place->overtaken >= place->pool->options.overtakes &&
-                  pool_population(place) >= w->ask.count;
+                  population_of(place) >= w->ask.count;
     if (closes && !place->closes)
         begin_closing(place);
     else if (!closes)
@@ -381,7 +364,7 @@ static void look(struct pool_place *place)
         return;
     }
     if (place->looks == STAGE_NEW) {
-        place->next = member_at(place, tree_first(order_of(place)));
+        place->next = pool_first_in_order(pool, ask->what);
         place->began = pool->pools->seq;
         place->left = pool->states[MEMBER_FREE];
     }
@@ -391,7 +374,7 @@ static void look(struct pool_place *place)
         place->left -= !newer;
         /* Members for cleaning and checks are in the order of their ages. */
         bool all = ask->what == POOL_FOR_USE ? place->left == 0 : newer;
-        place->next = all ? NULL : member_at(place, tree_next(node_of(place, m)));
+        place->next = all ? NULL : pool_next_in_order(m, ask->what);
         if (newer)
             continue; /* they have met */
         if (is_check(place) && m->state != MEMBER_FREE)

@@ -555,14 +555,15 @@ bool pool_find_ready(struct pool *pool, const struct pool_ask *ask, uint32_t max
                      struct pool_member **found, uint32_t *count_r) MUST_USE;
 /* Counts the members that a new request may have now. Returns false if it had to end before. */
 bool pool_count_ready(struct pool *pool, const struct pool_ask *ask, uint32_t *count_r) MUST_USE;
+/* Walks over the members that a request may be served from, in the order in which they are handed
+ * out; those in `checks` need not be free. NULL: no more. */
+struct pool_member *pool_first_in_order(const struct pool *pool, enum pool_for what);
+struct pool_member *pool_next_in_order(const struct pool_member *m, enum pool_for what);
 /* Adds a member to `checks`, or removes it. */
 void pool_checks_add(struct pool_member *m);
 void pool_checks_remove(struct pool_member *m);
 /* True if a member is in the state that a request needs, and may be handed out. */
 bool pool_is_ready(const struct pool_member *m, enum pool_for what);
-/* True if a plain wait is behind one that asks for the same and looks in steps: what that one may
- * not have, it may not have either. */
-bool pool_is_behind(const struct pool_place *place);
 /* True if an older wait has closed this ready member to the request. */
 bool pool_is_closed(const struct pool_member *m, const struct pool_ask *ask);
 /* A ready member may fit a wait that it did not fit before: looks at that at the end of the call.
@@ -663,8 +664,6 @@ static inline void pool_fit_settle(struct pool *pool)
 void pool_fit_step(struct pool *pool);
 /* True if a choosy place fits now. Puts its candidates in order then. */
 bool pool_fits(struct pool_place *place);
-/* The number of members that a place could use at all. */
-uint32_t pool_population(const struct pool_place *place);
 /* True if a wait can be overtaken. */
 static inline bool pool_can_be_passed(const struct pool_waiter *w)
 {

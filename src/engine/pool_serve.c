@@ -116,9 +116,7 @@ void pool_checks_remove(struct pool_member *m)
     tree_remove(&m->pool->checks, &m->check_place);
 }
 
-/* Walks over the members that a request may be served from, in its order; those in `checks` need
- * not be free. */
-static struct pool_member *first_member(struct pool *pool, enum pool_for what)
+struct pool_member *pool_first_in_order(const struct pool *pool, enum pool_for what)
 {
     if (what == POOL_FOR_CHECK)
         return item_or_null(tree_first(&pool->checks), struct pool_member, check_place);
@@ -126,7 +124,7 @@ static struct pool_member *first_member(struct pool *pool, enum pool_for what)
                         struct pool_member, place);
 }
 
-static struct pool_member *next_member(const struct pool_member *m, enum pool_for what)
+struct pool_member *pool_next_in_order(const struct pool_member *m, enum pool_for what)
 {
     return what == POOL_FOR_CHECK
                ? item_or_null(tree_next(&m->check_place), struct pool_member, check_place)
@@ -165,10 +163,11 @@ bool pool_find_ready(struct pool *pool, const struct pool_ask *ask, uint32_t max
     }
     if (pool->states[ask->what == POOL_FOR_CLEAN ? MEMBER_DIRTY : MEMBER_FREE] == 0)
         return true;
-    for (struct pool_member *m = first_member(pool, ask->what); m && *count_r < max; m = next) {
+    for (struct pool_member *m = pool_first_in_order(pool, ask->what); m && *count_r < max;
+         m = next) {
         if (!pool_visit(pools))
             return false;
-        next = next_member(m, ask->what);
+        next = pool_next_in_order(m, ask->what);
         if (ask->what == POOL_FOR_CHECK && m->state != MEMBER_FREE)
             pool_checks_remove(m);
         else if (may_have(m, ask))
@@ -187,8 +186,8 @@ bool pool_count_ready(struct pool *pool, const struct pool_ask *ask, uint32_t *c
         *count_r = free;
         return true;
     }
-    for (struct pool_member *m = free > 0 ? first_member(pool, ask->what) : NULL; m;
-         m = next_member(m, ask->what)) {
+    for (struct pool_member *m = free > 0 ? pool_first_in_order(pool, ask->what) : NULL; m;
+         m = pool_next_in_order(m, ask->what)) {
         if (pools->visits >= pools->visits_max / 2 ||
             !pool_visit(pools)) /* pool_find_ready needs a half */
             return false;
@@ -266,7 +265,9 @@ static struct pool_place *older(struct pool_place *a, struct pool_place *b)
     return !a || (b && b->waiter->ask.seq < a->waiter->ask.seq) ? b : a;
 }
 
-bool pool_is_behind(const struct pool_place *place)
+/* True if a plain wait is behind one that asks for the same and looks in steps: what that one may
+ * not have, it may not have either. */
+static bool is_behind(const struct pool_place *place)
 {
     const struct pool_ask *ask = &place->waiter->ask;
     for (EACH_CHOOSY(p, place->pool)) {
@@ -283,7 +284,7 @@ bool pool_is_behind(const struct pool_place *place)
 static struct pool_place *first_plain(struct pool *pool, enum pool_for what)
 {
     struct pool_place *first = place_or_null(tree_first(&pool->classes[what][CLASS_PLAIN]));
-    return first && !pool_is_behind(first) ? first : NULL;
+    return first && !is_behind(first) ? first : NULL;
 }
 
 /* The oldest choosy waiter for this that fits; NULL: none. */

@@ -64,6 +64,7 @@ void pool_supplier_place(struct pool_supplier *s, uint32_t init, uint32_t max)
     s->max = max;
     if (did == does)
         return;
+    pool->unsupplied += does ? -s->members : s->members;
     s->seq = ++pool->pools->seq;
     ring_remove(&s->of_pool);
     ring_add(does ? &pool->suppliers : &pool->joiners, &s->of_pool);
@@ -108,10 +109,6 @@ void pool_supplier_count(struct pool_member *m, int more)
 static void set_supply(struct pool_supplier *s, uint32_t init, uint32_t max)
 {
     struct pool *pool = s->pool;
-    if (supplies(s) && max == 0)
-        pool->unsupplied += s->members;
-    else if (!supplies(s) && max > 0)
-        pool->unsupplied -= s->members;
     pool_supplier_place(s, init, max);
     if (s->want > max && pool_shares_later(pool))
         s->want = max;

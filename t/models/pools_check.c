@@ -107,10 +107,11 @@ static void check_choosy(const struct pool_place *place)
     CHECK(!place->stale && (!looked || (open < ask->count && !place->more)));
     if (!pool_can_be_passed(place->waiter))
         return;
-    if (ask->with_count == 0 || place->counts == STAGE_DONE)
-        CHECK(pool_population(place) == usable);
+    bool counted = ask->with_count > 0;
+    if (counted && place->counts == STAGE_DONE)
+        CHECK(place->population == usable);
     CHECK(place->closes == (looked && place->overtaken >= pool->options.overtakes &&
-                            pool_population(place) >= ask->count));
+                            (counted ? place->population : usable) >= ask->count));
 }
 
 /* A wait that is not choosy fits. */
@@ -120,6 +121,19 @@ static bool fits(struct pool_place *place)
     for (struct tree_node *n = tree_first(&place->pool->members); n; n = tree_next(n)) {
         const struct pool_member *m = item_of(n, struct pool_member, by_name.node);
         if (pool_is_ready(m, ask->what) && pool_matches(ask, m) && !pool_is_closed(m, ask))
+            return true;
+    }
+    return false;
+}
+
+/* An older wait asks for any member for the same, and looks in steps. */
+static bool is_behind(const struct pool_place *place)
+{
+    const struct pool_ask *ask = &place->waiter->ask;
+    for (EACH_CHOOSY(p, place->pool)) {
+        const struct pool_waiter *w = p->waiter;
+        if (w->ask.seq < ask->seq && w->ask.what == ask->what && !w->choosing &&
+            w->ask.count == 1 && w->ask.member.len == 0 && w->ask.with_count == 0)
             return true;
     }
     return false;
@@ -145,7 +159,7 @@ static void check_line(const struct pool *pool, const struct tree *line, struct 
         CHECK(ring_has(&place->of_choosy) == (w->class == CLASS_CHOOSY));
         CHECK(!place->guest || w->asking);
         if (w->class != CLASS_CHOOSY)
-            CHECK(!fits(place) || pool_is_behind(place));
+            CHECK(!fits(place) || is_behind(place));
         seen->guests += place->guest;
         seen->use += !place->guest && is_use;
         seen->other += !place->guest && !is_use;
