@@ -347,18 +347,15 @@ ref_t index_walk_next(const struct index *ix, struct index_walk *walk, unsigned 
                 break;
             b = arena_at(ix->slab->arena, b->more);
         }
-        if (best)
+        if (best) {
+            walk->hash_from = best_hash;
+            walk->ref_from = best + 1;
             return best;
+        }
         walk->hash_from = end_of_bucket(ix, hash);
         walk->ref_from = 0;
     }
     return 0;
-}
-
-void index_walk_past(struct index_walk *walk, uint32_t hash, ref_t entry)
-{
-    walk->hash_from = reverse_bits(hash);
-    walk->ref_from = entry + 1;
 }
 
 void index_walk_rest(const struct index *ix, struct index_walk *walk)

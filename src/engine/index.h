@@ -177,13 +177,16 @@ struct index_walk {
 };
 
 /*
- * Returns the next entry without moving the walk; call index_walk_past to move on. Looks at no more
- * than *budget buckets (at least 1) and counts them off; each entry found counts as one. Returns 0
- * when it found none: either index_walk_done is true, or the budget is used up.
+ * Returns the next entry and moves the walk past it. Looks at no more than *budget buckets (at
+ * least 1) and counts them off; each entry found counts as one. Returns 0 when it found none:
+ * either index_walk_done is true, or the budget is used up.
  */
 ref_t index_walk_next(const struct index *ix, struct index_walk *walk, unsigned *budget);
-/* Moves the walk past `entry`, whose hash is `hash`. */
-void index_walk_past(struct index_walk *walk, uint32_t hash, ref_t entry);
+/* Moves the walk back to the entry that it has just returned. */
+static inline void index_walk_back(struct index_walk *walk)
+{
+    walk->ref_from--;
+}
 /*
  * Call this before releasing the shard's lock. When the walk has visited all entries of the last
  * hash, this moves it past that hash, so the walk does not visit an entry of equal hash inserted

@@ -80,9 +80,10 @@ static bool holders_slice(const struct shard *s, const struct counter *c, struct
     struct index_walk at = {.hash_from = walk->hash_from, .ref_from = walk->ref_from};
     for (ref_t r; (r = index_walk_next(&s->holdings, &at, &budget)) != 0;) {
         const struct outside_holding *h = arena_at(s->slab.arena, r);
-        if (h->counter == ref && !copy_hold(&h->held, now, to, room, count))
+        if (h->counter == ref && !copy_hold(&h->held, now, to, room, count)) {
+            index_walk_back(&at);
             break;
-        index_walk_past(&at, s->holdings.hash_of(s->slab.arena, r), r);
+        }
     }
     index_walk_rest(&s->holdings, &at);
     walk->hash_from = at.hash_from;

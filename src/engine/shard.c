@@ -363,7 +363,6 @@ static void free_long_names(struct shard *s)
     unsigned budget = UINT32_MAX;
     for (ref_t r; (r = index_walk_next(&s->names, &walk, &budget)) != 0;) {
         struct counter *c = arena_at(s->slab.arena, r);
-        index_walk_past(&walk, c->hash, r);
         if (counter_name_is_outside(c))
             free(outside_name(c));
     }

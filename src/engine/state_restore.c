@@ -271,7 +271,6 @@ static void restore_peaks(struct table *t, struct shard *s, uint32_t interval)
     unsigned budget = UINT32_MAX;
     for (ref_t r; (r = index_walk_next(&s->names, &walk, &budget)) != 0;) {
         const struct counter *c = arena_at(&t->arena, r);
-        index_walk_past(&walk, c->hash, r);
         if (c->interval == (uint16_t)interval)
             contention_peak(s, c, counter_hash(s, c));
     }

@@ -142,7 +142,6 @@ static struct idle_names all_idle(const struct shard *s, uint32_t interval)
         return idle;
     for (ref_t r; (r = index_walk_next(&s->names, &walk, &budget)) != 0;) {
         const struct counter *c = arena_at(s->slab.arena, r);
-        index_walk_past(&walk, c->hash, r);
         if (c->consumption == 0 && counter_is_reserved(s, c) && counter_is_in(c, interval))
             idle_begins(&idle, c->interval);
     }

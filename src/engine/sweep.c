@@ -27,11 +27,9 @@ static bool walk_on(struct table *t, struct table_walk *walk, unsigned budget,
             ref_t ref = index_walk_next(&s->names, &at, &budget);
             if (!ref)
                 break;
-            struct counter *c = arena_at(s->slab.arena, ref);
-            uint32_t hash = c->hash; /* the visit may free the counter */
-            room = visit(arg, s, c);
-            if (room)
-                index_walk_past(&at, hash, ref);
+            room = visit(arg, s, arena_at(s->slab.arena, ref));
+            if (!room)
+                index_walk_back(&at);
         }
         index_walk_rest(&s->names, &at);
         lock_release(&s->lock);
@@ -109,7 +107,6 @@ bool shard_make_room(struct shard *s, uint32_t interval, unsigned *looks)
         if (!ref)
             continue;
         struct counter *c = arena_at(s->slab.arena, ref);
-        index_walk_past(&s->hand, c->hash, ref);
         if (c->consumption > 0 || counter_is_reserved(s, c))
             continue;
         found = c->life == COUNTER_PASSED || !counter_is_in(c, interval);
@@ -263,7 +260,6 @@ static void gather_outside(struct check_sums *sums, const struct shard *s)
     unsigned budget = UINT32_MAX;
     for (ref_t r; (r = index_walk_next(&s->holdings, &walk, &budget)) != 0;) {
         const struct outside_holding *h = arena_at(s->slab.arena, r);
-        index_walk_past(&walk, s->holdings.hash_of(s->slab.arena, r), r);
         CHECK(h->held.outside && sums->outside_count < s->holdings.entries);
         sums->outside[sums->outside_count++] =
             (struct held_of){.counter = h->counter, .held = &h->held};
