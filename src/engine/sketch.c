@@ -6,15 +6,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-static size_t kept_of(size_t len)
-{
-    return len < SKETCH_NAME_MAX ? len : SKETCH_NAME_MAX;
-}
-
 static bool is_entry(const struct sketch *sketch, unsigned i, const struct sketch_key *key)
 {
     return sketch->hash[i] == key->hash && sketch->name[i].len == key->len &&
-           memcmp(sketch->name[i].kept, key->data, kept_of(key->len)) == 0;
+           memcmp(sketch->name[i].kept, key->data, sketch_kept(key->len)) == 0;
 }
 
 unsigned sketch_find(const struct sketch *sketch, const struct sketch_key *key)
@@ -43,7 +38,7 @@ static void set_entry(struct sketch *sketch, unsigned i, const struct sketch_key
     sketch->weight[i] = weight;
     sketch->error[i] = error;
     sketch->name[i].len = (uint32_t)key->len;
-    memcpy(sketch->name[i].kept, key->data, kept_of(key->len));
+    memcpy(sketch->name[i].kept, key->data, sketch_kept(key->len));
 }
 
 void sketch_add(struct sketch *sketch, const struct sketch_key *key, double amount)
@@ -113,6 +108,6 @@ void sketch_check(const struct sketch *sketch)
             CHECK(sketch->hash[k] != sketch->hash[i] ||
                   sketch->name[k].len != sketch->name[i].len ||
                   memcmp(sketch->name[k].kept, sketch->name[i].kept,
-                         kept_of(sketch->name[i].len)) != 0);
+                         sketch_kept(sketch->name[i].len)) != 0);
     }
 }

@@ -44,6 +44,12 @@ struct sketch {
     unsigned count;
 };
 
+/* How many bytes of a name of this length are kept. */
+static inline size_t sketch_kept(size_t len)
+{
+    return len < SKETCH_NAME_MAX ? len : SKETCH_NAME_MAX;
+}
+
 /* Returns the index of a name's entry; `count` when it is not listed. */
 unsigned sketch_find(const struct sketch *sketch, const struct sketch_key *key);
 

@@ -17,12 +17,6 @@
 /* Bytes of a saved holding. */
 #define HOLDING_SIZE 20
 
-/* Number of bytes saved of a contended name. */
-static inline size_t kept_of(size_t len)
-{
-    return len < SKETCH_NAME_MAX ? len : SKETCH_NAME_MAX;
-}
-
 /* Restoring: the restored name of a mark. Threads that restore names add entries at the same time:
  * the one that sets `mark` fills in the rest. */
 struct marked {

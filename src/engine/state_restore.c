@@ -233,7 +233,7 @@ static bool restore_sketch(struct shard *s, struct sketch *sketch, struct record
         if (!record_ok(r))
             return false;
         if (!(error >= 0 && error <= weight && weight <= WEIGHT_MAX) || key.len == 0 ||
-            key.len > TABLE_NAME_MAX || kept != kept_of(key.len) ||
+            key.len > TABLE_NAME_MAX || kept != sketch_kept(key.len) ||
             shard_of_hash(table_of(s), key.hash) != s || !is_hash_of(s, &key) ||
             is_listed(sketch, key.hash))
             return refuse(r, "a list of contended names has inconsistent values");

@@ -127,7 +127,7 @@ static void save_sketch(const struct sketch *sketch, struct record_writer *w)
         record_put_double(w, sketch->weight[i]);
         record_put_double(w, sketch->error[i]);
         record_put_u32(w, sketch->name[i].len);
-        record_put_bytes(w, sketch->name[i].kept, kept_of(sketch->name[i].len));
+        record_put_bytes(w, sketch->name[i].kept, sketch_kept(sketch->name[i].len));
     }
 }
 
