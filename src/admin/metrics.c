@@ -286,7 +286,7 @@ static void write_seen(struct text *text, struct services *services, const struc
     for (const struct metric_row *m = seen->metrics; m->name; m++) {
         struct samples to;
         samples_begin(&to, text, m->name, m->type, m->help, m->labels, m->max);
-        m->write(&to, reading);
+        samples_add(&to, m, reading);
         samples_end(&to);
     }
     free(reading);

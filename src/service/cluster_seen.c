@@ -70,8 +70,8 @@ bool cluster_show(struct cluster *c, const struct cluster_settings *is, struct p
  */
 
 struct reading {
-    bool on;
     struct node_seen node;
+    bool on, is[NODE_LEAVING + 1]; /* is: in this state */
     uint64_t nodes;
     int64_t lease_left_ns;
     uint64_t asks[ARRAY_SIZE(result_words)];
@@ -89,6 +89,7 @@ static void read_cluster(struct services *services, struct moment now, void *to)
     reading->node = c->snapshot.node;
     reading->nodes = c->snapshot.peer_count;
     lock_release(&c->lock);
+    reading->is[reading->node.state] = true;
     int64_t end_ns = atomic_load_explicit(&c->lease_end_ns, memory_order_relaxed);
     reading->lease_left_ns = end_ns > now.mono_ns ? end_ns - now.mono_ns : 0;
     for (unsigned i = 0; i < services->server->count; i++) {
@@ -98,99 +99,53 @@ static void read_cluster(struct services *services, struct moment now, void *to)
     }
 }
 
-/* Functions that write a metric with one sample; the block returns nothing. */
-#define METRIC(function)                                                                           \
-    static void function##_of(struct samples *to, const struct reading *r);                        \
-    static void function(struct samples *to, const void *reading)                                  \
-    {                                                                                              \
-        const struct reading *r = reading;                                                         \
-        if (r->on)                                                                                 \
-            function##_of(to, r);                                                                  \
-    }                                                                                              \
-    static void function##_of(struct samples *to, const struct reading *r)
-
-#define COUNT(function, value)                                                                     \
-    METRIC(function)                                                                               \
-    {                                                                                              \
-        sample_count(to, (struct labels){{NULL}}, (value));                                        \
-    }
-
-COUNT(is_live, r->node.state == NODE_LIVE)
-COUNT(in_grace, r->node.grace)
-COUNT(node_count, r->nodes)
-COUNT(asks_now, r->node.asks)
-COUNT(waits_now, r->node.waits)
-COUNT(beats, r->node.beats)
-COUNT(calls, r->node.calls)
-COUNT(ops, r->node.ops)
-COUNT(asserted, r->node.asserted)
-COUNT(reaped, r->node.reaped)
-COUNT(leases_lost, r->node.leases_lost)
-COUNT(closed, r->lease_lost)
-
-METRIC(state)
+static const char *result_word(unsigned result)
 {
-    for (enum node_state i = NODE_AWAY; i <= NODE_LEAVING; i++)
-        sample_count(to, (struct labels){{node_state_word(i)}}, r->node.state == i);
+    return result_words[result];
 }
 
-METRIC(lease_left)
-{
-    sample_seconds(to, (struct labels){{NULL}}, (duration)r->lease_left_ns);
-}
-
-METRIC(round_trips)
-{
-    sample_seconds(to, (struct labels){{NULL}}, r->node.round_trip_ns);
-}
-
-METRIC(losses)
-{
-    for (enum node_loss i = 0; i < NODE_LOSS_COUNT; i++)
-        sample_count(to, (struct labels){{node_loss_word(i)}}, r->node.losses[i]);
-}
-
-METRIC(answers)
-{
-    for (unsigned i = 0; i < ARRAY_SIZE(result_words); i++)
-        sample_count(to, (struct labels){{result_words[i]}}, r->asks[i]);
-}
+#define OF(member) METRIC_OF(struct reading, member), .when = offsetof(struct reading, on)
+#define BY(member, word)                                                                           \
+    METRIC_BY(struct reading, member, word), .when = offsetof(struct reading, on)
 
 static const struct metric_row metrics[] = {
     {"counterd_cluster_live", METRIC_GAUGE, "1: the engine has this node's session.", "", 1,
-     is_live},
+     OF(is[NODE_LIVE])},
     {"counterd_cluster_state", METRIC_GAUGE, "1 for the state that the node is in.", "state",
-     NODE_LEAVING + 1, state},
+     NODE_LEAVING + 1, BY(is, node_state_word)},
     {"counterd_cluster_grace", METRIC_GAUGE,
-     "1: nothing strict is granted, because the engine has begun anew.", "", 1, in_grace},
+     "1: nothing strict is granted, because the engine has begun anew.", "", 1, OF(node.grace)},
     {"counterd_cluster_lease_left_seconds", METRIC_GAUGE,
      "How long strict names may still be granted without an answer of the engine.", "", 1,
-     lease_left},
+     .kind = METRIC_IS_NS, OF(lease_left_ns)},
     {"counterd_cluster_nodes", METRIC_GAUGE,
-     "Sessions of all nodes that the engine knew when this node looked last.", "", 1, node_count},
-    {"counterd_cluster_asks", METRIC_GAUGE, "Requests that the node has.", "", 1, asks_now},
+     "Sessions of all nodes that the engine knew when this node looked last.", "", 1, OF(nodes)},
+    {"counterd_cluster_asks", METRIC_GAUGE, "Requests that the node has.", "", 1, OF(node.asks)},
     {"counterd_cluster_waits", METRIC_GAUGE, "Of these, those that wait for units.", "", 1,
-     waits_now},
+     OF(node.waits)},
     {"counterd_cluster_answers_total", METRIC_COUNTER,
      "Requests for shared names that were answered, by result.", "result", ARRAY_SIZE(result_words),
-     answers},
+     BY(asks, result_word)},
     {"counterd_cluster_beats_total", METRIC_COUNTER, "Beats that the engine has confirmed.", "", 1,
-     beats},
+     OF(node.beats)},
     {"counterd_cluster_calls_total", METRIC_COUNTER, "Calls of the engine with requests.", "", 1,
-     calls},
-    {"counterd_cluster_ops_total", METRIC_COUNTER, "Requests in these calls.", "", 1, ops},
+     OF(node.calls)},
+    {"counterd_cluster_ops_total", METRIC_COUNTER, "Requests in these calls.", "", 1, OF(node.ops)},
     {"counterd_cluster_round_trip_seconds_total", METRIC_COUNTER,
-     "Sum of the times that the engine took to answer calls.", "", 1, round_trips},
+     "Sum of the times that the engine took to answer calls.", "", 1, .kind = METRIC_IS_NS,
+     OF(node.round_trip_ns)},
     {"counterd_cluster_losses_total", METRIC_COUNTER,
-     "Times that the engine or the session was lost, by why.", "why", NODE_LOSS_COUNT, losses},
+     "Times that the engine or the session was lost, by why.", "why", NODE_LOSS_COUNT,
+     BY(node.losses, node_loss_word)},
     {"counterd_cluster_asserted_total", METRIC_COUNTER,
-     "Names and waits that were told to an engine again.", "", 1, asserted},
+     "Names and waits that were told to an engine again.", "", 1, OF(node.asserted)},
     {"counterd_cluster_reaped_total", METRIC_COUNTER,
-     "Sessions of nodes that had gone whose units were freed by this node.", "", 1, reaped},
+     "Sessions of nodes that had gone whose units were freed by this node.", "", 1,
+     OF(node.reaped)},
     {"counterd_cluster_leases_lost_total", METRIC_COUNTER, "Leases that were not renewed in time.",
-     "", 1, leases_lost},
+     "", 1, OF(node.leases_lost)},
     {"counterd_cluster_closed_total", METRIC_COUNTER,
-     "Connections that were closed because of that.", "", 1, closed},
+     "Connections that were closed because of that.", "", 1, OF(lease_lost)},
     {0},
 };
 

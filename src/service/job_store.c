@@ -529,6 +529,7 @@ struct reading {
     uint64_t commits, failures, damages, file, log;
     duration commit_ns, longest_ns;
     bool on, failing, stopped;
+    uint64_t backups[2]; /* good, failed */
 };
 
 static void read_store(struct services *services, struct moment now, void *to)
@@ -549,56 +550,42 @@ static void read_store(struct services *services, struct moment now, void *to)
         .failing = atomic_load_explicit(&s->is_failing, memory_order_relaxed),
     };
     backup_read(backup_of(services), &reading->backup);
+    reading->backups[0] = reading->backup.made;
+    reading->backups[1] = reading->backup.failed;
 }
 
-#define METRIC(function, call)                                                                     \
-    static void function(struct samples *to, const void *reading)                                  \
-    {                                                                                              \
-        const struct reading *r = reading;                                                         \
-        if (r->on)                                                                                 \
-            (call);                                                                                \
-    }
-#define NO_LABELS ((struct labels){{NULL}})
-#define GOOD      ((struct labels){{"good"}})
-#define FAILED    ((struct labels){{"failed"}})
+static const char *backup_word(unsigned failed)
+{
+    return failed ? "failed" : "good";
+}
 
-METRIC(commits, sample_count(to, NO_LABELS, r->commits))
-METRIC(commit_seconds, sample_seconds(to, NO_LABELS, r->commit_ns))
-METRIC(longest_commit, sample_seconds(to, NO_LABELS, r->longest_ns))
-METRIC(failures, sample_count(to, NO_LABELS, r->failures))
-METRIC(damages, sample_count(to, NO_LABELS, r->damages))
-METRIC(failing, sample_count(to, NO_LABELS, r->failing))
-METRIC(stopped, sample_count(to, NO_LABELS, r->stopped))
-METRIC(backups,
-       (sample_count(to, GOOD, r->backup.made), sample_count(to, FAILED, r->backup.failed)))
-METRIC(backup_running, sample_count(to, NO_LABELS, r->backup.running))
-METRIC(file_bytes, sample_count(to, NO_LABELS, r->file))
-METRIC(log_bytes, sample_count(to, NO_LABELS, r->log))
+#define OF(member) METRIC_OF(struct reading, member), .when = offsetof(struct reading, on)
 
 static const struct metric_row metrics[] = {
     {"counterd_jobs_store_commits_total", METRIC_COUNTER, "Transactions of the store of jobs.", "",
-     1, commits},
+     1, OF(commits)},
     {"counterd_jobs_store_commit_seconds_total", METRIC_COUNTER, "Time of those transactions.", "",
-     1, commit_seconds},
+     1, OF(commit_ns), .kind = METRIC_IS_NS},
     {"counterd_jobs_store_longest_commit_seconds", METRIC_GAUGE,
-     "The longest of them since the start.", "", 1, longest_commit},
+     "The longest of them since the start.", "", 1, OF(longest_ns), .kind = METRIC_IS_NS},
     {"counterd_jobs_store_failures_total", METRIC_COUNTER, "Failures to write or to sync.", "", 1,
-     failures},
+     OF(failures)},
     {"counterd_jobs_store_damages_total", METRIC_COUNTER,
-     "Reads and changes of jobs that failed because the file is damaged.", "", 1, damages},
+     "Reads and changes of jobs that failed because the file is damaged.", "", 1, OF(damages)},
     {"counterd_jobs_store_failing", METRIC_GAUGE, "1 while the last commit has failed.", "", 1,
-     failing},
+     OF(failing)},
     {"counterd_jobs_store_stopped", METRIC_GAUGE,
      "1 if the file was damaged at the start, so that the job queues do not serve.", "", 1,
-     stopped},
+     OF(stopped)},
     {"counterd_jobs_store_backups_total", METRIC_COUNTER,
-     "Backups that are over: good, or failed or ended.", "outcome", 2, backups},
+     "Backups that are over: good, or failed or ended.", "outcome", 2,
+     METRIC_BY(struct reading, backups, backup_word), .when = offsetof(struct reading, on)},
     {"counterd_jobs_store_backup_running", METRIC_GAUGE, "1 while a backup is made.", "", 1,
-     backup_running},
+     OF(backup.running)},
     {"counterd_jobs_store_file_bytes", METRIC_GAUGE, "Size of the file jobs.path.", "", 1,
-     file_bytes},
+     OF(file)},
     {"counterd_jobs_store_log_bytes", METRIC_GAUGE, "Bytes in its log, not yet in the file.", "", 1,
-     log_bytes},
+     OF(log)},
     {0},
 };
 

@@ -13,21 +13,22 @@
 
 struct reading {
     struct pools *pools;
+    struct pools_sums sums;
 };
 
 static void read_pools(struct services *services, struct moment now, void *reading)
 {
     (void)now;
-    *(struct reading *)reading = (struct reading){.pools = pools_of(services)};
+    struct reading *r = reading;
+    r->pools = pools_of(services);
+    pools_sums(r->pools, &r->sums);
 }
 
-/* Adds the samples of one pool; `pool` is its name as a label. */
-typedef void add_samples(struct samples *to, const char *pool, const struct pool_counts *counts);
-
+/* A walk over all pools, for one metric. */
 struct walk {
     struct samples *to;
-    add_samples *add;
-    struct text pool;
+    const struct metric_row *row;
+    struct text pool; /* its name as a label */
 };
 
 static void visit(void *arg, const struct pool_counts *counts)
@@ -36,132 +37,53 @@ static void visit(void *arg, const struct pool_counts *counts)
     text_clear(&walk->pool);
     text_add_readable(&walk->pool, counts->name); /* different names are different labels */
     walk->to->text->failed = walk->to->text->failed || walk->pool.failed;
-    walk->add(walk->to, text_str(&walk->pool), counts);
+    samples_of(walk->to, walk->row, text_str(&walk->pool), counts);
 }
 
-static void add_all(struct samples *to, const void *reading, add_samples *add)
+static void each_pool(struct samples *to, const struct metric_row *row, const void *reading)
 {
-    struct walk walk = {.to = to, .add = add};
+    struct walk walk = {.to = to, .row = row};
     pools_count(((const struct reading *)reading)->pools, visit, &walk);
     text_free(&walk.pool);
-}
-
-/* A function that writes a metric; its block adds the samples of one pool. */
-#define METRIC(function)                                                                           \
-    static add_samples function##_of;                                                              \
-    static void function(struct samples *to, const void *reading)                                  \
-    {                                                                                              \
-        add_all(to, reading, function##_of);                                                       \
-    }                                                                                              \
-    static void function##_of(struct samples *to, const char *pool,                                \
-                              const struct pool_counts *counts)
-
-METRIC(members)
-{
-    for (unsigned i = MEMBER_FREE; i < MEMBER_STATES; i++)
-        sample_count(to, (struct labels){{pool, pool_state_word(i)}}, counts->states[i]);
-}
-
-METRIC(waiting)
-{
-    sample_count(to, (struct labels){{pool}}, counts->waiting);
-}
-
-METRIC(want)
-{
-    if (counts->joined)
-        sample_count(to, (struct labels){{pool}}, counts->want);
-}
-
-METRIC(late)
-{
-    sample_count(to, (struct labels){{pool}}, counts->late);
-}
-
-METRIC(late_starts)
-{
-    if (counts->joined)
-        sample_count(to, (struct labels){{pool}}, counts->late_starts);
-}
-
-METRIC(takes)
-{
-    for (unsigned i = 0; i < POOL_FOR_COUNT; i++) {
-        for (unsigned k = 0; k < POOL_TAKES_COUNT; k++) {
-            struct labels labels = {{pool, pool_for_word(i), pool_outcome_word(k)}};
-            if (counts->takes[i][k] > 0)
-                sample_count(to, labels, counts->takes[i][k]);
-        }
-    }
-}
-
-METRIC(moves)
-{
-    for (unsigned i = 0; i < POOL_WHY_COUNT; i++) {
-        if (counts->moves[i] > 0)
-            sample_count(to, (struct labels){{pool, pool_why_word(i)}}, counts->moves[i]);
-    }
-}
-
-METRIC(wait_durations)
-{
-    sample_histogram(to, (struct labels){{pool}}, &counts->waits);
-}
-
-METRIC(hold_durations)
-{
-    sample_histogram(to, (struct labels){{pool}}, &counts->holds);
-}
-
-static void read_sums(const void *reading, struct pools_sums *sums_r)
-{
-    pools_sums(((const struct reading *)reading)->pools, sums_r);
-}
-
-static void visited(struct samples *to, const void *reading)
-{
-    struct pools_sums sums;
-    read_sums(reading, &sums);
-    sample_count(to, (struct labels){{NULL}}, sums.visited);
-}
-
-static void visited_most(struct samples *to, const void *reading)
-{
-    struct pools_sums sums;
-    read_sums(reading, &sums);
-    sample_count(to, (struct labels){{NULL}}, sums.visited_most);
 }
 
 /* The pools that metrics are made for; samples of more are left out. It is the default of
  * pools.max. */
 #define POOLS_SHOWN 1000
 
+#define OF(member)       METRIC_OF(struct pool_counts, member), .each = each_pool
+#define BY(member, word) METRIC_BY(struct pool_counts, member, word), .each = each_pool
+#define JOINED           .when = offsetof(struct pool_counts, joined)
+
 static const struct metric_row metrics[] = {
     {"counterd_pool_members", METRIC_GAUGE, "Members of a pool, by their state.", "pool state",
-     POOLS_SHOWN *(MEMBER_STATES - 1), members},
+     POOLS_SHOWN *(MEMBER_STATES - 1), BY(states, pool_state_word), .from = MEMBER_FREE},
     {"counterd_pool_waiting", METRIC_GAUGE, "Requests that wait for members to use.", "pool",
-     POOLS_SHOWN, waiting},
+     POOLS_SHOWN, OF(waiting)},
     {"counterd_pool_want", METRIC_GAUGE, "Members that suppliers are to have.", "pool", POOLS_SHOWN,
-     want},
+     OF(want), JOINED},
     {"counterd_pool_late", METRIC_GAUGE,
-     "Holds that lasted longer than hold_warn, since the start.", "pool", POOLS_SHOWN, late},
+     "Holds that lasted longer than hold_warn, since the start.", "pool", POOLS_SHOWN, OF(late)},
     {"counterd_pool_late_starts_total", METRIC_COUNTER,
      "Times that a supplier did not come up to its WANT within start_timeout.", "pool", POOLS_SHOWN,
-     late_starts},
+     OF(late_starts), JOINED},
     {"counterd_pool_takes_total", METRIC_COUNTER,
      "TAKE requests, by what for and what came of them.", "pool for outcome",
-     POOLS_SHOWN *POOL_FOR_COUNT *POOL_TAKES_COUNT, takes},
+     POOLS_SHOWN *POOL_FOR_COUNT *POOL_TAKES_COUNT, .each = each_pool, .sparse = true,
+     .at = offsetof(struct pool_counts, takes), .size = sizeof(uint64_t),
+     .words = {pool_for_word, pool_outcome_word}, .to = {POOL_FOR_COUNT, POOL_TAKES_COUNT}},
     {"counterd_pool_moves_total", METRIC_COUNTER, "Moves of members, by why.", "pool why",
-     POOLS_SHOWN *POOL_WHY_COUNT, moves},
+     POOLS_SHOWN *POOL_WHY_COUNT, BY(moves, pool_why_word), .sparse = true},
     {"counterd_pool_wait_duration_seconds", METRIC_HISTOGRAM, "How long requests for use waited.",
-     "pool", POOLS_SHOWN, wait_durations},
+     "pool", POOLS_SHOWN, OF(waits), .kind = METRIC_IS_BUCKETS},
     {"counterd_pool_hold_duration_seconds", METRIC_HISTOGRAM, "How long members were held.", "pool",
-     POOLS_SHOWN, hold_durations},
+     POOLS_SHOWN, OF(holds), .kind = METRIC_IS_BUCKETS},
     {"counterd_pools_visited_total", METRIC_COUNTER,
      "Members, waits and suppliers that requests for pools looked at, and events told.", "", 1,
-     visited},
+     METRIC_OF(struct reading, sums.visited)},
     {"counterd_pools_visited_most", METRIC_GAUGE,
-     "The most of these at a time, while others waited.", "", 1, visited_most},
+     "The most of these at a time, while others waited.", "", 1,
+     METRIC_OF(struct reading, sums.visited_most)},
     {0},
 };
 

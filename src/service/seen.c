@@ -130,6 +130,64 @@ void sample_histogram(struct samples *to, struct labels labels, const struct buc
     text_addf(to->text, "%llu\n", (unsigned long long)count);
 }
 
+/* A number of so many bytes. */
+static duration number_at(const char *at, size_t size)
+{
+    switch (size) {
+    case sizeof(uint8_t):
+        return *(const uint8_t *)at;
+    case sizeof(uint32_t):
+        return *(const uint32_t *)(const void *)at;
+    case sizeof(uint64_t):
+        return *(const uint64_t *)(const void *)at;
+    case sizeof(duration):
+        return *(const duration *)(const void *)at;
+    default:
+        CHECK(false);
+    }
+}
+
+static void add_value(struct samples *to, const struct metric_row *row, struct labels labels,
+                      const char *at)
+{
+    if (row->kind == METRIC_IS_BUCKETS) {
+        sample_histogram(to, labels, (const void *)at);
+        return;
+    }
+    duration number = number_at(at, row->size);
+    if (row->kind == METRIC_IS_NS)
+        sample_seconds(to, labels, number);
+    else if (number > 0 || !row->sparse)
+        sample_count(to, labels, (uint64_t)number);
+}
+
+void samples_of(struct samples *to, const struct metric_row *row, const char *of, const void *from)
+{
+    const char *base = from;
+    unsigned label = of != NULL;
+    unsigned count = row->words[0] ? row->to[0] : 1, inner = row->words[1] ? row->to[1] : 1;
+    if (row->when && !*(const bool *)(base + row->when))
+        return;
+    for (unsigned i = row->from; i < count; i++) {
+        for (unsigned k = 0; k < inner; k++) {
+            struct labels labels = {{of}};
+            if (row->words[0])
+                labels.values[label] = row->words[0](i);
+            if (row->words[1])
+                labels.values[label + 1] = row->words[1](k);
+            add_value(to, row, labels, base + row->at + (i * inner + k) * row->size);
+        }
+    }
+}
+
+void samples_add(struct samples *to, const struct metric_row *row, const void *reading)
+{
+    if (row->each)
+        row->each(to, row, reading);
+    else
+        samples_of(to, row, NULL, reading);
+}
+
 bool services_seen(const struct services *services, unsigned i, const struct seen **seen_r)
 {
     unsigned protocols = services->service_count;

@@ -8,6 +8,7 @@
 #ifndef SERVICE_SEEN_H
 #define SERVICE_SEEN_H
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/histogram.h"
 #include "base/json_text.h"
@@ -54,6 +55,10 @@ void sample_number(struct samples *to, struct labels labels, double value);
 /* Adds a whole histogram, which counts as one sample. */
 void sample_histogram(struct samples *to, struct labels labels, const struct buckets_sum *sum);
 
+/* What a value is: a bool, uint32_t, uint64_t or duration that is a count; one of ns, shown in
+ * seconds; a struct buckets_sum. */
+enum metric_kind { METRIC_IS_COUNT, METRIC_IS_NS, METRIC_IS_BUCKETS };
+
 /* A metric. Its passage in counterd-admin(7) says the same; a test compares them. */
 struct metric_row {
     const char *name;   /* "counterd_pool_members"; of a counter it ends with "_total" */
@@ -63,9 +68,31 @@ struct metric_row {
     /* It has at most so many samples. Whatever clients do, no more are written: those beyond are
      * left out, a comment in the answer says how many, and the log has a warning. */
     unsigned max;
-    /* Adds its samples, from what `read` (struct seen) has read. */
-    void (*write)(struct samples *to, const void *reading);
+    /* Calls samples_of for each thing of the reading (see struct seen) that has such samples; NULL:
+     * for the reading itself. */
+    void (*each)(struct samples *to, const struct metric_row *row, const void *reading);
+    size_t when; /* where a bool is without which there are no samples; 0: there always are */
+    enum metric_kind kind;
+    /* Where the value is, and its size. With words it is an array, with two an array of arrays: a
+     * sample for each element, with the words of its indexes as its last labels. */
+    size_t at, size;
+    const char *(*words[2])(unsigned index);
+    unsigned from, to[2]; /* indexes: the first in the outer array; the last of each, plus 1 */
+    bool sparse;          /* no samples of 0 */
 };
+
+/* What is in `member` of a struct; in each element of the array `member`. */
+#define METRIC_OF(type, member)                                                                    \
+    .at = offsetof(type, member), .size = sizeof(((const type *)NULL)->member)
+#define METRIC_BY(type, member, word)                                                              \
+    .at = offsetof(type, member), .size = sizeof(((const type *)NULL)->member[0]),                 \
+    .words = {word}, .to = {ARRAY_SIZE(((const type *)NULL)->member)}
+
+/* Adds the samples that the members of a row make of a struct, with `of` as their first label;
+ * NULL: without it. */
+void samples_of(struct samples *to, const struct metric_row *row, const char *of, const void *from);
+/* Adds all samples of a row. */
+void samples_add(struct samples *to, const struct metric_row *row, const void *reading);
 
 /* ---- routes -------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 struct reading {
     struct table_stats table;
     struct collector_stats collector;
-    uint64_t memory_limit;
+    uint64_t memory_limit, collection_ns;
 };
 
 static void read_table(struct services *services, struct moment now, void *reading)
@@ -15,48 +15,30 @@ static void read_table(struct services *services, struct moment now, void *readi
     table_resource_collector(services, &r->collector);
     r->table.dropped_early += r->collector.dropped_before;
     r->memory_limit = table_resource_settings(services)->memory_limit;
+    r->collection_ns = r->collector.all_us * 1000;
 }
 
-/* A function that adds a count of the reading as the only sample. */
-#define COUNT(function, field)                                                                     \
-    static void function(struct samples *to, const void *reading)                                  \
-    {                                                                                              \
-        sample_count(to, (struct labels){{0}}, ((const struct reading *)reading)->field);          \
-    }
-COUNT(names, table.names)
-COUNT(units, table.units)
-COUNT(holdings, table.holdings)
-COUNT(memory, table.memory)
-COUNT(memory_limit, memory_limit)
-COUNT(names_made, table.names_made)
-COUNT(collections, collector.collections)
-COUNT(collected, collector.collected)
-COUNT(dropped_early, table.dropped_early)
-
-static void collection_time(struct samples *to, const void *reading)
-{
-    const struct reading *r = reading;
-    sample_seconds(to, (struct labels){{0}}, (duration)r->collector.all_us * 1000);
-}
+#define OF(member) METRIC_OF(struct reading, member)
 
 static const struct metric_row metrics[] = {
-    {"counterd_names", METRIC_GAUGE, "Names that exist.", "", 1, names},
-    {"counterd_units", METRIC_GAUGE, "Units held, over all names.", "", 1, units},
+    {"counterd_names", METRIC_GAUGE, "Names that exist.", "", 1, OF(table.names)},
+    {"counterd_units", METRIC_GAUGE, "Units held, over all names.", "", 1, OF(table.units)},
     {"counterd_holdings", METRIC_GAUGE, "Pairs of a client and a name that it holds or waits for.",
-     "", 1, holdings},
+     "", 1, OF(table.holdings)},
     {"counterd_table_memory_bytes", METRIC_GAUGE, "What names, units and waiters take.", "", 1,
-     memory},
-    {"counterd_table_memory_limit_bytes", METRIC_GAUGE, "What they may take.", "", 1, memory_limit},
-    {"counterd_table_names_made_total", METRIC_COUNTER, "Names made.", "", 1, names_made},
+     OF(table.memory)},
+    {"counterd_table_memory_limit_bytes", METRIC_GAUGE, "What they may take.", "", 1,
+     OF(memory_limit)},
+    {"counterd_table_names_made_total", METRIC_COUNTER, "Names made.", "", 1, OF(table.names_made)},
     {"counterd_collections_total", METRIC_COUNTER,
-     "Sweeps over all names for those not in use any more.", "", 1, collections},
+     "Sweeps over all names for those not in use any more.", "", 1, OF(collector.collections)},
     {"counterd_collected_names_total", METRIC_COUNTER, "Names that sweeps have removed.", "", 1,
-     collected},
+     OF(collector.collected)},
     {"counterd_names_dropped_early_total", METRIC_COUNTER,
      "Names at 0 that were dropped before their interval ended, because memory was short.", "", 1,
-     dropped_early},
+     OF(table.dropped_early)},
     {"counterd_collection_seconds_total", METRIC_COUNTER, "Time that sweeps took.", "", 1,
-     collection_time},
+     .kind = METRIC_IS_NS, OF(collection_ns)},
     {0},
 };
 

@@ -94,144 +94,78 @@ static void read_tubes(struct services *services, struct moment now, void *to)
         lock_give_way();
 }
 
-/* Adds the samples of one tube. */
-typedef void add_samples(struct samples *to, const struct tube_stats *stats);
-
-static void add_shown(struct samples *to, const struct reading *reading, add_samples *add)
+static void each_shown(struct samples *to, const struct metric_row *row, const void *reading)
 {
-    for (unsigned i = 0; i < reading->pick.count; i++)
-        add(to, tube_pick_at(&reading->pick, i));
-}
-
-/* Functions that write a metric; the block adds the samples of one tube. A gauge has the rest, too.
- */
-#define METRIC(function, with_rest)                                                                \
-    static add_samples function##_of;                                                              \
-    static void function(struct samples *to, const void *reading)                                  \
-    {                                                                                              \
-        const struct reading *r = reading;                                                         \
-        add_shown(to, r, function##_of);                                                           \
-        if ((with_rest) && r->has_rest)                                                            \
-            function##_of(to, &r->rest);                                                           \
-    }                                                                                              \
-    static void function##_of(struct samples *to, const struct tube_stats *stats)
-
-METRIC(tube_jobs, true)
-{
-    for (unsigned i = 0; i < JOB_STATES; i++)
-        sample_count(to, (struct labels){{stats->name, job_state_word(i)}}, stats->states[i]);
-}
-
-METRIC(tube_waiting, true)
-{
-    sample_count(to, (struct labels){{stats->name}}, stats->waiting);
-}
-
-METRIC(tube_oldest, true)
-{
-    sample_count(to, (struct labels){{stats->name}}, stats->oldest_ready_s);
-}
-
-#define COUNTER(function, member)                                                                  \
-    METRIC(function, false)                                                                        \
-    {                                                                                              \
-        sample_count(to, (struct labels){{stats->name}}, stats->member);                           \
+    const struct reading *r = reading;
+    for (unsigned i = 0; i < r->pick.count; i++) {
+        const struct tube_stats *stats = tube_pick_at(&r->pick, i);
+        samples_of(to, row, stats->name, stats);
     }
-
-COUNTER(tube_puts, total_jobs)
-COUNTER(tube_duplicates, duplicates)
-COUNTER(tube_claims, claims)
-COUNTER(tube_dropped, dropped)
-COUNTER(tube_acks, acks)
-COUNTER(tube_recycled, recycled)
-COUNTER(tube_abandoned, abandoned)
-
-static void states(struct samples *to, const void *reading)
-{
-    const struct jobs_stats *all = &((const struct reading *)reading)->all;
-    for (unsigned i = 0; i < JOB_STATES; i++)
-        sample_count(to, (struct labels){{job_state_word(i)}}, all->states[i]);
 }
 
-/* A function that writes a number over all tubes. */
-#define OVER_ALL(function, member)                                                                 \
-    static void function(struct samples *to, const void *reading)                                  \
-    {                                                                                              \
-        sample_count(to, (struct labels){{NULL}}, ((const struct reading *)reading)->all.member);  \
-    }
-
-OVER_ALL(tubes, tubes)
-OVER_ALL(waiting, waiting)
-OVER_ALL(all_puts, total_jobs)
-OVER_ALL(timeouts, timeouts)
-OVER_ALL(memory, memory)
-OVER_ALL(memory_limit, memory_limit)
-OVER_ALL(doomed, doomed)
-OVER_ALL(steps, steps)
-OVER_ALL(visits, visits)
-
-static void memory_refused(struct samples *to, const void *reading)
+/* Of a gauge: the rest, too. */
+static void each_and_rest(struct samples *to, const struct metric_row *row, const void *reading)
 {
-    const struct jobs_stats *all = &((const struct reading *)reading)->all;
-    for (unsigned n = 0; n < JOBS_NEEDS; n++)
-        sample_count(to, (struct labels){{jobs_need_word(n)}}, all->refused[n]);
+    const struct reading *r = reading;
+    each_shown(to, row, reading);
+    if (r->has_rest)
+        samples_of(to, row, r->rest.name, &r->rest);
 }
 
-static void roots_ahead(struct samples *to, const void *reading)
-{
-    sample_count(to, (struct labels){{NULL}}, ((const struct reading *)reading)->roots_ahead);
-}
-
-static void draining(struct samples *to, const void *reading)
-{
-    sample_count(to, (struct labels){{NULL}}, ((const struct reading *)reading)->draining);
-}
+#define OF(member)       METRIC_OF(struct reading, member)
+#define BY(member, word) METRIC_BY(struct reading, member, word)
+#define GAUGE(member)    METRIC_OF(struct tube_stats, member), .each = each_and_rest
+#define COUNTER(member)  METRIC_OF(struct tube_stats, member), .each = each_shown
 
 static const struct metric_row metrics[] = {
     {"counterd_jobs", METRIC_GAUGE, "Jobs of all tubes, by their state.", "state", JOB_STATES,
-     states},
-    {"counterd_jobs_waiting", METRIC_GAUGE, "Clients that wait for jobs.", "", 1, waiting},
+     BY(all.states, job_state_word)},
+    {"counterd_jobs_waiting", METRIC_GAUGE, "Clients that wait for jobs.", "", 1, OF(all.waiting)},
     {"counterd_jobs_draining", METRIC_GAUGE, "1 while puts are refused with DRAINING, else 0.", "",
-     1, draining},
-    {"counterd_jobs_tubes", METRIC_GAUGE, "Tubes.", "", 1, tubes},
+     1, OF(draining)},
+    {"counterd_jobs_tubes", METRIC_GAUGE, "Tubes.", "", 1, OF(all.tubes)},
     {"counterd_jobs_memory_bytes", METRIC_GAUGE, "Memory of jobs, tubes and their clients.", "", 1,
-     memory},
+     OF(all.memory)},
     {"counterd_jobs_memory_limit_bytes", METRIC_GAUGE, "The most that this memory may be.", "", 1,
-     memory_limit},
+     OF(all.memory_limit)},
     {"counterd_jobs_doomed", METRIC_GAUGE, "Jobs that are stale or to be pruned, not yet deleted.",
-     "", 1, doomed},
+     "", 1, OF(all.doomed)},
     {"counterd_jobs_steps_total", METRIC_COUNTER,
-     "Steps of what goes on after others: searches, drops, kicks, clears.", "", 1, steps},
+     "Steps of what goes on after others: searches, drops, kicks, clears.", "", 1, OF(all.steps)},
     {"counterd_jobs_memory_refused_total", METRIC_COUNTER,
-     "How often there was no memory, by what it was for.", "need", JOBS_NEEDS, memory_refused},
-    {"counterd_jobs_puts_total", METRIC_COUNTER, "Jobs put into all tubes.", "", 1, all_puts},
-    {"counterd_jobs_timeouts_total", METRIC_COUNTER, "Reservations that ran out.", "", 1, timeouts},
+     "How often there was no memory, by what it was for.", "need", JOBS_NEEDS,
+     BY(all.refused, jobs_need_word)},
+    {"counterd_jobs_puts_total", METRIC_COUNTER, "Jobs put into all tubes.", "", 1,
+     OF(all.total_jobs)},
+    {"counterd_jobs_timeouts_total", METRIC_COUNTER, "Reservations that ran out.", "", 1,
+     OF(all.timeouts)},
     {"counterd_jobs_roots_ahead_total", METRIC_COUNTER, "Puts whose root time is over a day ahead.",
-     "", 1, roots_ahead},
+     "", 1, OF(roots_ahead)},
     {"counterd_jobs_visits_total", METRIC_COUNTER,
      "Watches and waits that were looked at, what ended connections gave back, and puts of a batch "
      "that were looked at for the keys of others.",
-     "", 1, visits},
+     "", 1, OF(all.visits)},
     {"counterd_tube_jobs", METRIC_GAUGE, "Jobs of a tube, by their state.", "tube state",
-     (TUBES_SHOWN + 1) * JOB_STATES, tube_jobs},
+     (TUBES_SHOWN + 1) * JOB_STATES, METRIC_BY(struct tube_stats, states, job_state_word),
+     .each = each_and_rest},
     {"counterd_tube_waiting", METRIC_GAUGE, "Clients that wait for jobs of a tube.", "tube",
-     TUBES_SHOWN + 1, tube_waiting},
+     TUBES_SHOWN + 1, GAUGE(waiting)},
     {"counterd_tube_oldest_ready_seconds", METRIC_GAUGE, "Age of the oldest ready job.", "tube",
-     TUBES_SHOWN + 1, tube_oldest},
+     TUBES_SHOWN + 1, GAUGE(oldest_ready_s)},
     {"counterd_tube_puts_total", METRIC_COUNTER, "Jobs put into a tube.", "tube", TUBES_SHOWN,
-     tube_puts},
+     COUNTER(total_jobs)},
     {"counterd_tube_duplicates_total", METRIC_COUNTER, "Jobs not stored, as duplicates.", "tube",
-     TUBES_SHOWN, tube_duplicates},
+     TUBES_SHOWN, COUNTER(duplicates)},
     {"counterd_tube_claims_total", METRIC_COUNTER, "Reservations of jobs.", "tube", TUBES_SHOWN,
-     tube_claims},
+     COUNTER(claims)},
     {"counterd_tube_dropped_total", METRIC_COUNTER, "Duplicates found when their turn came.",
-     "tube", TUBES_SHOWN, tube_dropped},
+     "tube", TUBES_SHOWN, COUNTER(dropped)},
     {"counterd_tube_acks_total", METRIC_COUNTER, "Jobs deleted while reserved.", "tube",
-     TUBES_SHOWN, tube_acks},
+     TUBES_SHOWN, COUNTER(acks)},
     {"counterd_tube_recycled_total", METRIC_COUNTER, "Reservations that ran out.", "tube",
-     TUBES_SHOWN, tube_recycled},
+     TUBES_SHOWN, COUNTER(recycled)},
     {"counterd_tube_abandoned_total", METRIC_COUNTER, "Jobs that ran out of tries.", "tube",
-     TUBES_SHOWN, tube_abandoned},
+     TUBES_SHOWN, COUNTER(abandoned)},
     {0},
 };
 
