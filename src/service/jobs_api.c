@@ -165,16 +165,9 @@ struct tubes_page {
     bool more; /* tubes come after those picked */
 };
 
-static int compare_names(struct bytes a, struct bytes b)
-{
-    size_t len = a.len < b.len ? a.len : b.len;
-    int order = len > 0 ? memcmp(a.data, b.data, len) : 0;
-    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 static int by_name(const struct tube_stats *a, const struct tube_stats *b)
 {
-    return compare_names(name_of(a), name_of(b));
+    return bytes_compare(name_of(a), name_of(b));
 }
 
 static void pick_tube(void *arg, const struct tube_stats *stats)
@@ -182,8 +175,8 @@ static void pick_tube(void *arg, const struct tube_stats *stats)
     struct tubes_page *page = arg;
     struct bytes name = name_of(stats);
     struct tube_stats out;
-    if (name.len < page->prefix_len || memcmp(name.data, page->prefix, page->prefix_len) != 0 ||
-        compare_names(name, bytes_at(page->after, page->after_len)) <= 0)
+    if (!bytes_begin_with(name, bytes_at(page->prefix, page->prefix_len)) ||
+        bytes_compare(name, bytes_at(page->after, page->after_len)) <= 0)
         return;
     if (!tube_pick_add(&page->pick, stats, &out))
         page->more = true;
