@@ -130,8 +130,6 @@ struct job_store {
 };
 
 struct job_store_kind {
-    const char *name;
-
     /*
      * Opens a store, or makes it if the path leads to nothing. Only one process at a time can, by
      * whatever path: LOCKED. On failure *store_r is NULL, and *reason_r (JOB_STORE_REASON bytes)

@@ -327,7 +327,6 @@ static enum job_store_status sqlite_take_ids(struct job_store *store, uint64_t c
 }
 
 const struct job_store_kind job_store_sqlite = {
-    .name = "sqlite",
     .open = sqlite_open,
     .close = sqlite_close,
     .load = sqlite_load,

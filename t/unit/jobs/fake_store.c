@@ -251,7 +251,6 @@ static enum job_store_status fake_commit(struct job_store *store, int64_t mono_n
 }
 
 const struct job_store_kind fake_store = {
-    .name = "fake",
     .open = fake_open,
     .close = fake_close,
     .load = fake_load,
