@@ -17,7 +17,7 @@ static void save_settings(const struct job_settings *s, struct record_writer *w)
         else
             record_put_u32(w, s->is[n]);
     }
-    record_put_bytes(w, s->read_only, strlen(s->read_only));
+    record_put_text(w, s->read_only);
 }
 
 struct saving {
@@ -234,20 +234,15 @@ static struct tube *get_tube(struct jobs *jobs, struct record_reader *r)
 
 static void restore_settings(struct job_settings *s, struct record_reader *r)
 {
-    const void *reason;
     s->given = record_get_u32(r);
     bool good = s->given >> JOB_SETTINGS == 0;
     for (unsigned n = 0; n < JOB_SETTING_READ_ONLY; n++) {
         s->is[n] = job_setting_rows[n].words ? record_get_u8(r) : record_get_u32(r);
         good = good && s->is[n] <= job_setting_rows[n].max;
     }
-    size_t len = record_get_bytes(r, &reason);
-    if (record_ok(r) && (!good || len > JOBS_READ_ONLY_MAX))
+    if (!good)
         record_refuse(r, "the settings of a tube are not good");
-    if (!record_ok(r))
-        return;
-    memcpy(s->read_only, reason, len);
-    s->read_only[len] = '\0';
+    record_get_text(r, s->read_only, sizeof(s->read_only), "the settings of a tube are not good");
 }
 
 /* Reads a body, if it was in memory. NULL: it was not, or `r` has failed. */
@@ -286,15 +281,46 @@ void job_place_restored(struct jobs *jobs, uint32_t handle, unsigned state, stru
         job_move(jobs, handle, state, to);
 }
 
+/* Makes the job that was read. It has the room, the body and the keys. */
+static void make_restored(struct jobs *jobs, struct tube *tube, unsigned state,
+                          const struct job *read)
+{
+    uint32_t handle = job_make(jobs, tube, read->id);
+    struct job *job = job_at(jobs, handle);
+    job_publish(jobs, handle);
+    job->body = read->body;
+    job_set_body_len(job, read->body_len);
+    if (job->body)
+        jobs_note_body(jobs, handle);
+    job->keys = read->keys;
+    job_set_put(job, (int64_t)read->put_ms);
+    job->delay_s = read->delay_s;
+    job->ttr_s = read->ttr_s;
+    job_place_restored(jobs, handle, state,
+                       (struct job_place){.turn = read->turn,
+                                          .pri = read->pri,
+                                          .holder = state == JOB_RESERVED ? jobs->leases : NULL});
+    job->token = read->token;
+    job->is_lease = read->is_lease;
+    job->last_try = read->last_try;
+    job->reserves = read->reserves;
+    job->timeouts = read->timeouts;
+    job->releases = read->releases;
+    job->buries = read->buries;
+    job->kicks = read->kicks;
+    job->tries = read->tries;
+    job->tries_max = read->tries_max;
+}
+
 static void restore_job(struct jobs *jobs, struct tube *tube, uint64_t next_id,
                         struct record_reader *r)
 {
     unsigned state = record_get_u8(r);
-    uint64_t id = record_get_u64(r);
-    struct job read = {.pri = record_get_u32(r)};
+    struct job read = {.id = record_get_u64(r)};
+    read.pri = record_get_u32(r);
     read.delay_s = record_get_u32(r);
     read.ttr_s = record_get_u32(r);
-    uint32_t put_s = record_get_u32(r);
+    job_set_put(&read, (int64_t)record_get_u32(r) * 1000);
     read.turn = record_get_u64(r);
     read.reserves = record_get_u32(r);
     read.timeouts = record_get_u32(r);
@@ -303,15 +329,16 @@ static void restore_job(struct jobs *jobs, struct tube *tube, uint64_t next_id,
     read.kicks = record_get_u32(r);
     read.tries = record_get_u32(r);
     read.tries_max = record_get_u32(r);
-    if (record_ok(r) && (state >= JOB_STATES || id == 0 || id >= next_id || read.ttr_s == 0 ||
-                         read.turn > (state >= JOB_BURIED ? NUMBER_MAX : INT64_MAX) ||
-                         job_find(jobs, id) != JOB_NONE))
+    if (record_ok(r) &&
+        (state >= JOB_STATES || read.id == 0 || read.id >= next_id || read.ttr_s == 0 ||
+         read.turn > (state >= JOB_BURIED ? NUMBER_MAX : INT64_MAX) ||
+         job_find(jobs, read.id) != JOB_NONE))
         record_refuse(r, "a job is not good, or is there twice");
     uint32_t body_len = record_get_u32(r);
     if (record_ok(r) && body_len > JOB_BODY_MAX)
         record_refuse(r, "the body of a job is too long");
-    struct job_body *body = record_ok(r) ? restore_body(jobs, body_len, r) : NULL;
-    struct job_keys *keys = record_ok(r) ? job_keys_restore(jobs, r) : NULL;
+    read.body = record_ok(r) ? restore_body(jobs, body_len, r) : NULL;
+    read.keys = record_ok(r) ? job_keys_restore(jobs, r) : NULL;
     if (record_ok(r) && state == JOB_RESERVED) {
         read.token = record_get_u64(r);
         read.is_lease = record_get_bool(r);
@@ -323,35 +350,12 @@ static void restore_job(struct jobs *jobs, struct tube *tube, uint64_t next_id,
     if (record_ok(r) && !jobs_reserve_slots(jobs, 1))
         record_refuse(r, NO_MEMORY);
     if (!record_ok(r)) {
-        job_body_drop(jobs, &body);
-        jobs_release_memory(jobs, keys, sizeof(*keys)); /* the jobs are thrown away */
+        job_body_drop(jobs, &read.body);
+        jobs_release_memory(jobs, read.keys, sizeof(*read.keys)); /* the jobs are thrown away */
         return;
     }
-    uint32_t handle = job_make(jobs, tube, id);
-    struct job *job = job_at(jobs, handle);
-    job_publish(jobs, handle);
-    job->body = body;
-    job_set_body_len(job, body_len);
-    if (body)
-        jobs_note_body(jobs, handle);
-    job->keys = keys;
-    job_set_put(job, (int64_t)put_s * 1000);
-    job->delay_s = read.delay_s;
-    job->ttr_s = read.ttr_s;
-    job_place_restored(jobs, handle, state,
-                       (struct job_place){.turn = read.turn,
-                                          .pri = read.pri,
-                                          .holder = state == JOB_RESERVED ? jobs->leases : NULL});
-    job->token = read.token;
-    job->is_lease = read.is_lease;
-    job->last_try = read.last_try;
-    job->reserves = read.reserves;
-    job->timeouts = read.timeouts;
-    job->releases = read.releases;
-    job->buries = read.buries;
-    job->kicks = read.kicks;
-    job->tries = read.tries;
-    job->tries_max = read.tries_max;
+    job_set_body_len(&read, body_len);
+    make_restored(jobs, tube, state, &read);
 }
 
 static void set_number(struct jobs *jobs, struct tube *tube, uint64_t number)

@@ -66,7 +66,7 @@ int64_t cluster_serve_by(struct resource *r, const char **what_r)
 void cluster_save_node(const struct cluster *c, struct record_writer *w)
 {
     record_begin(w, CLUSTER_NODE);
-    record_put_bytes(w, c->node_name, strlen(c->node_name));
+    record_put_text(w, c->node_name);
     record_put_i64(w, c->settings->lease_ns);
     record_end(w);
 }

@@ -28,11 +28,6 @@ static void save_shared(const struct services *s, struct record_writer *w)
     record_end(w);
 }
 
-static void put_word(struct record_writer *w, const char *word)
-{
-    record_put_bytes(w, word, strlen(word));
-}
-
 static void save_buckets(const struct service *service, unsigned i, struct record_writer *w)
 {
     struct buckets_sum sum;
@@ -51,12 +46,12 @@ static void save_requests(const struct service *service, struct record_writer *w
             uint64_t count = service_requests(service, v, o);
             if (!count)
                 continue;
-            put_word(w, row->verbs[v]);
-            put_word(w, row->outcomes[o]);
+            record_put_text(w, row->verbs[v]);
+            record_put_text(w, row->outcomes[o]);
             record_put_u64(w, count);
         }
     }
-    put_word(w, "");
+    record_put_text(w, "");
 }
 
 /* A worker's sum of times number `i`, in the order of the record; NULL: no more. */
@@ -100,16 +95,16 @@ static void save_protocol(const struct service *service, struct record_writer *w
 {
     const struct protocol *protocol = &service->protocol;
     record_begin(w, SERVICES_PROTOCOL);
-    put_word(w, service_name(service));
+    record_put_text(w, service_name(service));
     record_put_u64(w, atomic_load(&protocol->connections_made));
     record_put_u64(w, atomic_load(&protocol->accept_errors));
     record_put_u64(w, atomic_load(&protocol->send_errors));
     const char *word;
     for (unsigned i = 0; (word = protocol_close_word(protocol->row, i)) != NULL; i++) {
-        put_word(w, word);
+        record_put_text(w, word);
         record_put_u64(w, atomic_load(&protocol->closed[i]));
     }
-    put_word(w, "");
+    record_put_text(w, "");
     save_requests(service, w);
     record_put_u64(w, service_received(service));
     record_put_u64(w, service_sent(service));
@@ -129,7 +124,7 @@ static void save_protocol(const struct service *service, struct record_writer *w
 static void save_classes(const struct service *service, struct record_writer *w)
 {
     record_begin(w, SERVICES_CLASSES);
-    put_word(w, service_name(service));
+    record_put_text(w, service_name(service));
     record_put_u8(w, SERVICE_TIMES);
     for (unsigned i = 0; i < SERVICE_TIMES; i++) {
         struct histogram_sum sum;
@@ -155,7 +150,7 @@ static void save_times(const struct service *service, struct record_writer *w)
 {
     unsigned count = times_count(service);
     record_begin(w, SERVICES_TIMES);
-    put_word(w, service_name(service));
+    record_put_text(w, service_name(service));
     record_put_u8(w, (uint8_t)count);
     for (unsigned i = 0; i < count; i++)
         record_put_u64(w, (uint64_t)(time_of_all(service, i) >> 64));

@@ -29,7 +29,6 @@ LARGE_FILES = {
     "t/unit/net/http_test.c": 807,
 }
 LONG_FUNCTIONS = {
-    "src/jobs/jobs_state.c:restore_job": 65,
     "t/campaigns/cluster/simulate_faults.c:one_fault": 68,
     "t/models/pools_serve.c:end_hold": 63,
     "t/scenario/fakenet.c:carry_out": 71,
