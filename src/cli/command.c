@@ -19,6 +19,8 @@
 #define WITH_NAME    "escapes "
 #define WITH_EXECUTE "strict grace quiet "
 
+static int do_help(struct invocation *invocation);
+
 static const struct command commands[] = {
     {"run", "KEY|--pool=TARGET -- COMMAND...", 1, 1, EXECUTE_MUST,
      TO_SERVER WITH_NAME WITH_EXECUTE
@@ -186,53 +188,53 @@ const char *nearest_command(const char *word)
 
 /* --- Help ------------------------------------------------------------------------------------ */
 
-static void print_option(const struct option_row *row, FILE *to)
+static void print_option(const struct option_row *row)
 {
     char left[64];
     snprintf(left, sizeof left, "%c%c%s --%s%s%s", row->letter ? '-' : ' ',
              row->letter ? row->letter : ' ', row->letter ? "," : " ", row->name,
              row->argument ? "=" : "", row->argument ? row->argument : "");
-    fprintf(to, "  %-26s  %s", left, row->help);
+    printf("  %-26s  %s", left, row->help);
     if (row->default_text)
-        fprintf(to, " (default: %s)", row->default_text);
-    fputc('\n', to);
+        printf(" (default: %s)", row->default_text);
+    putchar('\n');
 }
 
-static void print_options(const char *names, FILE *to)
+static void print_options(const char *names)
 {
     const struct option_row *row;
     for (size_t i = 0; (row = option_at(i)); i++)
         if (option_bits(names) & option_bit(row))
-            print_option(row, to);
+            print_option(row);
 }
 
-static void print_command_help(const struct command *command, FILE *to)
+static void print_command_help(const struct command *command)
 {
-    fprintf(to, "Usage: counterctl %s [OPTION]... %s\n\n", command->name, command->arguments);
-    fprintf(to, "To %s.\n", command->help);
+    printf("Usage: counterctl %s [OPTION]... %s\n\n", command->name, command->arguments);
+    printf("To %s.\n", command->help);
     if (*command->more)
-        fprintf(to, "\n%s", command->more);
-    fputs("\nOptions:\n", to);
-    print_options(command->options, to);
+        printf("\n%s", command->more);
+    fputs("\nOptions:\n", stdout);
+    print_options(command->options);
 }
 
-void print_help(const struct command *command, FILE *to)
+void print_help(const struct command *command)
 {
     if (command) {
-        print_command_help(command, to);
+        print_command_help(command);
         return;
     }
     fputs("Usage: counterctl [OPTION]... COMMAND [OPTION]... [ARGUMENT]...\n\n"
           "Locks, counters and administration of counterd.\n\nCommands:\n",
-          to);
+          stdout);
     for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-        fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
-    fputs("\nOptions of all commands that talk to a server:\n", to);
-    print_options(TO_SERVER "admin version", to);
-    fputs("\n\"counterctl help COMMAND\" has the others, counterctl(1) all of it.\n", to);
+        printf("  %-12s %s\n", commands[i].name, commands[i].help);
+    fputs("\nOptions of all commands that talk to a server:\n", stdout);
+    print_options(TO_SERVER "admin version");
+    fputs("\n\"counterctl help COMMAND\" has the others, counterctl(1) all of it.\n", stdout);
 }
 
-int do_help(struct invocation *invocation)
+static int do_help(struct invocation *invocation)
 {
     const struct command *command = NULL;
     if (invocation->count > 0) {
@@ -244,6 +246,6 @@ int do_help(struct invocation *invocation)
                                nearest ? "; did you mean: " : "", nearest ? nearest : "");
         }
     }
-    print_help(command, stdout);
+    print_help(command);
     return STATUS_OK;
 }

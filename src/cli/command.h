@@ -10,8 +10,6 @@
 #include "cli/status.h"
 #include "cli/text.h"
 
-#include <stdio.h>
-
 /* A parsed command line. */
 struct invocation {
     const struct command *command; /* NULL: --help or --version alone */
@@ -41,10 +39,10 @@ struct command {
 const struct command *command_named(const char *name);
 
 /*
- * Parses the command line. Returns false after printing the error to `err`; exit with STATUS_USAGE
- * then. In both cases the caller must call invocation_free. The result points into `argv`.
+ * Parses the command line. Returns false after printing what is wrong; exit with STATUS_USAGE then.
+ * In both cases the caller must call invocation_free. The result points into `argv`.
  */
-bool command_line_parse(int argc, char **argv, struct invocation *invocation_r, FILE *err) MUST_USE;
+bool command_line_parse(int argc, char **argv, struct invocation *invocation_r) MUST_USE;
 
 void invocation_free(struct invocation *invocation);
 
@@ -56,7 +54,7 @@ const char *nearest_word(const char *word, const char *(*next)(size_t index));
 const char *nearest_command(const char *word);
 
 /* Prints the help of counterctl (NULL) or of a command. */
-void print_help(const struct command *command, FILE *to);
+void print_help(const struct command *command);
 
 /*
  * Reads a name from an argument: 1 to 65,535 bytes, with escapes if --escapes was given. Returns
@@ -96,6 +94,5 @@ int do_config(struct invocation *invocation);
 int do_reload(struct invocation *invocation);
 int do_upgrade(struct invocation *invocation);
 int do_loglevel(struct invocation *invocation);
-int do_help(struct invocation *invocation);
 
 #endif

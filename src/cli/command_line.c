@@ -21,26 +21,7 @@ struct parser {
     struct invocation *invocation;
     char **words;  /* the rest of argv, ended by NULL */
     uint64_t seen; /* set of the options given */
-    FILE *err;
 };
-
-/* At most `max` bytes of an argument for a message, with escapes for what could steer a terminal.
- */
-static const char *shown_up_to(const char *argument, size_t max)
-{
-    static struct text text;
-    struct text cut = {0};
-    text_add(&cut, argument, strnlen(argument, max));
-    text_clear(&text);
-    text_add_shown(&text, text_str(&cut));
-    text_free(&cut);
-    return text_str(&text);
-}
-
-static const char *shown(const char *argument)
-{
-    return shown_up_to(argument, SHOWN_MAX);
-}
 
 static const char *option_name(size_t index)
 {
@@ -50,24 +31,18 @@ static const char *option_name(size_t index)
 
 /* --- Options --------------------------------------------------------------------------------- */
 
-static bool complain_unknown_option(const struct parser *p, const char *name, size_t len)
+static bool complain_unknown_option(const char *name, size_t len)
 {
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)(len < sizeof word ? len : sizeof word - 1), name);
-    if (strcmp(word, "token") == 0) {
-        fputs(
-            "counterctl: no such option: --token; every user of this machine could read it in the "
-            "list of processes; use --token-file or $COUNTER_ADMIN_TOKEN\n",
-            p->err);
-        return false;
-    }
+    if (strcmp(word, "token") == 0)
+        return complain("no such option: --token; every user of this machine could read it in the "
+                        "list of processes; use --token-file or $COUNTER_ADMIN_TOKEN");
     const char *nearest = nearest_word(word, option_name);
-    fprintf(p->err, "counterctl: no such option: --%s", shown(word));
     if (nearest)
-        fprintf(p->err, "; did you mean --%s?\n", nearest);
-    else
-        fputs("; \"counterctl help COMMAND\" lists those of a command\n", p->err);
-    return false;
+        return complain("no such option: --%s; did you mean --%s?", word, nearest);
+    return complain("no such option: --%s; \"counterctl help COMMAND\" lists those of a command",
+                    word);
 }
 
 /* Sets an option; `as_given` is the user's spelling. */
@@ -76,22 +51,17 @@ static bool set(struct parser *p, const struct option_row *row, const char *as_g
 {
     char reason[OPTION_REASON_SIZE];
     p->seen |= option_bit(row);
-    if (option_set(&p->invocation->options, row, value, reason))
-        return true;
-    fprintf(p->err, "counterctl: %s: %s\n", as_given, shown_up_to(reason, sizeof reason));
-    return false;
+    return option_set(&p->invocation->options, row, value, reason) ||
+           complain("%s: %s", as_given, reason);
 }
 
 /* The next word, which is the option's value; NULL after printing that there is none. */
 static const char *next_value(struct parser *p, const struct option_row *row, const char *as_given)
 {
-    const char *value = *p->words;
-    if (!value) {
-        fprintf(p->err, "counterctl: %s needs a value: %s\n", as_given, row->argument);
-        return NULL;
-    }
-    p->words++;
-    return value;
+    if (*p->words)
+        return *p->words++;
+    complain("%s needs a value: %s", as_given, row->argument);
+    return NULL;
 }
 
 /* --name, --name=value, --name value */
@@ -100,14 +70,12 @@ static bool long_option(struct parser *p, const char *word)
     size_t len = strcspn(word, "=");
     const struct option_row *row = option_named(word, len);
     if (!row)
-        return complain_unknown_option(p, word, len);
+        return complain_unknown_option(word, len);
     char as_given[32];
     snprintf(as_given, sizeof as_given, "--%s", row->name);
     const char *value = word[len] == '=' ? word + len + 1 : NULL;
-    if (!row->argument && value) {
-        fprintf(p->err, "counterctl: %s takes no value\n", as_given);
-        return false;
-    }
+    if (!row->argument && value)
+        return complain("%s takes no value", as_given);
     if (row->argument && !value && !(value = next_value(p, row, as_given)))
         return false;
     return set(p, row, as_given, value);
@@ -119,13 +87,10 @@ static bool short_options(struct parser *p, const char *letters)
     for (; *letters; letters++) {
         const struct option_row *row = option_lettered(*letters);
         char as_given[] = {'-', *letters, '\0'};
-        if (!row) {
-            fprintf(p->err,
-                    "counterctl: no such option: %s; \"counterctl help COMMAND\" lists "
-                    "those of a command\n",
-                    shown(as_given));
-            return false;
-        }
+        if (!row)
+            return complain("no such option: %s; \"counterctl help COMMAND\" lists those of a "
+                            "command",
+                            as_given);
         if (!row->argument) {
             if (!set(p, row, as_given, NULL))
                 return false;
@@ -151,12 +116,9 @@ static bool take_word(struct parser *p, char *word)
     if (invocation->command)
         return true;
     const char *nearest = nearest_command(word);
-    fprintf(p->err, "counterctl: no such command: \"%s\"", shown(word));
     if (nearest)
-        fprintf(p->err, "; did you mean %s?\n", nearest);
-    else
-        fputs("; \"counterctl help\" lists them\n", p->err);
-    return false;
+        return complain("no such command: \"%.*s\"; did you mean %s?", SHOWN_MAX, word, nearest);
+    return complain("no such command: \"%.*s\"; \"counterctl help\" lists them", SHOWN_MAX, word);
 }
 
 /* Takes the words after "--": a command to execute, or arguments that may begin with a dash. */
@@ -194,9 +156,8 @@ static bool read_words(struct parser *p)
 
 /* --- The whole line -------------------------------------------------------------------------- */
 
-static bool check_arguments(const struct parser *p)
+static bool check_arguments(const struct invocation *invocation)
 {
-    const struct invocation *invocation = p->invocation;
     const struct command *command = invocation->command;
     /* --pool takes the place of KEY. */
     size_t instead = invocation->options.pool ? 1 : 0;
@@ -211,11 +172,8 @@ static bool check_arguments(const struct parser *p)
         wrong = "\"--\" and COMMAND are missing";
     else if (invocation->execute && !invocation->execute[0])
         wrong = "no COMMAND follows \"--\"";
-    if (!wrong)
-        return true;
-    fprintf(p->err, "counterctl: %s: %s: counterctl %s [OPTION]...%s%s\n", command->name, wrong,
-            command->name, *command->arguments ? " " : "", command->arguments);
-    return false;
+    return !wrong || complain("%s: %s: counterctl %s [OPTION]...%s%s", command->name, wrong,
+                              command->name, *command->arguments ? " " : "", command->arguments);
 }
 
 /* What options need or exclude. Each is a name, or names with spaces between them. */
@@ -241,12 +199,9 @@ static bool check_options(const struct parser *p)
     const struct command *command = invocation->command;
     uint64_t foreign = p->seen & ~option_bits(command->options);
     const char *wrong = NULL;
-    for (size_t i = 0; foreign && option_at(i); i++) {
-        if (!(foreign & option_bit(option_at(i))))
-            continue;
-        fprintf(p->err, "counterctl: %s takes no --%s\n", command->name, option_at(i)->name);
-        return false;
-    }
+    for (size_t i = 0; foreign && option_at(i); i++)
+        if (foreign & option_bit(option_at(i)))
+            return complain("%s takes no --%s", command->name, option_at(i)->name);
     for (size_t i = 0; !wrong && i < ARRAY_SIZE(rules); i++) {
         const struct rule *rule = &rules[i];
         bool applies = (!rule->command || strcmp(rule->command, command->name) == 0) &&
@@ -260,31 +215,27 @@ static bool check_options(const struct parser *p)
         wrong = "--prefix and --db of cluster are for acl";
     if (!wrong && (p->seen & option_bits("init max ready")) && !invocation->execute)
         wrong = "--init, --max and --ready need \"--\" and COMMAND";
-    if (wrong)
-        fprintf(p->err, "counterctl: %s\n", wrong);
-    return !wrong;
+    return !wrong || complain("%s", wrong);
 }
 
-bool command_line_parse(int argc, char **argv, struct invocation *invocation_r, FILE *err)
+bool command_line_parse(int argc, char **argv, struct invocation *invocation_r)
 {
     *invocation_r = (struct invocation){0};
     options_init(&invocation_r->options);
     invocation_r->arguments = calloc((size_t)argc + 1, sizeof *invocation_r->arguments);
     if (!invocation_r->arguments)
         out_of_memory();
-    struct parser p = {.invocation = invocation_r, .words = argv + (argc > 0), .err = err};
+    struct parser p = {.invocation = invocation_r, .words = argv + (argc > 0)};
     if (!read_words(&p))
         return false;
     if (invocation_r->options.version || invocation_r->options.help)
         return true;
-    if (!invocation_r->command) {
-        fputs("counterctl: no command is named; \"counterctl help\" lists them\n", err);
-        return false;
-    }
+    if (!invocation_r->command)
+        return complain("no command is named; \"counterctl help\" lists them");
     if (invocation_r->options.grace_ns == SECONDS_NONE)
         invocation_r->options.grace_ns =
             (invocation_r->command->run == do_member ? 10 : 5) * NS_PER_S;
-    return check_options(&p) && check_arguments(&p);
+    return check_options(&p) && check_arguments(invocation_r);
 }
 
 void invocation_free(struct invocation *invocation)

@@ -19,7 +19,7 @@ static int execute(struct invocation *invocation)
         return STATUS_OK;
     }
     if (invocation->options.help) {
-        print_help(invocation->command, stdout);
+        print_help(invocation->command);
         return STATUS_OK;
     }
     return invocation->command->run(invocation);
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     /* For the widths of characters in top. NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
     setlocale(LC_CTYPE, "");
     signals_start();
-    bool good = command_line_parse(argc, argv, &invocation, stderr);
+    bool good = command_line_parse(argc, argv, &invocation);
     int status = good ? execute(&invocation) : STATUS_USAGE;
     invocation_free(&invocation);
     return print_end(status);

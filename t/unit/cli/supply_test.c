@@ -254,7 +254,7 @@ static int64_t grace_of(const char *const *words)
 {
     struct command_line *line = command_line_of("counterctl", words);
     struct invocation invocation;
-    ck_assert(command_line_parse(line->argc, line->argv, &invocation, stderr));
+    ck_assert(command_line_parse(line->argc, line->argv, &invocation));
     int64_t grace_ns = invocation.options.grace_ns;
     invocation_free(&invocation);
     return grace_ns;
