@@ -22,7 +22,6 @@
 
 struct batch {
     const struct options *options;
-    struct loop *loop;
     struct client client;
     struct text input; /* bytes read and not yet executed */
     size_t number;     /* line number */
@@ -58,7 +57,7 @@ static json_t *stats_of(struct bytes body)
     while (ctr_reply_stat(&body, &name, &value)) {
         struct text key = {0};
         text_add_name(&key, name);
-        json_put_name(stats, text_str(&key), value);
+        json_put(stats, text_str(&key), json_name(value));
         text_free(&key);
     }
     return stats;
@@ -300,7 +299,7 @@ static enum status execute_input(struct batch *batch)
 
 int do_batch(struct invocation *invocation)
 {
-    struct batch batch = {.options = &invocation->options, .loop = &invocation->loop};
+    struct batch batch = {.options = &invocation->options};
     enum status status = client_open(&batch.client, &protocol_binary, invocation);
     batch.client.owner = &batch.client;
     if (status == STATUS_OK)

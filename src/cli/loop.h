@@ -70,11 +70,6 @@ int64_t pause_longer(int64_t *pause_ns);
 /* Stops the timer. Harmless for one that is not set. */
 void timer_clear(struct loop *loop, struct timer *timer);
 
-static inline bool timer_is_set(const struct timer *timer)
-{
-    return deadline_is_set(&timer->deadline);
-}
-
 /* Waits and runs callbacks until one of them calls loop_end. Returns that call's result. */
 int loop_run(struct loop *loop);
 

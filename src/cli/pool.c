@@ -39,7 +39,7 @@ static json_t *pairs_of(const struct pool_pair *pairs, size_t count)
     for (size_t i = 0; i < count; i++) {
         struct text key = {0};
         text_add_name(&key, pairs[i].key);
-        json_put_name(all, text_str(&key), pairs[i].value);
+        json_put(all, text_str(&key), json_name(pairs[i].value));
         text_free(&key);
     }
     return all;

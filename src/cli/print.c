@@ -30,15 +30,6 @@ bool complain(const char *format, ...)
     return false;
 }
 
-enum status complain_as(enum status status, const char *format, ...)
-{
-    va_list values;
-    va_start(values, format);
-    vprint_line(stderr, "counterctl: ", format, values);
-    va_end(values);
-    return status;
-}
-
 void complain_once(struct text *said, const struct text *what)
 {
     if (!bytes_equal(text_bytes(said), text_bytes(what)))
@@ -321,14 +312,6 @@ json_t *json_make(const char *form, ...)
     return object;
 }
 
-void json_print(const char *form, ...)
-{
-    va_list values;
-    va_start(values, form);
-    json_line(json_vpack_ex(NULL, 0, form, values));
-    va_end(values);
-}
-
 /* Takes over the text. */
 static json_t *json_of(struct text *text)
 {
@@ -349,11 +332,6 @@ json_t *json_id(struct bytes name)
     struct text text = {0};
     text_add_percent(&text, name);
     return json_of(&text);
-}
-
-void json_put_name(json_t *object, const char *key, struct bytes name)
-{
-    json_put(object, key, json_name(name));
 }
 
 json_t *json_at(const json_t *object, const char *path)

@@ -13,10 +13,10 @@
 /*
  * Writes "counterctl: " and the message as one line to standard error. Characters that are unsafe
  * on a terminal become \xNN (text.h), because the message may contain text from a server. Returns
- * false, or the status.
+ * false; complain_as is the status.
  */
 bool complain(const char *format, ...) PRINTF_LIKE(1, 2);
-enum status complain_as(enum status status, const char *format, ...) PRINTF_LIKE(2, 3);
+#define complain_as(status, ...) (complain(__VA_ARGS__), (status))
 
 /* The same for a text, unless it is what was said last: `said` keeps that. */
 void complain_once(struct text *said, const struct text *what);
@@ -97,14 +97,11 @@ void json_line(json_t *value);
  * memory.
  */
 json_t *json_make(const char *form, ...);
-void json_print(const char *form, ...);
+#define json_print(...) json_line(json_make(__VA_ARGS__))
 
 /* A name as a text: escaped, and percent-encoded ("id"). */
 json_t *json_name(struct bytes name);
 json_t *json_id(struct bytes name);
-
-/* Sets a member to a name (escaped). */
-void json_put_name(json_t *object, const char *key, struct bytes name);
 
 /* Sets a member to a new value and takes over its reference. Ends the process without memory. */
 void json_put(json_t *object, const char *key, json_t *value);
