@@ -35,28 +35,17 @@ static int show(struct invocation *invocation, struct text *path, bool is_post,
 
 /* ---- contended --------------------------------------------------------------------------- */
 
-static void cell_load(struct text *to, const json_t *row, const char *path)
-{
-    text_addf(to, "%.2f", json_number_at(row, path, 0));
-}
-
-static void cell_contended(struct text *to, const json_t *row, const char *path)
-{
-    cell_text(to, row, path);
-    text_addf(to, "%s%s", json_is_true_at(row, "truncated") ? "..." : "",
-              json_is_true_at(row, "exists") ? "" : "  (gone)");
-}
-
 static void print_contended(const json_t *answer)
 {
-    static const struct column columns[] = {{"IN USE", 'r', "in_use", cell_number},
-                                            {"PEAK", 'r', "peak", cell_number},
-                                            {"LIMIT", 'r', "limit", cell_number},
-                                            {"WAITING", 'r', "waiting", cell_number},
-                                            {"LOAD", 'r', "waiting_load", cell_load},
-                                            {"REFUSED/S", 'r', "refused_per_second", cell_count},
-                                            {"NAME", 'l', "name", cell_contended},
-                                            {NULL}};
+    static const struct column columns[] = {
+        {"IN USE", 'r', "{in_use}"},
+        {"PEAK", 'r', "{peak}"},
+        {"LIMIT", 'r', "{limit}"},
+        {"WAITING", 'r', "{waiting}"},
+        {"LOAD", 'r', "{2 waiting_load}"},
+        {"REFUSED/S", 'r', "{n refused_per_second}"},
+        {"NAME", 'l', "{name}[truncated?...][!exists?  (gone)]"},
+        {NULL}};
     print_array(columns, json_at(answer, "names"), "");
 }
 
@@ -71,55 +60,42 @@ int do_contended(struct invocation *invocation)
 
 /* ---- holders ----------------------------------------------------------------------------- */
 
-static void print_holders(const json_t *answer, const struct text *name)
+static void print_holders(const json_t *answer)
 {
-    static const struct column holders[] = {{"CONNECTION", 'l', "connection", cell_text},
-                                            {"PROTOCOL", 'l', "protocol", cell_text},
-                                            {"UNITS", 'r', "units", cell_number},
-                                            {"LIMIT", 'r', "limit", cell_number},
-                                            {"HELD", 'r', "held_seconds", cell_seconds},
-                                            {"CLIENT", 'l', "client", cell_text},
+    static const struct column holders[] = {{"CONNECTION", 'l', "{connection}"},
+                                            {"PROTOCOL", 'l', "{protocol}"},
+                                            {"UNITS", 'r', "{units}"},
+                                            {"LIMIT", 'r', "{limit}"},
+                                            {"HELD", 'r', "{s held_seconds}"},
+                                            {"CLIENT", 'l', "{client}"},
                                             {NULL}};
-    static const struct column waiters[] = {{"CONNECTION", 'l', "connection", cell_text},
-                                            {"PROTOCOL", 'l', "protocol", cell_text},
-                                            {"UNITS", 'r', "units", cell_number},
-                                            {"LIMIT", 'r', "limit", cell_number},
-                                            {"WAITED", 'r', "waited_seconds", cell_seconds},
-                                            {"FOR", 'l', "kind", cell_text},
-                                            {"CLIENT", 'l', "client", cell_text},
+    static const struct column waiters[] = {{"CONNECTION", 'l', "{connection}"},
+                                            {"PROTOCOL", 'l', "{protocol}"},
+                                            {"UNITS", 'r', "{units}"},
+                                            {"LIMIT", 'r', "{limit}"},
+                                            {"WAITED", 'r', "{s waited_seconds}"},
+                                            {"FOR", 'l', "{kind}"},
+                                            {"CLIENT", 'l', "{client}"},
                                             {NULL}};
-    struct text shown = {0};
-    text_add_name(&shown, text_bytes(name));
-    printf("%s: %.0f in use, peak %.0f, limit of the last request %.0f\n", text_str(&shown),
-           json_number_at(answer, "in_use", 0), json_number_at(answer, "peak", 0),
-           json_number_at(answer, "limit", 0));
-    printf("holders: %zu of %.0f\n", json_array_size(json_at(answer, "holders")),
-           json_number_at(answer, "holders_total", 0));
+    print_form("{name}: {in_use} in use, peak {peak}, limit of the last request {limit}\n"
+               "holders: {holders} of {holders_total}",
+               answer);
     print_array(holders, json_at(answer, "holders"), "  ");
-    printf("waiters: %zu of %.0f\n", json_array_size(json_at(answer, "waiters")),
-           json_number_at(answer, "waiting", 0));
+    print_form("waiters: {waiters} of {waiting}", answer);
     print_array(waiters, json_at(answer, "waiters"), "  ");
-    text_free(&shown);
 }
 
 int do_holders(struct invocation *invocation)
 {
     struct text name = {0}, path = {0};
-    json_t *answer = NULL;
-    enum status status = STATUS_USAGE;
-    if (read_name(invocation, invocation->arguments[0], &name)) {
-        text_addf(&path, "/api/v1/names/");
-        text_add_percent(&path, text_bytes(&name));
-        status = http_ask(invocation, text_str(&path), false, &answer);
+    if (!read_name(invocation, invocation->arguments[0], &name)) {
+        text_free(&name);
+        return STATUS_USAGE;
     }
-    if (answer && invocation->options.json)
-        json_line(json_incref(answer));
-    else if (status == STATUS_OK)
-        print_holders(answer, &name);
-    json_decref(answer);
-    text_free(&path);
+    text_addf(&path, "/api/v1/names/");
+    text_add_percent(&path, text_bytes(&name));
     text_free(&name);
-    return (int)status;
+    return show(invocation, &path, false, print_holders);
 }
 
 /* ---- connections ------------------------------------------------------------------------- */
@@ -163,14 +139,14 @@ static bool take_connections(const struct options *options, const json_t *answer
 
 int do_connections(struct invocation *invocation)
 {
-    static const struct column columns[] = {{"CONNECTION", 'l', "connection", cell_text},
-                                            {"PROTOCOL", 'l', "protocol", cell_text},
-                                            {"OVER", 'l', "transport", cell_text},
-                                            {"AGE", 'r', "age_seconds", cell_seconds},
-                                            {"HOLDS", 'r', "holds", cell_number},
-                                            {"WAITS", 'r', "waits", cell_number},
-                                            {"QUEUED", 'r', "queued_bytes", cell_number},
-                                            {"CLIENT", 'l', "client", cell_text},
+    static const struct column columns[] = {{"CONNECTION", 'l', "{connection}"},
+                                            {"PROTOCOL", 'l', "{protocol}"},
+                                            {"OVER", 'l', "{transport}"},
+                                            {"AGE", 'r', "{s age_seconds}"},
+                                            {"HOLDS", 'r', "{holds}"},
+                                            {"WAITS", 'r', "{waits}"},
+                                            {"QUEUED", 'r', "{queued_bytes}"},
+                                            {"CLIENT", 'l', "{client}"},
                                             {NULL}};
     const struct options *options = &invocation->options;
     struct table table = {.columns = columns};
@@ -202,7 +178,7 @@ int do_connections(struct invocation *invocation)
 
 static void print_killed(const json_t *answer)
 {
-    print_line(stdout, "killed %s", json_text_at(answer, "killed", "-"));
+    print_form("killed {killed}", answer);
 }
 
 int do_kill(struct invocation *invocation)
@@ -214,39 +190,15 @@ int do_kill(struct invocation *invocation)
     return show(invocation, &path, true, print_killed);
 }
 
-static void cell_value(struct text *to, const json_t *row, const char *path)
-{
-    const char *value = json_text_at(row, path, "-");
-    text_add_shown(to, *value ? value : "\"\"");
-}
-
-static void cell_default(struct text *to, const json_t *row, const char *path)
-{
-    if (json_is_true_at(row, "is_default"))
-        text_addf(to, "=");
-    else
-        cell_value(to, row, path);
-}
-
-static void cell_unit(struct text *to, const json_t *row, const char *path)
-{
-    const char *unit = json_text_at(row, path, "");
-    text_add_shown(to, *unit ? unit : "-");
-}
-
-static void cell_changes(struct text *to, const json_t *row, const char *path)
-{
-    text_addf(to, json_is_true_at(row, path) ? "with reload" : "at the start");
-}
-
 static void print_config(const json_t *answer)
 {
-    static const struct column columns[] = {{"OPTION", 'l', "key", cell_text},
-                                            {"VALUE", 'l', "value", cell_value},
-                                            {"DEFAULT", 'l', "default", cell_default},
-                                            {"UNIT", 'l', "unit", cell_unit},
-                                            {"CHANGES", 'l', "reloadable", cell_changes},
-                                            {NULL}};
+    static const struct column columns[] = {
+        {"OPTION", 'l', "{key}"},
+        {"VALUE", 'l', "{value|\"\"}"},
+        {"DEFAULT", 'l', "[is_default?=][!is_default?{default|\"\"}]"},
+        {"UNIT", 'l', "{unit|-}"},
+        {"CHANGES", 'l', "[reloadable?with reload][!reloadable?at the start]"},
+        {NULL}};
     print_array(columns, json_at(answer, "options"), "");
 }
 
@@ -259,7 +211,7 @@ int do_config(struct invocation *invocation)
 
 static void print_level(const json_t *answer)
 {
-    print_line(stdout, "%s", json_text_at(answer, "level", "-"));
+    print_form("{level}", answer);
 }
 
 int do_loglevel(struct invocation *invocation)

@@ -121,30 +121,22 @@ static void print_engine(const json_t *answer)
     text_free(&term);
 }
 
-static void print_filled(const char *form, const json_t *answer)
-{
-    struct text line = {0};
-    text_add_filled(&line, form, answer);
-    puts(text_str(&line));
-    text_free(&line);
-}
-
 static void print_traffic(const json_t *answer)
 {
     char texts[2][NUMBER_TEXT];
     struct text line = {0};
     double calls = number(answer, "calls");
-    print_filled("  requests    {requests} now, {waits} of them waits", answer);
-    text_add_filled(&line, "  calls       {calls}, ", answer);
+    print_form("  requests    {requests} now, {waits} of them waits", answer);
+    text_add_form(&line, "  calls       {calls}, ", answer);
     text_addf(&line, "%s ops a call, %s round trip; ",
               count_text(calls > 0 ? number(answer, "ops") / calls : -1, texts[0]),
               seconds_text(calls > 0 ? json_number_at(answer, "round_trip", -1) : -1, texts[1]));
-    text_add_filled(&line, "{beats} beats", answer);
+    text_add_form(&line, "{beats} beats", answer);
     puts(text_str(&line));
     text_free(&line);
-    print_filled("  asserted    {asserted}; reaped {reaped}\n"
-                 "  leases lost {leases_lost}, with {connections_closed} connections closed",
-                 answer);
+    print_form("  asserted    {asserted}; reaped {reaped}\n"
+               "  leases lost {leases_lost}, with {connections_closed} connections closed",
+               answer);
 }
 
 /* "3: closed 2, slow 1" */
@@ -178,7 +170,7 @@ static const char *reason_of(const json_t *answer, const char **label_r)
 static void print_times(const json_t *reason)
 {
     if (number(reason, "reason_times") > 0) /* an older server does not count them */
-        print_filled("  times       {reason_times}, the first {s reason_age} ago", reason);
+        print_form("  times       {reason_times}, the first {s reason_age} ago", reason);
 }
 
 static void print_reasons(const json_t *answer)
@@ -191,32 +183,24 @@ static void print_reasons(const json_t *answer)
     print_times(answer);
     json_array_foreach(json_at(answer, "reasons_before"), i, before)
     {
-        print_line(stdout, "  before      %s", json_text_at(before, "reason", "-"));
+        print_form("  before      {reason}", before);
         print_times(before);
     }
 }
 
 static void print_this_node(const json_t *answer)
 {
-    const char *strict = json_text_at(answer, "strict", ""),
-               *loose = json_text_at(answer, "loose", ""),
-               *session = json_text_at(answer, "session", "");
-    print_line(stdout, "%s: %s%s%s", json_text_at(answer, "node", "-"),
-               json_text_at(answer, "state", "-"), *session ? ", session " : "", session);
+    print_form("{node}: {state}[session?, session {session}]", answer);
     print_reasons(answer);
     print_engine(answer);
-    print_filled(number(answer, "lease_left") <= 0
-                     ? "  lease       over, of {s lease}: nothing strict is granted"
-                 : json_is_true_at(answer, "grace")
-                     ? "  lease       {s lease_left} left of {s lease}; grace: nothing strict is "
-                       "granted"
-                     : "  lease       {s lease_left} left of {s lease}",
-                 answer);
-    print_filled("  patience    {s patience}\n"
-                 "  prefix      {prefix}",
-                 answer);
-    print_line(stdout, "  strict      %s", *strict ? strict : "none");
-    print_line(stdout, "  loose       %s", *loose ? loose : "none");
+    print_form(
+        "  lease       [!+lease_left?over, of {s lease}: nothing strict is granted]"
+        "[+lease_left?{s lease_left} left of {s lease}[grace?; grace: nothing strict is granted]]\n"
+        "  patience    {s patience}\n"
+        "  prefix      {prefix}\n"
+        "  strict      {strict|none}\n"
+        "  loose       {loose|none}",
+        answer);
     print_traffic(answer);
     print_reconnects(answer);
 }
@@ -230,24 +214,25 @@ static bool has_other_patterns(const json_t *node)
            strcmp(json_text_at(node, "state", ""), "ended") != 0;
 }
 
-static void cell_node(struct text *to, const json_t *row, const char *path)
-{
-    cell_text(to, row, path);
-    text_addf(to, "%s%s", json_is_true_at(row, "this") ? "  (this node)" : "",
-              has_other_patterns(row) ? "  (other patterns)" : "");
-}
-
 static void print_nodes(const json_t *answer)
 {
-    static const struct column columns[] = {{"STATE", 'l', "state", cell_text},
-                                            {"LAST BEAT", 'r', "beat_age", cell_seconds},
-                                            {"NAMES", 'r', "names", cell_number},
-                                            {"UNITS", 'r', "units", cell_number},
-                                            {"WAITS", 'r', "waits", cell_number},
-                                            {"NODE", 'l', "node", cell_node},
-                                            {NULL}};
-    if (json_array_size(json_at(answer, "nodes")) > 0)
-        putchar('\n');
+    static const struct column columns[] = {
+        {"STATE", 'l', "{state}"},
+        {"LAST BEAT", 'r', "{s beat_age}"},
+        {"NAMES", 'r', "{names}"},
+        {"UNITS", 'r', "{units}"},
+        {"WAITS", 'r', "{waits}"},
+        {"NODE", 'l', "{node}[this?  (this node)][differs?  (other patterns)]"},
+        {NULL}};
+    json_t *node;
+    size_t i;
+    json_array_foreach(json_at(answer, "nodes"), i, node)
+    {
+        if (i == 0)
+            putchar('\n');
+        if (has_other_patterns(node))
+            json_put(node, "differs", json_true());
+    }
     print_array(columns, json_at(answer, "nodes"), "");
 }
 
@@ -281,13 +266,11 @@ static enum status show_all(struct invocation *invocation)
 
 static void print_name(const json_t *answer, const struct text *name)
 {
-    static const struct column columns[] = {{"UNITS", 'r', "units", cell_number},
-                                            {"WAITS", 'r', "waits", cell_number},
-                                            {"NODE", 'l', "node", cell_text},
-                                            {NULL}};
+    static const struct column columns[] = {
+        {"UNITS", 'r', "{units}"}, {"WAITS", 'r', "{waits}"}, {"NODE", 'l', "{node}"}, {NULL}};
     struct text head = {0};
     text_add_name(&head, text_bytes(name));
-    text_add_filled(&head, ": {name.class}, {name.units} in use and {name.waits} waiting", answer);
+    text_add_form(&head, ": {name.class}, {name.units} in use and {name.waits} waiting", answer);
     printf("%s on all nodes\n", text_str(&head));
     print_array(columns, json_at(answer, "name.nodes"), "");
     text_free(&head);

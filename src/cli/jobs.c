@@ -126,32 +126,14 @@ static void print_number(const struct work *work, const char *key, uint64_t numb
 
 /* ---- tubes ------------------------------------------------------------------------------- */
 
-/* An entry of the dictionary: a number or a text. */
-static void cell_entry(struct text *to, const json_t *row, const char *path)
-{
-    if (json_is_number(json_at(row, path)))
-        cell_number(to, row, path);
-    else
-        cell_text(to, row, path);
-}
-
-static void cell_tube(struct text *to, const json_t *row, const char *path)
-{
-    const json_t *reason = json_at(row, "read-only");
-    cell_entry(to, row, path);
-    text_addf(to, "%s%s",
-              json_is_number(reason) || json_string_length(reason) > 0 ? "  (read-only)" : "",
-              json_number_at(row, "pause-time-left", 0) > 0 ? "  (paused)" : "");
-}
-
 static const struct column tube_columns[] = {
-    {"READY", 'r', "current-jobs-ready", cell_entry},
-    {"DELAYED", 'r', "current-jobs-delayed", cell_entry},
-    {"RESERVED", 'r', "current-jobs-reserved", cell_entry},
-    {"BURIED", 'r', "current-jobs-buried", cell_entry},
-    {"ABANDONED", 'r', "current-jobs-abandoned", cell_entry},
-    {"OLDEST", 'r', "oldest-ready-age", cell_seconds},
-    {"TUBE", 'l', "name", cell_tube},
+    {"READY", 'r', "{current-jobs-ready}"},
+    {"DELAYED", 'r', "{current-jobs-delayed}"},
+    {"RESERVED", 'r', "{current-jobs-reserved}"},
+    {"BURIED", 'r', "{current-jobs-buried}"},
+    {"ABANDONED", 'r', "{current-jobs-abandoned}"},
+    {"OLDEST", 'r', "{s oldest-ready-age}"},
+    {"TUBE", 'l', "{name}[read-only?  (read-only)][+pause-time-left?  (paused)]"},
     {NULL},
 };
 
@@ -252,9 +234,8 @@ static enum status list_page(struct work *work)
 }
 
 static const struct column job_columns[] = {
-    {"ID", 'r', "id", cell_number},    {"STATE", 'l', "state", cell_text},
-    {"TRY", 'r', "try", cell_number},  {"SIZE", 'r', "size", cell_text},
-    {"BODY", 'l', "shown", cell_text}, {NULL},
+    {"ID", 'r', "{id}"},     {"STATE", 'l', "{state}"}, {"TRY", 'r', "{try}"},
+    {"SIZE", 'r', "{size}"}, {"BODY", 'l', "{shown}"},  {NULL},
 };
 
 static void show_job(struct work *work, const struct listed *job)

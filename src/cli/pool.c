@@ -55,104 +55,54 @@ static const char *const for_words[] = {
 
 /* ---- tables ------------------------------------------------------------------------------ */
 
-/* Adds " KEY=VALUE" of the row, but nothing without such a value. */
-static void cell_pair(struct text *to, const json_t *row, const char *path)
-{
-    const char *value = json_text_at(row, path, "");
-    if (*value)
-        text_addf(to, " %s=%s", path, value);
-}
-
-/* Adds " KEY=VALUE" for each member of an object. */
-static void cell_pairs(struct text *to, const json_t *row, const char *path)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach(json_at(row, path), key, value)
-        text_addf(to, " %s=%s", key, json_string_value(value));
-}
-
-static void cell_pool(struct text *to, const json_t *row, const char *path)
-{
-    const char *group = json_text_at(row, "group", "");
-    cell_text(to, row, path);
-    text_addf(to, "%s%s%s", *group ? "  @" : "", group,
-              json_is_true_at(row, "draining") ? "  (draining)" : "");
-}
-
 static const struct column pool_columns[] = {
-    {"KIND", 'l', "kind", cell_text},
-    {"MEMBERS", 'r', "members", cell_number},
-    {"FREE", 'r', "free", cell_number},
-    {"TAKEN", 'r', "taken", cell_number},
-    {"CLEANING", 'r', "cleaning", cell_number},
-    {"CHECKING", 'r', "checking", cell_number},
-    {"DIRTY", 'r', "dirty", cell_number},
-    {"STOPPING", 'r', "stopping", cell_number},
-    {"DOWN", 'r', "down", cell_number},
-    {"WAITING", 'r', "waiting", cell_number},
-    {"WANT", 'r', "want", cell_number},
-    {"NAME", 'l', "name", cell_pool},
+    {"KIND", 'l', "{kind}"},
+    {"MEMBERS", 'r', "{members}"},
+    {"FREE", 'r', "{free}"},
+    {"TAKEN", 'r', "{taken}"},
+    {"CLEANING", 'r', "{cleaning}"},
+    {"CHECKING", 'r', "{checking}"},
+    {"DIRTY", 'r', "{dirty}"},
+    {"STOPPING", 'r', "{stopping}"},
+    {"DOWN", 'r', "{down}"},
+    {"WAITING", 'r', "{waiting}"},
+    {"WANT", 'r', "{want}"},
+    {"NAME", 'l', "{name}[group?  @{group}][draining?  (draining)]"},
     {NULL},
 };
 
-static void cell_member(struct text *to, const json_t *row, const char *path)
-{
-    cell_text(to, row, path);
-    cell_pair(to, row, "then");
-    cell_pair(to, row, "by");
-    cell_pair(to, row, "note");
-    cell_pairs(to, row, "attributes");
-}
-
 static const struct column member_columns[] = {
-    {"STATE", 'l', "state", cell_text},   {"SINCE", 'r', "seconds", cell_seconds},
-    {"FENCE", 'r', "fence", cell_number}, {"TAKES", 'r', "takes", cell_number},
-    {"FAILS", 'r', "fails", cell_number}, {"HOLDER", 'l', "holder", cell_text},
-    {"NAME", 'l', "name", cell_member},   {NULL},
+    {"STATE", 'l', "{state}"},
+    {"SINCE", 'r', "{s seconds}"},
+    {"FENCE", 'r', "{fence}"},
+    {"TAKES", 'r', "{takes}"},
+    {"FAILS", 'r', "{fails}"},
+    {"HOLDER", 'l', "{holder}"},
+    {"NAME", 'l', "{name}[then? then={then}][by? by={by}][note? note={note}]{p attributes}"},
+    {NULL},
 };
-
-static void cell_client(struct text *to, const json_t *row, const char *path)
-{
-    cell_text(to, row, path);
-    cell_pair(to, row, "member");
-    cell_pair(to, row, "by");
-    text_addf(to, json_object_size(json_at(row, "with")) > 0 ? " with" : "");
-    cell_pairs(to, row, "with");
-}
 
 static const struct column waiter_columns[] = {
-    {"WAITED", 'r', "seconds", cell_seconds}, {"TIMEOUT", 'r', "timeout", cell_seconds},
-    {"COUNT", 'r', "count", cell_number},     {"FOR", 'l', "for", cell_text},
-    {"CLIENT", 'l', "client", cell_client},   {NULL},
+    {"WAITED", 'r', "{s seconds}"},
+    {"TIMEOUT", 'r', "{s timeout}"},
+    {"COUNT", 'r', "{count}"},
+    {"FOR", 'l', "{for}"},
+    {"CLIENT", 'l', "{client}[member? member={member}][by? by={by}][with? with]{p with}"},
+    {NULL},
 };
 
-/* Prints what show says of the pool itself. */
-static void print_head(const json_t *pool)
-{
-    struct text head = {0};
-    text_add_filled(&head, "{name}: {kind}", pool);
-    if (json_at(pool, "group"))
-        text_add_filled(&head, ", group {group}", pool);
-    if (json_is_true_at(pool, "draining"))
-        text_addf(&head, ", draining");
-    if (json_at(pool, "want"))
-        text_add_filled(&head, ", want {want}", pool);
-    text_addf(&head, "\noptions:");
-    cell_pairs(&head, pool, "options");
-    text_add_filled(&head,
-                    "\nmembers: {members}: free {free}, taken {taken}, cleaning {cleaning}, "
-                    "checking {checking}, dirty {dirty}, stopping {stopping}, down {down}",
-                    pool);
-    puts(text_str(&head));
-    text_free(&head);
-}
+/* What show says of the pool itself. */
+static const char pool_form[] =
+    "{name}: {kind}[group?, group {group}][draining?, draining][want?, want {want}]\n"
+    "options:{p options}\n"
+    "members: {members}: free {free}, taken {taken}, cleaning {cleaning}, checking {checking}, "
+    "dirty {dirty}, stopping {stopping}, down {down}";
 
 static void print_tables(const struct work *work)
 {
     bool is_list = work->request.verb == POOL_VERB_POOL_LIST;
     if (work->pool)
-        print_head(work->pool);
+        print_form(pool_form, work->pool);
     table_print(&work->table, is_list ? "" : "  ");
     if (is_list)
         return;
@@ -270,16 +220,12 @@ static json_t *event_row(const struct pool_event_reply *event)
 static void print_event(const struct pool_event_reply *event)
 {
     json_t *row = event_row(event);
-    struct text text = {0};
-    text_add_filled(
-        &text, is_of_pool(event) ? "{pool} {why}" : "{pool}/{member} {why}: {from} -> {to}", row);
-    if (event->fence)
-        text_addf(&text, " fence=%" PRIu64, event->fence);
-    if (event->conn.len > 0)
-        text_addf(&text, " conn=%s", json_text_at(row, "connection", ""));
-    cell_pair(&text, row, "by");
-    puts(text_str(&text));
-    text_free(&text);
+    print_form(
+        is_of_pool(event)
+            ? "{pool} {why}[fence? fence={fence}][connection? conn={connection}][by? by={by}]"
+            : "{pool}/{member} {why}: {from} -> {to}[fence? fence={fence}]"
+              "[connection? conn={connection}][by? by={by}]",
+        row);
     json_decref(row);
 }
 

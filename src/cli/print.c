@@ -134,63 +134,130 @@ const char *size_text(double bytes, char to[NUMBER_TEXT])
     return to;
 }
 
-/* --- Tables ---------------------------------------------------------------------------------- */
+/* --- Forms ----------------------------------------------------------------------------------- */
 
-void cell_text(struct text *to, const json_t *row, const char *path)
+#define FORM_WORD_MAX 96
+
+/* Copies what a form has up to `end`. Returns what follows. */
+static const char *take_word(const char *form, char end, char word_r[FORM_WORD_MAX])
 {
-    text_add_shown(to, json_text_at(row, path, "-"));
+    size_t len = (size_t)(strchrnul(form, end) - form);
+    snprintf(word_r, FORM_WORD_MAX, "%.*s", (int)len, form);
+    return form + len + (form[len] == end);
 }
 
-void cell_number(struct text *to, const json_t *row, const char *path)
+static bool holds(char *condition, const json_t *row)
 {
-    double number = json_number_at(row, path, -1);
-    if (!(number >= 0))
-        text_addf(to, "-");
-    else if (json_is_integer(json_at(row, path)))
-        text_addf(to, "%" JSON_INTEGER_FORMAT, json_integer_value(json_at(row, path)));
+    bool is_not = condition[0] == '!', is_true;
+    char *path = condition + is_not, *word = strchr(path, '=');
+    if (word)
+        *word++ = '\0';
+    const json_t *value = json_at(row, path[0] == '+' ? path + 1 : path);
+    if (word)
+        is_true = strcmp(json_text_at(row, path, ""), word) == 0;
+    else if (path[0] == '+')
+        is_true = json_number_value(value) > 0;
     else
-        text_addf(to, "%.0f", number);
+        is_true = json_is_true(value) || json_is_number(value) || json_string_length(value) > 0 ||
+                  json_object_size(value) > 0;
+    return is_true != is_not;
 }
 
-void cell_seconds(struct text *to, const json_t *row, const char *path)
+/* Adds a text, a whole number or the size of an array. `word` is for none; NULL: "-". */
+static void add_plain(struct text *to, const json_t *value, const char *word)
 {
-    char text[NUMBER_TEXT];
-    text_addf(to, "%s", seconds_text(json_number_at(row, path, -1), text));
+    const char *text = json_string_value(value);
+    if (json_is_array(value))
+        text_addf(to, "%zu", json_array_size(value));
+    else if (json_is_integer(value) && json_integer_value(value) >= 0)
+        text_addf(to, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else if (json_is_real(value) && json_real_value(value) >= 0)
+        text_addf(to, "%.0f", json_real_value(value));
+    else
+        text_add_shown(to, text && (*text || !word) ? text : word ? word : "-");
 }
 
-void cell_count(struct text *to, const json_t *row, const char *path)
+static void add_pairs(struct text *to, json_t *object)
 {
-    char text[NUMBER_TEXT];
-    text_addf(to, "%s", count_text(json_number_at(row, path, -1), text));
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value) text_addf(to, " %s=%s", key, json_string_value(value));
 }
 
-void text_add_filled(struct text *to, const char *form, const json_t *row)
+/* The sum of the numbers that the elements of an array have. `path`: that of the array, a space,
+   and that of the numbers. */
+static double sum_at(const json_t *row, char *path)
 {
-    for (const char *at = form; *at;) {
-        char path[64];
-        size_t len = strcspn(at, "{");
-        text_add(to, at, len);
-        at += len;
-        if (!*at)
-            return;
-        len = strcspn(at, "}");
-        bool is_seconds = at[1] == 's' && at[2] == ' ';
-        const char *from = at + (is_seconds ? 3 : 1);
-        snprintf(path, sizeof path, "%.*s", (int)(at + len - from), from);
-        if (is_seconds)
-            cell_seconds(to, row, path);
-        else if (json_is_number(json_at(row, path)))
-            cell_number(to, row, path);
-        else
-            cell_text(to, row, path);
-        at += len + 1;
+    char *of = strchrnul(path, ' ');
+    double sum = 0;
+    const json_t *element;
+    size_t i;
+    if (*of)
+        *of++ = '\0';
+    json_array_foreach(json_at(row, path), i, element) sum += json_number_at(element, of, 0);
+    return sum;
+}
+
+static void add_value(struct text *to, char *spec, const json_t *row)
+{
+    char kind = spec[0] && spec[1] == ' ' ? spec[0] : '\0', number_text[NUMBER_TEXT];
+    char *path = kind ? spec + 2 : spec, *word = strchr(path, '|');
+    if (word)
+        *word++ = '\0';
+    double number = kind == '+' ? sum_at(row, path) : json_number_at(row, path, -1);
+    if (kind == 'p')
+        add_pairs(to, json_at(row, path));
+    else if (kind == 's')
+        text_addf(to, "%s", seconds_text(number, number_text));
+    else if (kind == 'b')
+        text_addf(to, "%s", size_text(number, number_text));
+    else if (number >= 0 && (kind == '2' || (kind == 'r' && number < 9.995)))
+        text_addf(to, "%.2f", number);
+    else if (kind)
+        text_addf(to, "%s", count_text(number, number_text));
+    else
+        add_plain(to, json_at(row, path), word);
+}
+
+void text_add_form(struct text *to, const char *form, const json_t *row)
+{
+    unsigned depth = 0, skipped = 0; /* skipped: the depth of a part that is left out; 0: none */
+    char word[FORM_WORD_MAX];
+    while (*form) {
+        size_t len = strcspn(form, "{[]");
+        text_add(to, form, skipped ? 0 : len);
+        form += len;
+        if (*form == '{') {
+            form = take_word(form + 1, '}', word);
+            if (!skipped)
+                add_value(to, word, row);
+        } else if (*form == '[') {
+            form = take_word(form + 1, '?', word);
+            depth++;
+            if (!skipped && !holds(word, row))
+                skipped = depth;
+        } else if (*form == ']') {
+            form++;
+            if (skipped == depth--)
+                skipped = 0;
+        }
     }
 }
+
+void print_form(const char *form, const json_t *row)
+{
+    struct text line = {0};
+    text_add_form(&line, form, row);
+    puts(text_str(&line));
+    text_free(&line);
+}
+
+/* --- Tables ---------------------------------------------------------------------------------- */
 
 static void add_row(struct table *table, const json_t *row)
 {
     for (const struct column *column = table->columns; column->head; column++) {
-        column->cell(&table->cells, row, column->path);
+        text_add_form(&table->cells, column->form, row);
         text_add(&table->cells, "", 1);
     }
     table->rows++;

@@ -43,27 +43,30 @@ const char *count_text(double count, char to[NUMBER_TEXT]);
 /* A size in at most 7 columns: "512 B", "12.3 K", "1.0 G". Negative: "-". */
 const char *size_text(double bytes, char to[NUMBER_TEXT]);
 
-/* Adds what a table shows of a row, which is an object: of its value at `path` (json_at), or of any
-   of its values. Unsafe bytes become \xNN. */
-typedef void cell_maker(struct text *to, const json_t *row, const char *path);
+/*
+ * Adds a form, which says what is printed of a JSON object. PATH is one of json_at.
+ *
+ *     {PATH}       a text, a whole number, or of an array the number of its elements; "-" when it
+ * is missing, or a number below 0 {PATH|WORD}  the same, but WORD in place of an empty text or a
+ * missing one {s PATH}     seconds_text; {n PATH}: count_text; {b PATH}: size_text {2 PATH}     a
+ * number with two decimals; {r PATH}: the same below 10, else count_text
+ *     {+ PATH OF}  count_text of the sum over an array's elements of their numbers at OF
+ *     {p PATH}     " KEY=VALUE" for each member of an object
+ *     [IF?FORM]    the form if IF holds. It is PATH: there is something, no empty text or object
+ * and not false; +PATH: a number above 0; PATH=WORD: that text; and !IF
+ *
+ * Unsafe bytes of values become \xNN.
+ */
+void text_add_form(struct text *to, const char *form, const json_t *row);
 
-/* A text; a whole number; seconds and a count as the functions above have
-   them. "-" when it is missing, or a number below 0. */
-void cell_text(struct text *to, const json_t *row, const char *path);
-void cell_number(struct text *to, const json_t *row, const char *path);
-void cell_seconds(struct text *to, const json_t *row, const char *path);
-void cell_count(struct text *to, const json_t *row, const char *path);
-
-/* Adds `form`, with the row's text or whole number at PATH in place of {PATH}, and seconds in place
-   of {s PATH}; "-" when it is missing. */
-void text_add_filled(struct text *to, const char *form, const json_t *row);
+/* Prints a form as a line. */
+void print_form(const char *form, const json_t *row);
 
 /* A column of a table. The last one of a table is not padded; put names there. */
 struct column {
     const char *head; /* NULL: the end of the table's columns */
     char align;       /* 'l' or 'r' */
-    const char *path;
-    cell_maker *cell;
+    const char *form;
 };
 
 #define COLUMNS_MAX 12

@@ -112,7 +112,7 @@ static enum status tell(const struct protocol_stats *protocol, struct invocation
                         json_t *all, bool *is_first)
 {
     static const struct column columns[] = {
-        {"NAME", 'l', "name", cell_text}, {"VALUE", 'l', "value", cell_text}, {NULL}};
+        {"NAME", 'l', "{name}"}, {"VALUE", 'l', "{value}"}, {NULL}};
     struct stats stats = {.json = all ? json_new() : NULL, .table = {.columns = columns}};
     enum status status = client_open(&stats.client, protocol->protocol, invocation);
     if (status == STATUS_OK)

@@ -28,6 +28,17 @@ void view_free(struct view *view)
     text_free(&view->selected_id);
 }
 
+/* Draws a form up to the frame's edge. Returns the column after it. */
+static int draw_form(struct frame *frame, int row, int column, unsigned look, const char *form,
+                     const json_t *of)
+{
+    struct text text = {0};
+    text_add_form(&text, form, of);
+    column = frame_text(frame, row, column, frame->width, look, "%s", text_str(&text));
+    text_free(&text);
+    return column;
+}
+
 /* ---- the lists of names, of pools and of tubes ------------------------------------------- */
 
 #define COLUMN 8
@@ -37,8 +48,7 @@ void view_free(struct view *view)
 
 /* A column of numbers. */
 struct list_column {
-    const char *head, *path;
-    cell_maker *cell;
+    const char *head, *form;
     bool is_extra; /* only on wide screens */
     int by;        /* the order that sorts by it; 0: none, else one more than enum by */
 };
@@ -48,85 +58,50 @@ struct list {
     const char *head, *rows;           /* rows: the key in the answer */
     const char *no_match, *none;       /* why there is no row: with a filter, and without */
     const struct list_column *columns; /* ended by a head that is NULL */
-    /* Adds what else is said of a row behind its name. Returns the look of both. */
-    unsigned (*note)(struct text *to, const json_t *row);
+    const char *name, *note;           /* forms; a row with a note is dim */
 };
-
-/* A rate with two decimals if it is small. */
-static void cell_rate(struct text *to, const json_t *row, const char *path)
-{
-    double rate = json_number_at(row, path, -1);
-    if (rate >= 0 && rate < 9.995)
-        text_addf(to, "%.2f", rate);
-    else
-        cell_count(to, row, path);
-}
-
-static unsigned note_name(struct text *to, const json_t *name)
-{
-    bool exists = json_is_true_at(name, "exists");
-    text_addf(to, "%s%s", json_is_true_at(name, "truncated") ? "..." : "",
-              exists ? "" : "  (gone)");
-    return exists ? LOOK_PLAIN : LOOK_DIM;
-}
-
-static unsigned note_pool(struct text *to, const json_t *pool)
-{
-    bool drains = strcmp(json_text_at(pool, "state", ""), "draining") == 0;
-    text_addf(to, drains ? "  (dropped)" : "");
-    return drains ? LOOK_DIM : LOOK_PLAIN;
-}
-
-static unsigned note_tube(struct text *to, const json_t *tube)
-{
-    const char *note = json_number_at(tube, "pause_seconds", 0) > 0    ? "  (paused)"
-                       : *json_text_at(tube, "settings.read_only", "") ? "  (read-only)"
-                                                                       : "";
-    text_addf(to, "%s", note);
-    return *note ? LOOK_DIM : LOOK_PLAIN;
-}
 
 static const struct list lists[] = {
     [VIEW_NAMES] = {"NAME", "names", "none of the contended names has this text in it",
                     "nobody has waited or been refused lately",
                     (const struct list_column[]){
-                        {"IN USE", "in_use", cell_count, false, 0},
-                        {"PEAK", "peak", cell_count, false, BY_PEAK + 1},
-                        {"LIMIT", "limit", cell_count, false, 0},
-                        {"WAITING", "waiting", cell_count, false, 0},
-                        {"LOAD", "waiting_load", cell_rate, false, BY_WAITING + 1},
-                        {"REFUSED", "refused_per_second", cell_rate, false, BY_REFUSED + 1},
+                        {"IN USE", "{n in_use}", false, 0},
+                        {"PEAK", "{n peak}", false, BY_PEAK + 1},
+                        {"LIMIT", "{n limit}", false, 0},
+                        {"WAITING", "{n waiting}", false, 0},
+                        {"LOAD", "{r waiting_load}", false, BY_WAITING + 1},
+                        {"REFUSED", "{r refused_per_second}", false, BY_REFUSED + 1},
                         {0}},
-                    note_name},
+                    "{name|}[truncated?...]", "[!exists?  (gone)]"},
     [VIEW_POOLS] = {"POOL", "pools", "no pool has this text in its name", "there are no pools",
-                    (const struct list_column[]){
-                        {"FREE", "states.free", cell_count, false, 0},
-                        {"TAKEN", "states.taken", cell_count, false, 0},
-                        {"CLEANING", "states.cleaning", cell_count, true, 0},
-                        {"CHECKING", "states.checking", cell_count, true, 0},
-                        {"DIRTY", "states.dirty", cell_count, false, 0},
-                        {"STOPPING", "states.stopping", cell_count, true, 0},
-                        {"DOWN", "states.down", cell_count, false, 0},
-                        {"WAITING", "waiting", cell_count, false, 0},
-                        {"WANT", "want", cell_count, false, 0},
-                        {"HELD", "longest_hold_seconds", cell_seconds, false, 0},
-                        {"WAITED", "oldest_wait_seconds", cell_seconds, false, 0},
-                        {0}},
-                    note_pool},
-    [VIEW_TUBES] = {"TUBE", "tubes", "no tube has this text in its name", "there are no tubes",
-                    (const struct list_column[]){
-                        {"READY", "states.ready", cell_count, false, 0},
-                        {"RESERVED", "states.reserved", cell_count, true, 0},
-                        {"DELAYED", "states.delayed", cell_count, false, 0},
-                        {"BURIED", "states.buried", cell_count, false, 0},
-                        {"NO TRIES", "states.abandoned", cell_count, true, 0},
-                        {"WAITING", "waiting", cell_count, false, 0},
-                        {"OLDEST", "oldest_ready_seconds", cell_seconds, false, 0},
-                        {"PUT", "totals.puts", cell_count, false, 0},
-                        {"DONE", "totals.acks", cell_count, false, 0},
-                        {"RAN OUT", "totals.recycled", cell_count, true, 0},
-                        {0}},
-                    note_tube},
+                    (const struct list_column[]){{"FREE", "{n states.free}", false, 0},
+                                                 {"TAKEN", "{n states.taken}", false, 0},
+                                                 {"CLEANING", "{n states.cleaning}", true, 0},
+                                                 {"CHECKING", "{n states.checking}", true, 0},
+                                                 {"DIRTY", "{n states.dirty}", false, 0},
+                                                 {"STOPPING", "{n states.stopping}", true, 0},
+                                                 {"DOWN", "{n states.down}", false, 0},
+                                                 {"WAITING", "{n waiting}", false, 0},
+                                                 {"WANT", "{n want}", false, 0},
+                                                 {"HELD", "{s longest_hold_seconds}", false, 0},
+                                                 {"WAITED", "{s oldest_wait_seconds}", false, 0},
+                                                 {0}},
+                    "{name|}", "[state=draining?  (dropped)]"},
+    [VIEW_TUBES] =
+        {"TUBE", "tubes", "no tube has this text in its name", "there are no tubes",
+         (const struct list_column[]){{"READY", "{n states.ready}", false, 0},
+                                      {"RESERVED", "{n states.reserved}", true, 0},
+                                      {"DELAYED", "{n states.delayed}", false, 0},
+                                      {"BURIED", "{n states.buried}", false, 0},
+                                      {"NO TRIES", "{n states.abandoned}", true, 0},
+                                      {"WAITING", "{n waiting}", false, 0},
+                                      {"OLDEST", "{s oldest_ready_seconds}", false, 0},
+                                      {"PUT", "{n totals.puts}", false, 0},
+                                      {"DONE", "{n totals.acks}", false, 0},
+                                      {"RAN OUT", "{n totals.recycled}", true, 0},
+                                      {0}},
+         "{name|}",
+         "[+pause_seconds?  (paused)][!+pause_seconds?[settings.read_only?  (read-only)]]"},
 };
 
 /* The answer that a list shows. */
@@ -192,35 +167,19 @@ static size_t list_count(const struct view *view)
 
 /* ---- the upper part ---------------------------------------------------------------------- */
 
-/* The sum over the protocols of one of their numbers. */
-static double sum_of_protocols(const struct view *view, const char *path)
-{
-    json_t *protocol;
-    size_t i;
-    double sum = 0;
-    json_array_foreach(json_at(view->answers[ANSWER_STATS], "protocols"), i, protocol) sum +=
-        json_number_at(protocol, path, 0);
-    return sum;
-}
-
 static void draw_title(const struct view *view, struct frame *frame)
 {
-    char uptime[NUMBER_TEXT], interval[NUMBER_TEXT];
-    struct text version = {0};
-    text_add_shown(&version, json_text_at(view->answers[ANSWER_STATS], "version", ""));
+    char interval[NUMBER_TEXT];
     int column = frame_text(frame, 0, 0, frame->width, LOOK_BOLD, "counterctl top");
     column = frame_text(frame, 0, column, frame->width - column, LOOK_PLAIN, " - %s", view->where);
     if (view->answers[ANSWER_STATS])
-        frame_text(frame, 0, column, frame->width - column, LOOK_PLAIN, "  counterd %s  up %s",
-                   text_str(&version),
-                   seconds_text(json_number_at(view->answers[ANSWER_STATS], "uptime_seconds", -1),
-                                uptime));
+        draw_form(frame, 0, column, LOOK_PLAIN, "  counterd {version|}  up {s uptime_seconds}",
+                  view->answers[ANSWER_STATS]);
     if (view->is_paused)
         frame_right(frame, 0, 0, frame->width, LOOK_REVERSE, " PAUSED ");
     else if (view->is_interactive)
         frame_right(frame, 0, 0, frame->width, LOOK_DIM, "  every %s",
                     seconds_text(view->interval_seconds, interval));
-    text_free(&version);
 }
 
 static void draw_trouble(const struct view *view, struct frame *frame, int row)
@@ -234,95 +193,54 @@ static void draw_trouble(const struct view *view, struct frame *frame, int row)
                    text_str(&view->trouble));
 }
 
-/* Draws text from a server with unsafe characters escaped. Returns the column after it. */
-static int draw_shown(struct frame *frame, int row, int column, int room, unsigned look,
-                      const char *text)
-{
-    struct text shown = {0};
-    text_add_shown(&shown, text);
-    column = frame_text(frame, row, column, room, look, "%s", text_str(&shown));
-    text_free(&shown);
-    return column;
-}
+#define RATE(of)                                                                                   \
+    "[recent." of "_per_second?{n recent." of "_per_second}/s][!recent." of "_per_second?-]"
 
-/* Draws a label and a number. Returns the column after both. */
-static int draw_number(struct frame *frame, int row, int column, const char *label,
-                       const char *number, unsigned look)
-{
-    column = frame_text(frame, row, column, frame->width - column, LOOK_DIM, "%s ", label);
-    column = frame_text(frame, row, column, frame->width - column, look, "%s", number);
-    return column + 2;
-}
+/* Median and 99th percentile. */
+#define TIMES(of)                                                                                  \
+    "[+recent." of ".count?{s recent." of ".p50_seconds}/{s recent." of ".p99_seconds}]"           \
+    "[!+recent." of ".count?-]"
 
-static int draw_count(struct frame *frame, int row, int column, const char *label, const json_t *of,
-                      const char *path)
-{
-    char text[NUMBER_TEXT];
-    return draw_number(frame, row, column, label, count_text(json_number_at(of, path, -1), text),
-                       LOOK_BOLD);
-}
+/* The rows of numbers: of the last minute, and the current ones. */
+static const struct numbers {
+    const char *label; /* NULL: none */
+    struct number {
+        const char *label, *form; /* label NULL: the end */
+        const char *bad;          /* a number that is in red if it is above 0; NULL: none is */
+    } at[6];
+} upper_numbers[] = {
+    {"last 60 s",
+     {{"requests", RATE("requests"), NULL},
+      {"granted", RATE("granted"), NULL},
+      {"refused", RATE("refused"), "recent.refused_per_second"},
+      {"timed out", RATE("timed_out"), "recent.timed_out_per_second"}}},
+    {"p50/p99",
+     {{"waits", TIMES("waits"), NULL},
+      {"holds", TIMES("holds"), NULL},
+      {"answers", TIMES("answers"), NULL}}},
+    {"now",
+     {{"names", "{n names}", NULL},
+      {"units", "{n units}", NULL},
+      {"waiting", "[+waiting?{n waiting}][!+waiting?0]", NULL},
+      {"conns", "{+ protocols connections.open}", NULL},
+      {"memory", "{b memory.used_bytes}/{b memory.limit_bytes}", NULL}}},
+};
 
-static int draw_rate(const struct view *view, struct frame *frame, int row, int column,
-                     const char *label, const char *path, bool is_bad)
+/* Draws a row of numbers, each behind its label. */
+static void draw_numbers(const json_t *stats, struct frame *frame, int row,
+                         const struct numbers *numbers)
 {
-    char text[NUMBER_TEXT], number[NUMBER_TEXT + 2];
-    double rate = json_number_at(view->answers[ANSWER_STATS], path, -1);
-    snprintf(number, sizeof number, "%s/s", count_text(rate, text));
-    return draw_number(frame, row, column, label, rate >= 0 ? number : "-",
-                       is_bad && rate > 0 ? LOOK_ALERT : LOOK_BOLD);
-}
-
-/* Draws the rates of the last minute. */
-static void draw_rates(const struct view *view, struct frame *frame, int row)
-{
-    frame_text(frame, row, 0, LABEL_WIDTH, LOOK_PLAIN, "last 60 s");
-    int column = LABEL_WIDTH;
-    column = draw_rate(view, frame, row, column, "requests", "recent.requests_per_second", false);
-    column = draw_rate(view, frame, row, column, "granted", "recent.granted_per_second", false);
-    column = draw_rate(view, frame, row, column, "refused", "recent.refused_per_second", true);
-    draw_rate(view, frame, row, column, "timed out", "recent.timed_out_per_second", true);
-}
-
-/* Draws median and 99th percentile of waits, holds or answers. */
-static int draw_times(const struct view *view, struct frame *frame, int row, int column,
-                      const char *which)
-{
-    char path[64], texts[2][NUMBER_TEXT], both[2 * NUMBER_TEXT + 4];
-    snprintf(path, sizeof path, "recent.%s.count", which);
-    bool any = json_number_at(view->answers[ANSWER_STATS], path, 0) > 0;
-    snprintf(path, sizeof path, "recent.%s.p50_seconds", which);
-    seconds_text(any ? json_number_at(view->answers[ANSWER_STATS], path, -1) : -1, texts[0]);
-    snprintf(path, sizeof path, "recent.%s.p99_seconds", which);
-    seconds_text(any ? json_number_at(view->answers[ANSWER_STATS], path, -1) : -1, texts[1]);
-    snprintf(both, sizeof both, "%s/%s", texts[0], texts[1]);
-    return draw_number(frame, row, column, which, any ? both : "-", LOOK_BOLD);
-}
-
-static void draw_all_times(const struct view *view, struct frame *frame, int row)
-{
-    frame_text(frame, row, 0, LABEL_WIDTH, LOOK_PLAIN, "p50/p99");
-    int column = draw_times(view, frame, row, LABEL_WIDTH, "waits");
-    column = draw_times(view, frame, row, column, "holds");
-    draw_times(view, frame, row, column, "answers");
-}
-
-/* Draws the current numbers. */
-static void draw_now(const struct view *view, struct frame *frame, int row)
-{
-    char text[NUMBER_TEXT], other[NUMBER_TEXT], memory[2 * NUMBER_TEXT];
-    double waiting = json_number_at(view->answers[ANSWER_STATS], "waiting", 0);
-    frame_text(frame, row, 0, LABEL_WIDTH, LOOK_PLAIN, "now");
-    const json_t *stats = view->answers[ANSWER_STATS];
-    int column = draw_count(frame, row, LABEL_WIDTH, "names", stats, "names");
-    column = draw_count(frame, row, column, "units", stats, "units");
-    column = draw_number(frame, row, column, "waiting", count_text(waiting, text), LOOK_BOLD);
-    column = draw_number(frame, row, column, "conns",
-                         count_text(sum_of_protocols(view, "connections.open"), text), LOOK_BOLD);
-    snprintf(
-        memory, sizeof memory, "%s/%s",
-        size_text(json_number_at(view->answers[ANSWER_STATS], "memory.used_bytes", -1), text),
-        size_text(json_number_at(view->answers[ANSWER_STATS], "memory.limit_bytes", -1), other));
-    draw_number(frame, row, column, "memory", memory, LOOK_BOLD);
+    int column = 0;
+    if (numbers->label) {
+        frame_text(frame, row, 0, LABEL_WIDTH, LOOK_PLAIN, "%s", numbers->label);
+        column = LABEL_WIDTH;
+    }
+    for (const struct number *at = numbers->at; at->label; at++) {
+        bool is_bad = at->bad && json_number_at(stats, at->bad, 0) > 0;
+        column = frame_text(frame, row, column, frame->width, LOOK_DIM, "%s ", at->label);
+        column =
+            2 + draw_form(frame, row, column, is_bad ? LOOK_ALERT : LOOK_BOLD, at->form, stats);
+    }
 }
 
 /* Reads the values of a series; unknown ones are -1. Returns their number. */
@@ -397,32 +315,24 @@ static void draw_diagram(const struct view *view, struct frame *frame, int row,
 static bool draw_store(const struct view *view, struct frame *frame, int row)
 {
     const json_t *store = json_at(view->answers[ANSWER_STATS], "resources.job store");
-    const char *stopped = json_text_at(store, "stopped", "");
-    if (*stopped) {
-        int column =
-            frame_text(frame, row, 0, frame->width, LOOK_ALERT, "job queues do not serve: ");
-        draw_shown(frame, row, column, frame->width - column, LOOK_ALERT, stopped);
-    } else if (json_is_true_at(store, "failing")) {
-        frame_text(frame, row, 0, frame->width, LOOK_ALERT,
-                   "jobs cannot be written, and new ones are refused; the log says why");
-    } else {
-        return false;
-    }
-    return true;
+    return draw_form(frame, row, 0, LOOK_ALERT,
+                     "[stopped?job queues do not serve: {stopped}]"
+                     "[!stopped?[failing?jobs cannot be written, and new ones are refused; the log "
+                     "says why]]",
+                     store) > 0;
 }
 
 /* Says that a node of a cluster has no session with its engine, as that does. */
 static void draw_cut_off(const struct view *view, struct frame *frame, int row)
 {
-    const char *state = json_text_at(view->answers[ANSWER_CLUSTER], "state", "-"),
-               *refused = json_text_at(view->answers[ANSWER_CLUSTER], "refused", ""),
-               *reason =
-                   *refused ? refused : json_text_at(view->answers[ANSWER_CLUSTER], "reason", "");
-    if (!json_is_true_at(view->answers[ANSWER_CLUSTER], "enabled") || strcmp(state, "live") == 0 ||
-        strcmp(state, "leaving") == 0)
-        return;
-    int column = frame_text(frame, row, 0, frame->width, LOOK_ALERT, "limits are not shared: ");
-    draw_shown(frame, row, column, frame->width - column, LOOK_ALERT, *reason ? reason : state);
+    const json_t *cluster = view->answers[ANSWER_CLUSTER];
+    const char *state = json_text_at(cluster, "state", "-");
+    if (json_is_true_at(cluster, "enabled") && strcmp(state, "live") != 0 &&
+        strcmp(state, "leaving") != 0)
+        draw_form(frame, row, 0, LOOK_ALERT,
+                  "limits are not shared: [refused?{refused}][!refused?[reason?{reason}]"
+                  "[!reason?{state}]]",
+                  cluster);
 }
 
 /* Draws the upper part. Returns the row after it. */
@@ -436,9 +346,8 @@ static int draw_upper(const struct view *view, struct frame *frame)
         draw_cut_off(view, frame, row);
     row++;
     if (frame->height >= HEIGHT_WITH_NUMBERS) {
-        draw_rates(view, frame, row++);
-        draw_all_times(view, frame, row++);
-        draw_now(view, frame, row++);
+        for (size_t i = 0; i < ARRAY_SIZE(upper_numbers); i++)
+            draw_numbers(view->answers[ANSWER_STATS], frame, row++, &upper_numbers[i]);
     }
     if (frame->height >= HEIGHT_WITH_HISTORY) {
         row++;
@@ -501,16 +410,18 @@ static void draw_row(struct frame *frame, int row, const json_t *item, enum view
     struct text text = {0};
     int column = 0;
     for (const struct list_column *of = lists[list].columns; of->head; of++) {
+        bool is_alert =
+            of->by == BY_REFUSED + 1 && json_number_at(item, "refused_per_second", 0) >= 0.005;
         text_clear(&text);
-        of->cell(&text, item, of->path);
-        bool is_alert = of->by == BY_REFUSED + 1 && json_number_at(item, of->path, 0) >= 0.005;
+        text_add_form(&text, of->form, item);
         frame_right(frame, row, column, width_of(frame, of), is_alert ? LOOK_ALERT : LOOK_PLAIN,
                     "%s", text_str(&text));
         column += width_of(frame, of);
     }
     text_clear(&text);
-    unsigned look = lists[list].note(&text, item);
-    column = draw_shown(frame, row, column + 1, frame->width, look, json_text_at(item, "name", ""));
+    text_add_form(&text, lists[list].note, item);
+    unsigned look = text.len > 0 ? LOOK_DIM : LOOK_PLAIN;
+    column = draw_form(frame, row, column + 1, look, lists[list].name, item);
     frame_text(frame, row, column, frame->width, look, "%s", text_str(&text));
     text_free(&text);
 }
@@ -580,11 +491,11 @@ static const struct detail_column {
     int at, room;
     struct column is;
 } detail_columns[] = {
-    {16, 8, {"UNITS", 'r', "units", cell_count}},
-    {24, 8, {"LIMIT", 'r', "limit", cell_count}},
-    {34, 13, {"CONNECTION", 'l', "connection", cell_text}},
-    {48, 12, {"PROTOCOL", 'l', "protocol", cell_text}},
-    {61, FRAME_WIDTH_MAX, {"CLIENT", 'l', "client", cell_text}},
+    {16, 8, {"UNITS", 'r', "{n units}"}},
+    {24, 8, {"LIMIT", 'r', "{n limit}"}},
+    {34, 13, {"CONNECTION", 'l', "{connection}"}},
+    {48, 12, {"PROTOCOL", 'l', "{protocol}"}},
+    {61, FRAME_WIDTH_MAX, {"CLIENT", 'l', "{client}"}},
 };
 
 /* Draws a row of the holders and waiters: the heads (`client` is NULL), or a client. */
@@ -603,10 +514,7 @@ static void draw_client(struct frame *frame, int row, const json_t *client, bool
     for (size_t i = 0; i < ARRAY_SIZE(detail_columns); i++) {
         const struct detail_column *column = &detail_columns[i];
         struct text cell = {0};
-        if (client)
-            column->is.cell(&cell, client, column->is.path);
-        else
-            text_addf(&cell, "%s", column->is.head);
+        text_add_form(&cell, client ? column->is.form : column->is.head, client);
         if (column->is.align == 'r')
             frame_right(frame, row, column->at, column->room, look, "%s", text_str(&cell));
         else
@@ -617,24 +525,22 @@ static void draw_client(struct frame *frame, int row, const json_t *client, bool
 
 static void draw_detail(struct view *view, struct frame *frame)
 {
-    static const char *const numbers[][2] = {{"in use", "in_use"},
-                                             {"peak", "peak"},
-                                             {"limit", "limit"},
-                                             {"holders", "holders_total"},
-                                             {"waiting", "waiting"}};
+    static const struct numbers of_name = {NULL,
+                                           {{"in use", "{n in_use}", NULL},
+                                            {"peak", "{n peak}", NULL},
+                                            {"limit", "{n limit}", NULL},
+                                            {"holders", "{n holders_total}", NULL},
+                                            {"waiting", "{n waiting}", NULL}}};
     const json_t *detail = view->answers[ANSWER_DETAIL];
-    int column = 0;
     draw_title(view, frame);
     if (view->trouble.len > 0)
         draw_trouble(view, frame, 1);
-    draw_shown(frame, 2, 0, frame->width, LOOK_BOLD,
-               json_text_at(detail, "name", text_str(&view->selected_id)));
+    draw_form(frame, 2, 0, LOOK_BOLD, detail ? "{name}" : text_str(&view->selected_id), detail);
     if (!detail) {
         frame_text(frame, 4, 2, frame->width, LOOK_DIM, "nobody holds it or waits for it now");
         return;
     }
-    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-        column = draw_count(frame, 3, column, numbers[i][0], detail, numbers[i][1]);
+    draw_numbers(detail, frame, 3, &of_name);
     draw_client(frame, 5, NULL, true);
     frame_row_look(frame, 5, LOOK_REVERSE);
     int room = list_room(frame, 5, view);

@@ -20,7 +20,6 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 FILE_MAX, FUNCTION_MAX = 800, 60
 
 LARGE_FILES = {
-    "src/cli/view.c": 974,
     "src/service/cluster.c": 817,
     "t/models/jobs.c": 1146,
     "t/models/jobs_world.c": 1883,
