@@ -38,7 +38,8 @@ struct place {
     enum state state;
     struct client lock;
     struct timer renewal;
-    bool is_plain;   /* the server is no counterd */
+    bool is_known;   /* the connection is up, and the server has said what it is */
+    bool is_plain;   /* it is no counterd */
     bool must_pause; /* before the next claim */
     /* the job; id 0: none */
     uint64_t id, token, try;
@@ -102,7 +103,7 @@ static void go_on(struct place *place)
     forget(place);
     if (place->slot.all->is_ending) {
         slot_over(&place->slot);
-    } else if (place->slot.client.state != CLIENT_UP || place->must_pause) {
+    } else if (!place->is_known || place->must_pause) {
         place->must_pause = false;
         place->state = PAUSED;
         slot_pause(&place->slot);
@@ -125,7 +126,7 @@ static void decide(struct place *place, enum verdict verdict, uint32_t delay_s)
     place->state = REPORTING;
     place->verdict = verdict;
     place->delay_s = delay_s;
-    if (place->slot.client.state == CLIENT_UP)
+    if (place->is_known)
         report(place);
     /* Else it is told when the server answers again. */
 }
@@ -269,7 +270,7 @@ static void renew(void *owner)
     struct bs_request request = {.verb = place->is_plain ? BS_VERB_TOUCH : BS_VERB_RENEW,
                                  .id = place->id,
                                  .token = place->token};
-    if (place->slot.client.state == CLIENT_UP)
+    if (place->is_known)
         ask(place, request, on_renewed);
 }
 
@@ -545,6 +546,7 @@ static void watch_tubes(struct place *place)
 static bool on_kind(void *owner, const struct answer *answer)
 {
     struct place *place = owner;
+    place->is_known = true;
     place->is_plain = answer_is_plain(answer);
     text_clear(&place->slot.all->said);
     timer_clear(place->slot.loop, &place->slot.pause);
@@ -574,6 +576,7 @@ static void on_lost(void *owner, enum status status)
 {
     struct place *place = owner;
     struct text what = {0};
+    place->is_known = false;
     text_addf(&what, "%s: %s", place->slot.client.where, place->slot.client.reason);
     if (place->state == RUNNING) {
         complain_once(&place->slot.all->said, &what);
@@ -596,9 +599,9 @@ static void on_lost(void *owner, enum status status)
 static void on_again(void *owner)
 {
     struct place *place = owner;
-    if (place->state == REPORTING)
+    if (place->is_known && place->state == REPORTING)
         report(place);
-    else if (place->state == PAUSED)
+    else if (place->is_known && place->state == PAUSED)
         claim(place);
 }
 

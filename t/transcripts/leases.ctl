@@ -55,6 +55,51 @@ signal TERM
 ! ...
 ? 143
 
+== an end is reported once, when the server has said what it is
+do claimed
+j close
+j2> tube default
+until echo more >go
+more
+went on
+until gone $(cat pid)
+j2<< {OK}
+j2> ack 7 11
+j2< DELETED
+j2> claim ...
+! counterctl: ...the server closed the connection
+signal TERM
+? 143
+
+== a lost job is followed by one claim, when the server has said what it is
+$ mkfifo go; counterctl -s {play} --io-timeout 600 work t -- sh -c 'trap "" TERM; echo $$ >pid; cat go'
+j> tube default
+j< UNKNOWN_COMMAND
+j> watch t
+j< WATCHING 2
+j> ignore default
+j< WATCHING 1
+j> reserve-with-timeout ...
+j<< RESERVED 7 5\r\nhello\r\n
+j> stats-job 7
+j<< OK 40\r\n---\npri: 5\nttr: 600\ntube: t\nreserves: 2\n\r\n
+until test -s pid
+j close
+! counterctl: ...
+! counterctl: job 7 of t, try 2: ...so another worker may run it; sh gets TERM
+j2> tube default
+until echo more >go
+more
+until gone $(cat pid)
+j2< UNKNOWN_COMMAND
+j2> watch t
+j2< WATCHING 2
+j2> ignore default
+j2< WATCHING 1
+j2> reserve-with-timeout ...
+signal TERM
+? 143
+
 == a second signal waits no longer for what the server says of a job
 $ counterctl -s {play} --io-timeout 600 work t -- true
 j> tube default
