@@ -42,8 +42,8 @@ static void answer_error(struct batch *batch, const char *format, ...)
     va_end(values);
     batch->any_error = true;
     if (batch->options->json)
-        json_print("{sbsssIss}", "ok", 0, "status", "error", "line", (json_int_t)batch->number,
-                   "message", text_str(&why));
+        json_print({"ok", json_false()}, {"status", json_string("error")},
+                   {"line", json_count(batch->number)}, {"message", json_string(text_str(&why))});
     else
         printf("error line %zu: %s\n", batch->number, text_str(&why));
     text_free(&why);
@@ -53,11 +53,11 @@ static void answer_error(struct batch *batch, const char *format, ...)
 static json_t *stats_of(struct bytes body)
 {
     struct bytes name, value;
-    json_t *stats = json_new();
+    json_t *stats = json_object();
     while (ctr_reply_stat(&body, &name, &value)) {
         struct text key = {0};
         text_add_name(&key, name);
-        json_put(stats, text_str(&key), json_name(value));
+        json_object_set_new(stats, text_str(&key), json_name(value));
         text_free(&key);
     }
     return stats;
@@ -84,11 +84,13 @@ static void answer_json(const char *word, const struct ctr_request *request,
     struct bytes name = request->name;
     bool is_ok = reply->binary.status == CTR_STATUS_SUCCESS;
     bool has_units = ctr_reply_number(&reply->binary, &units);
-    json_print("{sbssssso*so*so*so*}", "ok", is_ok, "command", word, "status", answer_word(reply),
-               "name", name.len > 0 ? json_name(name) : NULL, "id",
-               name.len > 0 ? json_id(name) : NULL, "units", has_units ? json_integer(units) : NULL,
-               "stats",
-               is_ok && request->opcode == CTR_STATS ? stats_of(reply->binary.body) : NULL);
+    json_print(
+        {"ok", json_boolean(is_ok)}, {"command", json_string(word)},
+        {"status", json_string(answer_word(reply))},
+        {"name", name.len > 0 ? json_name(name) : NULL},
+        {"id", name.len > 0 ? json_id(name) : NULL},
+        {"units", has_units ? json_count(units) : NULL},
+        {"stats", is_ok && request->opcode == CTR_STATS ? stats_of(reply->binary.body) : NULL});
 }
 
 static void say_answer(struct batch *batch, const char *word, const struct ctr_request *request,

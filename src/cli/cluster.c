@@ -47,7 +47,7 @@ static enum status print_access(const struct options *options)
               "ACL SETUSER USER on >PASSWORD resetkeys ~{%s}:* resetchannels &{%s}:* -@all %s%s",
               prefix, prefix, ENGINE_COMMANDS, options->db > 0 ? " +select" : "");
     if (options->json)
-        json_print("{ss}", "acl", text_str(&line));
+        json_print({"acl", json_string(text_str(&line))});
     else
         puts(text_str(&line));
     text_free(&line);
@@ -231,7 +231,7 @@ static void print_nodes(const json_t *answer)
         if (i == 0)
             putchar('\n');
         if (has_other_patterns(node))
-            json_put(node, "differs", json_true());
+            json_object_set_new(node, "differs", json_true());
     }
     print_array(columns, json_at(answer, "nodes"), "");
 }

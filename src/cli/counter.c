@@ -107,7 +107,7 @@ static int take_noop(struct call *call)
     if (!is_good(call))
         return (int)answer_refused(&call->client, &call->reply, "noop");
     if (call->invocation->options.json)
-        json_print("{sbsf}", "ok", 1, "seconds", call->seconds);
+        json_print({"ok", json_true()}, {"seconds", json_real(call->seconds)});
     else
         printf("ok, %s\n", seconds_text(call->seconds, text));
     return STATUS_OK;
@@ -126,8 +126,8 @@ static int take_get(struct call *call)
         return complain_no_number(call);
     if (call->invocation->options.json &&
         (is_found || call->reply.binary.status == CTR_STATUS_NOT_FOUND)) {
-        json_print("{sososbsI}", "name", json_name(call->request.name), "id",
-                   json_id(call->request.name), "exists", is_found, "in_use", (json_int_t)in_use);
+        json_print({"name", json_name(call->request.name)}, {"id", json_id(call->request.name)},
+                   {"exists", json_boolean(is_found)}, {"in_use", json_count(in_use)});
         return is_found ? STATUS_OK : STATUS_NO;
     }
     if (!is_found)
@@ -144,9 +144,9 @@ int do_get(struct invocation *invocation)
 static int take_release(struct call *call)
 {
     if (call->invocation->options.json) {
-        json_print("{sososbss}", "name", json_name(call->request.name), "id",
-                   json_id(call->request.name), "ok", is_good(call), "status",
-                   answer_word(&call->reply));
+        json_print({"name", json_name(call->request.name)}, {"id", json_id(call->request.name)},
+                   {"ok", json_boolean(is_good(call))},
+                   {"status", json_string(answer_word(&call->reply))});
         return (int)answer_status(&call->reply);
     }
     if (!is_good(call))
@@ -211,8 +211,8 @@ static int hold(struct call *call)
 static int hold_and_say(struct call *call)
 {
     if (call->invocation->options.json)
-        json_print("{sososI}", "name", json_name(call->request.name), "id",
-                   json_id(call->request.name), "acquired", (json_int_t)call->request.units);
+        json_print({"name", json_name(call->request.name)}, {"id", json_id(call->request.name)},
+                   {"acquired", json_count(call->request.units)});
     else
         printf("acquired %u\n", call->request.units);
     int status = print_end(STATUS_OK);
@@ -248,8 +248,8 @@ static int take_acquire(struct call *call)
         return call->invocation->execute ? hold_and_execute(call) : hold_and_say(call);
     }
     if (options->json && !call->invocation->execute) {
-        json_print("{sososiss}", "name", json_name(call->request.name), "id",
-                   json_id(call->request.name), "acquired", 0, "status", answer_word(&call->reply));
+        json_print({"name", json_name(call->request.name)}, {"id", json_id(call->request.name)},
+                   {"acquired", json_count(0)}, {"status", json_string(answer_word(&call->reply))});
         return (int)answer_status(&call->reply);
     }
     if (options->quiet && call->reply.binary.status == CTR_STATUS_NOT_AVAILABLE)

@@ -79,8 +79,8 @@ static void print_entry(struct dump *dump, uint32_t in_use, uint32_t peak, struc
 {
     dump->printed++;
     if (dump->options->json) {
-        json_print("{sososIsI}", "name", json_name(name), "id", json_id(name), "in_use",
-                   (json_int_t)in_use, "peak", (json_int_t)peak);
+        json_print({"name", json_name(name)}, {"id", json_id(name)}, {"in_use", json_count(in_use)},
+                   {"peak", json_count(peak)});
         return;
     }
     if (!dump->has_head)

@@ -27,9 +27,9 @@ void job_line_set_body(json_t *object, struct bytes body)
 {
     json_t *text = json_stringn(body.len ? (const char *)body.data : "", body.len);
     if (text)
-        json_put(object, "body", text);
+        json_object_set_new(object, "body", text);
     else
-        json_put(object, "body64", base64_of(body));
+        json_object_set_new(object, "body64", base64_of(body));
 }
 
 /* Adds the bytes of a base64 text. Returns false when it is none. */
@@ -130,7 +130,7 @@ void job_line_free(struct job_line *job)
 
 json_t *job_line_dictionary(struct bytes dictionary)
 {
-    json_t *object = json_new();
+    json_t *object = json_object();
     struct bs_entry entry;
     while (bs_next_entry(&dictionary, &entry)) {
         struct text key = {0}, value = {0};
@@ -138,8 +138,8 @@ json_t *job_line_dictionary(struct bytes dictionary)
         text_add_name(&key, entry.key);
         text_add_name(&value, entry.value);
         bool is_number = number_parse_plain(entry.value, INT64_MAX, &number);
-        json_put(object, text_str(&key),
-                 is_number ? json_integer((json_int_t)number) : json_string(text_str(&value)));
+        json_object_set_new(object, text_str(&key),
+                            is_number ? json_count(number) : json_string(text_str(&value)));
         text_free(&key);
         text_free(&value);
     }

@@ -119,7 +119,7 @@ static enum status demand(struct work *work, struct bs_request request, enum bs_
 static void print_number(const struct work *work, const char *key, uint64_t number)
 {
     if (work->invocation->options.json)
-        json_print("{sI}", key, (json_int_t)number);
+        json_print({key, json_count(number)});
     else
         printf("%s: %" PRIu64 "\n", key, number);
 }
@@ -241,20 +241,21 @@ static const struct column job_columns[] = {
 static void show_job(struct work *work, const struct listed *job)
 {
     struct bytes body = text_bytes(&job->body);
-    json_t *row = json_make("{sIsosI}", "id", (json_int_t)job->id, "state",
-                            json_name(bs_state_word(job->state)), "try", (json_int_t)job->try);
+    json_t *row =
+        json_make({"id", json_count(job->id)}, {"state", json_name(bs_state_word(job->state))},
+                  {"try", json_count(job->try)});
     if (!work->invocation->options.json) {
         struct text shown = {0};
         char size[NUMBER_TEXT];
         text_add_name(&shown, bytes_at(body.data, body.len < SHOWN_MAX ? body.len : SHOWN_MAX));
         text_addf(&shown, body.len > SHOWN_MAX ? "..." : "");
         size_text((double)body.len, size);
-        json_put(row, "size", json_string(job->unreadable ? "?" : size));
-        json_put(row, "shown",
-                 json_string(job->unreadable ? "(cannot be read)" : text_str(&shown)));
+        json_object_set_new(row, "size", json_string(job->unreadable ? "?" : size));
+        json_object_set_new(row, "shown",
+                            json_string(job->unreadable ? "(cannot be read)" : text_str(&shown)));
         text_free(&shown);
     } else if (job->unreadable) {
-        json_put(row, "unreadable", json_true());
+        json_object_set_new(row, "unreadable", json_true());
     } else {
         job_line_set_body(row, body);
     }
@@ -288,10 +289,10 @@ static enum status export_job(struct work *work, const struct listed *job)
     uint64_t delay =
         job->state == BS_STATE_DELAYED ? dictionary_number(answer.body, "time-left") : 0;
     json_t *object = json_make(
-        "{sosIsosIsIsIsI}", "tube", json_name(work->tube), "id", (json_int_t)job->id, "state",
-        json_name(bs_state_word(job->state)), "pri",
-        (json_int_t)dictionary_number(answer.body, "pri"), "delay", (json_int_t)delay, "ttr",
-        (json_int_t)dictionary_number(answer.body, "ttr"), "try", (json_int_t)job->try);
+        {"tube", json_name(work->tube)}, {"id", json_count(job->id)},
+        {"state", json_name(bs_state_word(job->state))},
+        {"pri", json_count(dictionary_number(answer.body, "pri"))}, {"delay", json_count(delay)},
+        {"ttr", json_count(dictionary_number(answer.body, "ttr"))}, {"try", json_count(job->try)});
     job_line_set_body(object, text_bytes(&job->body));
     json_line(object);
     work->done++;

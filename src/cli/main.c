@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <locale.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int execute(struct invocation *invocation)
@@ -29,6 +30,7 @@ int main(int argc, char **argv)
 {
     struct invocation invocation;
     text_no_memory = out_of_memory;
+    json_set_alloc_funcs(json_allocate, free);
     if (!file_open_standard(true))
         return complain_as(
             STATUS_SYSTEM,

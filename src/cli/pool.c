@@ -30,24 +30,24 @@ static json_t *name_if(struct bytes name)
 
 static json_t *number_if(uint64_t number)
 {
-    return number > 0 ? json_integer((json_int_t)number) : NULL;
+    return number > 0 ? json_count(number) : NULL;
 }
 
 static json_t *pairs_of(const struct pool_pair *pairs, size_t count)
 {
-    json_t *all = json_new();
+    json_t *all = json_object();
     for (size_t i = 0; i < count; i++) {
         struct text key = {0};
         text_add_name(&key, pairs[i].key);
-        json_put(all, text_str(&key), json_name(pairs[i].value));
+        json_object_set_new(all, text_str(&key), json_name(pairs[i].value));
         text_free(&key);
     }
     return all;
 }
 
-static double seconds_of(int64_t ns)
+static json_t *seconds_of(int64_t ns)
 {
-    return (double)ns / (double)NS_PER_S;
+    return json_real((double)ns / (double)NS_PER_S);
 }
 
 static const char *const for_words[] = {
@@ -114,15 +114,16 @@ static void print_tables(const struct work *work)
 
 static void take_pool(struct work *work, const struct pool_pool_reply *pool)
 {
-    json_t *row = json_make("{sssosososbso*}", "type", "pool", "name", json_name(pool->name), "id",
-                            json_id(pool->name), "kind", json_name(pool->kind), "draining",
-                            pool->draining, "group", name_if(pool->group));
-#define ROW(count) json_put(row, #count, json_integer(pool->count));
+    json_t *row =
+        json_make({"type", json_string("pool")}, {"name", json_name(pool->name)},
+                  {"id", json_id(pool->name)}, {"kind", json_name(pool->kind)},
+                  {"draining", json_boolean(pool->draining)}, {"group", name_if(pool->group)});
+#define ROW(count) json_object_set_new(row, #count, json_count(pool->count));
     POOL_COUNTS(ROW)
 #undef ROW
     if (pool->has_want)
-        json_put(row, "want", json_integer(pool->want));
-    json_put(row, "options", pairs_of(pool->options, pool->option_count));
+        json_object_set_new(row, "want", json_count(pool->want));
+    json_object_set_new(row, "options", pairs_of(pool->options, pool->option_count));
     if (work->invocation->options.json || work->request.verb == POOL_VERB_POOL_LIST) {
         table_take(&work->table, row, work->invocation->options.json);
     } else {
@@ -134,26 +135,27 @@ static void take_pool(struct work *work, const struct pool_pool_reply *pool)
 static void take_member(struct work *work, const struct pool_member_reply *member)
 {
     table_take(&work->table,
-               json_make("{sssosososfso*so*sIsIso*so*so*so}", "type", "member", "name",
-                         json_name(member->name), "id", json_id(member->name), "state",
-                         json_name(member->state), "seconds", seconds_of(member->since_ns), "fence",
-                         number_if(member->fence), "holder", name_if(member->holder), "takes",
-                         (json_int_t)member->takes, "fails", (json_int_t)member->fails, "then",
-                         name_if(member->then), "by", name_if(member->by), "note",
-                         name_if(member->note), "attributes",
-                         pairs_of(member->attrs, member->attr_count)),
+               json_make({"type", json_string("member")}, {"name", json_name(member->name)},
+                         {"id", json_id(member->name)}, {"state", json_name(member->state)},
+                         {"seconds", seconds_of(member->since_ns)},
+                         {"fence", number_if(member->fence)}, {"holder", name_if(member->holder)},
+                         {"takes", json_count(member->takes)}, {"fails", json_count(member->fails)},
+                         {"then", name_if(member->then)}, {"by", name_if(member->by)},
+                         {"note", name_if(member->note)},
+                         {"attributes", pairs_of(member->attrs, member->attr_count)}),
                work->invocation->options.json);
 }
 
 static void take_waiter(struct work *work, const struct pool_waiter_reply *waiter)
 {
     table_take(&work->waiters,
-               json_make("{sssosfsfsIssso*so*so}", "type", "waiter", "client",
-                         json_name(waiter->client), "seconds", seconds_of(waiter->since_ns),
-                         "timeout", seconds_of(waiter->timeout_ns), "count",
-                         (json_int_t)waiter->count, "for", for_words[waiter->take_for], "member",
-                         name_if(waiter->member), "by", name_if(waiter->by), "with",
-                         pairs_of(waiter->with, waiter->with_count)),
+               json_make({"type", json_string("waiter")}, {"client", json_name(waiter->client)},
+                         {"seconds", seconds_of(waiter->since_ns)},
+                         {"timeout", seconds_of(waiter->timeout_ns)},
+                         {"count", json_count(waiter->count)},
+                         {"for", json_string(for_words[waiter->take_for])},
+                         {"member", name_if(waiter->member)}, {"by", name_if(waiter->by)},
+                         {"with", pairs_of(waiter->with, waiter->with_count)}),
                work->invocation->options.json);
 }
 
@@ -195,7 +197,7 @@ static enum status hear(struct work *work, bool has_rows)
 static void print_ok(const struct invocation *invocation)
 {
     if (invocation->options.json)
-        json_print("{sb}", "ok", 1);
+        json_print({"ok", json_true()});
     else
         puts("ok");
 }
@@ -210,11 +212,11 @@ static bool is_of_pool(const struct pool_event_reply *event)
 
 static json_t *event_row(const struct pool_event_reply *event)
 {
-    return json_make("{sssosososososo*so*so*}", "type", "event", "pool", json_name(event->pool),
-                     "member", json_name(event->member), "from", json_name(event->from), "to",
-                     json_name(event->to), "why", json_name(event->why), "fence",
-                     number_if(event->fence), "connection", name_if(event->conn), "by",
-                     name_if(event->by));
+    return json_make({"type", json_string("event")}, {"pool", json_name(event->pool)},
+                     {"member", json_name(event->member)}, {"from", json_name(event->from)},
+                     {"to", json_name(event->to)}, {"why", json_name(event->why)},
+                     {"fence", number_if(event->fence)}, {"connection", name_if(event->conn)},
+                     {"by", name_if(event->by)});
 }
 
 static void print_event(const struct pool_event_reply *event)
@@ -232,7 +234,7 @@ static void print_event(const struct pool_event_reply *event)
 static void print_lost(const struct work *work, uint64_t lost)
 {
     if (work->invocation->options.json)
-        json_print("{sssI}", "type", "lost", "events", (json_int_t)lost);
+        json_print({"type", json_string("lost")}, {"events", json_count(lost)});
     else
         printf("%" PRIu64 " events were lost, because they were not read in time\n", lost);
 }

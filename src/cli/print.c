@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -341,25 +342,19 @@ void print_array(const struct column *columns, const json_t *rows, const char *i
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
-json_t *json_new(void)
+void *json_allocate(size_t size)
 {
-    json_t *object = json_object();
-    if (!object)
+    void *memory = malloc(size);
+    if (!memory)
         out_of_memory();
-    return object;
-}
-
-void json_put(json_t *object, const char *key, json_t *value)
-{
-    if (!value || json_object_set_new(object, key, value) != 0)
-        out_of_memory();
+    return memory;
 }
 
 void json_line(json_t *value)
 {
     char *line = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-    size_t len = line ? strlen(line) : 0;
-    line = line ? utf8_spell_json(line, &len) : NULL;
+    size_t len = strlen(line);
+    line = utf8_spell_json(line, &len);
     if (!line)
         out_of_memory();
     fwrite(line, 1, len, stdout);
@@ -368,15 +363,22 @@ void json_line(json_t *value)
     json_decref(value);
 }
 
-json_t *json_make(const char *form, ...)
+json_t *json_make_of(const struct json_pair *pairs)
 {
-    va_list values;
-    va_start(values, form);
-    json_t *object = json_vpack_ex(NULL, 0, form, values);
-    va_end(values);
-    if (!object)
-        out_of_memory();
+    json_t *object = json_object();
+    for (; pairs->key; pairs++)
+        if (pairs->value)
+            json_object_set_new(object, pairs->key, pairs->value);
     return object;
+}
+
+json_t *json_count(uint64_t number)
+{
+    char digits[24];
+    if (number <= INT64_MAX)
+        return json_integer((json_int_t)number);
+    snprintf(digits, sizeof digits, "%" PRIu64, number);
+    return json_string(digits);
 }
 
 /* Takes over the text. */

@@ -96,21 +96,29 @@ void print_array(const struct column *columns, const json_t *rows, const char *i
 /* Prints `value` as one compact line, and drops the caller's reference. */
 void json_line(json_t *value);
 
-/* Makes an object in the form of json_pack, or prints it as a line. Ends the process without
- * memory.
- */
-json_t *json_make(const char *form, ...);
+/* A member of an object. */
+struct json_pair {
+    const char *key;
+    json_t *value; /* taken over; NULL: the object does not have it */
+};
+
+/* Makes an object of pairs, {KEY, VALUE}, or prints it as a line. */
+#define json_make(...)  json_make_of((const struct json_pair[]){__VA_ARGS__, {0}})
 #define json_print(...) json_line(json_make(__VA_ARGS__))
+
+/* Private to json_make: `pairs` ends with a key that is NULL. */
+json_t *json_make_of(const struct json_pair *pairs);
+
+/* A number; as a text from 2^63 up, because JSON's numbers end there for jansson. */
+json_t *json_count(uint64_t number);
 
 /* A name as a text: escaped, and percent-encoded ("id"). */
 json_t *json_name(struct bytes name);
 json_t *json_id(struct bytes name);
 
-/* Sets a member to a new value and takes over its reference. Ends the process without memory. */
-void json_put(json_t *object, const char *key, json_t *value);
-
-/* A new object. Ends the process without memory. */
-json_t *json_new(void);
+/* As malloc, but ends the process without memory. main has jansson use it, so no function that
+   makes JSON fails. */
+void *json_allocate(size_t size);
 
 /*
  * A member of an object as text or number; `none` when it is missing or has another type. `path` is

@@ -50,7 +50,7 @@ static void print_id(const struct put *put, const struct bs_reply *reply)
 {
     bool is_duplicate = reply->answer == BS_ANSWER_DUPLICATE;
     if (put->invocation->options.json) {
-        json_print("{sIsb}", "id", (json_int_t)reply->id, "duplicate", is_duplicate);
+        json_print({"id", json_count(reply->id)}, {"duplicate", json_boolean(is_duplicate)});
         return;
     }
     printf("%" PRIu64 "\n", reply->id);

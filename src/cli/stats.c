@@ -29,14 +29,14 @@ static void add(struct stats *stats, struct bytes name, struct bytes value)
     struct text key = {0};
     uint64_t number;
     if (!stats->json) {
-        table_take(&stats->table,
-                   json_make("{soso}", "name", json_name(name), "value", json_name(value)), false);
+        table_take(&stats->table, json_make({"name", json_name(name)}, {"value", json_name(value)}),
+                   false);
         return;
     }
     text_add_name(&key, name);
-    json_put(stats->json, text_str(&key),
-             number_parse(value, NUMBER_MAX, &number) ? json_integer((json_int_t)number)
-                                                      : json_name(value));
+    json_object_set_new(stats->json, text_str(&key),
+                        number_parse(value, NUMBER_MAX, &number) ? json_count(number)
+                                                                 : json_name(value));
     text_free(&key);
 }
 
@@ -113,7 +113,7 @@ static enum status tell(const struct protocol_stats *protocol, struct invocation
 {
     static const struct column columns[] = {
         {"NAME", 'l', "{name}"}, {"VALUE", 'l', "{value}"}, {NULL}};
-    struct stats stats = {.json = all ? json_new() : NULL, .table = {.columns = columns}};
+    struct stats stats = {.json = all ? json_object() : NULL, .table = {.columns = columns}};
     enum status status = client_open(&stats.client, protocol->protocol, invocation);
     if (status == STATUS_OK)
         status = protocol->ask(&stats);
@@ -121,7 +121,7 @@ static enum status tell(const struct protocol_stats *protocol, struct invocation
     if (!all)
         print_rows(protocol->name, &stats.table, is_first);
     else if (status == STATUS_OK)
-        json_put(all, protocol->name, json_incref(stats.json));
+        json_object_set_new(all, protocol->name, json_incref(stats.json));
     json_decref(stats.json);
     table_free(&stats.table);
     return status;
@@ -134,7 +134,7 @@ int do_stats(struct invocation *invocation)
     if (!server_find(options, &server))
         return STATUS_USAGE;
     bool is_one = options->text || server.is_unix || server.port;
-    json_t *all = options->json ? json_new() : NULL;
+    json_t *all = options->json ? json_object() : NULL;
     bool is_first = true, any = false;
     enum status worst = STATUS_OK;
     for (size_t i = 0; i < ARRAY_SIZE(protocols); i++) {

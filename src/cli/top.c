@@ -173,10 +173,10 @@ static int once_width(void)
 
 static void print_once_json(const struct top *top)
 {
-    json_t *all = json_new(), *const *answers = top->view.answers;
+    json_t *all = json_object(), *const *answers = top->view.answers;
     for (size_t i = 0; i < ANSWER_DETAIL; i++)
         if (answers[i] && (i != ANSWER_CLUSTER || json_is_true_at(answers[i], "enabled")))
-            json_put(all, pages[i].key, json_incref(answers[i]));
+            json_object_set_new(all, pages[i].key, json_incref(answers[i]));
     json_line(all);
 }
 

@@ -154,6 +154,23 @@ j<< LISTED 1 0\r\nFOUND 13 1 ready 0\r\nx\r\n
 >  7  ...
 > 13  ...
 
+== numbers may have 64 bits
+let ID = 18446744073709551615
+$ {ctl} jobs list t
+j> tube default
+j<< OK 2\r\n{}\r\n
+j> list-jobs t all ...
+j<< LISTED 1 0\r\nFOUND {ID} 1 ready 0\r\nx\r\n
+> ...ID ...
+> {ID} ...
+$ {ctl} pool watch db
+s> WATCH db
+s< OK
+s< EVENT db db_1 free taken take fence={ID}
+s< EVENT db - - - drop
+> db/db_1 take: free -> taken fence={ID}
+> db drop
+
 == a page has as many bytes as a server may have unsent
 $ {ctl} jobs export t >/dev/null
 j> tube default
