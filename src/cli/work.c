@@ -341,15 +341,15 @@ static int make_input(const struct place *place)
 static void start_command(struct place *place)
 {
     struct child *child = &place->slot.child;
-    int status = STATUS_SYSTEM, input = make_input(place);
-    environment_add_number(&child->environment, "COUNTER_JOB_ID", place->id);
-    environment_add(&child->environment, "COUNTER_JOB_TUBE", text_bytes(&place->tube));
-    environment_add_number(&child->environment, "COUNTER_JOB_TRY", place->try);
+    int status = STATUS_SYSTEM;
     place->state = RUNNING;
-    child->input = input;
-    if (input >= 0) {
+    child->input = make_input(place);
+    if (child->input >= 0) {
+        environment_add_number(&child->environment, "COUNTER_JOB_ID", place->id);
+        environment_add(&child->environment, "COUNTER_JOB_TUBE", text_bytes(&place->tube));
+        environment_add_number(&child->environment, "COUNTER_JOB_TRY", place->try);
         status = child_start(child, place->slot.loop, place->slot.all->invocation->execute);
-        close(input);
+        close(child->input);
     }
     text_free(&place->body);
     if (status != STATUS_OK) {

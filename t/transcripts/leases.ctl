@@ -100,6 +100,20 @@ j2> reserve-with-timeout ...
 signal TERM
 ? 143
 
+== a job without room for its input is given back
+$ bash -c 'trap "" XFSZ; ulimit -f 0; exec counterctl -s {play} work t -- true'
+j> tube default
+j<< {OK}
+j> claim ...
+j<< CLAIMED 1\r\nRESERVED 7 5 11 t 2\r\nhello\r\n
+j> stats-job 7
+j<< OK 18\r\n---\npri: 5\nttr: 3\n\r\n
+! counterctl: job 7 of t, try 2: no memory for its input: ...
+j> nack 7 11 0
+j< RELEASED
+! counterctl: job 7 of t, try 2: given back
+? 71
+
 == a second signal waits no longer for what the server says of a job
 $ counterctl -s {play} --io-timeout 600 work t -- true
 j> tube default
