@@ -222,7 +222,8 @@ static enum status read_token(struct http *http, const struct options *options)
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-/* The connection is there, and the request goes out. */
+/* The connection is there, and the request goes out. The time for the answer begins with the first
+   one, also when it is made again. */
 static int await_answer(void *arg, char *address, char *own_address, int port, int own_port)
 {
     struct http_call *call = arg;
@@ -230,7 +231,8 @@ static int await_answer(void *arg, char *address, char *own_address, int port, i
     (void)own_address;
     (void)port;
     (void)own_port;
-    timer_set(call->http->loop, &call->due, clock_mono_ns() + call->http->io_timeout_ns);
+    if (!call->is_again)
+        timer_set(call->http->loop, &call->due, clock_mono_ns() + call->http->io_timeout_ns);
     return CURL_PREREQFUNC_OK;
 }
 
@@ -353,7 +355,6 @@ static bool ask_again(struct http_call *call, CURLcode result)
         (result != CURLE_RECV_ERROR && result != CURLE_GOT_NOTHING))
         return false;
     call->is_again = true;
-    timer_clear(call->http->loop, &call->due);
     curl_multi_remove_handle(call->http->multi, call->easy);
     return curl_multi_add_handle(call->http->multi, call->easy) == CURLM_OK;
 }

@@ -230,6 +230,15 @@ jj close
 ! counterctl: admin interface at {play}: ...
 ? 69
 
+== a page that is asked for again has no more time for its answer
+$ timeout 6 counterctl --admin {play} --io-timeout 4 loglevel
+j> GET ...
+until sleep 2.5
+j close
+jj> GET ...
+! counterctl: admin interface at {play}: no answer in time (--io-timeout)
+? 69
+
 == what changes something is not asked for again
 $ counterctl --admin {play} loglevel debug
 j> POST ...
