@@ -231,14 +231,19 @@ static void because(struct node *node, enum node_level level, const char *head, 
     node->reasons[0] = reason;
 }
 
-void node_note_refused(struct node *node, const char *why)
+static void PRINTF_LIKE(2, 0) note_refused(struct node *node, const char *format, va_list values)
 {
+    char why[NODE_REASON_SIZE];
+    vsnprintf(why, sizeof(why), format, values);
     because(node, NODE_LOG_ERROR, "this node does not join", true, why);
 }
 
-void node_forget_reasons(struct node *node)
+void node_note_refused(struct node *node, const char *format, ...)
 {
-    node->reasons_count = 0;
+    va_list values;
+    va_start(values, format);
+    note_refused(node, format, values);
+    va_end(values);
 }
 
 bool node_lose(struct node *node, enum node_loss loss, const char *why)
@@ -264,9 +269,12 @@ bool node_no_memory(struct node *node)
     return node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
 }
 
-bool node_refuse(struct node *node, const char *why)
+bool node_refuse(struct node *node, const char *format, ...)
 {
-    node_note_refused(node, why);
+    va_list values;
+    va_start(values, format);
+    note_refused(node, format, values);
+    va_end(values);
     node->counts.losses[NODE_LOSS_ERROR]++;
     begin_again(node, next_backoff(node));
     return false;

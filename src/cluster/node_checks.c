@@ -36,50 +36,37 @@ static bool evicts(const char *policy)
     return strncmp(policy, "allkeys", 7) == 0;
 }
 
-void node_explain_policy(const char *policy, char *why, size_t size)
+bool node_refuse_policy(struct node *node, const char *policy)
 {
-    snprintf(why, size,
-             "the engine may evict any key (maxmemory-policy %s): set 'maxmemory-policy "
-             "noeviction' or volatile-lru there",
-             policy);
+    return node_refuse(node,
+                       "the engine may evict any key (maxmemory-policy %s): set 'maxmemory-policy "
+                       "noeviction' or volatile-lru there",
+                       policy);
 }
 
-bool node_check_info(const struct node *node, struct bytes info, char *why, size_t size)
+bool node_check_info(struct node *node, struct bytes info)
 {
     char value[64];
-    if (!info_field(info, "redis_version", value, sizeof(value))) {
-        snprintf(why, size, "cluster.engine is no Redis: INFO has no redis_version");
-        return false;
-    }
-    if (strtol(value, NULL, 10) < 7) {
-        snprintf(
-            why, size,
-            "the engine is Redis %s, and 7.0 is the least: upgrade it, or set cluster.engine to "
-            "another one",
-            value);
-        return false;
-    }
-    if (info_field(info, "cluster_enabled", value, sizeof(value)) && strcmp(value, "0") != 0) {
-        snprintf(why, size,
-                 "the engine is part of a Redis Cluster: set cluster.engine to a Redis with "
-                 "'cluster-enabled no'");
-        return false;
-    }
-    if (info_field(info, "loading", value, sizeof(value)) && strcmp(value, "0") != 0) {
-        snprintf(why, size,
-                 "the engine still loads its data: nothing must be set, this ends by itself");
-        return false;
-    }
-    if (!info_field(info, "role", value, sizeof(value)) || strcmp(value, "master") != 0) {
-        snprintf(why, size, "the engine is a replica: set cluster.engine to its primary%s",
-                 node_is_sentinel(node) ? " (the Sentinels name this one; they will name another)"
-                                        : ", or to the Sentinels (sentinel://...)");
-        return false;
-    }
-    if (info_field(info, "maxmemory_policy", value, sizeof(value)) && evicts(value)) {
-        node_explain_policy(value, why, size);
-        return false;
-    }
+    if (!info_field(info, "redis_version", value, sizeof(value)))
+        return node_refuse(node, "cluster.engine is no Redis: INFO has no redis_version");
+    if (strtol(value, NULL, 10) < 7)
+        return node_refuse(node,
+                           "the engine is Redis %s, and 7.0 is the least: upgrade it, or set "
+                           "cluster.engine to another one",
+                           value);
+    if (info_field(info, "cluster_enabled", value, sizeof(value)) && strcmp(value, "0") != 0)
+        return node_refuse(node, "the engine is part of a Redis Cluster: set cluster.engine to a "
+                                 "Redis with 'cluster-enabled no'");
+    if (info_field(info, "loading", value, sizeof(value)) && strcmp(value, "0") != 0)
+        return node_refuse(node, "the engine still loads its data: nothing must be set, this ends "
+                                 "by itself");
+    if (!info_field(info, "role", value, sizeof(value)) || strcmp(value, "master") != 0)
+        return node_refuse(node, "the engine is a replica: set cluster.engine to its primary%s",
+                           node_is_sentinel(node)
+                               ? " (the Sentinels name this one; they will name another)"
+                               : ", or to the Sentinels (sentinel://...)");
+    if (info_field(info, "maxmemory_policy", value, sizeof(value)) && evicts(value))
+        return node_refuse_policy(node, value);
     return true;
 }
 
@@ -128,8 +115,7 @@ static const struct {
     {"BUSY", "the engine runs a script of another client for too long: end it by SCRIPT KILL"},
 };
 
-/* NULL: the reply is none of these. */
-static const char *explained(const redisReply *reply)
+const char *node_error_advice(const redisReply *reply)
 {
     for (size_t i = 0; reply->type == REDIS_REPLY_ERROR && i < ARRAY_SIZE(errors); i++) {
         size_t len = strlen(errors[i].begins);
@@ -137,24 +123,4 @@ static const char *explained(const redisReply *reply)
             return errors[i].explained;
     }
     return NULL;
-}
-
-bool node_explain_error(const redisReply *reply, char *why, size_t size)
-{
-    const char *what = explained(reply);
-    char text[121];
-    if (!what)
-        return false;
-    reply_error_text(reply, text, sizeof(text));
-    snprintf(why, size, "%s (%s)", what, text);
-    return true;
-}
-
-void node_explain_auth(const redisReply *reply, char *why, size_t size)
-{
-    const char *what = explained(reply);
-    snprintf(why, size, "AUTH: %s",
-             what ? what
-                  : "the engine refuses it, in an answer that is not shown here, as it may repeat "
-                    "the password: set cluster.user and cluster.password, or empty both");
 }

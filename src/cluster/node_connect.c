@@ -79,11 +79,15 @@ void node_connected(struct node *node)
 
 bool node_on_auth(struct node *node, const redisReply *reply)
 {
-    char why[NODE_REASON_SIZE];
     if (reply->type == REDIS_REPLY_STATUS)
         return true;
-    node_explain_auth(reply, why, sizeof(why));
-    return node_refuse(node, why);
+    /* Never quoted: it may repeat the password. */
+    const char *advice = node_error_advice(reply);
+    return node_refuse(node, "AUTH: %s",
+                       advice ? advice
+                              : "the engine refuses it, in an answer that is not shown here, as it "
+                                "may repeat the password: set cluster.user and cluster.password, "
+                                "or empty both");
 }
 
 bool node_on_select(struct node *node, const redisReply *reply)
@@ -109,12 +113,7 @@ static bool send_config(struct node *node, unsigned setting)
 bool node_on_info(struct node *node, const redisReply *reply)
 {
     struct bytes info;
-    char why[512];
-    if (!reply_text(reply, &info))
-        return false;
-    if (!node_check_info(node, info, why, sizeof(why)))
-        return node_refuse(node, why);
-    bool sent = true;
+    bool sent = reply_text(reply, &info) && node_check_info(node, info);
     for (unsigned i = 0; sent && i < NODE_ADVISED_COUNT; i++)
         sent = send_config(node, i);
     for (unsigned i = 0; sent && i < CLUSTER_SCRIPT_COUNT; i++)
@@ -271,7 +270,7 @@ static bool on_node(struct node *node, const redisReply *reply)
 {
     struct bytes where;
     uint64_t ms;
-    char text[200], why[512];
+    char text[200];
     struct ended item = {.foreign = false, .over_ns = node->now_ns, .beat = "-"};
     if (reply->elements < 5 || !reply_copy(reply->element[1], item.session, sizeof(item.session)) ||
         !reply_text(reply->element[2], &where) || !reply_decimal(reply->element[4], &ms) ||
@@ -286,13 +285,13 @@ static bool on_node(struct node *node, const redisReply *reply)
         return open_again(node, add_over(node, &item));
     bool again = look_if_over(node, reply->element[1], reply->element[3],
                               (int64_t)ms * NODE_NS_PER_MS, false);
-    snprintf(why, sizeof(why),
-             "the engine has a session of another process that calls itself %s (%s). If that "
-             "process lives, set cluster.node to another name on one of them; else this node "
-             "joins after a lease",
-             node->node, text);
     if (!again)
-        node_note_refused(node, why);
+        node_note_refused(
+            node,
+            "the engine has a session of another process that calls itself %s (%s). If that "
+            "process lives, set cluster.node to another name on one of them; else this node "
+            "joins after a lease",
+            node->node, text);
     return open_again(node, again);
 }
 
@@ -300,7 +299,6 @@ static bool on_node(struct node *node, const redisReply *reply)
 static bool on_lease(struct node *node, const redisReply *reply)
 {
     uint64_t ms;
-    char why[512];
     if (reply->elements < 2 || reply->elements % 2 || !reply_decimal(reply->element[1], &ms) ||
         ms > UINT32_MAX)
         return false;
@@ -311,11 +309,11 @@ static bool on_lease(struct node *node, const redisReply *reply)
                          (int64_t)ms * NODE_NS_PER_MS, true))
             again = true;
     node_watch_end(node);
-    snprintf(why, sizeof(why),
-             "other nodes have cluster.lease %llu ms, this one has %llu ms: set the same on all",
-             (unsigned long long)ms, (unsigned long long)(node->lease_ns / NODE_NS_PER_MS));
     if (!again)
-        node_note_refused(node, why);
+        node_note_refused(
+            node,
+            "other nodes have cluster.lease %llu ms, this one has %llu ms: set the same on all",
+            (unsigned long long)ms, (unsigned long long)(node->lease_ns / NODE_NS_PER_MS));
     return open_again(node, again);
 }
 
@@ -335,27 +333,26 @@ static bool on_reaped(struct node *node, const redisReply *reply)
 /* ACL command. */
 static bool on_acl(struct node *node, const redisReply *reply)
 {
-    char command[64], why[512];
+    char command[64];
     if (reply->elements < 2 || !reply_copy(reply->element[1], command, sizeof(command)))
         return false;
-    snprintf(why, sizeof(why),
-             "the engine does not allow its user the command %s: set the user's rights as "
-             "'counterctl cluster acl' prints them",
-             command);
-    return node_refuse(node, why);
+    return node_refuse(node,
+                       "the engine does not allow its user the command %s: set the user's rights "
+                       "as 'counterctl cluster acl' prints them",
+                       command);
 }
 
 /* VERSION v: of the keys. */
 static bool on_version(struct node *node, const redisReply *reply)
 {
-    char version[64], why[512];
+    char version[64];
     if (reply->elements < 2 || !reply_copy(reply->element[1], version, sizeof(version)))
         return false;
-    snprintf(why, sizeof(why),
-             "the keys of cluster.prefix %s have version %s, and this program knows version 1: run "
-             "the same program on all nodes, or set another cluster.prefix",
-             node->prefix, version);
-    return node_refuse(node, why);
+    return node_refuse(node,
+                       "the keys of cluster.prefix %s have version %s, and this program knows "
+                       "version 1: run the same program on all nodes, or set another "
+                       "cluster.prefix",
+                       node->prefix, version);
 }
 
 bool node_on_open(struct node *node, const redisReply *reply)

@@ -22,6 +22,7 @@
 #define CLUSTER_NODE_INSIDE_H
 
 #include "base/hash.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "cluster/node.h"
 #include "cluster/patterns.h"
@@ -380,11 +381,9 @@ bool node_lose(struct node *node, enum node_loss loss, const char *why);
 /* The same, because this process has no memory. */
 bool node_no_memory(struct node *node);
 /* The node does not join: notes why, and begins again. */
-bool node_refuse(struct node *node, const char *why);
+bool node_refuse(struct node *node, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Notes why the node does not join. The log has each reason when it comes, then once a minute. */
-void node_note_refused(struct node *node, const char *why);
-/* A beat was answered: what kept this node from joining is over. */
-void node_forget_reasons(struct node *node);
+void node_note_refused(struct node *node, const char *format, ...) PRINTF_LIKE(2, 3);
 void node_log(struct node *node, enum node_level level, const char *format, ...) PRINTF_LIKE(3, 4);
 /* Leaving is over: there is no session, and no other one follows. */
 void node_left(struct node *node);
@@ -434,7 +433,6 @@ void command_number(struct command *c, uint64_t number);
 char *command_room(struct command *c);
 /* Copies as much as there is room for; what is not visible becomes '?'. */
 void bytes_visible(struct bytes text, char *to, size_t size);
-bool bytes_decimal(struct bytes text, uint64_t *number_r);
 /* Sends the command to the engine and expects a reply; false: the engine was lost. */
 bool node_send(struct node *node, enum pending_kind kind, unsigned detail);
 /* Sends it on any wire, without a reply that node_wires.c knows of. */
@@ -475,16 +473,13 @@ bool node_subscribed(struct node *node);
 
 /* ---- node_checks.c --------------------------------------------------------------------------- */
 
-/* Looks at the answer of INFO. Returns false and says in `why` what is wrong and what to set. */
-bool node_check_info(const struct node *node, struct bytes info, char *why, size_t size);
-/* Says what is wrong with such a `maxmemory-policy`. */
-void node_explain_policy(const char *policy, char *why, size_t size);
+/* Looks at the answer of INFO. False: the node was refused, with what is wrong and what to set. */
+bool node_check_info(struct node *node, struct bytes info);
+/* The node does not join an engine with such a `maxmemory-policy`. Returns false. */
+bool node_refuse_policy(struct node *node, const char *policy);
 extern const char *const node_advised_words[NODE_ADVISED_COUNT];
-/* Explains an error reply while connecting, and quotes it; false: it is none that a person must
- * mend. */
-bool node_explain_error(const redisReply *reply, char *why, size_t size);
-/* The same of an answer to AUTH, which is never quoted: it may repeat the password. */
-void node_explain_auth(const redisReply *reply, char *why, size_t size);
+/* What to do about an error reply while connecting; NULL: it is none that a person must mend. */
+const char *node_error_advice(const redisReply *reply);
 
 /* ---- node_assert.c --------------------------------------------------------------------------- */
 

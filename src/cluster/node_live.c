@@ -226,7 +226,7 @@ bool node_on_beat(struct node *node, const redisReply *reply)
         return false;
     node->beat_awaited = false;
     node->backoff_ns = 0;
-    node_forget_reasons(node);
+    node->reasons_count = 0; /* what kept this node from joining is over */
     node->counts.beats++;
     const redisReply *all = reply->element[2];
     bool found = false;

@@ -6,29 +6,18 @@
  */
 #include "cluster/node_inside.h"
 
-/* Takes the bytes up to the next space; false: there is none. */
-static bool take_word(struct bytes *from, struct bytes *word_r)
+/* Takes a number and the space behind it. */
+static bool take_number(struct bytes *from, uint64_t max, uint64_t *number_r)
 {
-    const uint8_t *space = from->len ? memchr(from->data, ' ', from->len) : NULL;
-    if (!space)
-        return false;
-    *word_r = bytes_at(from->data, (size_t)(space - from->data));
-    *from = bytes_at(space + 1, from->len - word_r->len - 1);
-    return true;
-}
-
-static bool take_number(struct bytes *from, uint64_t *number_r)
-{
-    struct bytes word;
-    return take_word(from, &word) && bytes_decimal(word, number_r);
+    return number_take(from, max, number_r) && bytes_take_text(from, " ");
 }
 
 /* G <id> <units> <name>: units for a wait. */
 static bool on_granted(struct node *node, struct bytes rest)
 {
     uint64_t id, units;
-    if (!take_number(&rest, &id) || !take_number(&rest, &units) || units == 0 ||
-        units > UINT32_MAX || rest.len == 0 || rest.len > UINT16_MAX)
+    if (!take_number(&rest, UINT64_MAX, &id) || !take_number(&rest, UINT32_MAX, &units) ||
+        units == 0 || rest.len == 0 || rest.len > UINT16_MAX)
         return false;
     struct node_ask *ask = node_ask_find(node, id);
     if (ask && (ask->op != NODE_ACQUIRE || !bytes_equal(ask->name, rest) || ask->units != units))
@@ -47,7 +36,7 @@ static bool on_granted(struct node *node, struct bytes rest)
 static bool on_done(struct node *node, struct bytes rest)
 {
     uint64_t seq;
-    if (!take_number(&rest, &seq) || seq == 0 || seq > NODE_SEQ_MAX || rest.len == 0)
+    if (!take_number(&rest, NODE_SEQ_MAX, &seq) || seq == 0 || rest.len == 0)
         return false;
     if (seq > node->seq)
         node->seq = seq;
@@ -62,19 +51,11 @@ static bool on_done(struct node *node, struct bytes rest)
 
 static bool on_payload(struct node *node, struct bytes payload)
 {
-    struct bytes word;
-    if (!take_word(&payload, &word) || word.len != 1)
-        return false;
-    switch (word.data[0]) {
-    case 'G':
+    if (bytes_take_text(&payload, "G "))
         return on_granted(node, payload);
-    case 'D':
+    if (bytes_take_text(&payload, "D "))
         return on_done(node, payload);
-    case 'B':
-        return bytes_decimal(payload, &node->beat_heard);
-    default:
-        return false;
-    }
+    return bytes_take_text(&payload, "B ") && number_parse(payload, UINT64_MAX, &node->beat_heard);
 }
 
 bool node_on_message(struct node *node, const redisReply *reply)

@@ -221,21 +221,6 @@ void bytes_visible(struct bytes text, char *to, size_t size)
     to[len] = '\0';
 }
 
-bool bytes_decimal(struct bytes text, uint64_t *number_r)
-{
-    uint64_t number = 0;
-    if (text.len < 1)
-        return false;
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9' ||
-            __builtin_mul_overflow(number, 10, &number) ||
-            __builtin_add_overflow(number, (uint64_t)(text.data[i] - '0'), &number))
-            return false;
-    }
-    *number_r = number;
-    return true;
-}
-
 bool reply_decimal(const redisReply *reply, uint64_t *number_r)
 {
     struct bytes text;
@@ -243,7 +228,7 @@ bool reply_decimal(const redisReply *reply, uint64_t *number_r)
         *number_r = (uint64_t)reply->integer;
         return reply->integer >= 0;
     }
-    return reply_text(reply, &text) && bytes_decimal(text, number_r);
+    return reply_text(reply, &text) && number_parse(text, UINT64_MAX, number_r);
 }
 
 bool reply_copy(const redisReply *reply, char *to, size_t size)
@@ -281,14 +266,13 @@ void reply_error_text(const redisReply *reply, char *to, size_t size)
 
 bool node_error_reply(struct node *node, const redisReply *reply)
 {
-    char text[200], why[NODE_REASON_SIZE];
-    if (node->phase < PHASE_REPORTING && node_explain_error(reply, why, sizeof(why)))
-        return node_refuse(node, why);
+    char text[200];
+    const char *advice = node->phase < PHASE_REPORTING ? node_error_advice(reply) : NULL;
     reply_error_text(reply, text, sizeof(text));
-    if (reply_error_is(reply, "POLICY")) {
-        node_explain_policy(strlen(text) > 7 ? text + 7 : "?", why, sizeof(why));
-        return node_refuse(node, why);
-    }
+    if (advice)
+        return node_refuse(node, "%s (%.120s)", advice, text);
+    if (reply_error_is(reply, "POLICY"))
+        return node_refuse_policy(node, strlen(text) > 7 ? text + 7 : "?");
     enum node_loss loss = reply_error_is(reply, "SESSION") ? NODE_LOSS_SESSION
                           : reply_error_is(reply, "TERM")  ? NODE_LOSS_TERM
                           : reply_error_is(reply, "DEAF")  ? NODE_LOSS_DEAF
