@@ -5,13 +5,13 @@
  * An acquisition has three outcomes: it is done; it waits, in the table; or the node was asked
  * (ARBITER_PENDING). What is not known at once comes later, to `answered` of the service's row.
  *
- * What the node is asked is a letter (struct arbiter_ask): to the thread of the resource "cluster",
- * and back to its connection. A connection has at most one that later requests wait for (`request`
- * in struct arbiter_link), beside the wait of its session. An acquisition that may wait is a
- * pending answer first. When the node says that it is a wait (`queued` in cluster/node.h), the
- * pending answer ends without a byte, and it is the session's wait. What is released leaves the
- * table before the node is asked; what the engine has granted is in the table when the client reads
- * it.
+ * What the node is asked is a letter (struct arbiter_ask of cluster.h): to the thread of the
+ * resource "cluster", and back to its connection. A connection has at most one that later requests
+ * wait for (`request` in struct arbiter_link), beside the wait of its session. An acquisition that
+ * may wait is a pending answer first. When the node says that it is a wait (`queued` in
+ * cluster/node.h), the pending answer ends without a byte, and it is the session's wait. What is
+ * released leaves the table before the node is asked; what the engine has granted is in the table
+ * when the client reads it.
  *
  * Services whose rows have `answered` use this. If the cluster is on, arbiter_fit gives their rows
  * what pending answers need, and a struct arbiter_link behind each session.
@@ -149,21 +149,7 @@ void arbiter_close(struct conn *conn);
 void arbiter_save(struct conn *conn, struct record_writer *w);
 bool arbiter_restore(struct conn *conn, struct record_reader *r, bool keep);
 
-/* ---- what cluster.c, cluster_seen.c and cluster_views.c need ----------------------------------
- */
-
-/* A request on its way. It belongs to the node until its answer is here, then to its receiver. */
-struct arbiter_ask {
-    struct letter letter; /* first; to the node, and back with the answer */
-    struct letter queued; /* back, before the answer: it is a wait now */
-    struct node_ask ask;
-    struct cluster *cluster;
-    bool has_place; /* written before `queued` is sent: the engine has given it a place */
-    bool keep;      /* of struct acquire */
-    /* Gets the answer in the thread of the cluster, instead of a connection; NULL: the latter. */
-    void (*answered)(struct cluster *c, struct arbiter_ask *ask);
-    unsigned char name[];
-};
+/* ---- what cluster_views.c needs -------------------------------------------------------------- */
 
 /* What a connection has of shared names, behind its session; zero at open. */
 struct arbiter_link {
@@ -183,9 +169,6 @@ static inline struct arbiter_link *arbiter_link_of(struct conn *conn)
                     sizeof(struct arbiter_link));
 }
 
-/* Letters to a worker. */
-void arbiter_on_answer(struct mail *mail, void *worker);
-void arbiter_on_queued(struct mail *mail, void *worker);
 /* The wait of a connection is in the table: asks the node instead, if its name is shared. */
 void arbiter_move_wait(struct conn *conn);
 

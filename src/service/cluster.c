@@ -11,9 +11,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/record.h"
 #include "config.h"
-#include "service/arbiter.h"
 
 #include <errno.h>
 #include <openssl/rand.h>
@@ -131,12 +129,6 @@ static void on_wake(struct loop_io *io, unsigned what)
 /* ---- asks -------------------------------------------------------------------------------------
  */
 
-void cluster_ask(struct cluster *c, struct arbiter_ask *ask)
-{
-    ask->letter.mail.deliver = cluster_on_ask;
-    reactor_post_late(&c->resource.thread, &ask->letter.mail);
-}
-
 /* Ends an ask that no connection waits for any more. */
 static void drop_ask(struct cluster *c, struct arbiter_ask *ask)
 {
@@ -149,7 +141,7 @@ static void drop_ask(struct cluster *c, struct arbiter_ask *ask)
     free(ask);
 }
 
-void cluster_on_ask(struct mail *mail, void *reactor)
+static void on_ask(struct mail *mail, void *reactor)
 {
     struct cluster *c = of_thread(reactor);
     struct arbiter_ask *ask = container_of(mail, struct arbiter_ask, letter.mail);
@@ -159,6 +151,12 @@ void cluster_on_ask(struct mail *mail, void *reactor)
     }
     node_submit(c->node, &ask->ask, now_ns(c));
     cluster_stir(c);
+}
+
+void cluster_ask(struct cluster *c, struct arbiter_ask *ask)
+{
+    ask->letter.mail.deliver = on_ask;
+    reactor_post_late(&c->resource.thread, &ask->letter.mail);
 }
 
 /* A letter that cancels an acquisition. */
@@ -402,7 +400,7 @@ static const struct node_does node_does = {
 /* Visible bytes only: of another host name no more than that is used. */
 static void make_name(struct cluster *c)
 {
-    const char *given = c->settings->node ? c->settings->node : "";
+    const char *given = cluster_text(c->settings->node);
     char host[256] = "", text[300];
     if (*given == '\0') {
         if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0')
@@ -437,20 +435,15 @@ static bool make_views(struct cluster *c, struct patterns *patterns)
     return true;
 }
 
-static const char *text_of(const char *setting)
-{
-    return setting ? setting : "";
-}
-
 static bool make_node(struct cluster *c, const struct patterns *patterns)
 {
     const struct node_config config = {
         .url = &c->url,
-        .user = text_of(c->settings->user),
-        .password = text_of(c->settings->password),
+        .user = cluster_text(c->settings->user),
+        .password = cluster_text(c->settings->password),
         .node = c->node_name,
         .where = c->where.text,
-        .prefix = text_of(c->settings->prefix),
+        .prefix = cluster_text(c->settings->prefix),
         .version = PACKAGE_VERSION,
         .patterns = patterns,
         .lease_ns = c->settings->lease_ns,
@@ -494,7 +487,7 @@ static bool start(struct resource *r, const void *settings, struct moment now)
     char reason[URL_REASON_SIZE];
     c->settings = settings;
     c->wake_fd = -1;
-    r->without_thread = !settings || *text_of(c->settings->engine) == '\0';
+    r->without_thread = !settings || *cluster_text(c->settings->engine) == '\0';
     if (r->without_thread)
         return true;
     if (!url_parse(c->settings->engine, &c->url, reason)) {
@@ -551,10 +544,14 @@ static bool open_now(struct resource *r, struct moment now)
  * ---------------------------------------------------------------------------------------- */
 
 struct change {
-    const struct cluster_settings *is;
-    struct cluster_changes changes;
+    const struct cluster_settings *was, *is;
     struct patterns *patterns; /* NULL: they stay */
 };
+
+static bool same(const char *a, const char *b)
+{
+    return strcmp(cluster_text(a), cluster_text(b)) == 0;
+}
 
 /* The workers serve by the patterns at once: without an engine there is no report that has them.
  * Without memory for a letter they come with the next report. */
@@ -575,16 +572,16 @@ static void change_node(struct reactor *thread, void *arg)
 {
     struct cluster *c = of_thread(thread);
     const struct change *change = arg;
-    if (change->changes.access && !node_set_access(c->node, text_of(change->is->user),
-                                                   text_of(change->is->password), now_ns(c)))
+    const struct cluster_settings *was = change->was, *is = change->is;
+    if ((!same(was->user, is->user) || !same(was->password, is->password)) &&
+        !node_set_access(c->node, cluster_text(is->user), cluster_text(is->password), now_ns(c)))
         log_error("cluster.user and cluster.password: no memory to change them; reload again");
-    if (change->is->tls) {
+    if (is->tls) {
         tls_free(&c->tls);
-        c->tls = tls_share(change->is->tls);
+        c->tls = tls_share(is->tls);
         node_try_again(c->node, now_ns(c));
     }
-    if (change->changes.patience)
-        node_set_patience(c->node, change->is->patience_ns, now_ns(c));
+    node_set_patience(c->node, is->patience_ns, now_ns(c));
     if (change->patterns) {
         node_set_patterns(c->node, change->patterns, now_ns(c));
         send_patterns(c, change->patterns);
@@ -596,7 +593,7 @@ void cluster_change(struct services *services, const struct cluster_settings *wa
                     const struct cluster_settings *is)
 {
     struct cluster *c = cluster_of(services);
-    struct change change = {.is = is};
+    struct change change = {.was = was, .is = is};
     char reason[PATTERNS_REASON_SIZE];
     if (!c)
         return;
@@ -604,11 +601,11 @@ void cluster_change(struct services *services, const struct cluster_settings *wa
         c->tls = is->tls ? tls_share(is->tls) : NULL;
         return;
     }
-    cluster_compare(was, is, &change.changes);
-    if (change.changes.patterns)
+    if (!same(was->strict, is->strict) || !same(was->loose, is->loose)) {
         change.patterns = patterns_new(is->strict, is->loose, NULL, reason);
-    if (change.changes.patterns && !change.patterns)
-        log_error("cluster.strict and cluster.loose: no memory to change them; reload again");
+        if (!change.patterns)
+            log_error("cluster.strict and cluster.loose: no memory to change them; reload again");
+    }
     reactor_ask(&c->resource.thread, change_node, &change);
     if (!cluster_show(c, is, change.patterns ? change.patterns : c->shown.patterns))
         log_error("cluster: no memory to show what was changed; reload again");
@@ -731,75 +728,6 @@ static void end(struct resource *r)
     lock_destroy(&c->lock);
 }
 
-/* bytes cluster.engine, bytes cluster.prefix, u64 the next id, i64 the lease's end in ns, and what
- * the node writes; if names are shared. */
-#define CLUSTER_STATE UINT32_C(0x0701)
-
-static void put_text(struct record_writer *w, const char *text)
-{
-    record_put_bytes(w, text, strlen(text));
-}
-
-static void save(const struct resource *r, struct moment now, struct record_writer *w)
-{
-    const struct cluster *c = cluster_own(r);
-    (void)now;
-    if (r->without_thread)
-        return;
-    record_begin(w, CLUSTER_STATE);
-    put_text(w, text_of(c->settings->engine));
-    put_text(w, text_of(c->settings->prefix));
-    record_put_u64(w, atomic_load(&c->next_id));
-    record_put_i64(w, atomic_load(&c->lease_end_ns));
-    node_save(c->node, w);
-    record_end(w);
-    cluster_save_node(c, w);
-}
-
-static void compare_text(struct record_reader *section, const char *text, const char *why)
-{
-    const void *saved;
-    size_t len = record_get_bytes(section, &saved);
-    if (record_ok(section) && !bytes_equal(bytes_at(saved, len), bytes_of(text)))
-        record_refuse(section, why);
-}
-
-static bool restore(struct resource *r, struct moment now, uint32_t kind,
-                    struct record_reader *section)
-{
-    struct cluster *c = cluster_own(r);
-    (void)now;
-    if (kind == CLUSTER_NODE)
-        return cluster_restore_node(c, section);
-    if (kind != CLUSTER_STATE)
-        return false;
-    compare_text(section, r->without_thread ? "" : text_of(c->settings->engine),
-                 "cluster.engine has changed, which needs a restart");
-    if (!record_ok(section))
-        return false;
-    compare_text(section, text_of(c->settings->prefix),
-                 "cluster.prefix has changed, which needs a restart");
-    uint64_t next_id = record_get_u64(section);
-    int64_t lease_end_ns = record_get_i64(section);
-    if (next_id == 0 || lease_end_ns < 0)
-        record_refuse(section, "the state of the cluster is out of range");
-    if (!record_ok(section) || !node_restore(c->node, section))
-        return false;
-    atomic_store(&c->next_id, next_id);
-    atomic_store(&c->lease_end_ns, lease_end_ns);
-    c->restored = true;
-    record_leave(section);
-    return record_ok(section);
-}
-
-static bool restore_done(struct resource *r, struct record_reader *reader)
-{
-    const struct cluster *c = cluster_own(r);
-    if (!r->without_thread && !c->restored)
-        record_refuse(reader, "cluster.engine was set, which needs a restart");
-    return record_ok(reader);
-}
-
 const struct resource_row cluster_resource_row = {
     .name = "cluster",
     .size = sizeof(struct cluster),
@@ -809,9 +737,9 @@ const struct resource_row cluster_resource_row = {
     .may_pause = cluster_may_pause,
     .serve_by = cluster_serve_by,
     .park = park,
-    .save = save,
-    .restore = restore,
-    .restore_done = restore_done,
+    .save = cluster_save,
+    .restore = cluster_restore,
+    .restore_done = cluster_restore_done,
     .seen = &cluster_seen,
     .end = end,
 };

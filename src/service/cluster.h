@@ -40,8 +40,6 @@
 
 #include <semaphore.h>
 
-struct arbiter_ask;
-
 struct cluster_settings {
     /* NULL: empty. */
     char *engine, *user, *password, *strict, *loose, *node, *prefix, *ca, *cert, *key;
@@ -91,10 +89,6 @@ struct cluster_snapshot {
     struct node_seen node;
     struct node_peer *peers;
     size_t peer_count, peer_room;
-    /* Settings that a reload may change; the lists as they are written. */
-    struct patterns *patterns;
-    char *strict, *loose;
-    int64_t patience_ns;
 };
 
 /* Settings as people see them; a reload changes some. Under the lock. */
@@ -112,7 +106,7 @@ struct cluster {
     struct url url;
     struct where where;
     char node_name[65];
-    const char **reads;
+    const char *reads[24];      /* files that the thread may read */
     struct cluster_view *views; /* one for each worker */
     int wake_fd;                /* a timer on the clock of the lease */
 
@@ -147,9 +141,28 @@ struct cluster {
     struct cluster_shown shown;
 };
 
+/* A request on its way. It belongs to the node until its answer is here, then to its receiver. */
+struct arbiter_ask {
+    struct letter letter; /* first; to the node, and back with the answer */
+    struct letter queued; /* back, before the answer: it is a wait now */
+    struct node_ask ask;
+    struct cluster *cluster;
+    bool has_place; /* written before `queued` is sent: the engine has given it a place */
+    bool keep;      /* of struct acquire */
+    /* Gets the answer in the thread of the cluster, instead of a connection; NULL: the latter. */
+    void (*answered)(struct cluster *c, struct arbiter_ask *ask);
+    unsigned char name[];
+};
+
 static inline struct cluster *cluster_own(const struct resource *r)
 {
     return unconst(r); /* `resource` is its first member */
+}
+
+/* A setting, which may be NULL. */
+static inline const char *cluster_text(const char *setting)
+{
+    return setting ? setting : "";
 }
 
 /* The resource; NULL: no name is shared. Any thread. */
@@ -184,8 +197,6 @@ void cluster_stir(struct cluster *c);
 
 /* ---- cluster.c: letters to its thread ---- */
 
-/* An ask has come. */
-void cluster_on_ask(struct mail *mail, void *reactor);
 /* Sends an ask. Any thread. */
 void cluster_ask(struct cluster *c, struct arbiter_ask *ask);
 /* Cancels an acquisition; if there is no memory, it goes on. Any thread. */
@@ -218,10 +229,10 @@ void cluster_on_strict_closed(struct mail *mail, void *reactor);
 /* Of struct resource_row. */
 bool cluster_may_pause(struct resource *r, int64_t since_ns, int64_t now_ns);
 int64_t cluster_serve_by(struct resource *r, const char **what_r);
-/* Writes and reads who the node is for the others: the section CLUSTER_NODE. */
-#define CLUSTER_NODE (RECORD_OPTIONAL | UINT32_C(0x0702))
-void cluster_save_node(const struct cluster *c, struct record_writer *w);
-bool cluster_restore_node(struct cluster *c, struct record_reader *section) MUST_USE;
+void cluster_save(const struct resource *r, struct moment now, struct record_writer *w);
+bool cluster_restore(struct resource *r, struct moment now, uint32_t kind,
+                     struct record_reader *section);
+bool cluster_restore_done(struct resource *r, struct record_reader *reader);
 
 /* ---- cluster_views.c: letters to a worker, and its hook ---- */
 
@@ -237,16 +248,14 @@ bool cluster_view_look_for_strict(struct cluster_view *view);
 void cluster_set_may_have_strict(struct conn *conn);
 void cluster_expect_all(struct conn *conn);
 
+/* ---- arbiter.c: letters to a worker ---- */
+
+void arbiter_on_answer(struct mail *mail, void *worker);
+void arbiter_on_queued(struct mail *mail, void *worker);
+
 /* ---- cluster_options.c ---- */
 
 extern const struct option_group cluster_options;
-
-/* What a reload changes. */
-struct cluster_changes {
-    bool patterns, access, patience;
-};
-void cluster_compare(const struct cluster_settings *was, const struct cluster_settings *is,
-                     struct cluster_changes *changes_r);
 
 /* ---- cluster.c: reloads; the main thread ---- */
 

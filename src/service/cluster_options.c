@@ -3,9 +3,8 @@
  */
 #include "service/cluster.h"
 
-#include "base/option.h"
+#include "base/option_value.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -26,11 +25,6 @@ enum {
 #define NODE_NAME_MAX 64u
 #define PREFIX_MAX    32u
 
-static const char *text_of(const char *setting)
-{
-    return setting ? setting : "";
-}
-
 /* ---- checks -----------------------------------------------------------------------------------
  */
 
@@ -38,68 +32,48 @@ static bool check_engine(struct option_check *check)
 {
     const struct cluster_settings *s = check->is;
     struct url url;
-    char reason[URL_REASON_SIZE];
-    if (url_parse(s->engine, &url, reason))
-        return true;
     check->row = ROW_ENGINE;
-    snprintf(check->reason, sizeof(check->reason), "%s", reason);
-    return false;
+    return url_parse(s->engine, &url, check->reason);
 }
 
 static bool check_patterns(struct option_check *check)
 {
     const struct cluster_settings *s = check->is;
-    char reason[PATTERNS_REASON_SIZE];
     bool strict_wrong = false;
-    struct patterns *patterns = patterns_new(s->strict, s->loose, &strict_wrong, reason);
-    if (patterns) {
-        patterns_free(&patterns);
-        return true;
-    }
+    struct patterns *patterns = patterns_new(s->strict, s->loose, &strict_wrong, check->reason);
+    bool good = patterns != NULL;
     check->row = strict_wrong ? ROW_STRICT : ROW_LOOSE;
-    snprintf(check->reason, sizeof(check->reason), "%s", reason);
-    return false;
+    patterns_free(&patterns);
+    return good;
 }
 
 static bool check_node(struct option_check *check)
 {
     const struct cluster_settings *s = check->is;
-    const char *node = text_of(s->node);
+    const char *node = cluster_text(s->node);
     size_t visible = 0;
     while (node[visible] > ' ' && node[visible] <= '~')
         visible++;
-    if (node[visible] == '\0' && visible <= NODE_NAME_MAX)
-        return true;
     check->row = ROW_NODE;
-    snprintf(check->reason, sizeof(check->reason),
-             "not 1 to %u visible ASCII characters without spaces", NODE_NAME_MAX);
-    return false;
+    return (node[visible] == '\0' && visible <= NODE_NAME_MAX) ||
+           option_say(check->reason, "not 1 to %u visible ASCII characters without spaces",
+                      NODE_NAME_MAX);
 }
 
 static bool check_prefix(struct option_check *check)
 {
     const struct cluster_settings *s = check->is;
-    const char *prefix = text_of(s->prefix);
+    const char *prefix = cluster_text(s->prefix);
     size_t len = strspn(prefix, "abcdefghijklmnopqrstuvwxyz0123456789_-");
-    if (prefix[len] == '\0' && len >= 1 && len <= PREFIX_MAX)
-        return true;
     check->row = ROW_PREFIX;
-    snprintf(check->reason, sizeof(check->reason), "not 1 to %u characters of a-z 0-9 _ -",
-             PREFIX_MAX);
-    return false;
+    return (prefix[len] == '\0' && len >= 1 && len <= PREFIX_MAX) ||
+           option_say(check->reason, "not 1 to %u characters of a-z 0-9 _ -", PREFIX_MAX);
 }
 
 static void forget(void *settings)
 {
     struct cluster_settings *s = settings;
     tls_free(&s->tls);
-}
-
-static bool misfit(struct option_check *check, size_t row, const char *reason)
-{
-    check->row = row;
-    snprintf(check->reason, sizeof(check->reason), "%s", reason);
-    return false;
 }
 
 static bool check_files(struct option_check *check)
@@ -113,13 +87,14 @@ static bool check_files(struct option_check *check)
     forget(s);
     if (!url_parse(s->engine, &url, check->reason) || url.kind == URL_NONE)
         return true;
-    if (s->key && !s->cert)
-        return misfit(check, ROW_KEY, "cluster.cert is empty, and a key is for a certificate");
+    check->row = s->key && !s->cert ? ROW_KEY : s->ca ? ROW_CA : ROW_CERT;
+    if (check->row == ROW_KEY)
+        return option_say(check->reason, "cluster.cert is empty, and a key is for a certificate");
     /* A person who names files expects that nobody reads the connection on its way. */
     if (url.kind != URL_TLS)
         return (!s->ca && !s->cert) ||
-               misfit(check, s->ca ? ROW_CA : ROW_CERT,
-                      "cluster.engine has no TLS: begin it with rediss://, or empty this");
+               option_say(check->reason,
+                          "cluster.engine has no TLS: begin it with rediss://, or empty this");
     s->tls = tls_client_new(&config, &wrong, check->reason);
     if (!s->tls)
         check->row = row_of[wrong];
@@ -135,26 +110,11 @@ static bool check_settings(struct option_check *check)
 /* ---- reloads ----------------------------------------------------------------------------------
  */
 
-static bool same(const char *a, const char *b)
-{
-    return strcmp(text_of(a), text_of(b)) == 0;
-}
-
 static void settings_changed(void *services, const char *name, const void *was, const void *is)
 {
     (void)name;
     if (is)
         cluster_change(services, was, is);
-}
-
-void cluster_compare(const struct cluster_settings *was, const struct cluster_settings *is,
-                     struct cluster_changes *changes_r)
-{
-    *changes_r = (struct cluster_changes){
-        .patterns = !same(was->strict, is->strict) || !same(was->loose, is->loose),
-        .access = !same(was->user, is->user) || !same(was->password, is->password),
-        .patience = was->patience_ns != is->patience_ns,
-    };
 }
 
 /* ---- rows -------------------------------------------------------------------------------------

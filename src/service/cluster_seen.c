@@ -6,7 +6,6 @@
  */
 #include "base/number.h"
 #include "net/query.h"
-#include "service/arbiter.h"
 #include "service/cluster.h"
 #include "service/seen.h"
 
@@ -275,9 +274,9 @@ static bool take_view(struct cluster *c, struct view *view_r, struct json_text *
     view_r->lease_ns = shown->lease_ns;
     json_text_real(to, "lease", in_seconds(shown->lease_ns));
     json_text_real(to, "patience", in_seconds(shown->patience_ns));
-    put_string(to, "prefix", shown->prefix ? shown->prefix : "");
-    json_text_readable(to, "strict", bytes_of(shown->strict ? shown->strict : ""));
-    json_text_readable(to, "loose", bytes_of(shown->loose ? shown->loose : ""));
+    put_string(to, "prefix", cluster_text(shown->prefix));
+    json_text_readable(to, "strict", bytes_of(cluster_text(shown->strict)));
+    json_text_readable(to, "loose", bytes_of(cluster_text(shown->loose)));
     lock_release(&c->lock);
     return view_r->peers != NULL;
 }

@@ -62,8 +62,11 @@ int64_t cluster_serve_by(struct resource *r, const char **what_r)
 /* ---- the node ---------------------------------------------------------------------------------
  */
 
+/* Who the node is for the others: the section CLUSTER_NODE. */
+#define CLUSTER_NODE (RECORD_OPTIONAL | UINT32_C(0x0702))
+
 /* CLUSTER_NODE: bytes name of the node, i64 cluster.lease in ns */
-void cluster_save_node(const struct cluster *c, struct record_writer *w)
+static void save_node(const struct cluster *c, struct record_writer *w)
 {
     record_begin(w, CLUSTER_NODE);
     record_put_text(w, c->node_name);
@@ -72,7 +75,7 @@ void cluster_save_node(const struct cluster *c, struct record_writer *w)
 }
 
 /* The others know its units by the name, and count its lease by theirs. */
-bool cluster_restore_node(struct cluster *c, struct record_reader *section)
+static bool restore_node(struct cluster *c, struct record_reader *section)
 {
     const void *name;
     size_t len = record_get_bytes(section, &name);
@@ -92,4 +95,73 @@ bool cluster_restore_node(struct cluster *c, struct record_reader *section)
     if (*c->refused)
         record_refuse(section, c->refused);
     return record_ok(section);
+}
+
+/* bytes cluster.engine, bytes cluster.prefix, u64 the next id, i64 the lease's end in ns, and what
+ * the node writes; if names are shared. */
+#define CLUSTER_STATE UINT32_C(0x0701)
+
+static void put_text(struct record_writer *w, const char *text)
+{
+    record_put_bytes(w, text, strlen(text));
+}
+
+void cluster_save(const struct resource *r, struct moment now, struct record_writer *w)
+{
+    const struct cluster *c = cluster_own(r);
+    (void)now;
+    if (r->without_thread)
+        return;
+    record_begin(w, CLUSTER_STATE);
+    put_text(w, cluster_text(c->settings->engine));
+    put_text(w, cluster_text(c->settings->prefix));
+    record_put_u64(w, atomic_load(&c->next_id));
+    record_put_i64(w, atomic_load(&c->lease_end_ns));
+    node_save(c->node, w);
+    record_end(w);
+    save_node(c, w);
+}
+
+static void compare_text(struct record_reader *section, const char *text, const char *why)
+{
+    const void *saved;
+    size_t len = record_get_bytes(section, &saved);
+    if (record_ok(section) && !bytes_equal(bytes_at(saved, len), bytes_of(text)))
+        record_refuse(section, why);
+}
+
+bool cluster_restore(struct resource *r, struct moment now, uint32_t kind,
+                     struct record_reader *section)
+{
+    struct cluster *c = cluster_own(r);
+    (void)now;
+    if (kind == CLUSTER_NODE)
+        return restore_node(c, section);
+    if (kind != CLUSTER_STATE)
+        return false;
+    compare_text(section, r->without_thread ? "" : cluster_text(c->settings->engine),
+                 "cluster.engine has changed, which needs a restart");
+    if (!record_ok(section))
+        return false;
+    compare_text(section, cluster_text(c->settings->prefix),
+                 "cluster.prefix has changed, which needs a restart");
+    uint64_t next_id = record_get_u64(section);
+    int64_t lease_end_ns = record_get_i64(section);
+    if (next_id == 0 || lease_end_ns < 0)
+        record_refuse(section, "the state of the cluster is out of range");
+    if (!record_ok(section) || !node_restore(c->node, section))
+        return false;
+    atomic_store(&c->next_id, next_id);
+    atomic_store(&c->lease_end_ns, lease_end_ns);
+    c->restored = true;
+    record_leave(section);
+    return record_ok(section);
+}
+
+bool cluster_restore_done(struct resource *r, struct record_reader *reader)
+{
+    const struct cluster *c = cluster_own(r);
+    if (!r->without_thread && !c->restored)
+        record_refuse(reader, "cluster.engine was set, which needs a restart");
+    return record_ok(reader);
 }

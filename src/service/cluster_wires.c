@@ -7,7 +7,6 @@
 #include "net/lookup.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A wire never queues more: a node that is full of asks would lose its session, not memory. */
@@ -89,24 +88,6 @@ void cluster_close_wire(void *arg, unsigned number)
     wire_close(c->wires[number].wire);
 }
 
-static unsigned wire_count(const struct cluster *c)
-{
-    return c->url.kind == URL_SENTINEL ? NODE_SENTINEL + c->url.count : NODE_SENTINEL;
-}
-
-static bool make_wires(struct cluster *c)
-{
-    for (unsigned i = 0; i < wire_count(c); i++) {
-        struct cluster_wire *w = &c->wires[i];
-        w->cluster = c;
-        w->number = i;
-        w->wire = wire_new(&c->resource.thread, WIRE_QUEUE_MAX, &wire_calls, w);
-        if (!w->wire)
-            return false;
-    }
-    return true;
-}
-
 /* Files that a TLS client without cluster.ca reads to check the engine's certificate; a reload may
  * empty that. Its own files are read by the main thread. */
 static const char *const tls_reads[] = {"/etc/ssl",
@@ -117,28 +98,32 @@ static const char *const tls_reads[] = {"/etc/ssl",
                                         "/etc/pki/ca-trust",
                                         NULL};
 
-/* Puts together what the thread may read. */
-static bool make_reads(struct cluster *c)
+/* Puts together what the thread may read; NULL after the last. */
+static void make_reads(struct cluster *c)
 {
     const char *const *const lists[] = {lookup_reads, where_reads,
                                         c->url.kind == URL_TLS ? tls_reads : NULL};
     size_t count = 0;
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-        for (size_t n = 0; lists[i] && lists[i][n]; n++)
-            count++;
-    c->reads = calloc(count + 1, sizeof(*c->reads));
-    if (!c->reads)
-        return false;
-    count = 0;
-    for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-        for (size_t n = 0; lists[i] && lists[i][n]; n++)
+        for (size_t n = 0; lists[i] && lists[i][n]; n++) {
+            CHECK(count + 1 < ARRAY_SIZE(c->reads));
             c->reads[count++] = lists[i][n];
-    return true;
+        }
 }
 
 bool cluster_make_wires(struct cluster *c)
 {
-    return make_reads(c) && make_wires(c);
+    make_reads(c);
+    unsigned count = NODE_SENTINEL + (c->url.kind == URL_SENTINEL ? c->url.count : 0);
+    for (unsigned i = 0; i < count; i++) {
+        struct cluster_wire *w = &c->wires[i];
+        w->cluster = c;
+        w->number = i;
+        w->wire = wire_new(&c->resource.thread, WIRE_QUEUE_MAX, &wire_calls, w);
+        if (!w->wire)
+            return false;
+    }
+    return true;
 }
 
 void cluster_free_wires(struct cluster *c)
@@ -146,5 +131,4 @@ void cluster_free_wires(struct cluster *c)
     for (unsigned i = 0; i < NODE_WIRES; i++)
         wire_free(&c->wires[i].wire);
     tls_free(&c->tls);
-    free(c->reads);
 }

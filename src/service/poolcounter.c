@@ -18,6 +18,7 @@
 
 #include "base/option.h"
 #include "proto/poolcounter.h"
+#include "service/cluster.h"
 #include "service/pool_verbs.h"
 #include "service/text_session.h"
 

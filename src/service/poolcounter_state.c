@@ -6,6 +6,7 @@
 #include "base/record.h"
 #include "engine/state.h"
 #include "proto/poolcounter.h"
+#include "service/cluster.h"
 #include "service/pool_verbs.h"
 #include "service/text_session.h"
 

@@ -20,7 +20,6 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 FILE_MAX, FUNCTION_MAX = 800, 60
 
 LARGE_FILES = {
-    "src/service/cluster.c": 817,
     "t/models/jobs.c": 1146,
     "t/models/jobs_world.c": 1883,
     "t/unit/jobs/commit_world.c": 827,
@@ -43,7 +42,6 @@ CIRCLES = [
     "src/base/lock src/base/steps",
     "src/jobs/job_tree src/jobs/jobs src/jobs/jobs_commit src/jobs/jobs_op src/jobs/store",
     "src/net/admission src/net/claims src/net/conn src/net/private src/net/rules src/net/worker",
-    "src/service/arbiter src/service/cluster",
     "src/service/pool_session src/service/pool_verbs src/service/pools src/service/pools_seen",
 ]
 
