@@ -66,7 +66,7 @@ struct node *node_new(const struct node_config *config, const struct node_does *
     node->hash_key.k1 = does->random(arg);
     if (!copy_text(&node->user, config->user) || !copy_text(&node->password, config->password) ||
         !copy_text(&node->node, config->node) || !copy_text(&node->where, config->where) ||
-        !copy_text(&node->prefix, config->prefix) || !copy_text(&node->version, config->version))
+        !copy_text(&node->prefix, config->prefix))
         node_free(&node);
     return node;
 }
@@ -99,7 +99,6 @@ void node_free(struct node **node_p)
     free(node->node);
     free(node->where);
     free(node->prefix);
-    free(node->version);
     free(node);
 }
 
@@ -342,12 +341,6 @@ void node_start(struct node *node, int64_t now_ns)
     look_at_patience(node);
 }
 
-static void earlier(int64_t *due, int64_t at)
-{
-    if (at && at < *due)
-        *due = at;
-}
-
 /* While something is under way, an answer must come within lease / 5, and then another one: what
  * counts is that the opening goes on, not how long it takes. Within patience, where requests wait
  * again for a node that was alone. 0: nothing is under way. */
@@ -367,22 +360,22 @@ int64_t node_due_ns(const struct node *node)
     int64_t due = INT64_MAX;
     if (node->phase == PHASE_IDLE)
         return due;
-    earlier(&due, node->lease_end_ns);
+    node_earlier(&due, node->lease_end_ns);
     if (node->phase == PHASE_LEFT)
         return due;
     if (has_patience(node))
-        earlier(&due, node->lost_ns + node->patience_ns);
+        node_earlier(&due, node->lost_ns + node->patience_ns);
     if (node->phase == PHASE_BACKOFF)
-        earlier(&due, node->retry_ns);
+        node_earlier(&due, node->retry_ns);
     else if (node->phase == PHASE_LIVE)
-        earlier(&due, node_live_due_ns(node));
+        node_earlier(&due, node_live_due_ns(node));
     else {
         if (node->phase == PHASE_HELD && !node->strict_closing)
-            earlier(&due, node->open_ns);
+            node_earlier(&due, node->open_ns);
         if (node->phase == PHASE_REPORTING)
-            earlier(&due, node->show_ns);
-        earlier(&due, node->step_ns);
-        earlier(&due, silence_limit(node));
+            node_earlier(&due, node->show_ns);
+        node_earlier(&due, node->step_ns);
+        node_earlier(&due, silence_limit(node));
     }
     return due;
 }

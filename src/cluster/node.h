@@ -56,8 +56,13 @@ enum node_result {
 /* Units and waits of one node. */
 struct node_share {
     char node[65];
-    uint32_t units;
-    uint64_t waits;
+    uint64_t units, waits;
+};
+
+/* In a hash table of the node. */
+struct node_entry {
+    struct node_entry *next;
+    uint64_t hash;
 };
 
 struct node_ask {
@@ -80,14 +85,14 @@ struct node_ask {
     bool queued;  /* a wait, as its client sees it (see `queued` of struct node_does) */
     /* The answer: */
     enum node_result result;
-    uint64_t count_units, count_waits; /* COUNTED */
+    uint64_t count_units, count_waits; /* COUNTED; HOLDERS: of all nodes */
     struct node_share *shares;         /* HOLDERS: from malloc, the owner frees it */
     size_t share_count;
     /* Of the node: */
     struct node_ask *next, *prev;
     struct node_ask *same_name, *same_name_prev; /* in its index of acquisitions by name */
     struct node_name *of_name;
-    struct node_ask *same_id; /* in its index by id */
+    struct node_entry by_id;
     uint32_t state;
     bool strict;
     bool own; /* made by the node itself: never answered */
@@ -166,7 +171,6 @@ struct node_config {
     const char *node;                /* 1 to 64 visible bytes; copied */
     const char *where;               /* this process (where.h); copied */
     const char *prefix;              /* copied */
-    const char *version;             /* of this program, for people; copied */
     const struct patterns *patterns; /* the node takes a share */
     int64_t lease_ns, patience_ns;
 };

@@ -43,22 +43,11 @@ static void asks_remove(struct asks *list, struct node_ask *ask)
 /* The list that an ask of this state is on; NULL: on none. */
 static struct asks *asks_of(struct node *node, const struct node_ask *ask)
 {
-    switch (ASK_STATE(ask)) {
-    case ASK_TODO:
-    case ASK_CANCEL_TODO:
-    case ASK_GIVE_TODO:
-        return &node->todo;
-    case ASK_SENT:
-    case ASK_CANCEL_SENT:
-    case ASK_GIVE_SENT:
-        return &node->sent;
-    case ASK_PLACED:
-    case ASK_WAITING:
-    case ASK_GRANTED:
-        return &node->waits;
-    default:
-        return NULL;
-    }
+    unsigned state = ASK_STATE(ask);
+    return state == ASK_NEW     ? NULL
+           : state < ASK_SENT   ? &node->todo
+           : state < ASK_PLACED ? &node->sent
+                                : &node->waits;
 }
 
 static void ask_unlist(struct node *node, struct node_ask *ask)
@@ -164,9 +153,9 @@ static bool is_in_session(const struct node *node, const struct node_ask *ask)
     return node_is_open(node) && node->session_report != 0 && ask->report == node->session_report;
 }
 
-/* The engine is away, and a release ends the waits of ACQ4ANY that came before it: those that were
- * in a queue, and if it is the last that came, all. */
-static void done_here(struct node *node, struct bytes name, bool is_last)
+/* Ends the waits of ACQ4ANY of a name for which `ends` says so. */
+static void end_waits(struct node *node, struct bytes name,
+                      bool (*ends)(const struct node_ask *ask, uint64_t value), uint64_t value)
 {
     struct node_name *entry = node_name_find(node, name);
     if (!entry)
@@ -174,20 +163,37 @@ static void done_here(struct node *node, struct bytes name, bool is_last)
     entry->pins++;
     for (struct node_ask *ask = entry->first, *next; ask; ask = next) {
         next = ask->same_name;
-        unsigned state = ASK_STATE(ask);
-        if (ask->wait == NODE_WAIT_ANY &&
-            (state == ASK_PLACED || (state == ASK_TODO && (ask->queued || is_last))))
+        if (ask->wait == NODE_WAIT_ANY && ends(ask, value))
             ask_finish(node, ask, NODE_DONE);
     }
     entry->pins--;
     node_name_release(node, entry);
 }
 
+/* The engine is away, and a release ends the waits that came before it: those that were in a queue,
+ * and if it is the last that came, all. */
+static bool ends_here(const struct node_ask *ask, uint64_t is_last)
+{
+    unsigned state = ASK_STATE(ask);
+    return state == ASK_PLACED || (state == ASK_TODO && (ask->queued || is_last));
+}
+
+static bool ends_up_to(const struct node_ask *ask, uint64_t seq)
+{
+    unsigned state = ASK_STATE(ask);
+    return (state == ASK_WAITING || state == ASK_PLACED) && ask->seq <= seq;
+}
+
+void node_done(struct node *node, struct bytes name, uint64_t up_to)
+{
+    end_waits(node, name, ends_up_to, up_to);
+}
+
 /* `is_last`: all that the node has came before it. */
 static void release_at_once(struct node *node, struct node_ask *ask, bool is_last)
 {
     if (!ask->by_end)
-        done_here(node, ask->name, is_last);
+        end_waits(node, ask->name, ends_here, is_last);
     ask_finish(node, ask, NODE_RELEASED);
 }
 
@@ -196,7 +202,7 @@ void node_submit(struct node *node, struct node_ask *ask, int64_t now_ns)
     node_enter(node, now_ns);
     enum patterns_class class = patterns_class(node->patterns, ask->name);
     ask->next = ask->prev = NULL;
-    ask->same_name = ask->same_name_prev = ask->same_id = NULL;
+    ask->same_name = ask->same_name_prev = NULL;
     ask->of_name = NULL;
     ask->state = ASK_NEW;
     ask->cancelled = ask->own = false;
@@ -342,23 +348,6 @@ bool node_give_back(struct node *node, struct bytes name, uint32_t units, uint64
     return true;
 }
 
-void node_done(struct node *node, struct bytes name, uint64_t up_to)
-{
-    struct node_name *entry = node_name_find(node, name);
-    if (!entry)
-        return;
-    entry->pins++;
-    for (struct node_ask *ask = entry->first, *next; ask; ask = next) {
-        next = ask->same_name;
-        unsigned state = ASK_STATE(ask);
-        if (ask->wait == NODE_WAIT_ANY && (state == ASK_WAITING || state == ASK_PLACED) &&
-            ask->seq <= up_to)
-            ask_finish(node, ask, NODE_DONE);
-    }
-    entry->pins--;
-    node_name_release(node, entry);
-}
-
 void node_asks_lease(struct node *node)
 {
     for (struct node_ask *ask = node->waits.first, *next; ask && node->granted_held; ask = next) {
@@ -370,6 +359,14 @@ void node_asks_lease(struct node *node)
 
 /* ---- the loss of the engine ------------------------------------------------------------------ */
 
+/* Takes a release off its list, as one that is new. */
+static struct node_ask *take_release(struct node *node, struct node_ask *release)
+{
+    ask_unlist(node, release);
+    set_state(release, ASK_NEW);
+    return release;
+}
+
 /* What was sent and not answered; from the last to the first, so that the order stays. */
 static void sent_lost(struct node *node, struct asks *releases)
 {
@@ -377,11 +374,9 @@ static void sent_lost(struct node *node, struct asks *releases)
         before = ask->prev;
         ask->state &= ~(unsigned)ASK_EARLY;
         if (ask->op == NODE_RELEASE) {
-            ask_unlist(node, ask);
-            set_state(ask, ASK_NEW);
-            asks_add_front(releases, ask);
+            asks_add_front(releases, take_release(node, ask));
         } else if (ask->cancelled) {
-            ask_finish(node, ask, ask->state & ASK_DONE ? NODE_DONE : NODE_CANCELLED);
+            ask_finish(node, ask, ask_end(ask));
         } else if (ask->seq > 1) {
             ask_set(node, ask, ASK_PLACED);
         } else {
@@ -404,13 +399,10 @@ void node_asks_lost(struct node *node)
     struct asks releases = {0};
     for (struct node_ask *ask = node->todo.first, *next; ask; ask = next) {
         next = ask->next;
-        if (ask->op == NODE_RELEASE) {
-            ask_unlist(node, ask);
-            set_state(ask, ASK_NEW);
-            asks_add(&releases, ask);
-        } else if (ask->cancelled) {
-            ask_finish(node, ask, ask->state & ASK_DONE ? NODE_DONE : NODE_CANCELLED);
-        }
+        if (ask->op == NODE_RELEASE)
+            asks_add(&releases, take_release(node, ask));
+        else if (ask->cancelled)
+            ask_finish(node, ask, ask_end(ask));
     }
     sent_lost(node, &releases);
     for (struct node_ask *ask = node->waits.first, *next; ask; ask = next) {
@@ -452,14 +444,12 @@ static void ask_patterns(struct node *node, struct node_ask *ask)
 
 static void for_all(struct node *node, void (*what)(struct node *, struct node_ask *))
 {
-    for (struct node_ask *ask = node->todo.first, *next; ask; ask = next) {
-        next = ask->next;
-        what(node, ask);
-    }
-    for (struct node_ask *ask = node->waits.first, *next; ask; ask = next) {
-        next = ask->next;
-        what(node, ask);
-    }
+    struct asks *const lists[] = {&node->todo, &node->waits};
+    for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+        for (struct node_ask *ask = lists[i]->first, *next; ask; ask = next) {
+            next = ask->next;
+            what(node, ask);
+        }
 }
 
 void node_asks_alone(struct node *node)
@@ -468,11 +458,8 @@ void node_asks_alone(struct node *node)
     struct asks releases = {0};
     for (struct node_ask *ask = node->todo.first, *next; ask; ask = next) {
         next = ask->next;
-        if (ask->op == NODE_RELEASE && !ask->own) {
-            ask_unlist(node, ask);
-            set_state(ask, ASK_NEW);
-            asks_add(&releases, ask);
-        }
+        if (ask->op == NODE_RELEASE && !ask->own)
+            asks_add(&releases, take_release(node, ask));
     }
     for_all(node, ask_alone);
     release_all(node, &releases);

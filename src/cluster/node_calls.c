@@ -152,23 +152,9 @@ void node_op_add(struct node_call *call, struct command *c, const struct node_op
 
 static enum node_op_kind kind_of(const struct node_ask *ask)
 {
-    static const enum node_op_kind kinds[] = {[NODE_ACQUIRE] = OP_ACQUIRE,
-                                              [NODE_RELEASE] = OP_RELEASE,
-                                              [NODE_GET] = OP_GET,
-                                              [NODE_HOLDERS] = OP_HOLDERS};
-    switch (ASK_STATE(ask)) {
-    case ASK_CANCEL_TODO:
-        return OP_CANCEL;
-    case ASK_GIVE_TODO:
-        return OP_GIVE;
-    default:
-        return kinds[ask->op];
-    }
-}
-
-static unsigned sent_state(enum node_op_kind kind)
-{
-    return kind == OP_CANCEL ? ASK_CANCEL_SENT : kind == OP_GIVE ? ASK_GIVE_SENT : ASK_SENT;
+    return ASK_STATE(ask) == ASK_CANCEL_TODO ? OP_CANCEL
+           : ASK_STATE(ask) == ASK_GIVE_TODO ? OP_GIVE
+                                             : (enum node_op_kind)ask->op;
 }
 
 /* ---- hand overs ------------------------------------------------------------------------------ */
@@ -179,10 +165,7 @@ void node_try(struct node *node, struct node_name *name)
         return;
     name->try_queued = true;
     name->try_next = NULL;
-    if (node->tries)
-        node->last_try->try_next = name;
-    else
-        node->tries = name;
+    *(node->tries ? &node->last_try->try_next : &node->tries) = name;
     node->last_try = name;
     node->tries_bytes += sizeof(*name) + name->len;
 }
@@ -260,7 +243,7 @@ static bool send_call(struct node *node)
         struct node_op_sent op = {.kind = kind_of(ask), .ask = ask};
         acquires = acquires || op.kind == OP_ACQUIRE;
         node_op_add(call, c, &op);
-        ask_set(node, ask, sent_state(op.kind));
+        ask_set(node, ask, ASK_STATE(ask) - ASK_TODO + ASK_SENT);
     }
     if (!acquires) {
         c->args[1] = node->shas[CLUSTER_SCRIPT_GIVE];
@@ -346,13 +329,10 @@ static bool on_release(struct node *node, struct node_ask *ask, int64_t answer)
 
 static bool on_get(struct node *node, struct node_ask *ask, const redisReply *reply)
 {
-    int64_t units, waits;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
-        !reply_number(reply->element[0], &units) || !reply_number(reply->element[1], &waits) ||
-        units < 0 || waits < 0)
+        !reply_decimal(reply->element[0], &ask->count_units) ||
+        !reply_decimal(reply->element[1], &ask->count_waits))
         return false;
-    ask->count_units = (uint64_t)units;
-    ask->count_waits = (uint64_t)waits;
     ask_finish(node, ask, NODE_COUNTED);
     return true;
 }
@@ -364,18 +344,14 @@ static bool on_holders(struct node *node, struct node_ask *ask, const redisReply
     size_t count = reply->elements / 3;
     struct node_share *shares = calloc(count ? count : 1, sizeof(*shares));
     for (size_t i = 0; shares && i < count; i++) {
-        int64_t units, waits;
         redisReply *const *at = &reply->element[3 * i];
         if (!reply_copy(at[0], shares[i].node, sizeof(shares[i].node)) ||
-            !reply_number(at[1], &units) || !reply_number(at[2], &waits) || units < 0 ||
-            waits < 0) {
+            !reply_decimal(at[1], &shares[i].units) || !reply_decimal(at[2], &shares[i].waits)) {
             free(shares);
             return false;
         }
-        shares[i].units = units > UINT32_MAX ? UINT32_MAX : (uint32_t)units;
-        shares[i].waits = (uint64_t)waits;
-        ask->count_units += (uint64_t)units;
-        ask->count_waits += (uint64_t)waits;
+        ask->count_units += shares[i].units;
+        ask->count_waits += shares[i].waits;
     }
     ask->shares = shares;
     ask->share_count = shares ? count : 0;
@@ -387,7 +363,7 @@ static bool on_cancel(struct node *node, struct node_ask *ask, int64_t answer)
 {
     if (answer != 0 && answer != 1)
         return false;
-    ask_finish(node, ask, ask->state & ASK_DONE ? NODE_DONE : NODE_CANCELLED);
+    ask_finish(node, ask, ask_end(ask));
     return true;
 }
 
@@ -429,7 +405,7 @@ static bool on_wrong(struct node *node, const struct node_op_sent *op, const red
     else if (op->kind == OP_GET || op->kind == OP_HOLDERS)
         ask_finish(node, ask, NODE_ALONE);
     else if (op->kind != OP_TRY)
-        ask_finish(node, ask, ask->state & ASK_DONE ? NODE_DONE : NODE_CANCELLED);
+        ask_finish(node, ask, ask_end(ask));
     return true;
 }
 

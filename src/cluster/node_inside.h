@@ -100,15 +100,18 @@ enum node_phase {
 /* `state` of an ask. */
 enum {
     ASK_NEW,
-    ASK_TODO,        /* on todo: goes with one of the next calls */
-    ASK_SENT,        /* on sent: its `a`, `w`, `r`, `g` or `h` is under way */
-    ASK_PLACED,      /* on waits: has a seq; this session was not given it yet */
-    ASK_WAITING,     /* on waits: the engine has it */
-    ASK_GRANTED,     /* on waits: strict, granted, and the node has no lease; goes on with one */
-    ASK_CANCEL_TODO, /* on todo: its `c` goes next */
-    ASK_CANCEL_SENT, /* on sent */
-    ASK_GIVE_TODO,   /* on todo: units that nobody wants go back */
-    ASK_GIVE_SENT,   /* on sent */
+    /* On todo: */
+    ASK_TODO,        /* goes with one of the next calls */
+    ASK_CANCEL_TODO, /* its `c` goes next */
+    ASK_GIVE_TODO,   /* units that nobody wants go back */
+    /* On sent: */
+    ASK_SENT, /* its `a`, `w`, `r`, `g` or `h` is under way */
+    ASK_CANCEL_SENT,
+    ASK_GIVE_SENT,
+    /* On waits: */
+    ASK_PLACED,  /* has a seq; this session was not given it yet */
+    ASK_WAITING, /* the engine has it */
+    ASK_GRANTED, /* strict, granted, and the node has no lease; goes on with one */
     /* Flags, beside one of these: */
     ASK_ADMITTED = 1u << 8, /* was a wait before: queue_max is no reason to refuse it */
     ASK_EARLY = 1u << 9,    /* its G came before the answer */
@@ -122,11 +125,16 @@ struct asks {
     size_t count;
 };
 
+/* A hash table: chains of what has a struct node_entry inside. */
+struct node_table {
+    struct node_entry **chains;
+    size_t size, count;
+};
+
 /* A shared name that something here concerns: acquisitions that may wait, a report, a `t`. */
 struct node_name {
-    struct node_name *same_hash;
+    struct node_entry by_name;
     struct node_name *next, *prev; /* all names, in order of arrival */
-    uint64_t hash;
     struct node_ask *first, *last; /* acquisitions that may wait, by same_name */
     uint64_t units;                /* as reported, while the session opens */
     uint64_t told;                 /* as this session, which opens, was told */
@@ -143,12 +151,12 @@ struct node_name {
 /* ---- what is under way ----------------------------------------------------------------------- */
 
 enum node_op_kind {
-    OP_ACQUIRE,
-    OP_RELEASE,
+    OP_ACQUIRE = NODE_ACQUIRE,
+    OP_RELEASE = NODE_RELEASE,
+    OP_GET = NODE_GET,
+    OP_HOLDERS = NODE_HOLDERS,
     OP_GIVE,
     OP_CANCEL,
-    OP_GET,
-    OP_HOLDERS,
     OP_TRY,
     OP_UNITS, /* so many more than were told */
     OP_LESS,  /* so many fewer */
@@ -255,7 +263,7 @@ struct command {
 struct node {
     /* Configuration. */
     const struct url *url;
-    char *user, *password, *node, *where, *prefix, *version;
+    char *user, *password, *node, *where, *prefix;
     char key[NODE_PREFIX_SIZE]; /* of each script: the prefix in braces */
     struct patterns *patterns;
     int64_t lease_ns, patience_ns;
@@ -320,10 +328,7 @@ struct node {
 
     /* Asks. */
     struct asks todo, sent, waits;
-    struct node_ask **ids;
-    size_t ids_size, ids_count;
-    struct node_name **names;
-    size_t names_size, names_count;
+    struct node_table ids, names;
     struct node_name *first_name, *last_name;
     struct node_name *tries, *last_try;
     size_t tries_bytes;
@@ -412,6 +417,13 @@ static inline int64_t node_silence_limit(const struct node *node)
 void node_enter(struct node *node, int64_t now_ns);
 /* Looks if the lease is over. */
 void node_look_at_lease(struct node *node);
+
+/* Puts *due forward to `at`; 0: to none. */
+static inline void node_earlier(int64_t *due, int64_t at)
+{
+    if (at && at < *due)
+        *due = at;
+}
 
 /* Takes the reply to node->answered. Returns false when it makes no sense, or the engine was lost.
  */
@@ -575,6 +587,11 @@ void node_forget_wrong(struct node *node);
 void ask_set(struct node *node, struct node_ask *ask, unsigned state);
 /* Answers an ask, which leaves the node. */
 void ask_finish(struct node *node, struct node_ask *ask, enum node_result result);
+/* The answer to an ask that was cancelled. */
+static inline enum node_result ask_end(const struct node_ask *ask)
+{
+    return ask->state & ASK_DONE ? NODE_DONE : NODE_CANCELLED;
+}
 /* Units arrived, by answer or message: the client gets them, or they go back. */
 void ask_granted(struct node *node, struct node_ask *ask);
 /* The engine put it into the queue. */

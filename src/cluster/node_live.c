@@ -109,12 +109,6 @@ static int64_t grace_due(const struct node *node)
     return node_is_sentinel(node) && node->renewed_ns <= due ? 0 : due;
 }
 
-static void earlier(int64_t *due, int64_t at)
-{
-    if (at && at < *due)
-        *due = at;
-}
-
 /* Is all done that comes before `leave`? */
 static bool may_leave(const struct node *node)
 {
@@ -126,13 +120,13 @@ static bool may_leave(const struct node *node)
 int64_t node_live_due_ns(const struct node *node)
 {
     int64_t due = node->beat_ns;
-    earlier(&due, unrenewed_limit(node));
-    earlier(&due, calls_limit(node));
-    earlier(&due, grace_due(node));
-    earlier(&due, node->loose_try_ns);
-    earlier(&due, node->look_ns);
+    node_earlier(&due, unrenewed_limit(node));
+    node_earlier(&due, calls_limit(node));
+    node_earlier(&due, grace_due(node));
+    node_earlier(&due, node->loose_try_ns);
+    node_earlier(&due, node->look_ns);
     if (node->leaving && may_leave(node))
-        earlier(&due, node->leave_ns);
+        node_earlier(&due, node->leave_ns);
     return due;
 }
 

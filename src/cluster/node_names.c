@@ -14,6 +14,58 @@
 #define TABLE_FIRST 64u
 #define TRIM_FROM   16384u /* entries of a table */
 
+/* ---- hash tables ----------------------------------------------------------------------------- */
+
+static struct node_entry **chain_of(const struct node_table *t, uint64_t hash)
+{
+    return &t->chains[hash & (t->size - 1)];
+}
+
+static struct node_entry *first_of(const struct node_table *t, uint64_t hash)
+{
+    return t->size ? *chain_of(t, hash) : NULL;
+}
+
+/* There is room for it (table_grow). */
+static void table_add(struct node_table *t, struct node_entry *entry, uint64_t hash)
+{
+    struct node_entry **chain = chain_of(t, hash);
+    *entry = (struct node_entry){.next = *chain, .hash = hash};
+    *chain = entry;
+    t->count++;
+}
+
+static void table_remove(struct node_table *t, const struct node_entry *entry)
+{
+    struct node_entry **at = chain_of(t, entry->hash);
+    while (*at != entry)
+        at = &(*at)->next;
+    *at = entry->next;
+    t->count--;
+}
+
+static bool table_resize(struct node_table *t, size_t size)
+{
+    struct node_table other = {.chains = calloc(size, sizeof(struct node_entry *)), .size = size};
+    if (!other.chains)
+        return false;
+    for (size_t i = 0; i < t->size; i++)
+        for (struct node_entry *entry = t->chains[i], *next; entry; entry = next) {
+            next = entry->next;
+            table_add(&other, entry, entry->hash);
+        }
+    free(t->chains);
+    *t = other;
+    return true;
+}
+
+/* Makes room for one more. A larger table that can't be had is no reason to fail, but the first. */
+static bool table_grow(struct node_table *t)
+{
+    return (t->size && t->count < t->size) ||
+           table_resize(t, t->size ? 2 * t->size : TABLE_FIRST) || t->size;
+}
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(const struct node *node, struct bytes name)
@@ -21,14 +73,14 @@ static uint64_t hash_of(const struct node *node, struct bytes name)
     return hash_bytes(&node->hash_key, name.data, name.len);
 }
 
-static struct node_name *find_hashed(struct node *node, struct bytes name, uint64_t hash)
+static struct node_name *find_hashed(const struct node *node, struct bytes name, uint64_t hash)
 {
-    if (!node->names_size)
-        return NULL;
-    struct node_name *at = node->names[hash & (node->names_size - 1)];
-    while (at && (at->hash != hash || !bytes_equal(name_bytes(at), name)))
-        at = at->same_hash;
-    return at;
+    for (struct node_entry *at = first_of(&node->names, hash); at; at = at->next) {
+        struct node_name *found = container_of(at, struct node_name, by_name);
+        if (at->hash == hash && bytes_equal(name_bytes(found), name))
+            return found;
+    }
+    return NULL;
 }
 
 struct node_name *node_name_find(struct node *node, struct bytes name)
@@ -36,39 +88,14 @@ struct node_name *node_name_find(struct node *node, struct bytes name)
     return find_hashed(node, name, hash_of(node, name));
 }
 
-static bool names_resize(struct node *node, size_t size)
-{
-    struct node_name **table = calloc(size, sizeof(struct node_name *));
-    if (!table)
-        return false;
-    for (struct node_name *name = node->first_name; name; name = name->next) {
-        struct node_name **at = &table[name->hash & (size - 1)];
-        name->same_hash = *at;
-        *at = name;
-    }
-    free(node->names);
-    node->names = table;
-    node->names_size = size;
-    return true;
-}
-
-/* Makes room for one more. A larger table that can't be had is no reason to fail, but the first. */
-static bool names_grow(struct node *node)
-{
-    if (node->names_size && node->names_count < node->names_size)
-        return true;
-    return names_resize(node, node->names_size ? 2 * node->names_size : TABLE_FIRST) ||
-           node->names_size != 0;
-}
-
 void node_names_shrink(struct node *node)
 {
-    size_t size = node->names_size, before = size;
-    while (size > TABLE_FIRST && node->names_count < size / 4)
+    size_t size = node->names.size, before = size;
+    while (size > TABLE_FIRST && node->names.count < size / 4)
         size /= 2;
     if (size == before)
         return;
-    (void)names_resize(node, size);
+    (void)table_resize(&node->names, size);
     /* So many lay between what stays, and the C library would keep the pages. */
     if (before >= TRIM_FROM)
         malloc_trim(0);
@@ -78,21 +105,17 @@ struct node_name *node_name_get(struct node *node, struct bytes name)
 {
     uint64_t hash = hash_of(node, name);
     struct node_name *entry = find_hashed(node, name, hash);
-    if (entry || !names_grow(node))
+    if (entry || !table_grow(&node->names))
         return entry;
     entry = calloc(1, sizeof(*entry) + name.len);
     if (!entry)
         return NULL;
-    entry->hash = hash;
     entry->len = name.len;
     memcpy(entry->bytes, name.data, name.len);
-    struct node_name **at = &node->names[hash & (node->names_size - 1)];
-    entry->same_hash = *at;
-    *at = entry;
+    table_add(&node->names, &entry->by_name, hash);
     entry->prev = node->last_name;
     *(node->last_name ? &node->last_name->next : &node->first_name) = entry;
     node->last_name = entry;
-    node->names_count++;
     return entry;
 }
 
@@ -101,13 +124,9 @@ void node_name_release(struct node *node, struct node_name *name)
     if (name->first || name->units || name->told || name->pins || name->try_queued ||
         name->tries_sent || name->wrong || name == node->assert_name)
         return;
-    struct node_name **at = &node->names[name->hash & (node->names_size - 1)];
-    while (*at != name)
-        at = &(*at)->same_hash;
-    *at = name->same_hash;
+    table_remove(&node->names, &name->by_name);
     *(name->prev ? &name->prev->next : &node->first_name) = name->next;
     *(name->next ? &name->next->prev : &node->last_name) = name->prev;
-    node->names_count--;
     free(name);
 }
 
@@ -117,52 +136,30 @@ void node_names_free(struct node *node)
         next = name->next;
         free(name);
     }
-    free(node->names);
-    free(node->ids);
+    free(node->names.chains);
+    free(node->ids.chains);
 }
 
 /* ---- asks ------------------------------------------------------------------------------------ */
 
-static struct node_ask **id_place(struct node *node, uint64_t id)
+static uint64_t hash_id(uint64_t id)
 {
-    uint64_t mixed = id * UINT64_C(0x9e3779b97f4a7c15);
-    return &node->ids[(mixed >> 32) & (node->ids_size - 1)];
-}
-
-static bool ids_grow(struct node *node)
-{
-    if (node->ids_size && node->ids_count < node->ids_size)
-        return true;
-    size_t size = node->ids_size ? 2 * node->ids_size : TABLE_FIRST, before = node->ids_size;
-    struct node_ask **old = node->ids, **table = calloc(size, sizeof(struct node_ask *));
-    if (!table)
-        return before != 0;
-    node->ids = table;
-    node->ids_size = size;
-    for (size_t i = 0; i < before; i++)
-        for (struct node_ask *ask = old[i], *next; ask; ask = next) {
-            next = ask->same_id;
-            struct node_ask **at = id_place(node, ask->id);
-            ask->same_id = *at;
-            *at = ask;
-        }
-    free(old);
-    return true;
+    return id * UINT64_C(0x9e3779b97f4a7c15) >> 32;
 }
 
 struct node_ask *node_ask_find(struct node *node, uint64_t id)
 {
-    if (!node->ids_size)
-        return NULL;
-    struct node_ask *ask = *id_place(node, id);
-    while (ask && ask->id != id)
-        ask = ask->same_id;
-    return ask;
+    for (struct node_entry *at = first_of(&node->ids, hash_id(id)); at; at = at->next) {
+        struct node_ask *ask = container_of(at, struct node_ask, by_id);
+        if (ask->id == id)
+            return ask;
+    }
+    return NULL;
 }
 
 bool node_index_add(struct node *node, struct node_ask *ask)
 {
-    if (!ids_grow(node))
+    if (!table_grow(&node->ids))
         return false;
     if (ask->wait != NODE_WAIT_NO) {
         struct node_name *name = node_name_get(node, ask->name);
@@ -174,10 +171,7 @@ bool node_index_add(struct node *node, struct node_ask *ask)
         *(name->last ? &name->last->same_name : &name->first) = ask;
         name->last = ask;
     }
-    struct node_ask **at = id_place(node, ask->id);
-    ask->same_id = *at;
-    *at = ask;
-    node->ids_count++;
+    table_add(&node->ids, &ask->by_id, hash_id(ask->id));
     return true;
 }
 
@@ -196,11 +190,7 @@ static void leave_name(struct node *node, struct node_ask *ask)
 
 void node_index_remove(struct node *node, struct node_ask *ask)
 {
-    struct node_ask **at = id_place(node, ask->id);
-    while (*at != ask)
-        at = &(*at)->same_id;
-    *at = ask->same_id;
-    node->ids_count--;
+    table_remove(&node->ids, &ask->by_id);
     if (ask->of_name)
         leave_name(node, ask);
 }

@@ -196,9 +196,9 @@ bool node_on_look(struct node *node, const redisReply *reply)
  */
 void node_save(const struct node *node, struct record_writer *w)
 {
-    record_put_bytes(w, node->last, strlen(node->last));
-    record_put_bytes(w, node->opened, strlen(node->opened));
-    record_put_bytes(w, node->term, strlen(node->term));
+    record_put_text(w, node->last);
+    record_put_text(w, node->opened);
+    record_put_text(w, node->term);
     record_put_i64(w, node->strict_closing ? LONG_AGO_NS : node->lease_end_ns);
     record_put_u64(w, node->seq);
     record_put_i64(w, node->lost_known ? node->lost_ns : -1);
@@ -206,15 +206,7 @@ void node_save(const struct node *node, struct record_writer *w)
 
 static void get_text(struct record_reader *r, char *to, size_t size)
 {
-    const void *data;
-    size_t len = record_get_bytes(r, &data);
-    if (len >= size || (len && memchr(data, '\0', len))) {
-        record_refuse(r, "a text of the cluster is too long");
-        len = 0;
-    }
-    if (len)
-        memcpy(to, data, len);
-    to[len] = '\0';
+    record_get_text(r, to, size, "a text of the cluster is too long");
 }
 
 bool node_restore(struct node *node, struct record_reader *r)

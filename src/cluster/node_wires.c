@@ -159,6 +159,17 @@ static redisReader *make_reader(struct node_wire_state *w)
     return reader;
 }
 
+/* A wire is of no use: begins again, or, of a Sentinel, closes it. */
+static void wire_failed(struct node *node, unsigned wire, const char *why)
+{
+    if (wire < NODE_SENTINEL)
+        node_lose(node, NODE_LOSS_ERROR, why);
+    else {
+        node_wire_close(node, wire);
+        node_sentinel_closed(node, wire, why);
+    }
+}
+
 void node_opened(struct node *node, unsigned wire, int64_t now_ns)
 {
     node_enter(node, now_ns);
@@ -167,12 +178,7 @@ void node_opened(struct node *node, unsigned wire, int64_t now_ns)
         return;
     w->reader = make_reader(w);
     if (!w->reader) {
-        if (wire < NODE_SENTINEL)
-            node_lose(node, NODE_LOSS_ERROR, "this process has no memory");
-        else {
-            node_wire_close(node, wire);
-            node_sentinel_closed(node, wire, "this process has no memory");
-        }
+        wire_failed(node, wire, "this process has no memory");
         return;
     }
     w->open = true;
@@ -336,12 +342,9 @@ static void on_wire_reply(struct node *node, unsigned wire, const redisReply *re
 /* The bytes make no sense, or are too many. */
 static void bad_bytes(struct node *node, unsigned wire)
 {
-    if (wire < NODE_SENTINEL)
-        node_lose(node, NODE_LOSS_ERROR, "the engine does not speak its protocol");
-    else {
-        node_wire_close(node, wire);
-        node_sentinel_closed(node, wire, "it does not speak the protocol of Redis");
-    }
+    wire_failed(node, wire,
+                wire < NODE_SENTINEL ? "the engine does not speak its protocol"
+                                     : "it does not speak the protocol of Redis");
 }
 
 void node_received(struct node *node, unsigned wire, const void *data, size_t len, int64_t now_ns)

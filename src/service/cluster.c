@@ -11,7 +11,6 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "config.h"
 
 #include <errno.h>
 #include <openssl/rand.h>
@@ -444,7 +443,6 @@ static bool make_node(struct cluster *c, const struct patterns *patterns)
         .node = c->node_name,
         .where = c->where.text,
         .prefix = cluster_text(c->settings->prefix),
-        .version = PACKAGE_VERSION,
         .patterns = patterns,
         .lease_ns = c->settings->lease_ns,
         .patience_ns = c->settings->patience_ns,

@@ -159,17 +159,17 @@ static void put_string(struct json_text *to, const char *key, const char *text)
 /* What one answer shows: copies, so that no lock is held while it is written. */
 struct view {
     struct moment now;
-    struct node_seen node;
+    struct reading reading;
     struct node_peer *peers; /* the caller frees them, and the patterns */
     size_t peer_count;
     struct patterns *patterns;
-    int64_t lease_end_ns, lease_ns;
+    int64_t lease_ns;
 };
 
 /* A beat renews nine tenths of a lease. */
 static int64_t since_beat_ns(const struct view *view)
 {
-    int64_t left_ns = view->lease_end_ns - view->now.mono_ns;
+    int64_t left_ns = view->reading.lease_left_ns;
     return left_ns > 0 ? view->lease_ns / 10 * 9 - left_ns : -1;
 }
 
@@ -191,16 +191,16 @@ static void put_advice(struct json_text *to, const struct cluster *c, const stru
     if (c->url.kind == URL_SENTINEL && c->url.count % 2 == 0)
         put_string(to, NULL,
                    "cluster.engine has an even number of Sentinels: use an odd one, all of them");
-    if (view->node.stops_on_save)
+    if (view->reading.node.stops_on_save)
         put_string(
             to, NULL,
             "the engine saves snapshots, and takes no writes when one fails: set 'save \"\"' or "
             "'stop-writes-on-bgsave-error no' there");
-    if (view->node.wrong_names) {
+    if (view->reading.node.wrong_names) {
         snprintf(line, sizeof(line),
                  "the engine's key %s is not what nodes write: delete it (names with such a key: "
                  "%llu)",
-                 view->node.wrong_key, (unsigned long long)view->node.wrong_names);
+                 view->reading.node.wrong_key, (unsigned long long)view->reading.node.wrong_names);
         put_string(to, NULL, line);
     }
     for (size_t i = 0; i < view->peer_count; i++) {
@@ -216,8 +216,9 @@ static void put_advice(struct json_text *to, const struct cluster *c, const stru
     json_text_close(to, ']');
 }
 
-static void put_counts(struct json_text *to, const struct node_seen *node, uint64_t closed)
+static void put_counts(struct json_text *to, const struct reading *reading)
 {
+    const struct node_seen *node = &reading->node;
     json_text_number(to, "requests", node->asks);
     json_text_number(to, "waits", node->waits);
     json_text_number(to, "beats", node->beats);
@@ -230,7 +231,7 @@ static void put_counts(struct json_text *to, const struct node_seen *node, uint6
     json_text_number(to, "asserted", node->asserted);
     json_text_number(to, "reaped", node->reaped);
     json_text_number(to, "leases_lost", node->leases_lost);
-    json_text_number(to, "connections_closed", closed);
+    json_text_number(to, "connections_closed", reading->lease_lost);
     json_text_open(to, "reconnects", '{');
     for (enum node_loss i = 0; i < NODE_LOSS_COUNT; i++)
         json_text_number(to, node_loss_word(i), node->losses[i]);
@@ -262,10 +263,9 @@ static void put_peer(struct json_text *to, const struct cluster *c, const struct
 static bool take_view(struct cluster *c, struct view *view_r, struct json_text *to)
 {
     *view_r = (struct view){.now = clock_now()};
-    view_r->lease_end_ns = atomic_load_explicit(&c->lease_end_ns, memory_order_relaxed);
+    read_cluster(c->resource.services, view_r->now, &view_r->reading);
     lock_acquire(&c->lock);
     const struct cluster_shown *shown = &c->shown;
-    view_r->node = c->snapshot.node;
     view_r->peer_count = c->snapshot.peer_count;
     view_r->peers = malloc((view_r->peer_count + 1) * sizeof(*view_r->peers));
     if (view_r->peers && view_r->peer_count > 0)
@@ -293,7 +293,7 @@ static void put_reason(struct json_text *to, const struct view *view,
 static void put_reasons(struct json_text *to, const struct view *view)
 {
     static const struct node_reason none = {0};
-    const struct node_seen *node = &view->node;
+    const struct node_seen *node = &view->reading.node;
     const struct node_reason *now = node->reasons_count ? &node->reasons[0] : &none;
     put_string(to, "refused", node->state == NODE_REFUSED ? now->text : "");
     put_reason(to, view, now);
@@ -308,7 +308,7 @@ static void put_reasons(struct json_text *to, const struct view *view)
 
 static void put_node(struct json_text *to, const struct cluster *c, const struct view *view)
 {
-    const struct node_seen *node = &view->node;
+    const struct node_seen *node = &view->reading.node;
     put_string(to, "node", c->node_name);
     put_string(to, "state", node_state_word(node->state));
     put_string(to, "session", node->session);
@@ -317,10 +317,7 @@ static void put_node(struct json_text *to, const struct cluster *c, const struct
     put_reasons(to, view);
     put_advice(to, c, view);
     json_text_bool(to, "grace", node->grace);
-    json_text_real(to, "lease_left",
-                   view->lease_end_ns > view->now.mono_ns
-                       ? in_seconds(view->lease_end_ns - view->now.mono_ns)
-                       : 0);
+    json_text_real(to, "lease_left", in_seconds(view->reading.lease_left_ns));
     json_text_open(to, "nodes", '[');
     for (size_t i = 0; i < view->peer_count; i++)
         put_peer(to, c, view, &view->peers[i]);
@@ -331,7 +328,6 @@ static void put_name(struct json_text *to, const struct node_ask *ask, enum patt
 {
     static const char *const words[] = {
         [PATTERNS_OWN] = "own", [PATTERNS_STRICT] = "strict", [PATTERNS_LOOSE] = "loose"};
-    uint64_t units = 0, waits = 0;
     json_text_open(to, "name", '{');
     json_text_readable(to, "name", ask->name);
     put_string(to, "class", words[class]);
@@ -342,12 +338,10 @@ static void put_name(struct json_text *to, const struct node_ask *ask, enum patt
         json_text_number(to, "units", ask->shares[i].units);
         json_text_number(to, "waits", ask->shares[i].waits);
         json_text_close(to, '}');
-        units += ask->shares[i].units;
-        waits += ask->shares[i].waits;
     }
     json_text_close(to, ']');
-    json_text_number(to, "units", units);
-    json_text_number(to, "waits", waits);
+    json_text_number(to, "units", ask->count_units);
+    json_text_number(to, "waits", ask->count_waits);
     json_text_close(to, '}');
 }
 
@@ -358,13 +352,11 @@ static void answer_state(struct services *services, struct http_request *request
     struct cluster *c = cluster_of(services);
     struct json_text json = json_text_begin();
     struct view view;
-    struct reading reading;
     json_text_bool(&json, "enabled", true);
     bool taken = take_view(c, &view, &json);
-    read_cluster(services, view.now, &reading);
     if (taken) {
         put_node(&json, c, &view);
-        put_counts(&json, &view.node, reading.lease_lost);
+        put_counts(&json, &view.reading);
         if (ask)
             put_name(&json, ask, patterns_class(view.patterns, ask->name));
     }

@@ -101,11 +101,6 @@ static bool restore_node(struct cluster *c, struct record_reader *section)
  * the node writes; if names are shared. */
 #define CLUSTER_STATE UINT32_C(0x0701)
 
-static void put_text(struct record_writer *w, const char *text)
-{
-    record_put_bytes(w, text, strlen(text));
-}
-
 void cluster_save(const struct resource *r, struct moment now, struct record_writer *w)
 {
     const struct cluster *c = cluster_own(r);
@@ -113,8 +108,8 @@ void cluster_save(const struct resource *r, struct moment now, struct record_wri
     if (r->without_thread)
         return;
     record_begin(w, CLUSTER_STATE);
-    put_text(w, cluster_text(c->settings->engine));
-    put_text(w, cluster_text(c->settings->prefix));
+    record_put_text(w, c->settings->engine);
+    record_put_text(w, c->settings->prefix);
     record_put_u64(w, atomic_load(&c->next_id));
     record_put_i64(w, atomic_load(&c->lease_end_ns));
     node_save(c->node, w);

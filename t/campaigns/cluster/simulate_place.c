@@ -184,7 +184,6 @@ static void make_node(struct place *p)
                                  .node = p->name,
                                  .where = p->where,
                                  .prefix = PREFIX,
-                                 .version = "1",
                                  .patterns = p->patterns,
                                  .lease_ns = LEASE_NS,
                                  .patience_ns = p->sim->patience_ns};

@@ -75,7 +75,7 @@ TEST(calls_are_bounded_in_ops_and_bytes)
         rig_accepts(false);
         for (unsigned i = 0; i < COUNT; i++)
             node_report(r.node, asks[i].ask.name, 1);
-        ck_assert_uint_le(r.node->names_size, 2 * COUNT);
+        ck_assert_uint_le(r.node->names.size, 2 * COUNT);
         node_reported(r.node, r.now);
         ck_assert_uint_gt(r.node->ahead, pass ? 700 * 1024 : 3 * NODE_CALL_OPS);
         for (sent = 0; sent < COUNT;) {
@@ -88,7 +88,7 @@ TEST(calls_are_bounded_in_ops_and_bytes)
             answer_ones(ops);
         }
         rig_readies();
-        ck_assert_uint_le(r.node->names_size, 64);
+        ck_assert_uint_le(r.node->names.size, 64);
         rig_end();
     }
 }
@@ -232,7 +232,7 @@ TEST(beats_that_list_ever_more_are_bounded)
             answer_one(command);
         ck_assert_int_eq(rig_seen().state, NODE_LIVE);
         ck_assert_uint_le(r.node->tries_bytes, NODE_TRIES_MAX + 2000);
-        ck_assert_uint_le(r.node->names_count, 2 * NODE_TRIES_MAX / 1000);
+        ck_assert_uint_le(r.node->names.count, 2 * NODE_TRIES_MAX / 1000);
         ck_assert_uint_le(r.node->watched_count, NODE_SESSIONS_MAX);
         ck_assert_uint_le(r.node->reaps.count, NODE_SESSIONS_MAX);
     }

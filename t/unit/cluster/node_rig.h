@@ -183,7 +183,6 @@ static struct node *rig_node(void)
                                  .node = "n1",
                                  .where = "boot/1/2/3",
                                  .prefix = "p",
-                                 .version = "1",
                                  .patterns = r.patterns,
                                  .lease_ns = LEASE,
                                  .patience_ns = 1000 * MS};

@@ -389,7 +389,7 @@ static bool look_at(const struct node_seen *seen, int64_t *value_r)
         {"closings", r.closings},
         {"alone", r.alone},
         {"report", r.report},
-        {"names", (int64_t)r.node->names_count},
+        {"names", (int64_t)r.node->names.count},
         {"calls", (int64_t)seen->calls},
         {"asks", (int64_t)seen->asks},
         {"leases-lost", (int64_t)seen->leases_lost},
@@ -577,8 +577,8 @@ static void recovers(void)
         rig_at(r.now + 500 * MS);
     }
     RIG_WANT(lives, "the node is %s: %s", node_state_word(rig_seen().state), r.log);
-    RIG_WANT(r.node->names_count == 0 && r.node->calls_used == 0 && rig_seen().asks == 0,
-             "%zu names, %u calls, %" PRIu64 " asks are left", (size_t)r.node->names_count,
+    RIG_WANT(r.node->names.count == 0 && r.node->calls_used == 0 && rig_seen().asks == 0,
+             "%zu names, %u calls, %" PRIu64 " asks are left", (size_t)r.node->names.count,
              (unsigned)r.node->calls_used, rig_seen().asks);
     for (unsigned i = 0; i < NODE_WIRES; i++)
         if (r.links[i])
