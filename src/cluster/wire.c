@@ -5,9 +5,8 @@
  * sent and to say that the wire broke inside wire_send or wire_open, and in the next iteration to
  * read on what TLS has decrypted already, which no event reports.
  *
- * The reactor's calls into a wire begin with `enter` and end with `leave`. Between them the owner
- * may do everything: `life` changes when the wire is closed, so that nobody goes on with a
- * connection that is over, and a wire that was freed keeps its memory until `leave`.
+ * In each call the owner may close the wire and open it again: `life` changes when it is closed, so
+ * that nobody goes on with a connection that is over.
  */
 #include "cluster/wire.h"
 
@@ -38,7 +37,7 @@ struct wire {
     struct loop_io io;
     unsigned reading, writing; /* what a read, a write waits for (LOOP_); 0: no write waits */
     struct timer timer;
-    bool inside, in_timer, freed;
+    bool in_timer;
     bool flush_due; /* the timer must write */
     bool more;      /* the timer must read on, after the iteration of more_ns */
     int64_t more_ns;
@@ -137,23 +136,6 @@ static void fail_by(struct wire *w, ssize_t result)
     fail(w, reason);
 }
 
-static void enter(struct wire *w)
-{
-    w->inside = true;
-}
-
-/* Returns false if the wire was freed meanwhile: it is gone then. */
-static bool leave(struct wire *w)
-{
-    w->inside = false;
-    if (!w->freed)
-        return true;
-    if (!w->in_timer)
-        reactor_remove_timer(w->reactor, &w->timer);
-    free(w);
-    return false;
-}
-
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
 /* Watches for what reads and writes wait for. */
@@ -241,28 +223,21 @@ static void on_ready(struct loop_io *io, unsigned what)
 {
     struct wire *w = container_of(io, struct wire, io);
     bool reads = what & w->reading, writes = what & w->writing;
-    enter(w);
     if ((!writes || write_some(w)) && (!reads || read_some(w)))
         watch(w);
-    (void)leave(w);
 }
 
 static int64_t on_time(struct timer *timer, struct moment now)
 {
     struct wire *w = container_of(timer, struct wire, timer);
     bool reads = w->more && now.mono_ns > w->more_ns;
-    enter(w);
     w->in_timer = true;
     if (w->state == BROKEN) {
-        char reason[sizeof(w->reason)];
-        memcpy(reason, w->reason, sizeof(reason));
         w->state = CLOSED;
-        w->calls->closed(w->arg, reason);
+        w->calls->closed(w->arg, w->reason);
     } else if ((!w->flush_due || write_some(w)) && (!reads || read_some(w))) {
         watch(w);
     }
-    if (!leave(w))
-        return TIMER_OVER;
     w->in_timer = false;
     int64_t at_ns = due_ns(w);
     return at_ns > now.mono_ns ? at_ns : now.mono_ns + 1;
@@ -273,28 +248,21 @@ static int64_t on_time(struct timer *timer, struct moment now)
 static void on_dialed(void *arg, struct stream *stream, const char *reason)
 {
     struct wire *w = arg;
+    unsigned life = w->life;
     w->dial = NULL;
-    enter(w);
-    if (!stream) {
-        fail(w, reason);
-        (void)leave(w);
+    if (stream)
+        w->stream = *stream;
+    if (!stream || !loop_io_add(w->reactor->loop, &w->io, w->stream.fd, LOOP_READ, on_ready)) {
+        fail(w, stream ? "no memory" : reason);
         return;
     }
-    w->stream = *stream;
-    unsigned life = w->life;
-    if (!loop_io_add(w->reactor->loop, &w->io, w->stream.fd, LOOP_READ, on_ready)) {
-        fail(w, "no memory");
-    } else {
-        w->state = OPEN;
-        if (w->calls->opened)
-            w->calls->opened(w->arg);
-        if (w->life == life) {
-            flush_later(w);
-            if (w->stream.tls) /* bytes may have come with the handshake */
-                read_on_later(w);
-        }
-    }
-    (void)leave(w);
+    w->state = OPEN;
+    w->calls->opened(w->arg);
+    if (w->life != life)
+        return;
+    flush_later(w);
+    if (w->stream.tls) /* bytes may have come with the handshake */
+        read_on_later(w);
 }
 
 struct wire *wire_new(struct reactor *reactor, size_t queue_max, const struct wire_calls *calls,
@@ -324,9 +292,8 @@ void wire_free(struct wire **wire)
     if (!w)
         return;
     wire_close(w);
-    w->freed = true;
-    if (!w->inside)
-        (void)leave(w);
+    reactor_remove_timer(w->reactor, &w->timer);
+    free(w);
 }
 
 void wire_open(struct wire *w, const struct dial_target *target, int64_t limit_ns)
@@ -362,16 +329,6 @@ void wire_send(struct wire *w, struct bytes bytes)
         fail_later(w, "no memory");
     else
         flush_later(w);
-}
-
-bool wire_is_open(const struct wire *w)
-{
-    return w->state == OPEN;
-}
-
-bool wire_is_closed(const struct wire *w)
-{
-    return w->state == CLOSED;
 }
 
 size_t wire_queued(const struct wire *w)

@@ -27,19 +27,17 @@ struct wire;
 
 /*
  * What the wire calls, all with its `arg`. The reactor calls them, never a function of this header.
- * Each may send, close, open and free the wire.
+ * Each may send, close and open the wire.
  */
 struct wire_calls {
-    /*
-     * The wire is open, TLS handshake included. Queued bytes are written after this. May be NULL.
-     */
+    /* The wire is open, TLS handshake included. Queued bytes are written after this. */
     void (*opened)(void *arg);
     /* Bytes came (at least one), valid during the call. It must use or copy all of them. */
     void (*received)(void *arg, struct bytes bytes);
     /*
      * The wire could not be opened, or it broke: it is closed, and the bytes that were not written
-     * are dropped. `reason` says why, without a line end, and is valid during the call. Never
-     * called because of wire_close or wire_free.
+     * are dropped. `reason` says why, without a line end, and is valid until the call ends or the
+     * wire is opened again. Never called because of wire_close or wire_free.
      */
     void (*closed)(void *arg, const char *reason);
 };
@@ -50,7 +48,7 @@ struct wire_calls {
  */
 struct wire *wire_new(struct reactor *reactor, size_t queue_max, const struct wire_calls *calls,
                       void *arg) MUST_USE;
-/* Closes and frees *wire and sets it to NULL; NULL is harmless. */
+/* Closes and frees *wire and sets it to NULL; NULL is harmless. Not in a call of the wire. */
 void wire_free(struct wire **wire);
 
 /*
@@ -68,10 +66,6 @@ void wire_close(struct wire *wire);
  */
 void wire_send(struct wire *wire, struct bytes bytes);
 
-/* True from the call of `opened` on, until the wire closes. */
-bool wire_is_open(const struct wire *wire);
-/* True when the wire neither is open nor opens. */
-bool wire_is_closed(const struct wire *wire);
 /* Bytes queued, and not written yet. */
 size_t wire_queued(const struct wire *wire);
 

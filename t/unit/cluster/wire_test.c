@@ -161,10 +161,11 @@ struct bench {
     struct peer server;
     struct wire *wire;
     struct dial_target target;
-    unsigned opened, closed; /* calls */
-    size_t sent, got;        /* bytes of this connection */
-    size_t got_now, got_max; /* in this iteration; the most in one */
-    bool may_call;           /* the wire may call its owner now */
+    unsigned opened, closed;              /* calls */
+    enum { CLOSED, OPENING, OPEN } state; /* as the owner knows it */
+    size_t sent, got;                     /* bytes of this connection */
+    size_t got_now, got_max;              /* in this iteration; the most in one */
+    bool may_call;                        /* the wire may call its owner now */
     char reason[DIAL_REASON_SIZE];
     void (*on_call)(struct bench *b); /* in each call of the wire */
     void (*move)(struct bench *b);    /* at the end of each iteration */
@@ -182,7 +183,8 @@ struct bench {
 static void opened(void *arg)
 {
     struct bench *b = arg;
-    CHECK(b->may_call && wire_is_open(b->wire));
+    CHECK(b->may_call && b->state == OPENING);
+    b->state = OPEN;
     b->opened++;
     if (b->on_call)
         b->on_call(b);
@@ -191,7 +193,7 @@ static void opened(void *arg)
 static void received(void *arg, struct bytes bytes)
 {
     struct bench *b = arg;
-    CHECK(b->may_call && wire_is_open(b->wire));
+    CHECK(b->may_call && b->state == OPEN);
     CHECK(bytes.len > 0 && bytes.len <= WIRE_PIECE_MAX);
     check_pattern(bytes.data, b->got, bytes.len);
     b->got += bytes.len;
@@ -205,8 +207,9 @@ static void received(void *arg, struct bytes bytes)
 static void closed(void *arg, const char *reason)
 {
     struct bench *b = arg;
-    CHECK(b->may_call && wire_is_closed(b->wire) && !wire_is_open(b->wire));
+    CHECK(b->may_call && b->state != CLOSED);
     CHECK(wire_queued(b->wire) == 0 && *reason);
+    b->state = CLOSED;
     b->closed++;
     snprintf(b->reason, sizeof(b->reason), "%s", reason);
     if (b->on_call)
@@ -274,7 +277,7 @@ static void bench_make(struct bench *b, enum transport transport)
                                      .path = b->server.un.sun_path,
                                      .tls = b->tls};
     b->wire = wire_new(&b->reactor, QUEUE_MAX, &calls, b);
-    ck_assert(b->wire && wire_is_closed(b->wire));
+    ck_assert(b->wire);
 }
 
 /* Checks that the wire has given back everything. */
@@ -296,14 +299,21 @@ static void bench_free(struct bench *b)
     ck_assert_uint_eq(ERR_peek_error(), 0);
 }
 
+static void bench_close(struct bench *b)
+{
+    wire_close(b->wire);
+    b->state = CLOSED;
+}
+
 static void bench_open(struct bench *b)
 {
     bool might = b->may_call;
     b->may_call = false;
     b->sent = b->got = 0;
     b->reactor.now = clock_now();
+    CHECK(b->state == CLOSED);
+    b->state = OPENING;
     wire_open(b->wire, &b->target, LONG_NS);
-    CHECK(!wire_is_open(b->wire) && !wire_is_closed(b->wire));
     b->may_call = might;
 }
 
@@ -510,7 +520,6 @@ static void send_too_much(struct bench *b)
         ck_assert_uint_eq(wire_queued(b->wire), sent);
         bench_send(b, 65536 - (sent == QUEUE_MAX ? 65535 : 0));
     }
-    ck_assert(!wire_is_open(b->wire));
     ck_assert_uint_eq(b->closed, 0); /* not inside wire_send */
     bench_send(b, 10);
     ck_assert_uint_eq(wire_queued(b->wire), 0);
@@ -530,8 +539,7 @@ TEST(the_server_stalls)
     b.closed = 0;
     bench_connect(&b);
     send_too_much(&b);
-    wire_close(b.wire); /* nobody wants to know any more */
-    ck_assert(wire_is_closed(b.wire));
+    bench_close(&b); /* nobody wants to know any more */
     let_pass(&b, 5);
     ck_assert_uint_eq(b.closed, 0);
     bench_free(&b);
@@ -561,6 +569,7 @@ static void try_without_memory(unsigned long countdown, bool *failed_r)
     fault_countdown = countdown;
     b.wire = wire_new(&b.reactor, QUEUE_MAX, &calls, &b);
     if (b.wire) {
+        b.state = OPENING;
         wire_open(b.wire, &b.target, LONG_NS);
         bench_send(&b, 3000);
         bench_send(&b, 30000);
@@ -585,23 +594,18 @@ TEST(memory_is_short)
 
 /* ---- at random ------------------------------------------------------------------------------- */
 
-/* What an owner does, in a call of the wire or outside: it sends, closes, frees, and opens again.
- */
+/* What an owner does, in a call of the wire or outside: it sends, closes, and opens again. */
 static void act_at_random(struct bench *b)
 {
     struct rng *rng = &b->rng;
-    if (!b->wire)
-        return;
     for (uint32_t n = rng_below(rng, 4); n > 0; n--) {
         size_t len = rng_below(rng, rng_one_in(rng, 10) ? 65536 : 300);
-        if (wire_queued(b->wire) + len <= QUEUE_MAX && !wire_is_closed(b->wire))
+        if (wire_queued(b->wire) + len <= QUEUE_MAX && b->state != CLOSED)
             bench_send(b, len);
     }
-    if (rng_one_in(rng, 100))
-        wire_close(b->wire);
-    if (rng_one_in(rng, 100))
-        wire_free(&b->wire);
-    else if (wire_is_closed(b->wire) && rng_one_in(rng, 2))
+    if (rng_one_in(rng, 50))
+        bench_close(b);
+    if (b->state == CLOSED && rng_one_in(rng, 2))
         bench_open(b);
 }
 
@@ -609,8 +613,11 @@ static void serve_at_random(struct bench *b)
 {
     struct rng *rng = &b->rng;
     struct peer *s = &b->server;
-    if (!b->wire)
+    if (rng_one_in(rng, 200)) {
+        wire_free(&b->wire);
+        b->state = CLOSED;
         b->wire = wire_new(&b->reactor, QUEUE_MAX, &calls, b);
+    }
     if (!rng_one_in(rng, 3) && !server_read(s, 1 + rng_below(rng, 65536)) && s->fd >= 0)
         server_drop(s);
     if (!rng_one_in(rng, 3))
@@ -625,16 +632,14 @@ static void serve_at_random(struct bench *b)
 
 static void serve_all(struct bench *b)
 {
-    if (!b->wire)
-        b->wire = wire_new(&b->reactor, QUEUE_MAX, &calls, b);
     (void)server_read(&b->server, 65536);
-    if (wire_is_closed(b->wire))
+    if (b->state == CLOSED)
         bench_open(b);
 }
 
 static bool has_settled(struct bench *b)
 {
-    return wire_is_open(b->wire) && b->server.got == b->sent && b->got == b->server.sent;
+    return b->state == OPEN && b->server.got == b->sent && b->got == b->server.sent;
 }
 
 TEST(random_deeds)
