@@ -31,6 +31,7 @@ struct patterns;
 struct record_reader;
 struct record_writer;
 struct url;
+struct url_host;
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
@@ -121,10 +122,10 @@ enum node_level { NODE_LOG_INFO, NODE_LOG_WARNING, NODE_LOG_ERROR };
 /* All are called from inside the functions below; they must not call these again, except where
  * said. */
 struct node_does {
-    /* Opens a wire. Later the owner calls node_opened or node_closed. `host` and `port`: of the
-     * engine behind Sentinels; NULL and 0: as in the URL (NODE_SENTINEL + i: its number i). The
-     * time limit counts from now. */
-    void (*open)(void *arg, unsigned wire, const char *host, uint16_t port, int64_t limit_ns);
+    /* Opens a wire. Later the owner calls node_opened or node_closed. `engine`: the one behind
+     * Sentinels; NULL: as in the URL (NODE_SENTINEL + i: its number i). The time limit counts from
+     * now. */
+    void (*open)(void *arg, unsigned wire, const struct url_host *engine, int64_t limit_ns);
     /* Sends bytes, which are copied. A wire that cannot take them is closed (node_closed later). */
     void (*send)(void *arg, unsigned wire, const void *data, size_t len);
     /* Closes a wire at once; nothing of it comes after that. */

@@ -15,8 +15,6 @@
  */
 #include "cluster/node_inside.h"
 
-#include <stdio.h>
-
 /* ---- the report ------------------------------------------------------------------------------ */
 
 static void forget_units(struct node *node, bool told)
@@ -275,11 +273,8 @@ bool node_on_ready(struct node *node, const redisReply *reply)
     size_t own = 0;
     for (size_t i = 0; i < reply->elements && i < 2 * NODE_SESSIONS_MAX; i += 2) {
         struct ended item = {.foreign = false, .over_ns = node->now_ns};
-        uint64_t beat;
-        if (!reply_copy(reply->element[i], item.session, sizeof(item.session)) ||
-            !reply_decimal(reply->element[i + 1], &beat))
+        if (!reply_beat(&reply->element[i], item.session, &item.beat))
             return false;
-        snprintf(item.beat, sizeof(item.beat), "%llu", (unsigned long long)beat);
         if (!node_reap_later(node, &item))
             return node_no_memory(node);
         struct ended *at = ended_find(&node->reaps, item.session);

@@ -39,10 +39,8 @@ void node_connect_engine(struct node *node)
     forget_watched_over(node);
     node_move(node, PHASE_CONNECTING);
     node->step_ns = node->now_ns + node_answer_limit(node);
-    const char *host = node_is_sentinel(node) ? node->engine_host : NULL;
-    uint16_t port = node_is_sentinel(node) ? node->engine_port : 0;
-    node_wire_open(node, NODE_COMMANDS, host, port);
-    node_wire_open(node, NODE_MESSAGES, host, port);
+    node_wire_open(node, NODE_COMMANDS);
+    node_wire_open(node, NODE_MESSAGES);
 }
 
 /* Begins AUTH, which has no user for the engine's default one. */
@@ -190,7 +188,10 @@ void node_send_open(struct node *node)
     command_str(c, node->last[0] ? node->last : "-");
     for (size_t i = 0; i < node->over.count && i < NODE_OVER_MAX; i++) {
         command_str(c, node->over.items[i].session);
-        command_str(c, node->over.items[i].beat);
+        if (node->over.items[i].beat == ENDED_KNOWN)
+            command_str(c, "-");
+        else
+            command_number(c, node->over.items[i].beat);
     }
     node_send(node, PENDING_OPEN, 0);
 }
@@ -235,25 +236,20 @@ static bool add_over(struct node *node, const struct ended *item)
     struct ended *known = ended_find(&node->over, item->session);
     if (!known)
         return node->over.count < NODE_OVER_MAX && ended_add(&node->over, item);
-    if (strcmp(known->beat, item->beat) == 0 || strcmp(known->beat, "-") == 0)
+    if (known->beat == item->beat || known->beat == ENDED_KNOWN)
         return false;
     *known = *item;
     return true;
 }
 
 /* A session that `open` found in the way: is it over? Returns true if it is, and that is new. */
-static bool look_if_over(struct node *node, const redisReply *session, const redisReply *beat,
-                         int64_t lease_ns, bool foreign)
+static bool look_if_over(struct node *node, redisReply *const at[2], int64_t lease_ns, bool foreign)
 {
     struct ended item = {.foreign = foreign, .over_ns = node->now_ns};
-    uint64_t number;
-    if (!reply_copy(session, item.session, sizeof(item.session)) || !reply_decimal(beat, &number))
+    if (!reply_beat(at, item.session, &item.beat))
         return false;
-    struct watched *w = node_watch(node, bytes_of(item.session), number);
-    if (!w || node->now_ns - w->since_ns < lease_ns)
-        return false;
-    snprintf(item.beat, sizeof(item.beat), "%llu", (unsigned long long)number);
-    return add_over(node, &item);
+    struct watched *w = node_watch(node, item.session, item.beat);
+    return w && node->now_ns - w->since_ns >= lease_ns && add_over(node, &item);
 }
 
 /* Sends `open` again: at once if it is known now that a session is over, else later. */
@@ -271,7 +267,7 @@ static bool on_node(struct node *node, const redisReply *reply)
     struct bytes where;
     uint64_t ms;
     char text[200];
-    struct ended item = {.foreign = false, .over_ns = node->now_ns, .beat = "-"};
+    struct ended item = {.foreign = false, .over_ns = node->now_ns, .beat = ENDED_KNOWN};
     if (reply->elements < 5 || !reply_copy(reply->element[1], item.session, sizeof(item.session)) ||
         !reply_text(reply->element[2], &where) || !reply_decimal(reply->element[4], &ms) ||
         ms > UINT32_MAX)
@@ -283,8 +279,8 @@ static bool on_node(struct node *node, const redisReply *reply)
     }
     if (node->does.is_gone(node->arg, text))
         return open_again(node, add_over(node, &item));
-    bool again = look_if_over(node, reply->element[1], reply->element[3],
-                              (int64_t)ms * NODE_NS_PER_MS, false);
+    redisReply *const beat[] = {reply->element[1], reply->element[3]};
+    bool again = look_if_over(node, beat, (int64_t)ms * NODE_NS_PER_MS, false);
     if (!again)
         node_note_refused(
             node,
@@ -305,9 +301,7 @@ static bool on_lease(struct node *node, const redisReply *reply)
     bool again = false;
     node_watch_begin(node);
     for (size_t i = 2; i < reply->elements && i < 2 * NODE_SESSIONS_MAX; i += 2)
-        if (look_if_over(node, reply->element[i], reply->element[i + 1],
-                         (int64_t)ms * NODE_NS_PER_MS, true))
-            again = true;
+        again |= look_if_over(node, &reply->element[i], (int64_t)ms * NODE_NS_PER_MS, true);
     node_watch_end(node);
     if (!again)
         node_note_refused(

@@ -211,16 +211,18 @@ struct node_wire_state {
 
 /* A session of which only the beat is known. */
 struct watched {
-    char session[NODE_SESSION_SIZE]; /* with null bytes behind it */
+    char session[NODE_SESSION_SIZE];
     uint64_t beat;
     int64_t since_ns; /* when this beat came first, on this connection */
     uint32_t round;
 };
 
+#define ENDED_KNOWN UINT64_MAX
+
 /* A session that is over: for `open` (X), and for `reap`. */
 struct ended {
     char session[NODE_SESSION_SIZE];
-    char beat[24];   /* decimal; "-": known to be over */
+    uint64_t beat;   /* ENDED_KNOWN: it is over, whatever its beat */
     bool foreign;    /* of another node, as far as known */
     int64_t over_ns; /* when that was certain; foreign ones wait for a later renewal (Sentinel) */
     bool confirmed;  /* of X: the predecessor's, stays over connections */
@@ -237,8 +239,7 @@ struct sentinel {
     int64_t sent_ns[NODE_ROUNDS_MAX];
     unsigned asked;
     uint32_t voted; /* the round of the vote; 0: none */
-    char host[URL_HOST_SIZE];
-    uint16_t port;
+    struct url_host vote;
 };
 
 /* The engine's settings that are looked at and decide nothing: not every user may read them. */
@@ -365,8 +366,7 @@ struct node {
     struct sentinel sentinels[NODE_SENTINELS_MAX];
     uint32_t round;
     enum round_purpose purpose;
-    char engine_host[URL_HOST_SIZE];
-    uint16_t engine_port;
+    struct url_host engine; /* as the majority names it; its host is empty before */
 
     /* Seen. */
     struct node_seen counts;
@@ -450,7 +450,7 @@ bool node_send(struct node *node, enum pending_kind kind, unsigned detail);
 /* Sends it on any wire, without a reply that node_wires.c knows of. */
 bool node_send_on(struct node *node, unsigned wire);
 
-void node_wire_open(struct node *node, unsigned wire, const char *host, uint16_t port);
+void node_wire_open(struct node *node, unsigned wire);
 void node_wire_close(struct node *node, unsigned wire);
 /* Closes both wires to the engine and forgets what is under way. */
 void node_engine_close(struct node *node);
@@ -461,6 +461,8 @@ bool reply_text(const redisReply *reply, struct bytes *text_r);
 bool reply_decimal(const redisReply *reply, uint64_t *number_r);
 /* Copies a text that must fit, of visible characters. */
 bool reply_copy(const redisReply *reply, char *to, size_t size);
+/* A session and its beat. */
+bool reply_beat(redisReply *const at[2], char session_r[NODE_SESSION_SIZE], uint64_t *beat_r);
 /* The engine said something that it never says: begins again, and returns false. */
 bool node_odd(struct node *node, const char *what);
 /* An error reply where none is expected: the same. */
@@ -520,7 +522,7 @@ void node_set_lease(struct node *node, int64_t end_ns);
 void node_watch_clear(struct node *node);
 void node_watch_begin(struct node *node);
 /* A session's beat, as the engine says it. A new session is looked at soon. NULL: no memory. */
-struct watched *node_watch(struct node *node, struct bytes session, uint64_t beat) MUST_USE;
+struct watched *node_watch(struct node *node, const char *session, uint64_t beat) MUST_USE;
 /* Forgets the sessions that were not in the last round. If there are any, a look is due. */
 void node_watch_end(struct node *node);
 bool ended_add(struct ended_list *list, const struct ended *item) MUST_USE;

@@ -47,27 +47,11 @@ static enum node_state state_of(const struct node *node)
 
 static void engine_text(const struct node *node, char *to, size_t size)
 {
-    const struct url *url = node->url;
-    struct url_host host;
-    switch (url->kind) {
-    case URL_SENTINEL:
-        to[0] = '\0';
-        memcpy(host.host, node->engine_host, sizeof(host.host));
-        host.port = node->engine_port;
-        if (host.host[0])
-            url_host_text(&host, to, size);
-        break;
-    case URL_TCP:
-    case URL_TLS:
-        url_host_text(&url->hosts[0], to, size);
-        break;
-    case URL_UNIX:
-        snprintf(to, size, "%s", url->path);
-        break;
-    case URL_NONE:
-        to[0] = '\0';
-        break;
-    }
+    const struct url_host *host = node_is_sentinel(node) ? &node->engine : &node->url->hosts[0];
+    if (host->host[0])
+        url_host_text(host, to, size);
+    else
+        snprintf(to, size, "%s", node->url->path); /* empty, but of a unix socket */
 }
 
 void node_look(const struct node *node, struct node_seen *seen_r)
@@ -221,7 +205,7 @@ bool node_restore(struct node *node, struct record_reader *r)
     if (!record_ok(r))
         return false;
     node->strict_held = node->last[0] != '\0';
-    struct ended item = {.beat = "-", .confirmed = true};
+    struct ended item = {.beat = ENDED_KNOWN, .confirmed = true};
     memcpy(item.session, node->opened, sizeof(item.session));
     return !item.session[0] || ended_add(&node->over, &item);
 }

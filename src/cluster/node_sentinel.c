@@ -45,7 +45,7 @@ void node_round(struct node *node, enum round_purpose purpose)
         if (w->open)
             ask_one(node, i);
         if (!w->asked)
-            node_wire_open(node, NODE_SENTINEL + i, NULL, 0);
+            node_wire_open(node, NODE_SENTINEL + i);
     }
 }
 
@@ -89,48 +89,42 @@ void node_sentinels_close(struct node *node)
     node->purpose = ROUND_NONE;
 }
 
-/* How many name this engine in the present round. */
-static unsigned votes_for(const struct node *node, const char *host, uint16_t port)
+static bool same_host(const struct url_host *a, const struct url_host *b)
+{
+    return a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
+/* Does a majority name this engine in the present round? */
+static bool has_majority(const struct node *node, const struct url_host *engine)
 {
     unsigned votes = 0;
     for (unsigned i = 0; i < node->url->count; i++) {
         const struct sentinel *s = &node->sentinels[i];
-        votes += s->voted == node->round && s->port == port && strcmp(s->host, host) == 0;
+        votes += s->voted == node->round && same_host(&s->vote, engine);
     }
-    return votes;
-}
-
-static bool is_majority(const struct node *node, unsigned votes)
-{
     return votes > node->url->count / 2;
 }
 
-/* Counts, with a new vote. */
-static void count(struct node *node, const struct sentinel *vote)
+/* A majority names this engine. */
+static void agreed(struct node *node, const struct url_host *engine)
 {
-    if (!is_majority(node, votes_for(node, vote->host, vote->port)))
+    enum round_purpose purpose = node->purpose;
+    bool awaited = purpose == ROUND_FIND ? node->phase == PHASE_FINDING
+                   : purpose == ROUND_OPEN
+                       ? node->phase == PHASE_MAJORITY
+                       : node->phase == PHASE_READYING || node->phase == PHASE_LIVE;
+    if (!awaited)
         return;
-    if (node->purpose == ROUND_FIND && node->phase == PHASE_FINDING) {
-        node->purpose = ROUND_NONE;
-        snprintf(node->engine_host, sizeof(node->engine_host), "%s", vote->host);
-        node->engine_port = vote->port;
+    node->purpose = ROUND_NONE;
+    if (purpose == ROUND_FIND) {
+        node->engine = *engine;
         node_connect_engine(node);
-        return;
-    }
-    bool this_one = strcmp(vote->host, node->engine_host) == 0 && vote->port == node->engine_port;
-    if (node->purpose == ROUND_OPEN && node->phase == PHASE_MAJORITY) {
-        node->purpose = ROUND_NONE;
-        if (this_one)
-            node_send_open(node);
-        else
-            node_lose(node, NODE_LOSS_SENTINEL, "the Sentinels name another engine");
-    } else if (node->purpose == ROUND_RENEW && node->phase >= PHASE_READYING &&
-               node->phase <= PHASE_LIVE) {
-        node->purpose = ROUND_NONE;
-        if (this_one)
-            node_renew_agreed(node);
-        else
-            node_lose(node, NODE_LOSS_SENTINEL, "the Sentinels name another engine");
+    } else if (!same_host(engine, &node->engine)) {
+        node_lose(node, NODE_LOSS_SENTINEL, "the Sentinels name another engine");
+    } else if (purpose == ROUND_OPEN) {
+        node_send_open(node);
+    } else {
+        node_renew_agreed(node);
     }
 }
 
@@ -139,10 +133,10 @@ static bool read_vote(struct sentinel *s, const redisReply *reply)
 {
     uint64_t port;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
-        !reply_copy(reply->element[0], s->host, sizeof(s->host)) || !s->host[0] ||
+        !reply_copy(reply->element[0], s->vote.host, sizeof(s->vote.host)) || !s->vote.host[0] ||
         !reply_decimal(reply->element[1], &port) || port == 0 || port > UINT16_MAX)
         return false;
-    s->port = (uint16_t)port;
+    s->vote.port = (uint16_t)port;
     return true;
 }
 
@@ -166,6 +160,7 @@ void node_on_sentinel(struct node *node, unsigned wire, const redisReply *reply)
     if (read_vote(s, reply)) {
         s->voted = round;
         s->why[0] = '\0';
-        count(node, s);
+        if (has_majority(node, &s->vote))
+            agreed(node, &s->vote);
     }
 }

@@ -16,16 +16,25 @@
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
+/* Makes room for one more behind `count` items of `size` bytes. Returns where they are; NULL: no
+ * memory. */
+static void *grow(void *items, size_t count, size_t *room, size_t size)
+{
+    if (count < *room)
+        return items;
+    size_t more = *room ? 2 * *room : 8;
+    items = reallocarray(items, more, size);
+    if (items)
+        *room = more;
+    return items;
+}
+
 bool ended_add(struct ended_list *list, const struct ended *item)
 {
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 8;
-        struct ended *items = reallocarray(list->items, room, sizeof(*items));
-        if (!items)
-            return false;
-        list->items = items;
-        list->room = room;
-    }
+    struct ended *items = grow(list->items, list->count, &list->room, sizeof(*items));
+    if (!items)
+        return false;
+    list->items = items;
     list->items[list->count++] = *item;
     return true;
 }
@@ -59,13 +68,13 @@ void node_watch_begin(struct node *node)
 }
 
 /* Finds a session. The engine mostly lists them in the same order: the hint is the next. */
-static struct watched *find(struct node *node, const char session[static NODE_SESSION_SIZE])
+static struct watched *find(struct node *node, const char *session)
 {
     size_t at = node->watched_hint;
     for (size_t i = 0; i < node->watched_count; i++, at++) {
         if (at >= node->watched_count)
             at = 0;
-        if (memcmp(node->watched[at].session, session, NODE_SESSION_SIZE) == 0) {
+        if (strcmp(node->watched[at].session, session) == 0) {
             node->watched_hint = at + 1;
             return &node->watched[at];
         }
@@ -73,28 +82,20 @@ static struct watched *find(struct node *node, const char session[static NODE_SE
     return NULL;
 }
 
-struct watched *node_watch(struct node *node, struct bytes session, uint64_t beat)
+struct watched *node_watch(struct node *node, const char *session, uint64_t beat)
 {
-    char padded[NODE_SESSION_SIZE] = {0};
-    CHECK(session.len < sizeof(padded));
-    memcpy(padded, session.data, session.len);
-    struct watched *w = find(node, padded);
-    if (!w) {
-        if (node->watched_count == node->watched_room) {
-            size_t room = node->watched_room ? 2 * node->watched_room : 8;
-            struct watched *more = reallocarray(node->watched, room, sizeof(*more));
-            if (!more)
-                return NULL;
-            node->watched = more;
-            node->watched_room = room;
-        }
+    struct watched *w = find(node, session);
+    bool is_new = !w;
+    if (is_new) {
+        w = grow(node->watched, node->watched_count, &node->watched_room, sizeof(*w));
+        if (!w)
+            return NULL;
+        node->watched = w;
         w = &node->watched[node->watched_count++];
-        memcpy(w->session, padded, sizeof(w->session));
-        w->beat = beat;
-        w->since_ns = node->now_ns;
+        snprintf(w->session, sizeof(w->session), "%s", session);
         node->look_ns = node->now_ns;
     }
-    if (w->beat != beat) {
+    if (is_new || w->beat != beat) {
         w->beat = beat;
         w->since_ns = node->now_ns;
     }
@@ -122,10 +123,9 @@ bool node_watch_array(struct node *node, const redisReply *all)
     for (size_t i = 0; i + 1 < count; i += 2) {
         char session[NODE_SESSION_SIZE];
         uint64_t beat;
-        if (!reply_copy(all->element[i], session, sizeof(session)) ||
-            !reply_decimal(all->element[i + 1], &beat))
+        if (!reply_beat(&all->element[i], session, &beat))
             return node_odd(node, "beats");
-        if (!node_watch(node, bytes_of(session), beat))
+        if (!node_watch(node, session, beat))
             return node_no_memory(node);
     }
     node_watch_end(node);
@@ -145,9 +145,9 @@ bool node_reap_watched(struct node *node)
         const struct watched *w = &node->watched[i];
         if (node->now_ns - w->since_ns < node->lease_ns || strcmp(w->session, node->session) == 0)
             continue;
-        struct ended item = {.foreign = true, .over_ns = w->since_ns + node->lease_ns};
+        struct ended item = {
+            .beat = w->beat, .foreign = true, .over_ns = w->since_ns + node->lease_ns};
         memcpy(item.session, w->session, sizeof(item.session));
-        snprintf(item.beat, sizeof(item.beat), "%llu", (unsigned long long)w->beat);
         if (!node_reap_later(node, &item))
             return false;
     }
@@ -165,7 +165,7 @@ static bool send_reap(struct node *node)
     const struct ended *item = &node->reaps.items[0];
     struct command *c = node_script(node, CLUSTER_SCRIPT_REAP);
     command_str(c, item->session);
-    command_str(c, item->beat);
+    command_number(c, item->beat);
     command_str(c, "0"); /* then the engine keeps the cursor */
     return node_send(node, PENDING_REAP, node->reap_number);
 }

@@ -87,12 +87,13 @@ bool node_send(struct node *node, enum pending_kind kind, unsigned detail)
 
 /* ---- wires ----------------------------------------------------------------------------------- */
 
-void node_wire_open(struct node *node, unsigned wire, const char *host, uint16_t port)
+void node_wire_open(struct node *node, unsigned wire)
 {
     struct node_wire_state *w = &node->wires[wire];
     w->asked = true;
     w->open = false;
-    node->does.open(node->arg, wire, host, port, node_answer_limit(node));
+    bool is_named = wire < NODE_SENTINEL && node_is_sentinel(node);
+    node->does.open(node->arg, wire, is_named ? &node->engine : NULL, node_answer_limit(node));
 }
 
 static void wire_forget(struct node_wire_state *w)
@@ -248,6 +249,11 @@ bool reply_copy(const redisReply *reply, char *to, size_t size)
     memcpy(to, text.data, text.len);
     to[text.len] = '\0';
     return true;
+}
+
+bool reply_beat(redisReply *const at[2], char session_r[NODE_SESSION_SIZE], uint64_t *beat_r)
+{
+    return reply_copy(at[0], session_r, NODE_SESSION_SIZE) && reply_decimal(at[1], beat_r);
 }
 
 bool reply_error_is(const redisReply *reply, const char *word)

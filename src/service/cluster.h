@@ -185,8 +185,7 @@ bool cluster_make_wires(struct cluster *c) MUST_USE;
 /* Undoes it, all or the part that was done; after node_free. */
 void cluster_free_wires(struct cluster *c);
 /* Of struct node_does. */
-void cluster_open_wire(void *arg, unsigned number, const char *host, uint16_t port,
-                       int64_t limit_ns);
+void cluster_open_wire(void *arg, unsigned number, const struct url_host *engine, int64_t limit_ns);
 void cluster_send(void *arg, unsigned number, const void *data, size_t len);
 void cluster_close_wire(void *arg, unsigned number);
 

@@ -63,16 +63,15 @@ static void on_wire_closed(void *arg, const char *reason)
 static const struct wire_calls wire_calls = {
     .opened = on_wire_opened, .received = on_wire_received, .closed = on_wire_closed};
 
-void cluster_open_wire(void *arg, unsigned number, const char *host, uint16_t port,
-                       int64_t limit_ns)
+void cluster_open_wire(void *arg, unsigned number, const struct url_host *engine, int64_t limit_ns)
 {
     struct cluster *c = arg;
     struct cluster_wire *w = &c->wires[number];
     unsigned at = number >= NODE_SENTINEL ? number - NODE_SENTINEL : 0;
     struct dial_target target = url_target(&c->url, at, c->tls);
-    if (host) {
-        target = (struct dial_target){.transport = TRANSPORT_TCP, .host = host, .port = port};
-    }
+    if (engine)
+        target = (struct dial_target){
+            .transport = TRANSPORT_TCP, .host = engine->host, .port = engine->port};
     wire_open(w->wire, &target, limit_ns);
 }
 

@@ -210,7 +210,7 @@ void net_end(struct sim *sim);
 int64_t net_due_ns(const struct sim *sim);
 void net_step(struct sim *sim);
 /* For the node of a place, `arg`. */
-void net_open(void *arg, unsigned wire, const char *host, uint16_t port, int64_t limit_ns);
+void net_open(void *arg, unsigned wire, const struct url_host *engine, int64_t limit_ns);
 void net_send(void *arg, unsigned wire, const void *data, size_t len);
 void net_close(void *arg, unsigned wire);
 void net_cut(struct sim *sim, struct wire *w);

@@ -61,12 +61,11 @@ static struct segment *line_take(struct line *line)
     return s;
 }
 
-void net_open(void *arg, unsigned number, const char *host, uint16_t port, int64_t limit_ns)
+void net_open(void *arg, unsigned number, const struct url_host *engine, int64_t limit_ns)
 {
     struct place *p = arg;
     struct sim *sim = p->sim;
     struct wire *w = calloc(1, sizeof(*w));
-    (void)port;
     if (!w || p->wires[number])
         abort();
     w->place = p;
@@ -76,7 +75,7 @@ void net_open(void *arg, unsigned number, const char *host, uint16_t port, int64
     if (number >= NODE_SENTINEL)
         w->engine = ENGINES + number - NODE_SENTINEL;
     else
-        w->engine = host ? (unsigned)(host[1] - '0') : sim->primary;
+        w->engine = engine ? (unsigned)(engine->host[1] - '0') : sim->primary;
     w->fails = (sim_one_in(sim, 100) && !sim->calm) || p->apart_ns > sim->now_ns;
     if (w->engine >= ENGINES && sim->deaf[w->engine - ENGINES])
         w->opens_ns = sim->now_ns + limit_ns, w->fails = true;

@@ -73,9 +73,9 @@ __attribute__((noreturn, format(printf, 1, 2))) static inline void rig_fail(cons
 
 /* ---- the owner ------------------------------------------------------------------------------- */
 
-static void rig_open(void *arg, unsigned wire, const char *host, uint16_t port, int64_t limit)
+static void rig_open(void *arg, unsigned wire, const struct url_host *engine, int64_t limit)
 {
-    (void)arg, (void)host, (void)port;
+    (void)arg, (void)engine;
     RIG_WANT(!r.asked[wire] && limit == FIFTH, "wire %u is opened twice, or not for long", wire);
     r.asked[wire] = true;
 }
