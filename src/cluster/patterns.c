@@ -45,6 +45,7 @@ struct pattern {
 
 struct patterns {
     atomic_uint shares;
+    char *lists[PATTERNS_LOOSE + 1]; /* by class: as they were written */
     char digest[PATTERNS_DIGEST_SIZE];
     size_t count;
     struct pattern at[]; /* strict ones first; each part in order, without equals */
@@ -286,8 +287,12 @@ static bool make_digest(struct patterns *p)
     return true;
 }
 
-static bool finish(struct patterns *p)
+static bool finish(struct patterns *p, const char *strict, const char *loose)
 {
+    p->lists[PATTERNS_STRICT] = strdup(strict);
+    p->lists[PATTERNS_LOOSE] = strdup(loose);
+    if (!p->lists[PATTERNS_STRICT] || !p->lists[PATTERNS_LOOSE])
+        return false;
     sort(p);
     for (size_t i = 0; i < p->count; i++)
         if (!pattern_finish(&p->at[i]))
@@ -317,7 +322,7 @@ struct patterns *patterns_new(const char *strict, const char *loose, bool *stric
     if (strict_wrong_r)
         *strict_wrong_r = !good;
     good = good && add_list(p, PATTERNS_LOOSE, loose, reason_r) &&
-           (finish(p) || option_say(reason_r, "out of memory"));
+           (finish(p, strict, loose) || option_say(reason_r, "out of memory"));
     if (!good)
         patterns_free(&p);
     return p;
@@ -337,6 +342,8 @@ void patterns_free(struct patterns **p)
         return;
     for (size_t i = 0; i < all->count; i++)
         free(all->at[i].middle);
+    free(all->lists[PATTERNS_STRICT]);
+    free(all->lists[PATTERNS_LOOSE]);
     free(all);
 }
 
@@ -372,6 +379,11 @@ bool patterns_leave_pools(const struct patterns *p)
         reaches = reaches || reaches_pools(&p->at[i]);
     }
     return reaches;
+}
+
+const char *patterns_list(const struct patterns *p, enum patterns_class class)
+{
+    return p->lists[class];
 }
 
 const char *patterns_digest(const struct patterns *p)

@@ -53,6 +53,8 @@ enum patterns_class patterns_class(const struct patterns *p, struct bytes name);
  */
 bool patterns_leave_pools(const struct patterns *p);
 
+/* The list of a class as it was written. Valid as long as the object. */
+const char *patterns_list(const struct patterns *p, enum patterns_class class);
 /*
  * The digest of both lists: 16 hexadecimal digits, equal on all nodes that share the same names,
  * whatever the order, spaces and repetitions in their lists. Valid as long as the object.

@@ -465,12 +465,25 @@ static bool make_wake(struct cluster *c)
 
 static void end(struct resource *r);
 
+/* What people see of these settings from now on. */
+static void show(struct cluster *c, struct patterns *patterns, int64_t patience_ns)
+{
+    lock_acquire(&c->lock);
+    struct patterns *old = c->patterns;
+    c->patterns = patterns_share(patterns);
+    c->patience_ns = patience_ns;
+    lock_release(&c->lock);
+    patterns_free(&old);
+}
+
 static bool make_all(struct cluster *c, struct moment now)
 {
     char reason[PATTERNS_REASON_SIZE];
     struct patterns *patterns = patterns_new(c->settings->strict, c->settings->loose, NULL, reason);
-    bool made = patterns && cluster_show(c, c->settings, patterns) && make_views(c, patterns) &&
-                cluster_make_wires(c) && make_wake(c) && make_node(c, patterns);
+    bool made = patterns && make_views(c, patterns) && cluster_make_wires(c) && make_wake(c) &&
+                make_node(c, patterns);
+    if (made)
+        show(c, patterns, c->settings->patience_ns);
     patterns_free(&patterns);
     c->timed = made && reactor_add_timer(&c->resource.thread, &c->timer, now.mono_ns);
     c->hooked = c->timed;
@@ -533,7 +546,7 @@ static bool open_now(struct resource *r, struct moment now)
     (void)now;
     if (r->without_thread)
         return true;
-    say_what_is_left(c->shown.patterns);
+    say_what_is_left(c->patterns);
     warn_of_files(c->settings, c->tls);
     return true;
 }
@@ -605,8 +618,7 @@ void cluster_change(struct services *services, const struct cluster_settings *wa
             log_error("cluster.strict and cluster.loose: no memory to change them; reload again");
     }
     reactor_ask(&c->resource.thread, change_node, &change);
-    if (!cluster_show(c, is, change.patterns ? change.patterns : c->shown.patterns))
-        log_error("cluster: no memory to show what was changed; reload again");
+    show(c, change.patterns ? change.patterns : c->patterns, is->patience_ns);
     if (change.patterns)
         say_what_is_left(change.patterns);
     if (is->tls)
@@ -721,7 +733,7 @@ static void end(struct resource *r)
     free_views(c);
     cluster_free_wires(c);
     free(c->snapshot.peers);
-    cluster_free_shown(&c->shown);
+    patterns_free(&c->patterns);
     CHECK(sem_destroy(&c->left) == 0);
     lock_destroy(&c->lock);
 }

@@ -91,13 +91,6 @@ struct cluster_snapshot {
     size_t peer_count, peer_room;
 };
 
-/* Settings as people see them; a reload changes some. Under the lock. */
-struct cluster_shown {
-    char *strict, *loose, *prefix; /* NULL: empty */
-    struct patterns *patterns;     /* a share */
-    int64_t lease_ns, patience_ns;
-};
-
 struct cluster {
     struct resource resource; /* first */
 
@@ -136,9 +129,11 @@ struct cluster {
     sem_t left;        /* of the end: the node has left */
     bool waits_to_leave;
 
-    struct lock lock; /* of the next two; rank LOCK_RANK_RIGHTS */
+    struct lock lock; /* of the rest; rank LOCK_RANK_RIGHTS */
     struct cluster_snapshot snapshot;
-    struct cluster_shown shown;
+    /* Settings that a reload may change, for people. */
+    struct patterns *patterns; /* a share */
+    int64_t patience_ns;
 };
 
 /* A request on its way. It belongs to the node until its answer is here, then to its receiver. */
@@ -265,11 +260,6 @@ void cluster_change(struct services *services, const struct cluster_settings *wa
 /* ---- cluster_seen.c ---- */
 
 extern const struct seen cluster_seen;
-
-/* Replaces the settings that people see. False: no memory, the old ones stay. Any thread. */
-bool cluster_show(struct cluster *c, const struct cluster_settings *is,
-                  struct patterns *patterns) MUST_USE;
-void cluster_free_shown(struct cluster_shown *shown);
 
 extern const struct resource_row cluster_resource_row;
 

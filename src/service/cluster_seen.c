@@ -30,41 +30,6 @@ static const char *const result_words[] = {
     [NODE_NO_MEMORY] = "no_memory",
 };
 
-/* ---- settings as people see them ----------------------------------------------------------------
- */
-
-void cluster_free_shown(struct cluster_shown *shown)
-{
-    free(shown->strict);
-    free(shown->loose);
-    free(shown->prefix);
-    patterns_free(&shown->patterns);
-}
-
-static bool copy_text(char **to, const char *text)
-{
-    *to = text ? strdup(text) : NULL;
-    return *to || !text;
-}
-
-bool cluster_show(struct cluster *c, const struct cluster_settings *is, struct patterns *patterns)
-{
-    struct cluster_shown shown = {.patterns = patterns_share(patterns),
-                                  .lease_ns = is->lease_ns,
-                                  .patience_ns = is->patience_ns};
-    bool copied = copy_text(&shown.strict, is->strict) && copy_text(&shown.loose, is->loose) &&
-                  copy_text(&shown.prefix, is->prefix);
-    if (copied) {
-        lock_acquire(&c->lock);
-        struct cluster_shown old = c->shown;
-        c->shown = shown;
-        lock_release(&c->lock);
-        shown = old;
-    }
-    cluster_free_shown(&shown);
-    return copied;
-}
-
 /* ---- metrics ----------------------------------------------------------------------------------
  */
 
@@ -158,19 +123,20 @@ static void put_string(struct json_text *to, const char *key, const char *text)
 
 /* What one answer shows: copies, so that no lock is held while it is written. */
 struct view {
+    const struct cluster *cluster; /* what of it is constant */
     struct moment now;
     struct reading reading;
     struct node_peer *peers; /* the caller frees them, and the patterns */
     size_t peer_count;
     struct patterns *patterns;
-    int64_t lease_ns;
+    int64_t patience_ns;
 };
 
 /* A beat renews nine tenths of a lease. */
 static int64_t since_beat_ns(const struct view *view)
 {
     int64_t left_ns = view->reading.lease_left_ns;
-    return left_ns > 0 ? view->lease_ns / 10 * 9 - left_ns : -1;
+    return left_ns > 0 ? view->cluster->settings->lease_ns / 10 * 9 - left_ns : -1;
 }
 
 static double in_seconds(int64_t ns)
@@ -184,11 +150,12 @@ static bool has_other_patterns(const struct view *view, const struct node_peer *
 }
 
 /* What is set in a way that is not best. */
-static void put_advice(struct json_text *to, const struct cluster *c, const struct view *view)
+static void put_advice(struct json_text *to, const struct view *view)
 {
+    const struct url *url = &view->cluster->url;
     char line[320];
     json_text_open(to, "advice", '[');
-    if (c->url.kind == URL_SENTINEL && c->url.count % 2 == 0)
+    if (url->kind == URL_SENTINEL && url->count % 2 == 0)
         put_string(to, NULL,
                    "cluster.engine has an even number of Sentinels: use an odd one, all of them");
     if (view->reading.node.stops_on_save)
@@ -238,10 +205,10 @@ static void put_counts(struct json_text *to, const struct reading *reading)
     json_text_close(to, '}');
 }
 
-static void put_peer(struct json_text *to, const struct cluster *c, const struct view *view,
-                     const struct node_peer *peer)
+static void put_peer(struct json_text *to, const struct view *view, const struct node_peer *peer)
 {
-    bool is_this = strcmp(peer->node, c->node_name) == 0 && strcmp(peer->state, "ended") != 0;
+    bool is_this =
+        strcmp(peer->node, view->cluster->node_name) == 0 && strcmp(peer->state, "ended") != 0;
     int64_t age_ns = is_this              ? since_beat_ns(view)
                      : peer->heard_ns > 0 ? view->now.mono_ns - peer->heard_ns
                                           : -1;
@@ -259,26 +226,30 @@ static void put_peer(struct json_text *to, const struct cluster *c, const struct
     json_text_close(to, '}');
 }
 
-/* Copies the snapshot and what settings the answer has to `to`. False: no memory. */
-static bool take_view(struct cluster *c, struct view *view_r, struct json_text *to)
+/* False: no memory. */
+static bool take_view(struct cluster *c, struct view *view_r)
 {
-    *view_r = (struct view){.now = clock_now()};
+    *view_r = (struct view){.cluster = c, .now = clock_now()};
     read_cluster(c->resource.services, view_r->now, &view_r->reading);
     lock_acquire(&c->lock);
-    const struct cluster_shown *shown = &c->shown;
     view_r->peer_count = c->snapshot.peer_count;
     view_r->peers = malloc((view_r->peer_count + 1) * sizeof(*view_r->peers));
     if (view_r->peers && view_r->peer_count > 0)
         memcpy(view_r->peers, c->snapshot.peers, view_r->peer_count * sizeof(*view_r->peers));
-    view_r->patterns = patterns_share(shown->patterns);
-    view_r->lease_ns = shown->lease_ns;
-    json_text_real(to, "lease", in_seconds(shown->lease_ns));
-    json_text_real(to, "patience", in_seconds(shown->patience_ns));
-    put_string(to, "prefix", cluster_text(shown->prefix));
-    json_text_readable(to, "strict", bytes_of(cluster_text(shown->strict)));
-    json_text_readable(to, "loose", bytes_of(cluster_text(shown->loose)));
+    view_r->patterns = patterns_share(c->patterns);
+    view_r->patience_ns = c->patience_ns;
     lock_release(&c->lock);
     return view_r->peers != NULL;
+}
+
+static void put_settings(struct json_text *to, const struct view *view)
+{
+    const struct cluster_settings *settings = view->cluster->settings;
+    json_text_real(to, "lease", in_seconds(settings->lease_ns));
+    json_text_real(to, "patience", in_seconds(view->patience_ns));
+    put_string(to, "prefix", cluster_text(settings->prefix));
+    json_text_readable(to, "strict", bytes_of(patterns_list(view->patterns, PATTERNS_STRICT)));
+    json_text_readable(to, "loose", bytes_of(patterns_list(view->patterns, PATTERNS_LOOSE)));
 }
 
 static void put_reason(struct json_text *to, const struct view *view,
@@ -306,21 +277,21 @@ static void put_reasons(struct json_text *to, const struct view *view)
     json_text_close(to, ']');
 }
 
-static void put_node(struct json_text *to, const struct cluster *c, const struct view *view)
+static void put_node(struct json_text *to, const struct view *view)
 {
     const struct node_seen *node = &view->reading.node;
-    put_string(to, "node", c->node_name);
+    put_string(to, "node", view->cluster->node_name);
     put_string(to, "state", node_state_word(node->state));
     put_string(to, "session", node->session);
     put_string(to, "term", node->term);
     put_string(to, "engine", node->engine);
     put_reasons(to, view);
-    put_advice(to, c, view);
+    put_advice(to, view);
     json_text_bool(to, "grace", node->grace);
     json_text_real(to, "lease_left", in_seconds(view->reading.lease_left_ns));
     json_text_open(to, "nodes", '[');
     for (size_t i = 0; i < view->peer_count; i++)
-        put_peer(to, c, view, &view->peers[i]);
+        put_peer(to, view, &view->peers[i]);
     json_text_close(to, ']');
 }
 
@@ -349,13 +320,13 @@ static void put_name(struct json_text *to, const struct node_ask *ask, enum patt
 static void answer_state(struct services *services, struct http_request *request,
                          const struct node_ask *ask)
 {
-    struct cluster *c = cluster_of(services);
     struct json_text json = json_text_begin();
     struct view view;
     json_text_bool(&json, "enabled", true);
-    bool taken = take_view(c, &view, &json);
+    bool taken = take_view(cluster_of(services), &view);
     if (taken) {
-        put_node(&json, c, &view);
+        put_settings(&json, &view);
+        put_node(&json, &view);
         put_counts(&json, &view.reading);
         if (ask)
             put_name(&json, ask, patterns_class(view.patterns, ask->name));
@@ -377,13 +348,12 @@ static void answer_state(struct services *services, struct http_request *request
 struct question {
     struct letter letter; /* first */
     struct http_pending *pending;
-    struct arbiter_ask *ask;
+    struct arbiter_ask ask; /* last: its name is behind it */
 };
 
 static void free_question(struct question *question)
 {
-    free(question->ask->ask.shares);
-    free(question->ask);
+    free(question->ask.ask.shares);
     free(question);
 }
 
@@ -402,47 +372,38 @@ static void on_known(struct mail *mail, void *http)
     struct question *question = container_of(mail, struct question, letter.mail);
     struct http_request *request = http_by_tag(http, question->letter.to);
     if (request)
-        answer_holders(question->ask, request);
+        answer_holders(&question->ask, request);
     free_question(question);
 }
 
 /* The node has answered. In the cluster's thread. */
 static void on_holders(struct cluster *c, struct arbiter_ask *ask)
 {
-    void *pointer;
+    struct question *question = container_of(ask, struct question, ask);
     (void)c;
-    memcpy(&pointer, ask->name + ask->ask.name.len, sizeof(pointer));
-    struct question *question = pointer;
     question->letter.mail.deliver = on_known;
     if (!http_post(&question->pending, &question->letter))
         free_question(question);
 }
 
-/* The bytes after the name point to the question. */
 static struct question *make_question(struct cluster *c, struct bytes name)
 {
-    struct question *question = calloc(1, sizeof(*question));
-    void *pointer = question;
-    struct arbiter_ask *ask = calloc(1, sizeof(*ask) + name.len + sizeof(pointer));
-    if (!question || !ask) {
-        free(question);
-        free(ask);
+    struct question *question = calloc(1, sizeof(*question) + name.len);
+    if (!question)
         return NULL;
-    }
+    struct arbiter_ask *ask = &question->ask;
     memcpy(ask->name, name.data, name.len);
-    memcpy(ask->name + name.len, &pointer, sizeof(pointer));
     ask->cluster = c;
     ask->answered = on_holders;
     ask->ask.op = NODE_HOLDERS;
     ask->ask.name = bytes_at(ask->name, name.len);
-    question->ask = ask;
     return question;
 }
 
 static void ask_holders(struct cluster *c, struct http_request *request, struct bytes name)
 {
     lock_acquire(&c->lock);
-    enum patterns_class class = patterns_class(c->shown.patterns, name);
+    enum patterns_class class = patterns_class(c->patterns, name);
     lock_release(&c->lock);
     if (class == PATTERNS_OWN) {
         http_error(request, 404,
@@ -458,7 +419,7 @@ static void ask_holders(struct cluster *c, struct http_request *request, struct 
     if (!question->pending)
         free_question(question);
     else
-        cluster_ask(c, question->ask);
+        cluster_ask(c, &question->ask);
 }
 
 static void get_cluster(struct services *services, struct http_request *request, struct slug slug)

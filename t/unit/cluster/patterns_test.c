@@ -37,6 +37,8 @@ TEST(lists_have_commas_and_spaces)
     ck_assert_int_eq(patterns_class(p, bytes_of("gpu7")), PATTERNS_STRICT);
     ck_assert_int_eq(patterns_class(p, bytes_of("quota x")), PATTERNS_STRICT);
     ck_assert_int_eq(patterns_class(p, bytes_of("gpu10")), PATTERNS_LOOSE);
+    ck_assert_str_eq(patterns_list(p, PATTERNS_STRICT), " lic:* ,\tgpu?,  quota x ");
+    ck_assert_str_eq(patterns_list(p, PATTERNS_LOOSE), "cache:*, *");
     patterns_free(&p);
     ck_assert_ptr_null(p);
     patterns_free(&p);
