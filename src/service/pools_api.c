@@ -1,9 +1,9 @@
 /*
  * pools_api.c - LIST and SHOW of pools as JSON, page by page. See pools_seen.h.
  *
- * An answer is made in steps. A step copies PIECE entries at most under the pools' lock, and writes
- * them after that. A cursor is the last item of its page, so an item that is there all the while is
- * listed once. A page ends early when its text has ANSWER_MAX bytes.
+ * An answer is made in steps. A step writes PIECE entries at most, under the pools' lock. A cursor
+ * is the last item of its page, so an item that is there all the while is listed once. A page ends
+ * early when its text has ANSWER_MAX bytes.
  *
  * Values of members are not shown (protocol-pools.md), and do not come here.
  */
@@ -20,27 +20,14 @@
 #define LIMIT_DEFAULT 100
 #define LIMIT_MAX     1000
 #define ANSWER_MAX    ((size_t)256 * 1024)
-#define PIECE         32                  /* entries in a step; the suppliers are one step */
+#define PIECE         8                   /* entries in a step; the suppliers are one step */
+#define PIECE_BYTES   ((size_t)16 * 1024) /* a step ends with the entry that passes it */
 #define SUPPLIERS_MAX 128                 /* shown of a pool */
-#define PIECE_BYTES   ((size_t)32 * 1024) /* of their names and words: more than one entry has */
-
-/* One copied entry: of these, that of the stage. */
-struct item {
-    union {
-        struct pool_entry pool;
-        struct pool_member_entry member;
-        struct pool_waiter_entry waiter;
-        struct pool_supplier_entry supplier;
-    };
-    struct pool_options options;                      /* of a pool */
-    struct pool_attribute pairs[POOL_ATTRIBUTES_MAX]; /* of a member; what a waiter asks for */
-    const char *peer;                                 /* of a holder or client; NULL: none */
-};
 
 /* What is listed, in this order. Of all pools only the first. */
 enum stage { STAGE_POOLS, STAGE_MEMBERS, STAGE_WAITERS, STAGE_SUPPLIERS, STAGE_OVER };
 
-struct pools_job {
+struct pools_page {
     struct pools *pools;
     bool one; /* SHOW of a pool; else LIST */
     enum stage stage;
@@ -51,136 +38,9 @@ struct pools_job {
     size_t after_len;
     uint64_t after_seq;
     struct json_text json;
-
-    /* The piece. */
-    struct moment now;
-    struct item items[SUPPLIERS_MAX];
-    size_t count, used;
-    uint8_t bytes[PIECE_BYTES];
+    struct moment now; /* of the step */
+    size_t piece_max;  /* bytes of the text from which on the step takes no more entries */
 };
-
-/* ---- copies: under the pools' lock ---------------------------------------------------------- */
-
-static bool is_room_for(const struct pools_job *job, size_t len)
-{
-    return job->count < ARRAY_SIZE(job->items) && len <= PIECE_BYTES - job->used;
-}
-
-static struct bytes copy(struct pools_job *job, struct bytes from)
-{
-    uint8_t *to = job->bytes + job->used;
-    if (from.len > 0)
-        memcpy(to, from.data, from.len);
-    job->used += from.len;
-    return bytes_at(to, from.len);
-}
-
-static const char *copy_string(struct pools_job *job, const char *from)
-{
-    return (const char *)copy(job, bytes_at(from, strlen(from) + 1)).data;
-}
-
-static size_t pairs_len(const struct pool_attribute *pairs, size_t count)
-{
-    size_t len = 0;
-    for (size_t i = 0; i < count; i++)
-        len += pairs[i].key.len + pairs[i].value.len;
-    return len;
-}
-
-static void copy_pairs(struct pools_job *job, struct item *item, const struct pool_attribute *pairs,
-                       size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        item->pairs[i] =
-            (struct pool_attribute){copy(job, pairs[i].key), copy(job, pairs[i].value)};
-}
-
-static bool copy_pool(void *arg, const struct pool_entry *entry)
-{
-    struct pools_job *job = arg;
-    const char *group = entry->options->group;
-    if (!is_room_for(job, entry->name.len + (group ? strlen(group) + 1 : 0)))
-        return false;
-    struct item *item = &job->items[job->count++];
-    item->pool = *entry;
-    item->pool.name = copy(job, entry->name);
-    item->options = *entry->options;
-    item->options.group = group ? unconst(copy_string(job, group)) : NULL;
-    return true;
-}
-
-static void copy_one_pool(void *arg, const struct pool_entry *entry)
-{
-    CHECK(copy_pool(arg, entry));
-}
-
-static bool copy_member(void *arg, const struct pool_member_entry *entry)
-{
-    struct pools_job *job = arg;
-    if (!is_room_for(job, entry->name.len + entry->by.len + entry->note.len + CONN_PEER_TEXT +
-                              pairs_len(entry->attributes, entry->attribute_count)))
-        return false;
-    struct item *item = &job->items[job->count++];
-    item->member = *entry;
-    item->member.name = copy(job, entry->name);
-    item->member.by = copy(job, entry->by);
-    item->member.note = copy(job, entry->note);
-    copy_pairs(job, item, entry->attributes, entry->attribute_count);
-    item->peer = entry->fence > 0 ? copy_string(job, pool_session_peer(entry->holder_owner)) : NULL;
-    return true;
-}
-
-static bool copy_waiter(void *arg, const struct pool_waiter_entry *entry)
-{
-    struct pools_job *job = arg;
-    if (!is_room_for(job, entry->member.len + entry->by.len + CONN_PEER_TEXT +
-                              pairs_len(entry->with, entry->with_count)))
-        return false;
-    struct item *item = &job->items[job->count++];
-    item->waiter = *entry;
-    item->waiter.member = copy(job, entry->member);
-    item->waiter.by = copy(job, entry->by);
-    copy_pairs(job, item, entry->with, entry->with_count);
-    item->peer = copy_string(job, pool_session_peer(entry->owner));
-    return true;
-}
-
-static bool copy_supplier(void *arg, const struct pool_supplier_entry *entry)
-{
-    struct pools_job *job = arg;
-    if (!is_room_for(job, CONN_PEER_TEXT))
-        return false;
-    struct item *item = &job->items[job->count++];
-    item->supplier = *entry;
-    item->peer = copy_string(job, pool_session_peer(entry->owner));
-    return true;
-}
-
-/* Copies the next entries, at most `budget`; 0: none. True: those were the last. */
-static bool copy_piece(struct pools_job *job, unsigned budget)
-{
-    struct bytes name = bytes_at(job->name, job->name_len);
-    struct bytes after = bytes_at(job->after, job->after_len);
-    job->count = job->used = 0;
-    job->now = clock_now();
-    if (budget == 0)
-        return true;
-    switch (job->stage) {
-    case STAGE_POOLS:
-        return pools_list(job->pools, name, after, budget, copy_pool, job, job->now);
-    case STAGE_MEMBERS:
-        return pool_show_members(job->pools, name, after, budget, copy_member, job);
-    case STAGE_WAITERS:
-        return pool_show_waiters(job->pools, name, job->after_seq, budget, copy_waiter, job);
-    case STAGE_SUPPLIERS:
-        pool_show_suppliers(job->pools, name, copy_supplier, job);
-        return true;
-    case STAGE_OVER:
-        break;
-    }
-    CHECK(false);
-}
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
@@ -213,12 +73,12 @@ static void write_name(struct json_text *to, struct bytes name)
 }
 
 /* When something began, and how long ago. */
-static void write_since(struct pools_job *job, int64_t since_ns)
+static void write_since(struct pools_page *page, int64_t since_ns)
 {
-    int64_t ago_ns = job->now.mono_ns - since_ns; /* a worker's clock may be ahead */
+    int64_t ago_ns = page->now.mono_ns - since_ns; /* a worker's clock may be ahead */
     int64_t unix_ns = clock_unix_ns() - (clock_mono_ns() - since_ns);
-    json_text_real(&job->json, "since", (double)unix_ns / (double)NS_PER_S);
-    json_text_real(&job->json, "seconds", seconds(ago_ns));
+    json_text_real(&page->json, "since", (double)unix_ns / (double)NS_PER_S);
+    json_text_real(&page->json, "seconds", seconds(ago_ns));
 }
 
 static void write_connection(struct json_text *to, const char *key, uint64_t tag)
@@ -228,10 +88,10 @@ static void write_connection(struct json_text *to, const char *key, uint64_t tag
     json_text_string(to, key, bytes_of(text));
 }
 
-static void write_client(struct json_text *to, uint64_t tag, const char *peer)
+static void write_client(struct json_text *to, uint64_t tag, const void *owner)
 {
     write_connection(to, "connection", tag);
-    json_text_string(to, "client", bytes_of(peer));
+    json_text_string(to, "client", bytes_of(pool_session_peer(owner)));
 }
 
 static void write_pairs(struct json_text *to, const char *key, const struct pool_attribute *pairs,
@@ -262,24 +122,29 @@ static void write_options(struct json_text *to, const struct pool_options *optio
     json_text_close(to, '}');
 }
 
-static void write_pool(struct pools_job *job, const char *key, const struct item *item)
+/* True if the step takes no more entries. */
+static bool is_full(const struct pools_page *page)
 {
-    struct json_text *to = &job->json;
-    const struct pool_entry *e = &item->pool;
-    const char *group = item->options.group;
+    return page->json.text.len >= page->piece_max;
+}
+
+static void write_pool(struct pools_page *page, const char *key, const struct pool_entry *e)
+{
+    struct json_text *to = &page->json;
+    const struct pool_options *options = e->options;
     json_text_open(to, key, '{');
     write_name(to, e->name);
-    json_text_string(to, "kind", bytes_of(pool_option_word(POOL_OPTION_KIND, item->options.kind)));
+    json_text_string(to, "kind", bytes_of(pool_option_word(POOL_OPTION_KIND, options->kind)));
     json_text_string(to, "state", bytes_of(e->draining ? "draining" : "open"));
     json_text_bool(to, "of_file", e->of_file);
-    write_words(to, "group", group ? bytes_of(group) : bytes_at(NULL, 0));
+    write_words(to, "group", options->group ? bytes_of(options->group) : bytes_at(NULL, 0));
     json_text_number(to, "members", e->members);
     json_text_open(to, "states", '{');
     for (unsigned i = MEMBER_FREE; i < MEMBER_STATES; i++)
         json_text_number(to, pool_state_word(i), e->states[i]);
     json_text_close(to, '}');
     json_text_number(to, "waiting", e->waiting);
-    if (item->options.kind == POOL_JOINED)
+    if (options->kind == POOL_JOINED)
         json_text_number(to, "want", e->want);
     else
         json_text_null(to, "want");
@@ -288,22 +153,47 @@ static void write_pool(struct pools_job *job, const char *key, const struct item
     write_seconds(to, "longest_hold_seconds", e->longest_hold_ns);
     json_text_number(to, "late", e->late);
     json_text_number(to, "late_starts", e->late_starts);
-    write_options(to, &item->options);
+    write_options(to, options);
     json_text_close(to, '}');
 }
 
-static void write_member(struct pools_job *job, const struct item *item)
+static void visit_one_pool(void *arg, const struct pool_entry *entry)
 {
-    struct json_text *to = &job->json;
-    const struct pool_member_entry *e = &item->member;
+    write_pool(arg, "pool", entry);
+}
+
+/* An entry was written; the next page begins after it. */
+static void note_last(struct pools_page *page, struct bytes name)
+{
+    page->counts[page->stage]++;
+    page->after_len = name.len;
+    memcpy(page->after, name.data, name.len);
+}
+
+static bool visit_pool(void *arg, const struct pool_entry *entry)
+{
+    struct pools_page *page = arg;
+    if (is_full(page))
+        return false;
+    write_pool(page, NULL, entry);
+    note_last(page, entry->name);
+    return true;
+}
+
+static bool visit_member(void *arg, const struct pool_member_entry *e)
+{
+    struct pools_page *page = arg;
+    struct json_text *to = &page->json;
+    if (is_full(page))
+        return false;
     json_text_open(to, NULL, '{');
     write_name(to, e->name);
     json_text_string(to, "state", bytes_of(pool_state_word(e->state)));
-    write_since(job, e->since_ns);
-    if (item->peer) {
+    write_since(page, e->since_ns);
+    if (e->fence > 0) {
         json_text_number(to, "fence", e->fence);
         json_text_open(to, "holder", '{');
-        write_client(to, e->holder, item->peer);
+        write_client(to, e->holder, e->holder_owner);
         json_text_close(to, '}');
     } else {
         json_text_null(to, "fence");
@@ -314,173 +204,178 @@ static void write_member(struct pools_job *job, const struct item *item)
     write_words(to, "then", e->then ? bytes_of(e->then) : bytes_at(NULL, 0));
     write_words(to, "by", e->by);
     write_words(to, "note", e->note);
-    write_pairs(to, "attributes", item->pairs, e->attribute_count);
+    write_pairs(to, "attributes", e->attributes, e->attribute_count);
     if (e->joined_by)
         write_connection(to, "joined_by", e->joined_by);
     else
         json_text_null(to, "joined_by");
     json_text_close(to, '}');
+    note_last(page, e->name);
+    return true;
 }
 
-static void write_waiter(struct pools_job *job, const struct item *item)
+static bool visit_waiter(void *arg, const struct pool_waiter_entry *e)
 {
-    struct json_text *to = &job->json;
-    const struct pool_waiter_entry *e = &item->waiter;
+    struct pools_page *page = arg;
+    struct json_text *to = &page->json;
+    if (is_full(page))
+        return false;
     json_text_open(to, NULL, '{');
-    write_client(to, e->client, item->peer);
-    write_since(job, e->since_ns);
+    write_client(to, e->client, e->owner);
+    write_since(page, e->since_ns);
     json_text_real(to, "timeout_seconds", seconds(e->timeout_ns));
     json_text_number(to, "count", e->count);
     json_text_string(to, "for", bytes_of(pool_for_word(e->what)));
     write_words(to, "member", e->member);
-    write_pairs(to, "with", item->pairs, e->with_count);
+    write_pairs(to, "with", e->with, e->with_count);
     write_words(to, "by", e->by);
     json_text_close(to, '}');
+    page->counts[page->stage]++;
+    page->after_seq = e->seq;
+    return true;
 }
 
-static void write_supplier(struct pools_job *job, const struct item *item)
+static bool visit_supplier(void *arg, const struct pool_supplier_entry *e)
 {
-    struct json_text *to = &job->json;
-    const struct pool_supplier_entry *e = &item->supplier;
+    struct pools_page *page = arg;
+    struct json_text *to = &page->json;
+    if (page->counts[page->stage]++ == SUPPLIERS_MAX)
+        return false;
     json_text_open(to, NULL, '{');
-    write_client(to, e->client, item->peer);
+    write_client(to, e->client, e->owner);
     json_text_number(to, "init", e->init);
     json_text_number(to, "max", e->max);
     json_text_number(to, "members", e->members);
     json_text_number(to, "want", e->want);
     json_text_bool(to, "late", e->late);
     json_text_close(to, '}');
-}
-
-static void note_last(struct pools_job *job, struct bytes name)
-{
-    job->after_len = name.len;
-    memcpy(job->after, name.data, name.len);
-}
-
-static void write_item(struct pools_job *job, const struct item *item)
-{
-    switch (job->stage) {
-    case STAGE_POOLS:
-        write_pool(job, NULL, item);
-        note_last(job, item->pool.name);
-        break;
-    case STAGE_MEMBERS:
-        write_member(job, item);
-        note_last(job, item->member.name);
-        break;
-    case STAGE_WAITERS:
-        write_waiter(job, item);
-        job->after_seq = item->waiter.seq;
-        break;
-    case STAGE_SUPPLIERS:
-        write_supplier(job, item);
-        break;
-    case STAGE_OVER:
-        break;
-    }
-}
-
-/* Cursors are hexadecimal: the name of the last pool or member, the number of the last waiter. A
- * list of which no row was asked for has none: its pages would never advance. */
-static void write_cursor(struct pools_job *job, bool over)
-{
-    char text[2 * POOL_NAME_MAX + 1];
-    struct json_text *to = &job->json;
-    const char *key = job->stage == STAGE_WAITERS ? "waiters_cursor" : "cursor";
-    if (over || job->limits[job->stage] == 0) {
-        json_text_null(to, key);
-    } else if (job->stage == STAGE_WAITERS) {
-        snprintf(text, sizeof(text), "%llx", (unsigned long long)job->after_seq);
-        json_text_string(to, key, bytes_of(text));
-    } else {
-        for (size_t i = 0; i < job->after_len; i++)
-            snprintf(text + 2 * i, 3, "%02x", job->after[i]);
-        json_text_string(to, key, bytes_at(text, 2 * job->after_len));
-    }
+    return true;
 }
 
 /* ---- steps --------------------------------------------------------------------------------- */
 
-static void begin_stage(struct pools_job *job, enum stage stage)
+/* Cursors are hexadecimal: the name of the last pool or member, the number of the last waiter. A
+ * list of which no row was asked for has none: its pages would never advance. */
+static void write_cursor(struct pools_page *page, bool over)
 {
-    static const char *const keys[] = {"pools", "members", "waiters", "suppliers"};
-    job->stage = stage;
-    if (stage != STAGE_OVER)
-        json_text_open(&job->json, keys[stage], '[');
+    char text[2 * POOL_NAME_MAX + 1];
+    struct json_text *to = &page->json;
+    const char *key = page->stage == STAGE_WAITERS ? "waiters_cursor" : "cursor";
+    if (over || page->limits[page->stage] == 0) {
+        json_text_null(to, key);
+    } else if (page->stage == STAGE_WAITERS) {
+        snprintf(text, sizeof(text), "%llx", (unsigned long long)page->after_seq);
+        json_text_string(to, key, bytes_of(text));
+    } else {
+        for (size_t i = 0; i < page->after_len; i++)
+            snprintf(text + 2 * i, 3, "%02x", page->after[i]);
+        json_text_string(to, key, bytes_at(text, 2 * page->after_len));
+    }
 }
 
-static void end_stage(struct pools_job *job, bool over)
+static void begin_stage(struct pools_page *page, enum stage stage)
 {
-    json_text_close(&job->json, ']');
-    if (job->stage != STAGE_SUPPLIERS)
-        write_cursor(job, over);
-    begin_stage(job, job->one ? job->stage + 1 : STAGE_OVER);
+    static const char *const keys[] = {"pools", "members", "waiters", "suppliers"};
+    page->stage = stage;
+    if (stage != STAGE_OVER)
+        json_text_open(&page->json, keys[stage], '[');
+}
+
+static void end_stage(struct pools_page *page, bool over)
+{
+    json_text_close(&page->json, ']');
+    if (page->stage != STAGE_SUPPLIERS)
+        write_cursor(page, over);
+    begin_stage(page, page->one ? page->stage + 1 : STAGE_OVER);
+}
+
+/* Writes the next entries, at most `left` and PIECE. True: those were the last; none are asked for.
+ */
+static bool write_piece(struct pools_page *page, unsigned left)
+{
+    struct pools *pools = page->pools;
+    struct bytes name = bytes_at(page->name, page->name_len);
+    struct bytes after = bytes_at(page->after, page->after_len);
+    unsigned budget = left < PIECE ? left : PIECE;
+    page->now = clock_now();
+    page->piece_max = page->json.text.len + PIECE_BYTES;
+    if (left == 0)
+        return true;
+    switch (page->stage) {
+    case STAGE_POOLS:
+        return pools_list(pools, name, after, budget, visit_pool, page, page->now);
+    case STAGE_MEMBERS:
+        return pool_show_members(pools, name, after, budget, visit_member, page);
+    case STAGE_WAITERS:
+        return pool_show_waiters(pools, name, page->after_seq, budget, visit_waiter, page);
+    case STAGE_SUPPLIERS:
+        pool_show_suppliers(pools, name, visit_supplier, page);
+        return true;
+    case STAGE_OVER:
+        break;
+    }
+    CHECK(false);
 }
 
 static void take_step(void *arg, struct http_request *request)
 {
-    struct pools_job *job = arg;
-    unsigned left = job->limits[job->stage] - job->counts[job->stage];
-    bool over = copy_piece(job, left < PIECE ? left : PIECE);
-    for (size_t i = 0; i < job->count; i++)
-        write_item(job, &job->items[i]);
-    job->counts[job->stage] += (unsigned)job->count;
-    if (over || job->count == left || job->json.text.len >= ANSWER_MAX)
-        end_stage(job, over);
-    if (job->stage != STAGE_OVER)
-        return;
-    http_answer_json(request, 200, &job->json);
+    struct pools_page *page = arg;
+    const unsigned *count = &page->counts[page->stage], limit = page->limits[page->stage];
+    bool over = write_piece(page, limit - *count);
+    if (over || *count == limit || page->json.text.len >= ANSWER_MAX)
+        end_stage(page, over);
+    if (page->stage == STAGE_OVER)
+        http_answer_json(request, 200, &page->json);
 }
 
-static void end_job(void *arg)
+static void end_page(void *arg)
 {
-    struct pools_job *job = arg;
-    text_free(&job->json.text);
-    free(job);
+    struct pools_page *page = arg;
+    text_free(&page->json.text);
+    free(page);
 }
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
 /* NULL: no memory; the request has been answered. */
-static struct pools_job *new_job(const struct services *services, struct http_request *request)
+static struct pools_page *new_page(const struct services *services, struct http_request *request)
 {
-    struct pools_job *job = calloc(1, sizeof(*job));
-    if (!job) {
+    struct pools_page *page = calloc(1, sizeof(*page));
+    if (!page) {
         http_answer(request, 503, "application/json", NULL, 0);
         return NULL;
     }
-    job->pools = pools_of(services);
-    job->limits[STAGE_SUPPLIERS] = SUPPLIERS_MAX;
-    json_text_open(&job->json, NULL, '{');
-    return job;
+    page->pools = pools_of(services);
+    page->limits[STAGE_SUPPLIERS] = SUPPLIERS_MAX;
+    json_text_open(&page->json, NULL, '{');
+    return page;
 }
 
 /* Reads the cursor of pools or members. */
-static bool read_cursor(const struct query *query, unsigned i, struct pools_job *job)
+static bool read_cursor(const struct query *query, unsigned i, struct pools_page *page)
 {
     const char *text = query->values[i].text;
     size_t len = query->values[i].len;
-    bool good = len % 2 == 0 && len <= 2 * sizeof(job->after);
+    bool good = len % 2 == 0 && len <= 2 * sizeof(page->after);
     for (size_t k = 0; good && k < len; k += 2) {
         unsigned high = number_hex_digit(text[k]), low = number_hex_digit(text[k + 1]);
         good = high < 16 && low < 16;
-        job->after[k / 2] = (uint8_t)(high * 16 + low);
+        page->after[k / 2] = (uint8_t)(high * 16 + low);
     }
-    job->after_len = len / 2;
+    page->after_len = len / 2;
     return !text || (good && len > 0);
 }
 
-static bool read_waiters_cursor(const struct query *query, unsigned i, struct pools_job *job)
+static bool read_waiters_cursor(const struct query *query, unsigned i, struct pools_page *page)
 {
     struct bytes text = bytes_at(query->values[i].text, query->values[i].len);
     return !text.data ||
-           (number_take_base(&text, 16, UINT64_MAX - 1, &job->after_seq) && text.len == 0);
+           (number_take_base(&text, 16, UINT64_MAX - 1, &page->after_seq) && text.len == 0);
 }
 
-static void refuse_cursor(struct pools_job *job, struct http_request *request, const char *name)
+static void refuse_cursor(struct pools_page *page, struct http_request *request, const char *name)
 {
-    end_job(job);
+    end_page(page);
     http_error(request, 400, "%s: not valid; send the %s of the previous page, unchanged", name,
                name);
 }
@@ -491,22 +386,22 @@ void get_pools(struct services *services, struct http_request *request, struct s
     enum { PREFIX, LIMIT, CURSOR };
     static const char *const names[] = {"prefix", "limit", "cursor", NULL};
     struct query query;
-    struct pools_job *job = new_job(services, request);
-    if (!job)
+    struct pools_page *page = new_page(services, request);
+    if (!page)
         return;
-    job->limits[STAGE_POOLS] = LIMIT_DEFAULT;
+    page->limits[STAGE_POOLS] = LIMIT_DEFAULT;
     if (!query_read(&query, request, names) ||
-        !query_bytes(&query, PREFIX, job->name, &job->name_len) ||
-        !query_number(&query, LIMIT, 1, LIMIT_MAX, &job->limits[STAGE_POOLS])) {
-        end_job(job);
+        !query_bytes(&query, PREFIX, page->name, &page->name_len) ||
+        !query_number(&query, LIMIT, 1, LIMIT_MAX, &page->limits[STAGE_POOLS])) {
+        end_page(page);
         return;
     }
-    if (!read_cursor(&query, CURSOR, job)) {
-        refuse_cursor(job, request, names[CURSOR]);
+    if (!read_cursor(&query, CURSOR, page)) {
+        refuse_cursor(page, request, names[CURSOR]);
         return;
     }
-    begin_stage(job, STAGE_POOLS);
-    http_later(request, take_step, end_job, job);
+    begin_stage(page, STAGE_POOLS);
+    http_later(request, take_step, end_page, page);
 }
 
 void get_pool(struct services *services, struct http_request *request, struct slug slug)
@@ -515,29 +410,28 @@ void get_pool(struct services *services, struct http_request *request, struct sl
     static const char *const names[] = {"limit", "cursor", "waiters_limit", "waiters_cursor", NULL};
     struct query query;
     struct bytes name;
-    struct pools_job *job = new_job(services, request);
-    if (!job)
+    struct pools_page *page = new_page(services, request);
+    if (!page)
         return;
-    job->one = true;
-    job->limits[STAGE_MEMBERS] = job->limits[STAGE_WAITERS] = LIMIT_DEFAULT;
+    page->one = true;
+    page->limits[STAGE_MEMBERS] = page->limits[STAGE_WAITERS] = LIMIT_DEFAULT;
     if (!query_read(&query, request, names) ||
-        !query_number(&query, LIMIT, 0, LIMIT_MAX, &job->limits[STAGE_MEMBERS]) ||
-        !query_number(&query, WAITERS_LIMIT, 0, LIMIT_MAX, &job->limits[STAGE_WAITERS]) ||
-        !pools_read_name(request, slug, job->name, &name)) {
-        end_job(job);
+        !query_number(&query, LIMIT, 0, LIMIT_MAX, &page->limits[STAGE_MEMBERS]) ||
+        !query_number(&query, WAITERS_LIMIT, 0, LIMIT_MAX, &page->limits[STAGE_WAITERS]) ||
+        !pools_read_name(request, slug, page->name, &name)) {
+        end_page(page);
         return;
     }
-    job->name_len = name.len;
-    if (!read_cursor(&query, CURSOR, job)) {
-        refuse_cursor(job, request, names[CURSOR]);
-    } else if (!read_waiters_cursor(&query, WAITERS_CURSOR, job)) {
-        refuse_cursor(job, request, names[WAITERS_CURSOR]);
-    } else if (!pool_show(job->pools, name, copy_one_pool, job, clock_now())) {
-        end_job(job);
+    page->name_len = name.len;
+    if (!read_cursor(&query, CURSOR, page)) {
+        refuse_cursor(page, request, names[CURSOR]);
+    } else if (!read_waiters_cursor(&query, WAITERS_CURSOR, page)) {
+        refuse_cursor(page, request, names[WAITERS_CURSOR]);
+    } else if (!pool_show(page->pools, name, visit_one_pool, page, clock_now())) {
+        end_page(page);
         http_error(request, 404, "there is no such pool");
     } else {
-        write_pool(job, "pool", &job->items[0]);
-        begin_stage(job, STAGE_MEMBERS);
-        http_later(request, take_step, end_job, job);
+        begin_stage(page, STAGE_MEMBERS);
+        http_later(request, take_step, end_page, page);
     }
 }
