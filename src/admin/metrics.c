@@ -10,6 +10,7 @@
 #include "admin/private.h"
 #include "admin/process.h"
 #include "base/log.h"
+#include "base/tally.h"
 #include "service/seen.h"
 
 #include <limits.h>
@@ -20,140 +21,132 @@
 
 /* What one answer is made from: read once, so that its numbers are of one moment. */
 struct exposition {
-    struct samples *to; /* of the metric that is being written */
     const struct admin_config *config;
-    const struct http *http;
-    struct process process;
+    double started;
     struct log_counts log;
     struct admin_upgrades upgrades;
+    uint64_t upgrade_pause_ns;
+    uint32_t admin_connections;
+    uint64_t admin_limits[HTTP_LIMITS];
+    struct process process;
+    struct service_reading {
+        uint64_t refused, waiting, received, sent;
+        uint64_t connections, connections_opened, accept_errors, send_errors, outputs_full;
+        struct buckets_sum times[SERVICE_TIMES];
+    } services[SERVICES_MAX];
 };
 
-struct metric {
-    const char *name;
-    const char *type; /* "counter", "gauge" or "histogram" */
-    const char *help;
-    const char *labels; /* their names, separated by spaces; "": none */
-    /* What its samples are made of; one of these is set. A function that writes them, called once
-       or for each service; */
-    void (*whole)(struct exposition *e);
-    void (*service)(struct exposition *e, const struct service *s);
-    /* the place in an exposition of a number that may be NAN; */
-    size_t known;
-    /* the count, or the durations, of a service; */
-    uint64_t (*of_service)(const struct service *s);
-    void (*durations)(const struct service *s, struct buckets_sum *sum_r);
-    /* the count, or the time, of a worker. */
-    uint32_t (*of_worker)(const struct worker *w);
-    uint64_t (*worker_ns)(const struct worker *w);
+/* The same of a worker. */
+struct worker_reading {
+    uint32_t connections;
+    uint64_t busy_ns, cpu_ns;
 };
 
-static const struct labels none;
-
-/* ---- what they are collected from ---------------------------------------------------------- */
-
-static uint64_t load(const _Atomic uint64_t *count)
+static void read_service(const struct service *s, struct service_reading *reading_r)
 {
-    return atomic_load_explicit(count, memory_order_relaxed);
+    const struct protocol *p = &s->protocol;
+    *reading_r = (struct service_reading){
+        .refused = service_refused(s),
+        .waiting = service_waiting(s),
+        .received = service_received(s),
+        .sent = service_sent(s),
+        .connections = atomic_load(&p->connections),
+        .connections_opened = tally_get(&p->connections_made),
+        .accept_errors = tally_get(&p->accept_errors),
+        .send_errors = tally_get(&p->send_errors),
+        .outputs_full = tally_get(&p->outputs_full),
+    };
+    for (unsigned i = 0; i < SERVICE_TIMES; i++)
+        service_buckets(s, i, &reading_r->times[i]);
 }
 
-static void build_info(struct exposition *e)
+static void read_all(const struct admin *admin, struct exposition *e)
 {
-    sample_count(e->to, (struct labels){{e->config->version}}, 1);
+    const struct admin_config *config = e->config = &admin->config;
+    e->started = unix_of(config->services->started_ns);
+    log_get_counts(&e->log);
+    config->hooks.upgrades(config->hooks.arg, &e->upgrades);
+    e->upgrade_pause_ns = (uint64_t)e->upgrades.pause_ns;
+    e->admin_connections = http_connections(admin->http);
+    for (unsigned i = 0; i < HTTP_LIMITS; i++)
+        e->admin_limits[i] = http_met(admin->http, i);
+    process_read(&e->process);
+    for (unsigned i = 0; i < services_count(config->services); i++)
+        read_service(services_at(config->services, i), &e->services[i]);
 }
 
-static void start_time(struct exposition *e)
+/* ---- samples that are not in one place ------------------------------------------------------- */
+
+static void build_info(struct samples *to, const struct metric_row *row, const void *reading)
 {
-    sample_number(e->to, none, unix_of(e->config->services->started_ns));
+    (void)row;
+    sample_count(to, (struct labels){{((const struct exposition *)reading)->config->version}}, 1);
 }
 
-static void requests(struct exposition *e, const struct service *s)
+static void requests(struct samples *to, const struct metric_row *row, const void *reading)
 {
-    const struct service_row *row = s->row;
-    for (unsigned v = 0; v < s->verbs; v++) {
-        for (unsigned o = 0; o < s->outcomes; o++) {
-            uint64_t count = service_requests(s, v, o);
-            if (count > 0)
-                sample_count(e->to,
-                             (struct labels){{service_name(s), row->verbs[v], row->outcomes[o]}},
-                             count);
+    const struct services *services = ((const struct exposition *)reading)->config->services;
+    (void)row;
+    for (unsigned i = 0; i < services_count(services); i++) {
+        const struct service *s = services_at(services, i);
+        for (unsigned v = 0; v < s->verbs; v++) {
+            for (unsigned o = 0; o < s->outcomes; o++) {
+                struct labels labels = {{service_name(s), s->row->verbs[v], s->row->outcomes[o]}};
+                uint64_t count = service_requests(s, v, o);
+                if (count > 0)
+                    sample_count(to, labels, count);
+            }
         }
     }
 }
 
-static void wait_durations(struct exposition *e, const struct service *s)
+static void connections_closed(struct samples *to, const struct metric_row *row,
+                               const void *reading)
 {
-    for (unsigned how = 0; how < WAITED_COUNT; how++) {
-        struct buckets_sum sum;
-        service_waits(s, how, &sum);
-        sample_histogram(e->to, (struct labels){{service_name(s), waited_word(how)}}, &sum);
+    const struct services *services = ((const struct exposition *)reading)->config->services;
+    const char *word;
+    (void)row;
+    for (unsigned i = 0; i < services_count(services); i++) {
+        const struct service *s = services_at(services, i);
+        for (unsigned k = 0; (word = protocol_close_word(s->protocol.row, k)) != NULL; k++)
+            sample_count(to, (struct labels){{service_name(s), word}},
+                         tally_get(&s->protocol.closed[k]));
     }
 }
 
-static void connections(struct exposition *e, const struct service *s)
+static void log_dropped(struct samples *to, const struct metric_row *row, const void *reading)
 {
-    sample_count(e->to, (struct labels){{service_name(s)}}, atomic_load(&s->protocol.connections));
+    const struct exposition *e = reading;
+    (void)row;
+    sample_count(to, (struct labels){{"rate"}}, e->log.left_out);
+    sample_count(to, (struct labels){{"lost"}}, e->log.lost);
 }
 
-static void connections_opened(struct exposition *e, const struct service *s)
+static void upgrades(struct samples *to, const struct metric_row *row, const void *reading)
 {
-    sample_count(e->to, (struct labels){{service_name(s)}}, load(&s->protocol.connections_made));
+    const struct admin_upgrades *u = &((const struct exposition *)reading)->upgrades;
+    (void)row;
+    sample_count(to, (struct labels){{"done"}}, u->done);
+    sample_count(to, (struct labels){{"failed"}}, u->tried > u->done ? u->tried - u->done : 0);
 }
 
-static void connections_closed(struct exposition *e, const struct service *s)
+static void each_service(struct samples *to, const struct metric_row *row, const void *reading)
 {
-    const char *word;
-    for (unsigned i = 0; (word = protocol_close_word(s->protocol.row, i)) != NULL; i++)
-        sample_count(e->to, (struct labels){{service_name(s), word}}, load(&s->protocol.closed[i]));
+    const struct exposition *e = reading;
+    for (unsigned i = 0; i < services_count(e->config->services); i++)
+        samples_of(to, row, service_name(services_at(e->config->services, i)), &e->services[i]);
 }
 
-static void accept_errors(struct exposition *e, const struct service *s)
+static void each_worker(struct samples *to, const struct metric_row *row, const void *reading)
 {
-    sample_count(e->to, (struct labels){{service_name(s)}}, load(&s->protocol.accept_errors));
-}
-
-static void send_errors(struct exposition *e, const struct service *s)
-{
-    sample_count(e->to, (struct labels){{service_name(s)}}, load(&s->protocol.send_errors));
-}
-
-static void outputs_full(struct exposition *e, const struct service *s)
-{
-    sample_count(e->to, (struct labels){{service_name(s)}}, load(&s->protocol.outputs_full));
-}
-
-static void log_lines(struct exposition *e)
-{
-    for (unsigned level = 0; level < LOG_LEVELS; level++)
-        sample_count(e->to, (struct labels){{log_level_word(level)}}, e->log.lines[level]);
-}
-
-static void log_dropped(struct exposition *e)
-{
-    sample_count(e->to, (struct labels){{"rate"}}, e->log.left_out);
-    sample_count(e->to, (struct labels){{"lost"}}, e->log.lost);
-}
-
-static void upgrades(struct exposition *e)
-{
-    sample_count(e->to, (struct labels){{"done"}}, e->upgrades.done);
-    sample_count(e->to, (struct labels){{"failed"}},
-                 e->upgrades.tried > e->upgrades.done ? e->upgrades.tried - e->upgrades.done : 0);
-}
-
-static void upgrade_pause(struct exposition *e)
-{
-    sample_seconds(e->to, none, (uint64_t)e->upgrades.pause_ns);
-}
-
-static void admin_connections(struct exposition *e)
-{
-    sample_count(e->to, none, http_connections(e->http));
-}
-
-static void admin_limits(struct exposition *e)
-{
-    for (unsigned i = 0; i < HTTP_LIMITS; i++)
-        sample_count(e->to, (struct labels){{http_limit_word(i)}}, http_met(e->http, i));
+    const struct server *server = ((const struct exposition *)reading)->config->server;
+    for (unsigned i = 0; i < server->count; i++) {
+        const struct worker *w = server->workers[i];
+        struct worker_reading r = {worker_connections(w), worker_busy_ns(w), worker_cpu_ns(w)};
+        char number[12];
+        snprintf(number, sizeof(number), "%u", i);
+        samples_of(to, row, number, &r);
+    }
 }
 
 /* ---- the table ----------------------------------------------------------------------------- */
@@ -162,114 +155,94 @@ static void admin_limits(struct exposition *e)
 #define GAUGE     METRIC_GAUGE
 #define HISTOGRAM METRIC_HISTOGRAM
 
-#define AT(field) offsetof(struct exposition, field)
+#define OF(member)       METRIC_OF(struct exposition, member)
+#define BY(member, word) METRIC_BY(struct exposition, member, word)
+#define SERVICE(member)  METRIC_OF(struct service_reading, member), .each = each_service
+#define WORKER(member)   METRIC_OF(struct worker_reading, member), .each = each_worker
+#define BUCKETS          .kind = METRIC_IS_BUCKETS
+#define NS               .kind = METRIC_IS_NS
+#define REAL             .kind = METRIC_IS_REAL
 
 /* clang-format off */
-static const struct metric metrics[] = {
+static const struct metric_row metrics[] = {
     {"counterd_build_info", GAUGE, "Always 1; which version this is.", "version",
-     .whole = build_info},
-    {"counterd_start_time_seconds", GAUGE, "Unix time of the start.", "", .whole = start_time},
+     .each = build_info},
+    {"counterd_start_time_seconds", GAUGE, "Unix time of the start.", "", OF(started), REAL},
     {"counterd_requests_total", COUNTER,
      "Requests answered, by what was asked and what was answered.", "protocol verb outcome",
-     .service = requests},
+     .each = requests},
     {"counterd_refused_total", COUNTER,
      "Requests refused at once: no free unit, a full queue, no room for a job.", "protocol",
-     .of_service = service_refused},
-    {"counterd_waiting", GAUGE, "Clients that wait.", "protocol", .of_service = service_waiting},
+     SERVICE(refused)},
+    {"counterd_waiting", GAUGE, "Clients that wait.", "protocol", SERVICE(waiting)},
     {"counterd_wait_duration_seconds", HISTOGRAM, "How long waits took, by how they ended.",
-     "protocol outcome", .service = wait_durations},
+     "protocol outcome", SERVICE(times[SERVICE_WAITS]), BUCKETS,
+     .words = {waited_word}, .to = {WAITED_COUNT}},
     {"counterd_hold_duration_seconds", HISTOGRAM, "How long units were held.", "protocol",
-     .durations = service_holds},
+     SERVICE(times[SERVICE_HOLDS]), BUCKETS},
     {"counterd_answer_duration_seconds", HISTOGRAM,
      "From when a request was read to when what was answered had been written; without waits.",
-     "protocol", .durations = service_answers},
-    {"counterd_connections", GAUGE, "Connections open.", "protocol", .service = connections},
+     "protocol", SERVICE(times[SERVICE_ANSWERS]), BUCKETS},
+    {"counterd_connections", GAUGE, "Connections open.", "protocol", SERVICE(connections)},
     {"counterd_connections_opened_total", COUNTER, "Connections made.", "protocol",
-     .service = connections_opened},
+     SERVICE(connections_opened)},
     {"counterd_connections_closed_total", COUNTER, "Connections ended, by why.", "protocol reason",
-     .service = connections_closed},
+     .each = connections_closed},
     {"counterd_accept_errors_total", COUNTER,
      "Connections that could not be served, for want of memory or descriptors.", "protocol",
-     .service = accept_errors},
+     SERVICE(accept_errors)},
     {"counterd_send_errors_total", COUNTER, "Writes that failed.", "protocol",
-     .service = send_errors},
+     SERVICE(send_errors)},
     {"counterd_output_full_total", COUNTER,
      "How often half of limits.output_buffer was queued, so that a client was not read from.",
-     "protocol", .service = outputs_full},
+     "protocol", SERVICE(outputs_full)},
     {"counterd_received_bytes_total", COUNTER, "Bytes received from clients.", "protocol",
-     .of_service = service_received},
+     SERVICE(received)},
     {"counterd_sent_bytes_total", COUNTER, "Bytes sent to clients.", "protocol",
-     .of_service = service_sent},
+     SERVICE(sent)},
     {"counterd_worker_busy_seconds_total", COUNTER,
      "Time that a worker had something to do; its rate is the worker's load, 0 to 1.", "worker",
-     .worker_ns = worker_busy_ns},
+     WORKER(busy_ns), NS},
     {"counterd_worker_connections", GAUGE, "Connections that a worker has.", "worker",
-     .of_worker = worker_connections},
+     WORKER(connections)},
     {"counterd_worker_cpu_seconds_total", COUNTER, "CPU time that a worker has used.", "worker",
-     .worker_ns = worker_cpu_ns},
-    {"counterd_log_lines_total", COUNTER, "Lines written to the log.", "level", .whole = log_lines},
+     WORKER(cpu_ns), NS},
+    {"counterd_log_lines_total", COUNTER, "Lines written to the log.", "level", BY(log.lines, log_level_word)},
     {"counterd_log_lines_dropped_total", COUNTER,
      "Lines not written: too many like them (rate), or nobody took them (lost).", "reason",
-     .whole = log_dropped},
+     .each = log_dropped},
     {"counterd_admin_connections", GAUGE, "Connections to this interface.", "",
-     .whole = admin_connections},
+     OF(admin_connections)},
     {"counterd_admin_limits_total", COUNTER,
      "Clients of this interface that were closed or refused, by the limit that they met.", "limit",
-     .whole = admin_limits},
+     BY(admin_limits, http_limit_word)},
     {"counterd_upgrades_total", COUNTER, "Upgrades in place, by what came of them.", "result",
-     .whole = upgrades},
+     .each = upgrades},
     {"counterd_upgrade_pause_seconds", GAUGE,
-     "How long nobody was served when the last good upgrade took over.", "", .whole = upgrade_pause},
+     "How long nobody was served when the last good upgrade took over.", "", OF(upgrade_pause_ns), NS},
     {"process_cpu_seconds_total", COUNTER, "CPU time of the process, user and system.", "",
-     .known = AT(process.cpu_seconds)},
+     OF(process.cpu_seconds), REAL},
     {"process_resident_memory_bytes", GAUGE, "Memory that is in RAM.", "",
-     .known = AT(process.resident_bytes)},
+     OF(process.resident_bytes), REAL},
     {"process_virtual_memory_bytes", GAUGE, "Address space that is reserved.", "",
-     .known = AT(process.virtual_bytes)},
-    {"process_open_fds", GAUGE, "Descriptors open.", "", .known = AT(process.open_fds)},
-    {"process_max_fds", GAUGE, "Descriptors that may be open.", "", .known = AT(process.max_fds)},
+     OF(process.virtual_bytes), REAL},
+    {"process_open_fds", GAUGE, "Descriptors open.", "", OF(process.open_fds), REAL},
+    {"process_max_fds", GAUGE, "Descriptors that may be open.", "", OF(process.max_fds), REAL},
     {"process_start_time_seconds", GAUGE, "Unix time of the start of the process.", "",
-     .known = AT(process.start_seconds)},
+     OF(process.start_seconds), REAL},
+    {0},
 };
 /* clang-format on */
 
-static void collect_service(struct exposition *e, const struct metric *m, const struct service *s)
+/* Writes the metrics of the rows from what was read. */
+static void write_rows(struct text *text, const struct metric_row *rows, const void *reading)
 {
-    struct labels labels = {{service_name(s)}};
-    struct buckets_sum sum;
-    if (m->service)
-        m->service(e, s);
-    if (m->of_service)
-        sample_count(e->to, labels, m->of_service(s));
-    if (m->durations) {
-        m->durations(s, &sum);
-        sample_histogram(e->to, labels, &sum);
+    for (const struct metric_row *m = rows; m->name; m++) {
+        struct samples to;
+        samples_begin(&to, text, m->name, m->type, m->help, m->labels, m->max ? m->max : UINT_MAX);
+        samples_add(&to, m, reading);
+        samples_end(&to);
     }
-}
-
-static void collect_worker(struct exposition *e, const struct metric *m, const struct worker *w,
-                           unsigned i)
-{
-    char number[12];
-    struct labels labels = {{number}};
-    snprintf(number, sizeof(number), "%u", i);
-    if (m->of_worker)
-        sample_count(e->to, labels, m->of_worker(w));
-    if (m->worker_ns)
-        sample_seconds(e->to, labels, m->worker_ns(w));
-}
-
-static void collect(struct exposition *e, const struct metric *m)
-{
-    const struct admin_config *config = e->config;
-    if (m->whole)
-        m->whole(e);
-    if (m->known)
-        sample_number(e->to, none, *(const double *)((const char *)e + m->known));
-    for (unsigned i = 0; i < services_count(config->services); i++)
-        collect_service(e, m, services_at(config->services, i));
-    for (unsigned i = 0; i < config->server->count; i++)
-        collect_worker(e, m, config->server->workers[i], i);
 }
 
 /* Writes the metrics of one protocol or resource. */
@@ -283,43 +256,24 @@ static void write_seen(struct text *text, struct services *services, const struc
     }
     if (seen->read)
         seen->read(services, now, reading);
-    for (const struct metric_row *m = seen->metrics; m->name; m++) {
-        struct samples to;
-        samples_begin(&to, text, m->name, m->type, m->help, m->labels, m->max);
-        samples_add(&to, m, reading);
-        samples_end(&to);
-    }
+    write_rows(text, seen->metrics, reading);
     free(reading);
-}
-
-/* Writes all of them. */
-static void metrics_write(struct text *text, const struct admin *admin)
-{
-    const struct admin_config *config = &admin->config;
-    struct samples to;
-    struct exposition e = {.to = &to, .config = config, .http = admin->http};
-    struct moment now = clock_now();
-    process_read(&e.process);
-    log_get_counts(&e.log);
-    config->hooks.upgrades(config->hooks.arg, &e.upgrades);
-    for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
-        const struct metric *m = &metrics[i];
-        samples_begin(&to, text, m->name, m->type, m->help, m->labels, UINT_MAX);
-        collect(&e, m);
-        samples_end(&to);
-    }
-    const struct seen *seen;
-    for (unsigned i = 0; services_seen(config->services, i, &seen); i++) {
-        if (seen && seen->metrics)
-            write_seen(text, config->services, seen, now);
-    }
 }
 
 void get_metrics(struct admin *admin, struct http_request *request, struct slug slug)
 {
     (void)slug;
+    struct services *services = admin->config.services;
     struct text text = {0};
-    metrics_write(&text, admin);
+    struct moment now = clock_now();
+    struct exposition e = {0};
+    const struct seen *seen;
+    read_all(admin, &e);
+    write_rows(&text, metrics, &e);
+    for (unsigned i = 0; services_seen(services, i, &seen); i++) {
+        if (seen && seen->metrics)
+            write_seen(&text, services, seen, now);
+    }
     size_t len;
     char *body = text_take(&text, &len);
     http_answer(request, 200, METRICS_TYPE, body, len);

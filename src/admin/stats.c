@@ -1,6 +1,7 @@
 /* stats.c - the numbers of the whole daemon: now, since the start, and of the last ten minutes. */
 #include "admin/private.h"
 #include "admin/process.h"
+#include "base/tally.h"
 #include "net/query.h"
 #include "service/seen.h"
 #include "service/table_resource.h"
@@ -40,23 +41,18 @@ static void add_recent(struct json_text *to, const char *key, const struct histo
     json_text_close(to, '}');
 }
 
-static uint64_t count_of(const _Atomic uint64_t *count)
-{
-    return atomic_load_explicit(count, memory_order_relaxed);
-}
-
 static void add_connections(struct json_text *to, const struct protocol *protocol)
 {
     const char *word;
     json_text_open(to, "connections", '{');
     json_text_number(to, "open", atomic_load(&protocol->connections));
-    json_text_number(to, "made", count_of(&protocol->connections_made));
+    json_text_number(to, "made", tally_get(&protocol->connections_made));
     json_text_number(to, "max", atomic_load(&protocol->max_connections));
-    json_text_number(to, "accept_errors", count_of(&protocol->accept_errors));
-    json_text_number(to, "send_errors", count_of(&protocol->send_errors));
+    json_text_number(to, "accept_errors", tally_get(&protocol->accept_errors));
+    json_text_number(to, "send_errors", tally_get(&protocol->send_errors));
     json_text_open(to, "closed", '{');
     for (unsigned i = 0; (word = protocol_close_word(protocol->row, i)) != NULL; i++)
-        json_text_number(to, word, count_of(&protocol->closed[i]));
+        json_text_number(to, word, tally_get(&protocol->closed[i]));
     json_text_close(to, '}');
     json_text_close(to, '}');
 }

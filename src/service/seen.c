@@ -154,6 +154,10 @@ static void add_value(struct samples *to, const struct metric_row *row, struct l
         sample_histogram(to, labels, (const void *)at);
         return;
     }
+    if (row->kind == METRIC_IS_REAL) {
+        sample_number(to, labels, *(const double *)(const void *)at);
+        return;
+    }
     duration number = number_at(at, row->size);
     if (row->kind == METRIC_IS_NS)
         sample_seconds(to, labels, number);

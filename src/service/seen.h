@@ -56,8 +56,8 @@ void sample_number(struct samples *to, struct labels labels, double value);
 void sample_histogram(struct samples *to, struct labels labels, const struct buckets_sum *sum);
 
 /* What a value is: a bool, uint32_t, uint64_t or duration that is a count; one of ns, shown in
- * seconds; a struct buckets_sum. */
-enum metric_kind { METRIC_IS_COUNT, METRIC_IS_NS, METRIC_IS_BUCKETS };
+ * seconds; a double, of which NAN is left out; a struct buckets_sum. */
+enum metric_kind { METRIC_IS_COUNT, METRIC_IS_NS, METRIC_IS_REAL, METRIC_IS_BUCKETS };
 
 /* A metric. Its passage in counterd-admin(7) says the same; a test compares them. */
 struct metric_row {
@@ -66,7 +66,8 @@ struct metric_row {
     const char *help;   /* one line */
     const char *labels; /* their names, separated by spaces; "": none */
     /* It has at most so many samples. Whatever clients do, no more are written: those beyond are
-     * left out, a comment in the answer says how many, and the log has a warning. */
+     * left out, a comment in the answer says how many, and the log has a warning. 0: clients have
+     * no say in how many there are. */
     unsigned max;
     /* Calls samples_of for each thing of the reading (see struct seen) that has such samples; NULL:
      * for the reading itself. */

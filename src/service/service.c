@@ -237,11 +237,6 @@ void service_holds(const struct service *service, struct buckets_sum *sum_r)
     service_buckets(service, SERVICE_HOLDS, sum_r);
 }
 
-void service_answers(const struct service *service, struct buckets_sum *sum_r)
-{
-    service_buckets(service, SERVICE_ANSWERS, sum_r);
-}
-
 /* ---- life ----------------------------------------------------------------------------------- */
 
 static const struct part_config *find_part(const struct services_config *config, const char *name)

@@ -260,11 +260,9 @@ uint64_t service_busy(const struct service *service);
 uint64_t service_refused(const struct service *service);
 /* The number of clients that are waiting now. */
 uint64_t service_waiting(const struct service *service);
-/* Times: how long waits took that ended in this way, how long units were held, how long answers
- * took. */
+/* Times: how long waits took that ended in this way, and how long units were held. */
 void service_waits(const struct service *service, enum waited how, struct buckets_sum *sum_r);
 void service_holds(const struct service *service, struct buckets_sum *sum_r);
-void service_answers(const struct service *service, struct buckets_sum *sum_r);
 
 /* The own tally, and the own sum of times, number `i` of one worker. */
 static inline tally *service_own_tally(const struct service *service, unsigned worker, unsigned i)
