@@ -8,7 +8,6 @@
  */
 #include "admin/client.h"
 #include "base/heap.h"
-#include "base/text.h"
 #include "net/query.h"
 
 #include <stdlib.h>
@@ -261,19 +260,14 @@ void get_name(struct admin *admin, struct http_request *request, struct slug slu
         return;
     }
     job->admin = admin;
-    struct bytes name = {.data = job->name};
-    if (!text_unpercent(slug.text, slug.len, job->name, &name.len)) {
-        http_error(request, 400,
-                   "a %% in the name needs two hexadecimal digits (a %% itself is %%25)");
-    } else if (name.len == 0) {
-        http_error(request, 400,
-                   "the path has no name: /api/v1/names/NAME, with NAME percent-encoded");
-    } else if (table_inspect(admin->config.services->table, name, clock_now(), &job->entry,
-                             job->waits, SHOWN_MAX, &job->wait_count) == TABLE_NOT_FOUND) {
-        http_error(request, 404, "there is no such name");
-    } else {
+    struct bytes name;
+    bool good = slug_name(request, slug, "name", "NAME", job->name, &name);
+    if (good && table_inspect(admin->config.services->table, name, clock_now(), &job->entry,
+                              job->waits, SHOWN_MAX, &job->wait_count) != TABLE_NOT_FOUND) {
         http_later(request, take_step, end_job, job);
         return;
     }
+    if (good)
+        http_error(request, 404, "there is no such name");
     end_job(job);
 }

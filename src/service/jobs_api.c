@@ -250,7 +250,7 @@ void get_tube(struct services *services, struct http_request *request, struct sl
     struct bytes name;
     struct tube_stats stats;
     if (jobs_refuse_stopped(services, request) || !query_none(request) ||
-        !tubes_read_name(request, slug, decoded, &name))
+        !slug_name(request, slug, "tube", "TUBE", decoded, &name))
         return;
     if (jobs_stats_tube(jobs_of(services), name, clock_now(), &stats) != JOBS_OK) {
         http_error(request, 404, "there is no such tube");

@@ -299,7 +299,7 @@ void pause_tube(struct services *services, struct http_request *request, struct 
     struct query query;
     unsigned seconds = 0;
     if (jobs_refuse_stopped(services, request) || !query_read(&query, request, names) ||
-        !tubes_read_name(request, slug, decoded, &name) ||
+        !slug_name(request, slug, "tube", "TUBE", decoded, &name) ||
         !query_number(&query, SECONDS, 0, UINT32_MAX, &seconds))
         return;
     if (!query.values[SECONDS].text) {
@@ -325,7 +325,7 @@ void clear_tube(struct services *services, struct http_request *request, struct 
     unsigned state = JOBS_ALL;
     if (jobs_refuse_stopped(services, request) || !query_read(&query, request, names) ||
         !query_word(&query, STATE, states, &state) ||
-        !tubes_read_name(request, slug, decoded, &name))
+        !slug_name(request, slug, "tube", "TUBE", decoded, &name))
         return;
     if (!query.values[STATE].text) {
         http_error(request, 400,

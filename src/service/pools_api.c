@@ -418,7 +418,7 @@ void get_pool(struct services *services, struct http_request *request, struct sl
     if (!query_read(&query, request, names) ||
         !query_number(&query, LIMIT, 0, LIMIT_MAX, &page->limits[STAGE_MEMBERS]) ||
         !query_number(&query, WAITERS_LIMIT, 0, LIMIT_MAX, &page->limits[STAGE_WAITERS]) ||
-        !pools_read_name(request, slug, page->name, &name)) {
+        !slug_name(request, slug, "pool", "POOL", page->name, &name)) {
         end_page(page);
         return;
     }

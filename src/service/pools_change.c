@@ -92,7 +92,7 @@ static bool begin(struct change *change, struct query *query, const char *const 
     static const char *const words[] = {"false", "true", NULL};
     unsigned now = 0;
     if (!query_read(query, change->request, names) || !query_word(query, NOW, words, &now) ||
-        !pools_read_name(change->request, slug, change->pool_bytes, &change->pool))
+        !slug_name(change->request, slug, "pool", "POOL", change->pool_bytes, &change->pool))
         return false;
     change->at_once = now == 1;
     return true;

@@ -102,21 +102,6 @@ static void add_statistics(struct services *services, struct moment now, struct 
 
 /* ---- routes -------------------------------------------------------------------------------- */
 
-bool pools_read_name(struct http_request *request, struct slug slug, uint8_t *to,
-                     struct bytes *name_r)
-{
-    *name_r = bytes_at(to, 0);
-    if (text_unpercent(slug.text, slug.len, to, &name_r->len) && name_r->len > 0)
-        return true;
-    if (slug.len > 0)
-        http_error(request, 400,
-                   "a %% in the name needs two hexadecimal digits (a %% itself is %%25)");
-    else
-        http_error(request, 400,
-                   "the path has no pool: /api/v1/pools/POOL, with POOL percent-encoded");
-    return false;
-}
-
 static const struct route_row routes[] = {
     {HTTP_GET, "/api/v1/pools", get_pools, false},
     {HTTP_GET, "/api/v1/pools/*", get_pool, false},

@@ -17,11 +17,4 @@ route_handler get_pools, get_pool;
 /* pools_change.c */
 route_handler set_pool_member, drop_pool_member, drop_pool;
 
-/*
- * Decodes the name of a pool in a path to `to` (HTTP_HEADERS_MAX bytes). Returns false when it is
- * no name; the request has been answered then.
- */
-bool pools_read_name(struct http_request *request, struct slug slug, uint8_t *to,
-                     struct bytes *name_r) MUST_USE;
-
 #endif

@@ -192,6 +192,21 @@ void samples_add(struct samples *to, const struct metric_row *row, const void *r
         samples_of(to, row, NULL, reading);
 }
 
+bool slug_name(struct http_request *request, struct slug slug, const char *what,
+               const char *capitals, uint8_t *to, struct bytes *name_r)
+{
+    *name_r = bytes_at(to, 0);
+    if (!text_unpercent(slug.text, slug.len, to, &name_r->len))
+        http_error(request, 400,
+                   "a %% in the name needs two hexadecimal digits (a %% itself is %%25)");
+    else if (name_r->len == 0)
+        http_error(request, 400, "the path has no %s: /api/v1/%ss/%s, with %s percent-encoded",
+                   what, what, capitals, capitals);
+    else
+        return true;
+    return false;
+}
+
 bool services_seen(const struct services *services, unsigned i, const struct seen **seen_r)
 {
     unsigned protocols = services->service_count;

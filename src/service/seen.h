@@ -103,6 +103,13 @@ struct slug {
     size_t len;
 };
 
+/*
+ * Decodes the name in a path to `to` (HTTP_HEADERS_MAX bytes). `what` it names, small and in
+ * capitals, is for the error, as in "/api/v1/tubes/TUBE". False: it is no name; it was answered.
+ */
+bool slug_name(struct http_request *request, struct slug slug, const char *what,
+               const char *capitals, uint8_t *to, struct bytes *name_r) MUST_USE;
+
 /* Answers one kind of request: at once, in steps or by letter (net/http.h). */
 typedef void route_handler(struct services *services, struct http_request *request,
                            struct slug slug);

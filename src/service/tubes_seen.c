@@ -190,21 +190,6 @@ static void add_statistics(struct services *services, struct moment now, struct 
 
 /* ---- routes ---------------------------------------------------------------------------------- */
 
-bool tubes_read_name(struct http_request *request, struct slug slug, uint8_t *to,
-                     struct bytes *name_r)
-{
-    *name_r = bytes_at(to, 0);
-    if (text_unpercent(slug.text, slug.len, to, &name_r->len) && name_r->len > 0)
-        return true;
-    if (slug.len > 0)
-        http_error(request, 400,
-                   "a %% in the name needs two hexadecimal digits (a %% itself is %%25)");
-    else
-        http_error(request, 400,
-                   "the path has no tube: /api/v1/tubes/TUBE, with TUBE percent-encoded");
-    return false;
-}
-
 bool jobs_refuse_stopped(const struct services *services, struct http_request *request)
 {
     const char *why = jobs_stopped(services);

@@ -25,15 +25,9 @@ route_handler pause_tube, clear_tube, kick_job, delete_job, get_drain, switch_dr
 /* Reads the body of a view that has none, and then answers with the job. */
 void jobs_read_body(struct services *services, struct http_request *request, struct job_view *view);
 
-/*
- * Decodes the name of a tube in a path to `to` (HTTP_HEADERS_MAX bytes). Returns false when it is
- * no name; the request has been answered then.
- */
-bool tubes_read_name(struct http_request *request, struct slug slug, uint8_t *to,
-                     struct bytes *name_r) MUST_USE;
 /* Answers, and returns true, when the job queues do not serve. */
 bool jobs_refuse_stopped(const struct services *services, struct http_request *request);
-/* The same with the id of a job. */
+/* Reads the id of a job in a path. False: answered. */
 bool jobs_read_id(struct http_request *request, struct slug slug, uint64_t *id_r) MUST_USE;
 
 /* ---- the first tubes of an order ------------------------------------------------------------- */
