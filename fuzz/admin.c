@@ -15,7 +15,7 @@
 #include "fuzz/fuzz.h"
 #include "net/http.c"
 
-#include "admin/private.h"
+#include "admin/admin_inside.h"
 #include "t/unit/serving.h"
 
 #include <jansson.h>

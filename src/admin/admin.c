@@ -7,7 +7,7 @@
  */
 #include "admin/admin.h"
 
-#include "admin/private.h"
+#include "admin/admin_inside.h"
 #include "admin/process.h"
 #include "base/log.h"
 

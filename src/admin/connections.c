@@ -61,9 +61,9 @@ static void add_connection(struct json_text *to, const struct conn_info *info, i
 {
     json_text_open(to, NULL, '{');
     client_add(to, info);
-    json_decimal(to, "opened", unix_of(info->opened_ns));
+    json_decimal(to, "opened", clock_unix_of(info->opened_ns));
     json_decimal(to, "age_seconds",
-                 now_ns > info->opened_ns ? seconds_of(now_ns - info->opened_ns) : 0);
+                 now_ns > info->opened_ns ? clock_seconds(now_ns - info->opened_ns) : 0);
     json_text_number(to, "queued_bytes", info->queued);
     json_text_number(to, "holds", info->holds);
     json_text_number(to, "waits", info->waits);

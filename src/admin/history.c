@@ -4,8 +4,6 @@
  */
 #include "admin/history.h"
 
-#include "admin/private.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +92,7 @@ static void fill_point(struct point *point, const struct totals *now, const stru
     v[HISTORY_CONNECTIONS] = (double)now->connections;
     if (!before)
         return;
-    double s = (double)(now->mono_ns - before->mono_ns) / (double)NS_PER_S;
+    double s = clock_seconds(now->mono_ns - before->mono_ns);
     v[HISTORY_REQUESTS] = growth(now->requests, before->requests) / s;
     v[HISTORY_GRANTED] = growth(now->granted, before->granted) / s;
     v[HISTORY_REFUSED] = growth(now->refused, before->refused) / s;
@@ -102,9 +100,9 @@ static void fill_point(struct point *point, const struct totals *now, const stru
     struct histogram_sum waits = now->times[TOTALS_WAITS];
     histogram_sum_since(&waits, &before->times[TOTALS_WAITS]);
     if (histogram_sum_count(&waits) > 0) {
-        v[HISTORY_WAIT_P50] = seconds_of(histogram_quantile_ns(&waits, 500));
-        v[HISTORY_WAIT_P99] = seconds_of(histogram_quantile_ns(&waits, 990));
-        v[HISTORY_WAIT_MAX] = seconds_of(histogram_longest_ns(&waits));
+        v[HISTORY_WAIT_P50] = clock_seconds(histogram_quantile_ns(&waits, 500));
+        v[HISTORY_WAIT_P99] = clock_seconds(histogram_quantile_ns(&waits, 990));
+        v[HISTORY_WAIT_MAX] = clock_seconds(histogram_longest_ns(&waits));
     }
     double busy = growth(now->busy_ns, before->busy_ns) / (double)NS_PER_S / s / workers;
     v[HISTORY_BUSY] = busy < 1 ? busy : 1;
@@ -163,7 +161,7 @@ void history_get_recent(const struct history *h, struct history_recent *recent_r
     if (begin == end)
         return;
     struct history_recent *r = recent_r;
-    r->seconds = (double)(end->mono_ns - begin->mono_ns) / (double)NS_PER_S;
+    r->seconds = clock_seconds(end->mono_ns - begin->mono_ns);
     r->requests = growth(end->requests, begin->requests) / r->seconds;
     r->granted = growth(end->granted, begin->granted) / r->seconds;
     r->refused = growth(end->refused, begin->refused) / r->seconds;

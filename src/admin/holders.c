@@ -200,9 +200,9 @@ static void add_party(struct json_text *to, const struct party *party, int64_t n
 {
     json_text_open(to, NULL, '{');
     client_add(to, &party->info);
-    json_decimal(to, "since", unix_of(party->since_ns));
+    json_decimal(to, "since", clock_unix_of(party->since_ns));
     json_decimal(to, party->holder ? "held_seconds" : "waited_seconds",
-                 now_ns > party->since_ns ? seconds_of(now_ns - party->since_ns) : 0);
+                 now_ns > party->since_ns ? clock_seconds(now_ns - party->since_ns) : 0);
     json_text_number(to, "units", party->units);
     json_text_number(to, "limit", party->limit);
     if (!party->holder)

@@ -1,5 +1,5 @@
 /* json.c - what all answers in JSON share. */
-#include "admin/private.h"
+#include "admin/admin_inside.h"
 
 #include <math.h>
 #include <string.h>
@@ -28,14 +28,4 @@ void json_lines(struct json_text *to, const char *key, char *report)
             json_words(to, NULL, line);
     }
     json_text_close(to, ']');
-}
-
-double seconds_of(int64_t ns)
-{
-    return (double)ns / (double)NS_PER_S;
-}
-
-double unix_of(int64_t mono_ns)
-{
-    return seconds_of(clock_unix_ns() - (clock_mono_ns() - mono_ns));
 }

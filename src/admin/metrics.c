@@ -7,7 +7,7 @@
  * To add one: a row, which says what its samples are made of, and a passage in counterd-admin(7); a
  * test fails while that is missing.
  */
-#include "admin/private.h"
+#include "admin/admin_inside.h"
 #include "admin/process.h"
 #include "base/log.h"
 #include "base/tally.h"
@@ -63,7 +63,7 @@ static void read_service(const struct service *s, struct service_reading *readin
 static void read_all(const struct admin *admin, struct exposition *e)
 {
     const struct admin_config *config = e->config = &admin->config;
-    e->started = unix_of(config->services->started_ns);
+    e->started = clock_unix_of(config->services->started_ns);
     log_get_counts(&e->log);
     config->hooks.upgrades(config->hooks.arg, &e->upgrades);
     e->upgrade_pause_ns = (uint64_t)e->upgrades.pause_ns;

@@ -6,7 +6,7 @@
  * visitor, under the lock of a shard, only copies what it may need. An answer holds NAMES_MAX names
  * at most, and at most as many as have BYTES_MAX bytes together.
  */
-#include "admin/private.h"
+#include "admin/admin_inside.h"
 #include "base/heap.h"
 #include "base/number.h"
 #include "net/query.h"

@@ -2,7 +2,7 @@
  * routes.c - the table of what is served: the admin's own routes, and behind them those that
  * protocols and resources bring (service/seen.h).
  */
-#include "admin/private.h"
+#include "admin/admin_inside.h"
 
 static const struct admin_route admin_routes[] = {
     {HTTP_GET, "/", get_page, false},

@@ -1,5 +1,5 @@
 /* settings.c - the options in force, reading them again, and the log's level. */
-#include "admin/private.h"
+#include "admin/admin_inside.h"
 #include "base/log.h"
 #include "net/query.h"
 
@@ -43,7 +43,7 @@ void get_reload(struct admin *admin, struct http_request *request, struct slug s
     struct json_text json = json_text_begin();
     json_text_number(&json, "tried", r.tried);
     json_text_bool(&json, "good", r.good);
-    json_decimal(&json, "at", r.tried ? unix_of(r.at_ns) : NAN);
+    json_decimal(&json, "at", r.tried ? clock_unix_of(r.at_ns) : NAN);
     http_answer_json(request, 200, &json);
 }
 

@@ -1,5 +1,5 @@
 /* stats.c - the numbers of the whole daemon: now, since the start, and of the last ten minutes. */
-#include "admin/private.h"
+#include "admin/admin_inside.h"
 #include "admin/process.h"
 #include "base/tally.h"
 #include "net/query.h"
@@ -14,10 +14,10 @@ static void add_summary(struct json_text *to, const struct histogram_sum *sum, u
 {
     bool any = histogram_sum_count(sum) > 0;
     json_text_number(to, "count", count);
-    json_decimal(to, "p50_seconds", any ? seconds_of(histogram_quantile_ns(sum, 500)) : NAN);
-    json_decimal(to, "p90_seconds", any ? seconds_of(histogram_quantile_ns(sum, 900)) : NAN);
-    json_decimal(to, "p99_seconds", any ? seconds_of(histogram_quantile_ns(sum, 990)) : NAN);
-    json_decimal(to, "max_seconds", any ? seconds_of(histogram_longest_ns(sum)) : NAN);
+    json_decimal(to, "p50_seconds", any ? clock_seconds(histogram_quantile_ns(sum, 500)) : NAN);
+    json_decimal(to, "p90_seconds", any ? clock_seconds(histogram_quantile_ns(sum, 900)) : NAN);
+    json_decimal(to, "p99_seconds", any ? clock_seconds(histogram_quantile_ns(sum, 990)) : NAN);
+    json_decimal(to, "max_seconds", any ? clock_seconds(histogram_longest_ns(sum)) : NAN);
 }
 
 /* Times of a service since the start (enum service_times). */
@@ -148,8 +148,8 @@ static void add_worker(struct json_text *to, unsigned number, const struct worke
     json_text_open(to, NULL, '{');
     json_text_number(to, "worker", number);
     json_text_number(to, "connections", worker_connections(worker));
-    json_decimal(to, "busy_seconds", seconds_of((int64_t)worker_busy_ns(worker)));
-    json_decimal(to, "cpu_seconds", seconds_of((int64_t)worker_cpu_ns(worker)));
+    json_decimal(to, "busy_seconds", clock_seconds((int64_t)worker_busy_ns(worker)));
+    json_decimal(to, "cpu_seconds", clock_seconds((int64_t)worker_cpu_ns(worker)));
     json_text_close(to, '}');
 }
 
@@ -209,9 +209,9 @@ void get_stats(struct admin *admin, struct http_request *request, struct slug sl
     struct json_text json = json_text_begin();
     table_get_stats(services->table, now, &table);
     json_words(&json, "version", config->version);
-    json_decimal(&json, "now", unix_of(now.mono_ns));
-    json_decimal(&json, "started", unix_of(services->started_ns));
-    json_decimal(&json, "uptime_seconds", seconds_of(now.mono_ns - services->started_ns));
+    json_decimal(&json, "now", clock_unix_of(now.mono_ns));
+    json_decimal(&json, "started", clock_unix_of(services->started_ns));
+    json_decimal(&json, "uptime_seconds", clock_seconds(now.mono_ns - services->started_ns));
     json_text_number(&json, "threads", config->server->count);
     add_memory(&json, services, &table);
     add_table(&json, services, &table);
@@ -240,7 +240,7 @@ void get_history(struct admin *admin, struct http_request *request, struct slug 
     int64_t end_ns = history_end_ns(admin->history);
     struct json_text json = json_text_begin();
     json_text_number(&json, "interval_seconds", 1);
-    json_decimal(&json, "end", end_ns < 0 ? NAN : unix_of(end_ns));
+    json_decimal(&json, "end", end_ns < 0 ? NAN : clock_unix_of(end_ns));
     json_text_number(&json, "seconds", seconds);
     json_text_open(&json, "series", '{');
     for (unsigned series = 0; series < HISTORY_SERIES_COUNT; series++) {

@@ -1,6 +1,6 @@
 /* status_page.c - the status page and what it is made of (page.h). */
+#include "admin/admin_inside.h"
 #include "admin/page.h"
-#include "admin/private.h"
 
 #include <string.h>
 

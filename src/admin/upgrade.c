@@ -4,7 +4,7 @@
  * The thread that answers ends with the old program, so nobody waits for the end of an upgrade in a
  * request: who asked for it looks again, and may find another program answering.
  */
-#include "admin/private.h"
+#include "admin/admin_inside.h"
 #include "base/log.h"
 #include "net/query.h"
 
@@ -20,7 +20,7 @@ static void answer_upgrades(struct admin *admin, struct http_request *request, i
     json_text_number(&json, "tried", u.tried);
     json_text_number(&json, "done", u.done);
     json_text_bool(&json, "good", u.good);
-    json_decimal(&json, "pause_seconds", u.done ? seconds_of(u.pause_ns) : NAN);
+    json_decimal(&json, "pause_seconds", u.done ? clock_seconds(u.pause_ns) : NAN);
     json_lines(&json, "report", u.report);
     json_words(&json, "version", admin->config.version);
     http_answer_json(request, status, &json);

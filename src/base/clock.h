@@ -29,4 +29,16 @@ int64_t clock_unix_ns(void);
 /* The monotonic clock, in nanoseconds. Any thread. */
 int64_t clock_mono_ns(void);
 
+/* Nanoseconds as seconds. */
+static inline double clock_seconds(int64_t ns)
+{
+    return (double)ns / (double)NS_PER_S;
+}
+
+/* The unix time, in seconds, at which the monotonic clock showed `mono_ns`. */
+static inline double clock_unix_of(int64_t mono_ns)
+{
+    return clock_seconds(clock_unix_ns() - (clock_mono_ns() - mono_ns));
+}
+
 #endif

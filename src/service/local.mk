@@ -11,9 +11,9 @@ libservice_a_SOURCES = \
 	src/service/pool_options.h src/service/pool_options.c \
 	src/service/pools_config.h src/service/pools_config.c \
 	src/service/pools.h src/service/pools.c \
-	src/service/pool_session.h src/service/pool_verbs.h src/service/pool_verbs.c \
+	src/service/pool_verbs_inside.h src/service/pool_verbs.h src/service/pool_verbs.c \
 	src/service/pool_lines.c src/service/pool_list.c \
-	src/service/pools_seen.h src/service/pools_seen.c \
+	src/service/pools_inside.h src/service/pools_seen.c \
 	src/service/pools_api.c src/service/pools_change.c \
 	src/service/jobs.h src/service/jobs.c src/service/job_session.h src/service/job_verbs.c \
 	src/service/job_commits.c src/service/job_store.c \

@@ -8,7 +8,7 @@
  * is counted, and LOST says how many events are missing there.
  */
 #include "base/record.h"
-#include "service/pool_session.h"
+#include "service/pool_verbs_inside.h"
 
 #include <stdlib.h>
 #include <string.h>

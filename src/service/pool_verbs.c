@@ -10,7 +10,7 @@
 
 #include "base/lock.h"
 #include "base/record.h"
-#include "service/pool_session.h"
+#include "service/pool_verbs_inside.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -40,11 +40,4 @@ void pool_verbs_describe(struct conn *conn, struct conn_info *info);
 void pool_verbs_save(struct conn *conn, struct record_writer *w);
 bool pool_verbs_restore(struct conn *conn, struct record_reader *r);
 
-/* The letter of a client (engine/pool.h) has come; `deliver` of it. */
-void pool_on_letter(struct mail *mail, void *worker);
-/* Hook of the engine: notes an event for a watcher. Any thread, under the pools' lock. */
-void pool_note_event(void *owner, const struct pool_event *event);
-/* The address of a session's client, constant. Any thread, while the session is there. */
-const char *pool_session_peer(const void *owner);
-
 #endif

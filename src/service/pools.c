@@ -10,8 +10,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/record.h"
-#include "service/pool_verbs.h"
-#include "service/pools_seen.h"
+#include "service/pools_inside.h"
 
 #include <errno.h>
 #include <stdio.h>

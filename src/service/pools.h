@@ -31,4 +31,13 @@ struct pool_rights {
 /* Brings the rights of a connection up to date; begin with zeroes. Its worker's thread only. */
 void pools_get_rights(struct conn *conn, struct pool_rights *rights);
 
+/* ---- what the sessions of connections provide (pool_verbs.c, pool_lines.c) ---- */
+
+/* The letter of a client (engine/pool.h) has come; `deliver` of it. */
+void pool_on_letter(struct mail *mail, void *worker);
+/* Hook of the engine: notes an event for a watcher. Any thread, under the pools' lock. */
+void pool_note_event(void *owner, const struct pool_event *event);
+/* The address of a session's client, constant. Any thread, while the session is there. */
+const char *pool_session_peer(const void *owner);
+
 #endif

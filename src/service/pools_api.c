@@ -1,5 +1,5 @@
 /*
- * pools_api.c - LIST and SHOW of pools as JSON, page by page. See pools_seen.h.
+ * pools_api.c - LIST and SHOW of pools as JSON, page by page. See pools_inside.h.
  *
  * An answer is made in steps. A step writes PIECE entries at most, under the pools' lock. A cursor
  * is the last item of its page, so an item that is there all the while is listed once. A page ends
@@ -10,9 +10,8 @@
 #include "base/number.h"
 #include "net/query.h"
 #include "service/pool_options.h"
-#include "service/pool_verbs.h"
 #include "service/pools.h"
-#include "service/pools_seen.h"
+#include "service/pools_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +45,7 @@ struct pools_page {
 
 static double seconds(int64_t ns)
 {
-    return ns > 0 ? (double)ns / (double)NS_PER_S : 0;
+    return ns > 0 ? clock_seconds(ns) : 0;
 }
 
 static void write_seconds(struct json_text *to, const char *key, int64_t ns)
@@ -76,8 +75,7 @@ static void write_name(struct json_text *to, struct bytes name)
 static void write_since(struct pools_page *page, int64_t since_ns)
 {
     int64_t ago_ns = page->now.mono_ns - since_ns; /* a worker's clock may be ahead */
-    int64_t unix_ns = clock_unix_ns() - (clock_mono_ns() - since_ns);
-    json_text_real(&page->json, "since", (double)unix_ns / (double)NS_PER_S);
+    json_text_real(&page->json, "since", clock_unix_of(since_ns));
     json_text_real(&page->json, "seconds", seconds(ago_ns));
 }
 

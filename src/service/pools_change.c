@@ -1,12 +1,13 @@
 /*
- * pools_change.c - what operators change: states of members, and what is dropped. See pools_seen.h.
+ * pools_change.c - what operators change: states of members, and what is dropped. See
+ * pools_inside.h.
  *
  * The change is made in the thread of worker 0, which then tells the clients that it concerns.
  */
 #include "base/log.h"
 #include "net/query.h"
 #include "service/pools.h"
-#include "service/pools_seen.h"
+#include "service/pools_inside.h"
 
 #include <string.h>
 

@@ -1,9 +1,10 @@
 /*
- * pools_seen.c - metrics and statistics of pools, and the table of their routes. See pools_seen.h.
+ * pools_seen.c - metrics and statistics of pools, and the table of their routes. See
+ * pools_inside.h.
  *
  * Each metric walks over all pools, and takes the lock for one pool at a time.
  */
-#include "service/pools_seen.h"
+#include "service/pools_inside.h"
 
 #include "service/pools.h"
 

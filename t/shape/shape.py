@@ -38,11 +38,9 @@ CIRCLES = [
     "lib/args lib/hold lib/job lib/op",
     "proto/beanstalk proto/beanstalk_parts",
     "proto/pools proto/pools_parts",
-    "src/admin/admin src/admin/history src/admin/private",
     "src/base/lock src/base/steps",
     "src/jobs/job_tree src/jobs/jobs src/jobs/jobs_commit src/jobs/jobs_op src/jobs/store",
     "src/net/admission src/net/claims src/net/conn src/net/private src/net/rules src/net/worker",
-    "src/service/pool_session src/service/pool_verbs src/service/pools src/service/pools_seen",
 ]
 
 

@@ -1,12 +1,12 @@
 /*
- * pools_seen.h - what pools show of themselves (seen.h), in three files: pools_seen.c has metrics
+ * pools_inside.h - what pools show of themselves (seen.h), in three files: pools_seen.c has metrics
  * and statistics, pools_api.c the lists in JSON, pools_change.c what operators change.
  *
  * Threads: the admin's thread. It holds the pools' lock for a bounded piece at a time, so the
  * workers hardly wait for it.
  */
-#ifndef SERVICE_POOLS_SEEN_H
-#define SERVICE_POOLS_SEEN_H
+#ifndef SERVICE_POOLS_INSIDE_H
+#define SERVICE_POOLS_INSIDE_H
 
 #include "service/seen.h"
 

@@ -1,9 +1,9 @@
 /*
- * private.h - the inside of the admin, shared by its files. All of it is the admin thread's, but
- * for the token and the hosts.
+ * admin_inside.h - the inside of the admin, shared by its files. All of it is the admin thread's,
+ * but for the token and the hosts.
  */
-#ifndef ADMIN_PRIVATE_H
-#define ADMIN_PRIVATE_H
+#ifndef ADMIN_ADMIN_INSIDE_H
+#define ADMIN_ADMIN_INSIDE_H
 
 #include "admin/admin.h"
 #include "admin/history.h"
@@ -75,10 +75,5 @@ void json_words(struct json_text *to, const char *key, const char *text);
 void json_decimal(struct json_text *to, const char *key, double value);
 /* names.c: writes what the table has of a name; the number of its holders under that key. */
 void json_entry(struct json_text *to, const struct table_entry *entry, const char *holders);
-
-/* Nanoseconds as seconds. */
-double seconds_of(int64_t ns);
-/* The unix time, in seconds, at which the monotonic clock showed `mono_ns`. */
-double unix_of(int64_t mono_ns);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * pool_session.h - what a connection of the text protocol has of pools; shared by pool_verbs.c
+ * pool_verbs_inside.h - what a connection of the text protocol has of pools; shared by pool_verbs.c
  * (requests), pool_lines.c (lines between answers) and pool_list.c (LIST and SHOW).
  */
-#ifndef SERVICE_POOL_SESSION_H
-#define SERVICE_POOL_SESSION_H
+#ifndef SERVICE_POOL_VERBS_INSIDE_H
+#define SERVICE_POOL_VERBS_INSIDE_H
 
 #include "proto/pools.h"
 #include "service/pool_verbs.h"
