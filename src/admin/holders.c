@@ -62,20 +62,6 @@ static int compare_holds(const void *a, const void *b, void *none)
 
 static const struct heap oldest = {sizeof(struct table_hold), compare_holds, NULL};
 
-static void consider(struct name_job *job, const struct table_hold *hold)
-{
-    if (job->hold_count < SHOWN_MAX) {
-        job->holds[job->hold_count++] = *hold;
-        if (job->hold_count == SHOWN_MAX) {
-            for (size_t i = SHOWN_MAX / 2; i-- > 0;)
-                heap_sink(&oldest, job->holds, SHOWN_MAX, i);
-        }
-    } else if (compare_holds(hold, &job->holds[0], NULL) < 0) {
-        job->holds[0] = *hold;
-        heap_sink(&oldest, job->holds, SHOWN_MAX, 0);
-    }
-}
-
 static void list_some(struct name_job *job)
 {
     struct table_hold found[LOOKS];
@@ -84,7 +70,7 @@ static void list_some(struct name_job *job)
                                        &job->walk, clock_now(), LOOKS, found, LOOKS, &count);
     for (size_t i = 0; i < count; i++) {
         found[i].holder = conn_id_first(found[i].holder);
-        consider(job, &found[i]);
+        (void)heap_keep(&oldest, job->holds, &job->hold_count, SHOWN_MAX, &found[i]);
     }
 }
 

@@ -117,14 +117,14 @@ static void consider(struct names_job *job, const struct table_entry *entry)
         return;
     }
     memcpy(name, entry->name.data, entry->name.len);
-    if (job->heap_count == job->limit)
-        drop_worst(job);
-    struct best *best = &job->heap[job->heap_count++];
-    *best = (struct best){.entry = *entry, .name = name};
-    best->entry.name.data = name;
-    job->heap_bytes += entry->name.len;
+    struct best best = {.entry = *entry, .name = name};
     struct heap heap = heap_of(job);
-    heap_rise(&heap, job->heap, job->heap_count);
+    best.entry.name.data = name;
+    job->heap_bytes += entry->name.len;
+    if (!heap_keep(&heap, job->heap, &job->heap_count, job->limit, &best)) {
+        job->heap_bytes -= best.entry.name.len;
+        free(best.name);
+    }
     while (job->heap_bytes > BYTES_MAX) {
         drop_worst(job);
         job->limit = job->heap_count;

@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 static char *item_at(const struct heap *heap, void *items, size_t i)
@@ -16,19 +15,33 @@ static bool is_after(const struct heap *heap, void *items, size_t a, size_t b)
     return heap->compare(item_at(heap, items, a), item_at(heap, items, b), heap->arg) > 0;
 }
 
-static void swap(const struct heap *heap, void *items, size_t a, size_t b)
+static void swap(const struct heap *heap, void *a, void *b)
 {
     char item[HEAP_ITEM_MAX];
     CHECK(heap->size <= sizeof(item));
-    memcpy(item, item_at(heap, items, a), heap->size);
-    memcpy(item_at(heap, items, a), item_at(heap, items, b), heap->size);
-    memcpy(item_at(heap, items, b), item, heap->size);
+    memcpy(item, a, heap->size);
+    memcpy(a, b, heap->size);
+    memcpy(b, item, heap->size);
+}
+
+bool heap_keep(const struct heap *heap, void *items, size_t *count, size_t room, void *item)
+{
+    if (*count < room) {
+        memcpy(item_at(heap, items, (*count)++), item, heap->size);
+        heap_rise(heap, items, *count);
+        return true;
+    }
+    if (room > 0 && heap->compare(item, items, heap->arg) < 0) {
+        swap(heap, item, items);
+        heap_sink(heap, items, *count, 0);
+    }
+    return false;
 }
 
 void heap_rise(const struct heap *heap, void *items, size_t count)
 {
     for (size_t i = count - 1, up; i > 0 && is_after(heap, items, i, up = (i - 1) / 2); i = up)
-        swap(heap, items, i, up);
+        swap(heap, item_at(heap, items, i), item_at(heap, items, up));
 }
 
 void heap_sink(const struct heap *heap, void *items, size_t count, size_t at)
@@ -41,7 +54,7 @@ void heap_sink(const struct heap *heap, void *items, size_t count, size_t at)
         }
         if (last == at)
             return;
-        swap(heap, items, at, last);
+        swap(heap, item_at(heap, items, at), item_at(heap, items, last));
         at = last;
     }
 }

@@ -5,6 +5,7 @@
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Size and order of the items, as for qsort_r. */
@@ -14,7 +15,13 @@ struct heap {
     void *arg;
 };
 
-#define HEAP_ITEM_MAX 384
+#define HEAP_ITEM_MAX 1024
+
+/*
+ * Adds `item` to the *count items if there are fewer than `room`; else, if it sorts before
+ * items[0], in place of that. False: *item is the one that was left out.
+ */
+bool heap_keep(const struct heap *heap, void *items, size_t *count, size_t room, void *item);
 
 /* Moves the last of `count` items to its place. The other items must be a heap. */
 void heap_rise(const struct heap *heap, void *items, size_t count);

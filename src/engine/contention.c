@@ -310,14 +310,8 @@ size_t table_contended(struct table *t, enum contended_by by, struct moment now,
             show(s, list, i, now, interval, &found[i]);
         lock_release(&s->lock);
         for (unsigned i = 0; i < count; i++) {
-            double rank = rank_of(by, &found[i]);
-            if (rank >= CONTENDED_LEAST && kept < room) {
-                to[kept++] = found[i];
-                heap_rise(&top, to, kept);
-            } else if (rank >= CONTENDED_LEAST && rank > rank_of(by, &to[0])) {
-                to[0] = found[i];
-                heap_sink(&top, to, kept, 0);
-            }
+            if (rank_of(by, &found[i]) >= CONTENDED_LEAST)
+                (void)heap_keep(&top, to, &kept, room, &found[i]);
         }
     }
     /* A caller without room gives no array, and qsort_r takes none that is NULL. */

@@ -6,6 +6,7 @@
  * ones behind its cursor. A tube that is there all the while is listed once. Jobs are ordered by
  * id.
  */
+#include "base/heap.h"
 #include "base/number.h"
 #include "base/utf8.h"
 #include "net/query.h"
@@ -161,24 +162,28 @@ struct tubes_page {
     uint8_t prefix[HTTP_HEADERS_MAX], after[HTTP_HEADERS_MAX];
     size_t prefix_len, after_len;
     uint64_t place;
-    struct tube_pick pick;
-    bool more; /* tubes come after those picked */
+    struct tube_stats *tubes; /* the first ones, as a heap; room for `limit` */
+    size_t count;
+    bool more; /* others come after them */
 };
 
-static int by_name(const struct tube_stats *a, const struct tube_stats *b)
+static int by_name(const void *a, const void *b, void *none)
 {
+    (void)none;
     return bytes_compare(name_of(a), name_of(b));
 }
+
+static const struct heap first_names = {sizeof(struct tube_stats), by_name, NULL};
 
 static void pick_tube(void *arg, const struct tube_stats *stats)
 {
     struct tubes_page *page = arg;
     struct bytes name = name_of(stats);
-    struct tube_stats out;
+    struct tube_stats tube = *stats;
     if (!bytes_begin_with(name, bytes_at(page->prefix, page->prefix_len)) ||
         bytes_compare(name, bytes_at(page->after, page->after_len)) <= 0)
         return;
-    if (!tube_pick_add(&page->pick, stats, &out))
+    if (!heap_keep(&first_names, page->tubes, &page->count, page->limit, &tube))
         page->more = true;
 }
 
@@ -187,14 +192,14 @@ static void take_tubes(void *arg, struct http_request *request)
     struct tubes_page *page = arg;
     if (!jobs_visit_tubes(page->jobs, &page->place, TUBES_PIECE, clock_now(), pick_tube, page))
         return;
-    const struct tube_pick *pick = &page->pick;
     struct json_text json = json_text_begin();
+    qsort_r(page->tubes, page->count, sizeof(page->tubes[0]), by_name, NULL);
     json_text_open(&json, "tubes", '[');
-    for (unsigned i = 0; i < pick->count; i++)
-        write_tube(&json, NULL, tube_pick_at(pick, i));
+    for (size_t i = 0; i < page->count; i++)
+        write_tube(&json, NULL, &page->tubes[i]);
     json_text_close(&json, ']');
     if (page->more)
-        json_text_percent(&json, "cursor", name_of(tube_pick_at(pick, pick->count - 1)));
+        json_text_percent(&json, "cursor", name_of(&page->tubes[page->count - 1]));
     else
         json_text_null(&json, "cursor");
     http_answer_json(request, 200, &json);
@@ -203,8 +208,7 @@ static void take_tubes(void *arg, struct http_request *request)
 static void end_tubes(void *arg)
 {
     struct tubes_page *page = arg;
-    free(page->pick.stats);
-    free(page->pick.order);
+    free(page->tubes);
     free(page);
 }
 
@@ -232,11 +236,8 @@ void get_tubes(struct services *services, struct http_request *request, struct s
         end_tubes(page);
         return;
     }
-    page->pick = (struct tube_pick){.stats = calloc(page->limit, sizeof(*page->pick.stats)),
-                                    .order = calloc(page->limit, sizeof(*page->pick.order)),
-                                    .room = page->limit,
-                                    .compare = by_name};
-    if (!page->pick.stats || !page->pick.order) {
+    page->tubes = calloc(page->limit, sizeof(*page->tubes));
+    if (!page->tubes) {
         end_tubes(page);
         http_answer(request, 503, "application/json", NULL, 0);
         return;

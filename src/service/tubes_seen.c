@@ -7,46 +7,31 @@
  */
 #include "service/tubes_seen.h"
 
+#include "base/heap.h"
 #include "base/lock.h"
 #include "base/number.h"
 #include "service/job_session.h"
 
-#include <string.h>
-
-/* ---- the first tubes of an order ------------------------------------------------------------- */
-
-bool tube_pick_add(struct tube_pick *pick, const struct tube_stats *stats, struct tube_stats *out_r)
-{
-    unsigned at = pick->count;
-    while (at > 0 && pick->compare(stats, tube_pick_at(pick, at - 1)) < 0)
-        at--;
-    if (at == pick->room) {
-        *out_r = *stats;
-        return false;
-    }
-    bool all = pick->count < pick->room;
-    unsigned last = all ? pick->count++ : pick->room - 1;
-    uint16_t slot = all ? (uint16_t)last : pick->order[last];
-    if (!all)
-        *out_r = pick->stats[slot];
-    memmove(&pick->order[at + 1], &pick->order[at], (last - at) * sizeof(*pick->order));
-    pick->order[at] = slot;
-    pick->stats[slot] = *stats;
-    return all;
-}
+#include <stdlib.h>
 
 /* ---- metrics --------------------------------------------------------------------------------- */
 
 #define TUBES_SHOWN 50
 #define PIECE       64 /* tubes that are read at a time */
 
+/* A tube, and which of all it is in the order of creation. */
+struct tube_shown {
+    struct tube_stats stats;
+    uint64_t number;
+};
+
 struct reading {
     struct jobs_stats all;
     uint64_t roots_ahead;
     bool draining;
-    struct tube_pick pick;
-    struct tube_stats tubes[TUBES_SHOWN];
-    uint16_t order[TUBES_SHOWN];
+    struct tube_shown tubes[TUBES_SHOWN]; /* those with the most jobs */
+    size_t count;
+    uint64_t visited;
     bool has_rest;
     struct tube_stats rest; /* the sums over all others; its name is empty */
 };
@@ -59,25 +44,31 @@ static uint64_t jobs_in(const struct tube_stats *stats)
     return sum;
 }
 
-/* Most jobs first. Of tubes with as many, the one that is already there stays, which is older. */
-static int by_jobs(const struct tube_stats *a, const struct tube_stats *b)
+/* Most jobs first; of tubes with as many, the older one. */
+static int by_jobs(const void *a, const void *b, void *none)
 {
-    uint64_t in_a = jobs_in(a), in_b = jobs_in(b);
-    return in_a > in_b ? -1 : in_a < in_b;
+    const struct tube_shown *x = a, *y = b;
+    uint64_t in_x = jobs_in(&x->stats), in_y = jobs_in(&y->stats);
+    (void)none;
+    if (in_x != in_y)
+        return in_x > in_y ? -1 : 1;
+    return x->number < y->number ? -1 : 1;
 }
+
+static const struct heap most_jobs = {sizeof(struct tube_shown), by_jobs, NULL};
 
 static void visit(void *arg, const struct tube_stats *stats)
 {
     struct reading *reading = arg;
-    struct tube_stats out;
-    if (tube_pick_add(&reading->pick, stats, &out))
+    struct tube_shown tube = {*stats, ++reading->visited};
+    if (heap_keep(&most_jobs, reading->tubes, &reading->count, TUBES_SHOWN, &tube))
         return;
     reading->has_rest = true;
-    reading->rest.waiting += out.waiting;
-    if (out.oldest_ready_s > reading->rest.oldest_ready_s)
-        reading->rest.oldest_ready_s = out.oldest_ready_s;
+    reading->rest.waiting += tube.stats.waiting;
+    if (tube.stats.oldest_ready_s > reading->rest.oldest_ready_s)
+        reading->rest.oldest_ready_s = tube.stats.oldest_ready_s;
     for (unsigned i = 0; i < JOB_STATES; i++)
-        reading->rest.states[i] += out.states[i];
+        reading->rest.states[i] += tube.stats.states[i];
 }
 
 static void read_tubes(struct services *services, struct moment now, void *to)
@@ -85,22 +76,19 @@ static void read_tubes(struct services *services, struct moment now, void *to)
     struct reading *reading = to;
     struct jobs *jobs = jobs_of(services);
     uint64_t place = 0;
-    reading->pick = (struct tube_pick){
-        .stats = reading->tubes, .order = reading->order, .room = TUBES_SHOWN, .compare = by_jobs};
     jobs_get_stats(jobs, &reading->all);
     reading->roots_ahead = jobs_roots_ahead(services);
     reading->draining = jobs_draining(services);
     while (!jobs_visit_tubes(jobs, &place, PIECE, now, visit, reading))
         lock_give_way();
+    qsort_r(reading->tubes, reading->count, sizeof(reading->tubes[0]), by_jobs, NULL);
 }
 
 static void each_shown(struct samples *to, const struct metric_row *row, const void *reading)
 {
     const struct reading *r = reading;
-    for (unsigned i = 0; i < r->pick.count; i++) {
-        const struct tube_stats *stats = tube_pick_at(&r->pick, i);
-        samples_of(to, row, stats->name, stats);
-    }
+    for (size_t i = 0; i < r->count; i++)
+        samples_of(to, row, r->tubes[i].stats.name, &r->tubes[i].stats);
 }
 
 /* Of a gauge: the rest, too. */

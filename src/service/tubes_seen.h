@@ -30,23 +30,4 @@ bool jobs_refuse_stopped(const struct services *services, struct http_request *r
 /* Reads the id of a job in a path. False: answered. */
 bool jobs_read_id(struct http_request *request, struct slug slug, uint64_t *id_r) MUST_USE;
 
-/* ---- the first tubes of an order ------------------------------------------------------------- */
-
-/* Keeps the first `room` of all tubes that it is given, in an order. */
-struct tube_pick {
-    struct tube_stats *stats; /* room for `room` */
-    uint16_t *order;          /* the same: indexes into `stats`, the first one first */
-    unsigned room, count;
-    /* Below 0: `a` comes before `b`. */
-    int (*compare)(const struct tube_stats *a, const struct tube_stats *b);
-};
-
-/* Returns false, with the tube that is left out in *out_r, when there is no room for all. */
-bool tube_pick_add(struct tube_pick *pick, const struct tube_stats *stats,
-                   struct tube_stats *out_r);
-static inline const struct tube_stats *tube_pick_at(const struct tube_pick *pick, unsigned i)
-{
-    return &pick->stats[pick->order[i]];
-}
-
 #endif

@@ -21,17 +21,14 @@ TEST(the_best_so_many_stay)
 {
     struct rng rng = rng_start("heap", random_seed());
     for (size_t room = 1; room <= 40; room++) {
-        uint32_t all[300], best[40];
+        uint32_t all[300], best[40] = {0};
         size_t count = 0, total = room + rng_below(&rng, (uint32_t)(ARRAY_SIZE(all) - room));
         for (size_t i = 0; i < total; i++) {
             all[i] = (uint32_t)rng_below(&rng, 100);
-            if (count < room) {
-                best[count++] = all[i];
-                heap_rise(&heap, best, count);
-            } else if (all[i] < best[0]) {
-                best[0] = all[i];
-                heap_sink(&heap, best, count, 0);
-            }
+            uint32_t item = all[i], worst = best[0];
+            bool full = count == room, better = full && item < worst;
+            REQUIRE(heap_keep(&heap, best, &count, room, &item) == !full);
+            REQUIRE(item == (better ? worst : all[i]));
             for (size_t k = 1; k < count; k++)
                 REQUIRE(best[(k - 1) / 2] >= best[k]);
         }
