@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "proto/pools.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,6 +19,8 @@
 /* One load. */
 struct loading {
     struct pool_members *to;
+    const char *list;
+    size_t list_len, text_len; /* text: of the file */
     size_t max;
     const char *path; /* of the file being read; NULL: the list is */
     uint32_t line;    /* of the file; 0: none */
@@ -81,16 +84,15 @@ static bool add(struct loading *load, const struct pool_member_line *member)
         return complain(load, "no memory");
     size_t first = to->attr_count;
     for (size_t i = 0; i < member->attr_count; i++) {
-        if (member->attrs[i].value.len > 0)
-            to->attrs[to->attr_count++] = member->attrs[i];
+        const struct pool_pair *pair = &member->attrs[i];
+        if (pair->value.len > 0)
+            to->attrs[to->attr_count++] = (struct pool_attribute){pair->key, pair->value};
     }
-    to->at[to->count++] = (struct pool_declared){.name = member->name,
-                                                 .value = member->value,
-                                                 .note = member->note,
-                                                 .down = member->down,
-                                                 .attr_count = (uint8_t)(to->attr_count - first),
-                                                 .first_attr = (uint32_t)first,
-                                                 .line = load->line};
+    to->at[to->count++] = (struct pool_new_member){.name = member->name,
+                                                   .value = member->value,
+                                                   .note = member->note,
+                                                   .down = member->down,
+                                                   .attribute_count = to->attr_count - first};
     return true;
 }
 
@@ -202,7 +204,6 @@ static bool read_all(int fd, struct text *text)
 static bool take_file(struct loading *load, const char *path)
 {
     struct text text = {.data = NULL};
-    size_t len;
     load->path = path;
     load->line = 0;
     int fd = file_open_regular(path);
@@ -213,65 +214,88 @@ static bool take_file(struct loading *load, const char *path)
         close(fd);
     if (good && text.len > FILE_BYTES_MAX)
         good = complain(load, "the file is larger than %zu bytes", FILE_BYTES_MAX);
-    load->to->text = text_take(&text, &len);
-    return good && take_lines(load, bytes_at(load->to->text, len));
+    load->to->text = text_take(&text, &load->text_len);
+    return good && take_lines(load, bytes_at(load->to->text, load->text_len));
 }
 
 /* ---- all ----------------------------------------------------------------------------------- */
 
-/* Orders members by name, then as they were declared. */
-static int compare(const void *a, const void *b)
+/* Gives the members their attributes, which do not move any more. */
+static void link_attributes(struct pool_members *m)
 {
-    const struct pool_declared *left = *(const struct pool_declared *const *)a;
-    const struct pool_declared *right = *(const struct pool_declared *const *)b;
-    int order = bytes_compare(left->name, right->name);
-    return order ? order : (left > right) - (left < right);
+    const struct pool_attribute *next = m->attrs;
+    for (size_t i = 0; i < m->count; i++) {
+        m->at[i].attributes = next;
+        next += m->at[i].attribute_count;
+    }
+}
+
+/* Where a member is declared: its place in the list, or in the file, which is behind the list. */
+static size_t place_of(const struct loading *load, const struct pool_new_member *m)
+{
+    size_t in_file = (uintptr_t)m->name.data - (uintptr_t)load->to->text;
+    size_t in_list = (uintptr_t)m->name.data - (uintptr_t)load->list;
+    return in_file < load->text_len ? load->list_len + in_file : in_list;
+}
+
+/* The line of the file that a place is in; 0: it is in the list. */
+static uint32_t line_of(const struct loading *load, size_t place)
+{
+    uint32_t line = 1;
+    if (place < load->list_len)
+        return 0;
+    for (size_t i = 0; i < place - load->list_len; i++)
+        line += load->to->text[i] == '\n';
+    return line;
+}
+
+/* Orders members by name, then as they were declared. */
+static int compare(const void *a, const void *b, void *load)
+{
+    const struct pool_new_member *x = a, *y = b;
+    int order = bytes_compare(x->name, y->name);
+    return order ? order : place_of(load, x) < place_of(load, y) ? -1 : 1;
 }
 
 /* Writes the reason for a member that is there already. */
-static bool complain_twice(struct loading *load, const struct pool_declared *first,
-                           const struct pool_declared *again)
+static bool complain_twice(struct loading *load, const struct pool_new_member *first,
+                           const struct pool_new_member *again)
 {
     char place[32] = "the option members";
-    if (first->line)
-        snprintf(place, sizeof(place), "line %u", first->line);
-    load->line = again->line;
+    uint32_t line = line_of(load, place_of(load, first));
+    if (line)
+        snprintf(place, sizeof(place), "line %u", line);
+    load->line = line_of(load, place_of(load, again));
     if (load->line == 0)
         load->path = NULL;
     return complain(load, "\"%.*s\" is there twice, also in %s; remove one", shown(again->name),
                     (const char *)again->name.data, place);
 }
 
-/* Checks that no two members have one name. */
+/* Sorts the members, and checks that no two have one name. */
 static bool differ(struct loading *load)
 {
     const struct pool_members *m = load->to;
-    if (m->count < 2)
-        return true;
-    const struct pool_declared **sorted = reallocarray(NULL, m->count, sizeof(const void *));
-    const struct pool_declared *first = NULL, *again = NULL;
-    if (!sorted)
-        return complain(load, "no memory");
-    for (size_t i = 0; i < m->count; i++)
-        sorted[i] = &m->at[i];
-    qsort(sorted, m->count, sizeof(const void *), compare);
+    const struct pool_new_member *again = NULL;
+    if (m->count > 0)
+        qsort_r(m->at, m->count, sizeof(m->at[0]), compare, load);
     for (size_t i = 1; i < m->count; i++) {
-        if (bytes_equal(sorted[i - 1]->name, sorted[i]->name) && (!again || sorted[i] < again)) {
-            first = sorted[i - 1];
-            again = sorted[i];
-        }
+        if (bytes_equal(m->at[i - 1].name, m->at[i].name) &&
+            (!again || place_of(load, &m->at[i]) < place_of(load, again)))
+            again = &m->at[i];
     }
-    free(sorted);
-    return !again || complain_twice(load, first, again);
+    return !again || complain_twice(load, again - 1, again);
 }
 
 bool pool_members_load(struct pool_members *members_r, const char *list, const char *path,
                        size_t max, bool *in_file_r, char reason_r[OPTION_CHECK_REASON])
 {
-    struct loading load = {.to = members_r, .max = max, .reason = reason_r};
+    struct loading load = {.to = members_r, .max = max, .list = list, .reason = reason_r};
+    load.list_len = list ? strlen(list) : 0;
     *members_r = (struct pool_members){.count = 0};
-    bool good =
-        (!list || take_list(&load, list)) && (!path || take_file(&load, path)) && differ(&load);
+    bool good = (!list || take_list(&load, list)) && (!path || take_file(&load, path));
+    link_attributes(members_r);
+    good = good && differ(&load);
     *in_file_r = load.path != NULL;
     if (!good)
         pool_members_free(members_r);

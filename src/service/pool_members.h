@@ -11,26 +11,15 @@
 
 #include "base/check.h"
 #include "base/option.h"
-#include "proto/pools.h"
+#include "engine/pool.h"
 
-/* One member, as declared. */
-struct pool_declared {
-    struct bytes name;
-    struct bytes value; /* len 0 for none */
-    struct bytes note;  /* len 0 for none */
-    bool down;
-    uint8_t attr_count;
-    uint32_t first_attr; /* in struct pool_members */
-    uint32_t line;       /* of the file; 0: it is in the option */
-};
-
-/* All members, in the order of the option and then of the file. A struct of zeros has none. */
+/* All members, by name. A struct of zeros has none. */
 struct pool_members {
     size_t count, room;
-    struct pool_declared *at;
+    struct pool_new_member *at;
     size_t attr_count, attr_room;
-    struct pool_pair *attrs; /* none has an empty value */
-    char *text;              /* of the file */
+    struct pool_attribute *attrs; /* of all; none has an empty value */
+    char *text;                   /* of the file */
 };
 
 /*

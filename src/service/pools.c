@@ -225,55 +225,6 @@ bool pools_accept(const struct services *services, const char *name, enum pool_k
     return of_file && options.kind == kind;
 }
 
-/* Copies declared members to the engine's form. NULL: no memory; *attributes_r may be set then. */
-static struct pool_new_member *convert(const struct pool_members *members,
-                                       struct pool_attribute **attributes_r)
-{
-    struct pool_new_member *new = calloc(members->count + 1, sizeof(*new));
-    struct pool_attribute *attributes = calloc(members->attr_count + 1, sizeof(*attributes));
-    *attributes_r = attributes;
-    if (!new || !attributes) {
-        free(new);
-        return NULL;
-    }
-    for (size_t i = 0; i < members->attr_count; i++)
-        attributes[i] = (struct pool_attribute){members->attrs[i].key, members->attrs[i].value};
-    for (size_t i = 0; i < members->count; i++) {
-        const struct pool_declared *m = &members->at[i];
-        new[i] = (struct pool_new_member){
-            .name = m->name,
-            .value = m->value,
-            .note = m->note,
-            .down = m->down,
-            .attributes = attributes + m->first_attr,
-            .attribute_count = m->attr_count,
-        };
-    }
-    return new;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return bytes_compare(((const struct pool_new_member *)a)->name,
-                         ((const struct pool_new_member *)b)->name);
-}
-
-static enum pool_status declare(struct pools_resource *p, struct bytes name,
-                                const struct pool_members *members, struct pool_changes *changes_r,
-                                struct moment now, struct pool_effects *effects)
-{
-    struct pool_attribute *attributes;
-    struct pool_new_member *new = convert(members, &attributes);
-    enum pool_status status = POOL_NO_MEMORY;
-    if (new) {
-        qsort(new, members->count, sizeof(*new), compare_names);
-        status = pool_declare(p->pools, name, new, members->count, changes_r, now, effects);
-    }
-    free(new);
-    free(attributes);
-    return status;
-}
-
 /* How a pool differs from what the configuration says. */
 struct difference {
     const struct pool_options *options; /* of the configuration */
@@ -303,7 +254,7 @@ static enum pool_status put_pool(struct pools_resource *p, const char *name,
     if (status == POOL_NO_POOL)
         status = pool_add(p->pools, pool, options, true, now, effects);
     if (status == POOL_OK && options->kind == POOL_STATIC)
-        status = declare(p, pool, members, &changes, now, effects);
+        status = pool_declare(p->pools, pool, members->at, members->count, &changes, now, effects);
     if (status != POOL_OK)
         return status;
     if (d.draining || d.count + changes.added + changes.dropped + changes.put_back > 0)
