@@ -177,11 +177,11 @@ static void refuse(struct admin *admin, struct http_request *request)
 {
     char allow[32] = "";
     struct slug slug;
-    struct any_route route;
-    for (size_t i = 0; admin_route_at(admin->config.services, i, &route); i++) {
-        if (!is_path(route.path, http_path(request), &slug))
+    const struct route_row *route;
+    for (size_t i = 0; (route = admin_route_at(admin->config.services, i)) != NULL; i++) {
+        if (!is_path(route->path, http_path(request), &slug))
             continue;
-        const char *methods = route.method == HTTP_GET ? "GET, HEAD" : "POST";
+        const char *methods = route->method == HTTP_GET ? "GET, HEAD" : "POST";
         size_t len = strlen(allow);
         snprintf(allow + len, sizeof(allow) - len, "%s%s", len ? ", " : "", methods);
     }
@@ -196,20 +196,16 @@ static void refuse(struct admin *admin, struct http_request *request)
 static void handle(void *arg, struct http_request *request)
 {
     struct admin *admin = arg;
-    struct slug slug;
+    struct route_request r = {request, admin->config.services, admin, {0}};
     if (!is_for_us(admin, request) || !is_for_our_page(request))
         return;
-    struct any_route route;
-    for (size_t i = 0; admin_route_at(admin->config.services, i, &route); i++) {
-        if (!is_method(route.method, http_method(request)) ||
-            !is_path(route.path, http_path(request), &slug))
+    const struct route_row *route;
+    for (size_t i = 0; (route = admin_route_at(r.services, i)) != NULL; i++) {
+        if (!is_method(route->method, http_method(request)) ||
+            !is_path(route->path, http_path(request), &r.slug))
             continue;
-        if (route.changes && !may_change(admin, request))
-            return;
-        if (route.own)
-            route.own(admin, request, slug);
-        else
-            route.seen(admin->config.services, request, slug);
+        if (!route->changes || may_change(admin, request))
+            route->handle(&r);
         return;
     }
     refuse(admin, request);

@@ -26,44 +26,24 @@ struct admin {
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
-/* Answers one kind of request. */
-typedef void admin_handler(struct admin *admin, struct http_request *request, struct slug slug);
-
-/* A row of the admin's own table of routes: as struct route_row (service/seen.h). */
-struct admin_route {
-    enum http_method method;
-    const char *path;
-    admin_handler *handler;
-    bool changes;
-};
-
-/* A route of the admin's own, or of a protocol or a resource. */
-struct any_route {
-    enum http_method method;
-    const char *path;
-    bool changes;
-    admin_handler *own; /* one of these two answers */
-    route_handler *seen;
-};
-
-/* Route number `i` of all, from 0: the admin's own, then those of protocols and resources. False:
+/* Route number `i` of all, from 0: the admin's own, then those of protocols and resources. NULL:
  * there are no more. */
-bool admin_route_at(const struct services *services, size_t i, struct any_route *route_r);
+const struct route_row *admin_route_at(const struct services *services, size_t i);
 
 /* health.c, status_page.c */
-admin_handler get_health, get_readiness, get_page;
+route_handler get_health, get_readiness, get_page;
 /* metrics.c */
-admin_handler get_metrics;
+route_handler get_metrics;
 /* stats.c */
-admin_handler get_stats, get_history;
+route_handler get_stats, get_history;
 /* names.c, holders.c, contended.c */
-admin_handler get_names, get_name, get_contended;
+route_handler get_names, get_name, get_contended;
 /* connections.c */
-admin_handler get_connections, kill_connection;
+route_handler get_connections, kill_connection;
 /* settings.c */
-admin_handler get_config, get_reload, reload_config, get_log_level, set_log_level;
+route_handler get_config, get_reload, reload_config, get_log_level, set_log_level;
 /* upgrade.c */
-admin_handler get_upgrade, start_upgrade;
+route_handler get_upgrade, start_upgrade;
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
 

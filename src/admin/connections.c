@@ -105,37 +105,35 @@ static bool read_cursor(const char *text, size_t len, const struct server *serve
     return true;
 }
 
-void get_connections(struct admin *admin, struct http_request *request, struct slug slug)
+void get_connections(const struct route_request *r)
 {
-    (void)slug;
     enum { PROTOCOL, LIMIT, CURSOR };
     static const char *const names[] = {"protocol", "limit", "cursor", NULL};
-    const struct services *services = admin->config.services;
+    const struct services *services = r->services;
     const char *protocols[SERVICES_MAX + 1] = {NULL};
     for (unsigned i = 0; i < services_count(services); i++)
         protocols[i] = service_name(services_at(services, i));
     struct query query;
     unsigned limit = LIMIT_DEFAULT, protocol = SERVICES_MAX;
-    if (!query_read(&query, request, names) ||
+    if (!query_read(&query, r->http, names) ||
         !query_word(&query, PROTOCOL, protocols, &protocol) ||
         !query_number(&query, LIMIT, 1, CONNECTIONS_MAX, &limit))
         return;
-    struct connections_job *job = malloc(sizeof(*job) + limit * sizeof(job->found[0]));
-    if (!job) {
-        http_answer(request, 503, "application/json", NULL, 0);
+    struct connections_job *job = route_alloc(r, sizeof(*job) + limit * sizeof(job->found[0]));
+    if (!job)
         return;
-    }
-    *job = (struct connections_job){.admin = admin, .limit = limit};
+    job->admin = r->admin;
+    job->limit = limit;
     if (protocol < SERVICES_MAX)
         job->protocol = &services_at(services, protocol)->protocol;
     const char *cursor = query.values[CURSOR].text;
-    if (cursor && !read_cursor(cursor, query.values[CURSOR].len, admin->config.server, job)) {
+    if (cursor && !read_cursor(cursor, query.values[CURSOR].len, r->admin->config.server, job)) {
         free(job);
-        http_error(request, 400,
+        http_error(r->http, 400,
                    "cursor: not valid; send the cursor of the previous page, unchanged");
         return;
     }
-    http_later(request, take_piece, free, job);
+    http_later(r->http, take_piece, free, job);
 }
 
 /* ---- ending one ---------------------------------------------------------------------------- */
@@ -157,30 +155,30 @@ static void kill_there(struct worker *worker, void *arg)
     killing->done = true;
 }
 
-void kill_connection(struct admin *admin, struct http_request *request, struct slug slug)
+void kill_connection(const struct route_request *r)
 {
-    const struct server *server = admin->config.server;
+    const struct server *server = r->admin->config.server;
     char text[CONN_TAG_TEXT];
     struct killing killing = {0};
-    if (!query_none(request))
+    if (!query_none(r->http))
         return;
-    snprintf(text, sizeof(text), "%.*s", (int)slug.len, slug.text);
-    if (slug.len >= sizeof(text) || !conn_tag_parse(text, &killing.tag)) {
-        http_error(request, 400,
+    snprintf(text, sizeof(text), "%.*s", (int)r->slug.len, r->slug.text);
+    if (r->slug.len >= sizeof(text) || !conn_tag_parse(text, &killing.tag)) {
+        http_error(r->http, 400,
                    "\"%.*s\" names no connection: \"0.12.3\" would (worker, place, generation), as "
                    "/api/v1/connections shows it",
-                   slug.len < 40 ? (int)slug.len : 40, slug.text);
+                   r->slug.len < 40 ? (int)r->slug.len : 40, r->slug.text);
         return;
     }
     if (conn_tag_worker(killing.tag) < server->count)
         worker_ask(server->workers[conn_tag_worker(killing.tag)], kill_there, &killing);
     if (!killing.done) {
-        http_error(request, 404, "there is no connection %s (any more)", text);
+        http_error(r->http, 404, "there is no connection %s (any more)", text);
         return;
     }
-    log_info("admin: %s has ended connection %s of %s (%s)", http_peer(request), text,
+    log_info("admin: %s has ended connection %s of %s (%s)", http_peer(r->http), text,
              killing.info.peer, killing.info.protocol->row->name);
     struct json_text json = json_text_begin();
     json_words(&json, "killed", text);
-    http_answer_json(request, 200, &json);
+    http_answer_json(r->http, 200, &json);
 }

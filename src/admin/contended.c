@@ -32,9 +32,8 @@ static void add_name(struct json_text *to, const struct contended *c)
     json_text_close(to, '}');
 }
 
-void get_contended(struct admin *admin, struct http_request *request, struct slug slug)
+void get_contended(const struct route_request *r)
 {
-    (void)slug;
     static const char *const names[] = {"by", "limit", NULL};
     static const char *const words[] = {[CONTENDED_WAITING] = "waiting",
                                         [CONTENDED_REFUSED] = "refused",
@@ -42,10 +41,10 @@ void get_contended(struct admin *admin, struct http_request *request, struct slu
                                         [CONTENDED_BY_COUNT] = NULL};
     struct query query;
     unsigned by = CONTENDED_WAITING, limit = LIMIT_DEFAULT;
-    if (!query_read(&query, request, names) || !query_word(&query, 0, words, &by) ||
+    if (!query_read(&query, r->http, names) || !query_word(&query, 0, words, &by) ||
         !query_number(&query, 1, 1, LIMIT_MAX, &limit))
         return;
-    struct table *table = admin->config.services->table;
+    struct table *table = r->services->table;
     struct moment now = clock_now();
     struct contended *list = malloc(limit * sizeof(*list));
     size_t count = list ? table_contended(table, by, now, list, limit) : 0;
@@ -59,5 +58,5 @@ void get_contended(struct admin *admin, struct http_request *request, struct slu
         add_name(&json, &list[i]);
     json_text_close(&json, ']');
     free(list);
-    http_answer_json(request, 200, &json);
+    http_answer_json(r->http, 200, &json);
 }

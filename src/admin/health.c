@@ -3,17 +3,14 @@
 
 #include <string.h>
 
-void get_health(struct admin *admin, struct http_request *request, struct slug slug)
+void get_health(const struct route_request *r)
 {
-    (void)admin;
-    (void)slug;
-    http_answer_static(request, 200, "text/plain; charset=utf-8", "ok\n", 3);
+    http_answer_static(r->http, 200, "text/plain; charset=utf-8", "ok\n", 3);
 }
 
-void get_readiness(struct admin *admin, struct http_request *request, struct slug slug)
+void get_readiness(const struct route_request *r)
 {
-    (void)slug;
-    bool ready = admin->config.hooks.ready(admin->config.hooks.arg);
+    bool ready = r->admin->config.hooks.ready(r->admin->config.hooks.arg);
     const char *text = ready ? "ready\n" : "not ready\n";
-    http_answer_static(request, ready ? 200 : 503, "text/plain; charset=utf-8", text, strlen(text));
+    http_answer_static(r->http, ready ? 200 : 503, "text/plain; charset=utf-8", text, strlen(text));
 }

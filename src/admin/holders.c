@@ -236,24 +236,22 @@ static void end_job(void *arg)
     free(job);
 }
 
-void get_name(struct admin *admin, struct http_request *request, struct slug slug)
+void get_name(const struct route_request *r)
 {
-    if (!query_none(request))
+    if (!query_none(r->http))
         return;
-    struct name_job *job = calloc(1, sizeof(*job));
-    if (!job) {
-        http_answer(request, 503, "application/json", NULL, 0);
+    struct name_job *job = route_alloc(r, sizeof(*job));
+    if (!job)
         return;
-    }
-    job->admin = admin;
+    job->admin = r->admin;
     struct bytes name;
-    bool good = slug_name(request, slug, "name", "NAME", job->name, &name);
-    if (good && table_inspect(admin->config.services->table, name, clock_now(), &job->entry,
-                              job->waits, SHOWN_MAX, &job->wait_count) != TABLE_NOT_FOUND) {
-        http_later(request, take_step, end_job, job);
+    bool good = slug_name(r, "name", "NAME", job->name, &name);
+    if (good && table_inspect(r->services->table, name, clock_now(), &job->entry, job->waits,
+                              SHOWN_MAX, &job->wait_count) != TABLE_NOT_FOUND) {
+        http_later(r->http, take_step, end_job, job);
         return;
     }
     if (good)
-        http_error(request, 404, "there is no such name");
+        http_error(r->http, 404, "there is no such name");
     end_job(job);
 }

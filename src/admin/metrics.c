@@ -260,15 +260,14 @@ static void write_seen(struct text *text, struct services *services, const struc
     free(reading);
 }
 
-void get_metrics(struct admin *admin, struct http_request *request, struct slug slug)
+void get_metrics(const struct route_request *r)
 {
-    (void)slug;
-    struct services *services = admin->config.services;
+    struct services *services = r->services;
     struct text text = {0};
     struct moment now = clock_now();
     struct exposition e = {0};
     const struct seen *seen;
-    read_all(admin, &e);
+    read_all(r->admin, &e);
     write_rows(&text, metrics, &e);
     for (unsigned i = 0; services_seen(services, i, &seen); i++) {
         if (seen && seen->metrics)
@@ -276,5 +275,5 @@ void get_metrics(struct admin *admin, struct http_request *request, struct slug 
     }
     size_t len;
     char *body = text_take(&text, &len);
-    http_answer(request, 200, METRICS_TYPE, body, len);
+    http_answer(r->http, 200, METRICS_TYPE, body, len);
 }

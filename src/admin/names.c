@@ -30,23 +30,23 @@ struct best {
 };
 
 struct names_job {
-    struct admin *admin;
+    struct table *table;
     struct table_walk walk;
     uint8_t prefix[HTTP_HEADERS_MAX];
     size_t prefix_len;
-    enum order order;
-    size_t limit;
+    unsigned order; /* enum order */
+    unsigned limit;
     uint64_t examined;
 
     /* What was visited: of the whole page where there is no order, else of this slice. */
-    struct table_entry *items;
+    struct table_entry items[NAMES_MAX];
     size_t count, room;
     uint8_t bytes[BYTES_MAX]; /* their names */
     size_t used;
     bool full; /* there was no room for one that is wanted */
 
     /* With an order: the best so far, as a heap whose root is the worst of them. */
-    struct best *heap;
+    struct best heap[NAMES_MAX];
     size_t heap_count, heap_bytes;
     bool no_memory;
 };
@@ -127,7 +127,7 @@ static void consider(struct names_job *job, const struct table_entry *entry)
     }
     while (job->heap_bytes > BYTES_MAX) {
         drop_worst(job);
-        job->limit = job->heap_count;
+        job->limit = (unsigned)job->heap_count;
     }
 }
 
@@ -194,8 +194,7 @@ static void answer(struct names_job *job, struct http_request *request, bool ove
 static void take_slice(void *arg, struct http_request *request)
 {
     struct names_job *job = arg;
-    struct table *table = job->admin->config.services->table;
-    bool over = table_walk_on(table, &job->walk, clock_now(), LOOKS, visit, job);
+    bool over = table_walk_on(job->table, &job->walk, clock_now(), LOOKS, visit, job);
     if (job->order == ORDER_NONE) {
         if (over || job->full || job->count == job->room)
             answer(job, request, over);
@@ -215,8 +214,6 @@ static void end_job(void *arg)
     struct names_job *job = arg;
     for (size_t i = 0; i < job->heap_count; i++)
         free(job->heap[i].name);
-    free(job->heap);
-    free(job->items);
     free(job);
 }
 
@@ -236,57 +233,33 @@ static bool read_cursor(const char *text, size_t len, struct table_walk *walk_r)
     return true;
 }
 
-/* NULL: no memory. */
-static struct names_job *new_job(enum order order, unsigned limit)
+void get_names(const struct route_request *r)
 {
-    struct names_job *job = calloc(1, sizeof(*job));
-    if (!job)
-        return NULL;
-    job->order = order;
-    job->limit = limit;
-    job->room = order == ORDER_NONE ? limit : LOOKS;
-    job->items = malloc(job->room * sizeof(*job->items));
-    job->heap = malloc(limit * sizeof(*job->heap));
-    if (!job->items || !job->heap) {
-        end_job(job);
-        return NULL;
-    }
-    return job;
-}
-
-void get_names(struct admin *admin, struct http_request *request, struct slug slug)
-{
-    (void)slug;
     enum { PREFIX, SORT, LIMIT, CURSOR };
     static const char *const names[] = {"prefix", "sort", "limit", "cursor", NULL};
     static const char *const orders[] = {"none", "name", "in_use", "peak", "waiting", NULL};
     struct query query;
-    unsigned order = ORDER_NONE, limit = LIMIT_DEFAULT;
-    uint8_t prefix[HTTP_HEADERS_MAX];
-    size_t prefix_len;
-    struct table_walk walk = {0};
-    if (!query_read(&query, request, names) || !query_word(&query, SORT, orders, &order) ||
-        !query_number(&query, LIMIT, 1, NAMES_MAX, &limit) ||
-        !query_bytes(&query, PREFIX, prefix, &prefix_len))
+    struct names_job *job = route_alloc(r, sizeof(*job));
+    if (!job)
         return;
+    job->table = r->services->table;
+    job->limit = LIMIT_DEFAULT;
+    if (!query_read(&query, r->http, names) || !query_word(&query, SORT, orders, &job->order) ||
+        !query_number(&query, LIMIT, 1, NAMES_MAX, &job->limit) ||
+        !query_bytes(&query, PREFIX, job->prefix, &job->prefix_len)) {
+        end_job(job);
+        return;
+    }
+    job->room = job->order == ORDER_NONE ? job->limit : LOOKS;
     const char *cursor = query.values[CURSOR].text;
-    if (cursor && order != ORDER_NONE) {
-        http_error(request, 400, "only with sort=none is there a cursor");
-        return;
-    }
-    if (cursor && !read_cursor(cursor, query.values[CURSOR].len, &walk)) {
-        http_error(request, 400,
+    if (cursor && job->order != ORDER_NONE) {
+        http_error(r->http, 400, "only with sort=none is there a cursor");
+        end_job(job);
+    } else if (cursor && !read_cursor(cursor, query.values[CURSOR].len, &job->walk)) {
+        http_error(r->http, 400,
                    "cursor: not valid; send the cursor of the previous page, unchanged");
-        return;
+        end_job(job);
+    } else {
+        http_later(r->http, take_slice, end_job, job);
     }
-    struct names_job *job = new_job(order, limit);
-    if (!job) {
-        http_answer(request, 503, "application/json", NULL, 0);
-        return;
-    }
-    job->admin = admin;
-    job->walk = walk;
-    memcpy(job->prefix, prefix, prefix_len);
-    job->prefix_len = prefix_len;
-    http_later(request, take_slice, end_job, job);
 }

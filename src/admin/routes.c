@@ -4,7 +4,7 @@
  */
 #include "admin/admin_inside.h"
 
-static const struct admin_route admin_routes[] = {
+static const struct route_row admin_routes[] = {
     {HTTP_GET, "/", get_page, false},
     {HTTP_GET, "/page.js", get_page, false},
     {HTTP_GET, "/page.css", get_page, false},
@@ -28,22 +28,17 @@ static const struct admin_route admin_routes[] = {
     {HTTP_POST, "/api/v1/loglevel", set_log_level, true},
 };
 
-bool admin_route_at(const struct services *services, size_t i, struct any_route *route_r)
+const struct route_row *admin_route_at(const struct services *services, size_t i)
 {
     const struct seen *seen;
-    if (i < ARRAY_SIZE(admin_routes)) {
-        const struct admin_route *own = &admin_routes[i];
-        *route_r = (struct any_route){own->method, own->path, own->changes, own->handler, NULL};
-        return true;
-    }
+    if (i < ARRAY_SIZE(admin_routes))
+        return &admin_routes[i];
     i -= ARRAY_SIZE(admin_routes);
     for (unsigned part = 0; services_seen(services, part, &seen); part++) {
         for (const struct route_row *r = seen ? seen->routes : NULL; r && r->path; r++) {
-            if (i-- > 0)
-                continue;
-            *route_r = (struct any_route){r->method, r->path, r->changes, NULL, r->handle};
-            return true;
+            if (i-- == 0)
+                return r;
         }
     }
-    return false;
+    return NULL;
 }

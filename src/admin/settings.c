@@ -20,44 +20,41 @@ static void add_option(void *to, const struct admin_option *option)
     json_text_close(to, '}');
 }
 
-void get_config(struct admin *admin, struct http_request *request, struct slug slug)
+void get_config(const struct route_request *r)
 {
-    (void)slug;
-    if (!query_none(request))
+    if (!query_none(r->http))
         return;
     struct json_text json = json_text_begin();
     json_text_open(&json, "options", '[');
-    admin->config.hooks.config(admin->config.hooks.arg, add_option, &json);
+    r->admin->config.hooks.config(r->admin->config.hooks.arg, add_option, &json);
     json_text_close(&json, ']');
-    http_answer_json(request, 200, &json);
+    http_answer_json(r->http, 200, &json);
 }
 
 /* Without the report, which may quote the file: the answer to POST and the log have that. */
-void get_reload(struct admin *admin, struct http_request *request, struct slug slug)
+void get_reload(const struct route_request *r)
 {
-    (void)slug;
-    if (!query_none(request))
+    if (!query_none(r->http))
         return;
-    struct admin_reloads r;
-    admin->config.hooks.reloads(admin->config.hooks.arg, &r);
+    struct admin_reloads reloads;
+    r->admin->config.hooks.reloads(r->admin->config.hooks.arg, &reloads);
     struct json_text json = json_text_begin();
-    json_text_number(&json, "tried", r.tried);
-    json_text_bool(&json, "good", r.good);
-    json_decimal(&json, "at", r.tried ? clock_unix_of(r.at_ns) : NAN);
-    http_answer_json(request, 200, &json);
+    json_text_number(&json, "tried", reloads.tried);
+    json_text_bool(&json, "good", reloads.good);
+    json_decimal(&json, "at", reloads.tried ? clock_unix_of(reloads.at_ns) : NAN);
+    http_answer_json(r->http, 200, &json);
 }
 
-void reload_config(struct admin *admin, struct http_request *request, struct slug slug)
+void reload_config(const struct route_request *r)
 {
-    (void)slug;
-    if (!query_none(request))
+    if (!query_none(r->http))
         return;
     char report[REPORT_SIZE] = "";
-    log_info("admin: %s has the configuration read again", http_peer(request));
+    log_info("admin: %s has the configuration read again", http_peer(r->http));
     enum admin_outcome status =
-        admin->config.hooks.reload(admin->config.hooks.arg, report, sizeof(report));
+        r->admin->config.hooks.reload(r->admin->config.hooks.arg, report, sizeof(report));
     if (status == ADMIN_AWAY) {
-        http_error(request, 503, "%s", report);
+        http_error(r->http, 503, "%s", report);
         return;
     }
     struct json_text json = json_text_begin();
@@ -70,7 +67,7 @@ void reload_config(struct admin *admin, struct http_request *request, struct slu
         json_text_close(&json, '}');
     }
     json_lines(&json, "report", report);
-    http_answer_json(request, status == ADMIN_DONE ? 200 : 409, &json);
+    http_answer_json(r->http, status == ADMIN_DONE ? 200 : 409, &json);
 }
 
 static void answer_log_level(struct http_request *request)
@@ -80,31 +77,27 @@ static void answer_log_level(struct http_request *request)
     http_answer_json(request, 200, &json);
 }
 
-void get_log_level(struct admin *admin, struct http_request *request, struct slug slug)
+void get_log_level(const struct route_request *r)
 {
-    (void)admin;
-    (void)slug;
-    if (query_none(request))
-        answer_log_level(request);
+    if (query_none(r->http))
+        answer_log_level(r->http);
 }
 
-void set_log_level(struct admin *admin, struct http_request *request, struct slug slug)
+void set_log_level(const struct route_request *r)
 {
-    (void)admin;
-    (void)slug;
     static const char *const names[] = {"level", NULL};
     const char *levels[LOG_LEVELS + 1] = {NULL};
     for (unsigned i = 0; i < LOG_LEVELS; i++)
         levels[i] = log_level_word(i);
     struct query query;
     unsigned level = LOG_LEVELS;
-    if (!query_read(&query, request, names) || !query_word(&query, 0, levels, &level))
+    if (!query_read(&query, r->http, names) || !query_word(&query, 0, levels, &level))
         return;
     if (level == LOG_LEVELS) {
-        http_error(request, 400, "which level? loglevel?level=debug, info, warning or error");
+        http_error(r->http, 400, "which level? loglevel?level=debug, info, warning or error");
         return;
     }
     log_set_level(level);
-    log_info("admin: %s sets log.level to %s", http_peer(request), log_level_word(level));
-    answer_log_level(request);
+    log_info("admin: %s sets log.level to %s", http_peer(r->http), log_level_word(level));
+    answer_log_level(r->http);
 }

@@ -197,12 +197,11 @@ static void add_table(struct json_text *to, const struct services *services,
     json_text_number(to, "waiting", waiting);
 }
 
-void get_stats(struct admin *admin, struct http_request *request, struct slug slug)
+void get_stats(const struct route_request *r)
 {
-    (void)slug;
-    if (!query_none(request))
+    if (!query_none(r->http))
         return;
-    const struct admin_config *config = &admin->config;
+    const struct admin_config *config = &r->admin->config;
     struct services *services = config->services;
     struct moment now = clock_now();
     struct table_stats table;
@@ -223,21 +222,20 @@ void get_stats(struct admin *admin, struct http_request *request, struct slug sl
     for (unsigned i = 0; i < config->server->count; i++)
         add_worker(&json, i, config->server->workers[i]);
     json_text_close(&json, ']');
-    add_last_minutes(&json, admin->history);
+    add_last_minutes(&json, r->admin->history);
     add_resources(&json, services, now);
-    http_answer_json(request, 200, &json);
+    http_answer_json(r->http, 200, &json);
 }
 
-void get_history(struct admin *admin, struct http_request *request, struct slug slug)
+void get_history(const struct route_request *r)
 {
-    (void)slug;
     static const char *const names[] = {"seconds", NULL};
     struct query query;
     unsigned seconds = HISTORY_SECONDS / 2;
-    if (!query_read(&query, request, names) ||
+    if (!query_read(&query, r->http, names) ||
         !query_number(&query, 0, 1, HISTORY_SECONDS, &seconds))
         return;
-    int64_t end_ns = history_end_ns(admin->history);
+    int64_t end_ns = history_end_ns(r->admin->history);
     struct json_text json = json_text_begin();
     json_text_number(&json, "interval_seconds", 1);
     json_decimal(&json, "end", end_ns < 0 ? NAN : clock_unix_of(end_ns));
@@ -245,12 +243,12 @@ void get_history(struct admin *admin, struct http_request *request, struct slug 
     json_text_open(&json, "series", '{');
     for (unsigned series = 0; series < HISTORY_SERIES_COUNT; series++) {
         double values[HISTORY_SECONDS];
-        history_get(admin->history, series, seconds, values);
+        history_get(r->admin->history, series, seconds, values);
         json_text_open(&json, history_word(series), '[');
         for (unsigned i = 0; i < seconds; i++)
             json_decimal(&json, NULL, values[i]);
         json_text_close(&json, ']');
     }
     json_text_close(&json, '}');
-    http_answer_json(request, 200, &json);
+    http_answer_json(r->http, 200, &json);
 }

@@ -26,21 +26,19 @@ static void answer_upgrades(struct admin *admin, struct http_request *request, i
     http_answer_json(request, status, &json);
 }
 
-void get_upgrade(struct admin *admin, struct http_request *request, struct slug slug)
+void get_upgrade(const struct route_request *r)
 {
-    (void)slug;
-    if (query_none(request))
-        answer_upgrades(admin, request, 200);
+    if (query_none(r->http))
+        answer_upgrades(r->admin, r->http, 200);
 }
 
-void start_upgrade(struct admin *admin, struct http_request *request, struct slug slug)
+void start_upgrade(const struct route_request *r)
 {
-    (void)slug;
-    if (!query_none(request))
+    if (!query_none(r->http))
         return;
-    log_info("admin: %s asks for an upgrade of counterd", http_peer(request));
-    if (admin->config.hooks.upgrade(admin->config.hooks.arg))
-        answer_upgrades(admin, request, 202);
+    log_info("admin: %s asks for an upgrade of counterd", http_peer(r->http));
+    if (r->admin->config.hooks.upgrade(r->admin->config.hooks.arg))
+        answer_upgrades(r->admin, r->http, 202);
     else
-        http_error(request, 503, "counterd is ending");
+        http_error(r->http, 503, "counterd is ending");
 }

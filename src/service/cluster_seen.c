@@ -422,24 +422,23 @@ static void ask_holders(struct cluster *c, struct http_request *request, struct 
         cluster_ask(c, &question->ask);
 }
 
-static void get_cluster(struct services *services, struct http_request *request, struct slug slug)
+static void get_cluster(const struct route_request *r)
 {
     static const char *const names[] = {"name", NULL};
-    struct cluster *c = cluster_of(services);
+    struct cluster *c = cluster_of(r->services);
     uint8_t name[HTTP_HEADERS_MAX];
     struct query query;
     size_t len = 0;
-    (void)slug;
-    if (!query_read(&query, request, names) || !query_bytes(&query, 0, name, &len))
+    if (!query_read(&query, r->http, names) || !query_bytes(&query, 0, name, &len))
         return;
     if (!c) {
         struct json_text json = json_text_begin();
         json_text_bool(&json, "enabled", false);
-        http_answer_json(request, 200, &json);
+        http_answer_json(r->http, 200, &json);
     } else if (len > 0) {
-        ask_holders(c, request, bytes_at(name, len));
+        ask_holders(c, r->http, bytes_at(name, len));
     } else {
-        answer_state(services, request, NULL);
+        answer_state(r->services, r->http, NULL);
     }
 }
 

@@ -251,13 +251,12 @@ static void on_asked(struct mail *mail, void *reactor)
 }
 
 /* Answers, and returns true, where there is nothing to copy. */
-static bool refuse(const struct services *services, const struct job_backup *backup,
-                   struct http_request *request)
+static bool refuse(const struct job_backup *backup, const struct route_request *r)
 {
-    if (jobs_refuse_stopped(services, request))
+    if (jobs_refuse_stopped(r))
         return true;
     if (!backup->store)
-        http_error(request, 404, "jobs.path is not set: jobs live in memory, and have no file");
+        http_error(r->http, 404, "jobs.path is not set: jobs live in memory, and have no file");
     return !backup->store;
 }
 
@@ -270,27 +269,25 @@ static bool is_bare(const uint8_t *name, size_t len)
     return good;
 }
 
-void get_backup(struct services *services, struct http_request *request, struct slug slug)
+void get_backup(const struct route_request *r)
 {
-    struct job_backup *backup = backup_of(services);
-    (void)slug;
-    if (query_none(request) && !refuse(services, backup, request))
-        answer_seen(backup, request, 200);
+    struct job_backup *backup = backup_of(r->services);
+    if (query_none(r->http) && !refuse(backup, r))
+        answer_seen(backup, r->http, 200);
 }
 
-void make_backup(struct services *services, struct http_request *request, struct slug slug)
+void make_backup(const struct route_request *r)
 {
     static const char *const names[] = {"file", NULL};
-    struct job_backup *backup = backup_of(services);
+    struct job_backup *backup = backup_of(r->services);
     uint8_t name[HTTP_HEADERS_MAX];
     struct query query;
     size_t len = 0;
-    (void)slug;
-    if (!query_read(&query, request, names) || !query_bytes(&query, 0, name, &len) ||
-        refuse(services, backup, request))
+    if (!query_read(&query, r->http, names) || !query_bytes(&query, 0, name, &len) ||
+        refuse(backup, r))
         return;
     if (!is_bare(name, len)) {
-        http_error(request, 400,
+        http_error(r->http, 400,
                    "file=NAME: a name without a slash, of visible ASCII characters, that does not "
                    "begin with a dot; the file will be in %s",
                    backup->folder);
@@ -298,13 +295,13 @@ void make_backup(struct services *services, struct http_request *request, struct
     }
     struct asked_backup *asked = calloc(1, sizeof(*asked));
     if (!asked) {
-        http_error(request, 503, "no memory");
+        http_error(r->http, 503, "no memory");
         return;
     }
     memcpy(asked->file, name, len);
     asked->backup = backup;
-    snprintf(asked->peer, sizeof(asked->peer), "%s", http_peer(request));
-    asked->pending = http_pend(request, BEGIN_PATIENCE_NS);
+    snprintf(asked->peer, sizeof(asked->peer), "%s", http_peer(r->http));
+    asked->pending = http_pend(r->http, BEGIN_PATIENCE_NS);
     if (!asked->pending) {
         free(asked);
         return;

@@ -212,54 +212,47 @@ static void end_tubes(void *arg)
     free(page);
 }
 
-void get_tubes(struct services *services, struct http_request *request, struct slug slug)
+void get_tubes(const struct route_request *r)
 {
-    (void)slug;
     enum { PREFIX, LIMIT, CURSOR };
     static const char *const names[] = {"prefix", "limit", "cursor", NULL};
     struct query query;
-    struct tubes_page *page = calloc(1, sizeof(*page));
-    if (jobs_refuse_stopped(services, request)) {
-        free(page);
+    if (jobs_refuse_stopped(r))
         return;
-    }
-    if (!page) {
-        http_answer(request, 503, "application/json", NULL, 0);
+    struct tubes_page *page = route_alloc(r, sizeof(*page));
+    if (!page)
         return;
-    }
-    page->jobs = jobs_of(services);
+    page->jobs = jobs_of(r->services);
     page->limit = LIMIT_DEFAULT;
-    if (!query_read(&query, request, names) ||
+    if (!query_read(&query, r->http, names) ||
         !query_bytes(&query, PREFIX, page->prefix, &page->prefix_len) ||
         !query_bytes(&query, CURSOR, page->after, &page->after_len) ||
         !query_number(&query, LIMIT, 1, LIMIT_MAX, &page->limit)) {
         end_tubes(page);
         return;
     }
-    page->tubes = calloc(page->limit, sizeof(*page->tubes));
-    if (!page->tubes) {
+    page->tubes = route_alloc(r, page->limit * sizeof(*page->tubes));
+    if (page->tubes)
+        http_later(r->http, take_tubes, end_tubes, page);
+    else
         end_tubes(page);
-        http_answer(request, 503, "application/json", NULL, 0);
-        return;
-    }
-    http_later(request, take_tubes, end_tubes, page);
 }
 
-void get_tube(struct services *services, struct http_request *request, struct slug slug)
+void get_tube(const struct route_request *r)
 {
     uint8_t decoded[HTTP_HEADERS_MAX];
     struct bytes name;
     struct tube_stats stats;
-    if (jobs_refuse_stopped(services, request) || !query_none(request) ||
-        !slug_name(request, slug, "tube", "TUBE", decoded, &name))
+    if (jobs_refuse_stopped(r) || !query_none(r->http) ||
+        !slug_name(r, "tube", "TUBE", decoded, &name))
         return;
-    if (jobs_stats_tube(jobs_of(services), name, clock_now(), &stats) != JOBS_OK) {
-        http_error(request, 404, "there is no such tube");
+    if (jobs_stats_tube(jobs_of(r->services), name, clock_now(), &stats) != JOBS_OK) {
+        http_error(r->http, 404, "there is no such tube");
         return;
     }
     struct json_text json = json_text_begin();
     write_tube(&json, "tube", &stats);
-    http_answer_json(request, 200, &json);
+    http_answer_json(r->http, 200, &json);
 }
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
@@ -315,27 +308,22 @@ static void end_jobs(void *arg)
     free(page);
 }
 
-void get_jobs(struct services *services, struct http_request *request, struct slug slug)
+void get_jobs(const struct route_request *r)
 {
-    (void)slug;
     enum { TUBE, STATE, AFTER, LIMIT };
     static const char *const names[] = {"tube", "state", "after", "limit", NULL};
     static const char *const states[] = {"ready",     "delayed", "reserved", "buried",
                                          "abandoned", "all",     NULL};
     struct query query;
-    struct jobs_page *page = calloc(1, sizeof(*page));
-    if (jobs_refuse_stopped(services, request)) {
-        free(page);
+    if (jobs_refuse_stopped(r))
         return;
-    }
-    if (!page) {
-        http_answer(request, 503, "application/json", NULL, 0);
+    struct jobs_page *page = route_alloc(r, sizeof(*page));
+    if (!page)
         return;
-    }
-    page->jobs = jobs_of(services);
+    page->jobs = jobs_of(r->services);
     page->state = JOBS_ALL;
     page->left = LIMIT_DEFAULT;
-    if (!query_read(&query, request, names) ||
+    if (!query_read(&query, r->http, names) ||
         !query_bytes(&query, TUBE, page->tube, &page->tube_len) ||
         !query_word(&query, STATE, states, &page->state) ||
         !query_number(&query, LIMIT, 1, LIMIT_MAX, &page->left)) {
@@ -345,12 +333,12 @@ void get_jobs(struct services *services, struct http_request *request, struct sl
     struct bytes after = bytes_at(query.values[AFTER].text, query.values[AFTER].len);
     if (after.data && !number_parse(after, UINT64_MAX, &page->after)) {
         end_jobs(page);
-        http_error(request, 400, "after: it is the id of a job");
+        http_error(r->http, 400, "after: it is the id of a job");
     } else if (page->tube_len == 0) {
         end_jobs(page);
-        http_error(request, 400, "tube=TUBE is missing, percent-encoded");
+        http_error(r->http, 400, "tube=TUBE is missing, percent-encoded");
     } else {
-        http_later(request, take_jobs, end_jobs, page);
+        http_later(r->http, take_jobs, end_jobs, page);
     }
 }
 
@@ -372,20 +360,19 @@ void jobs_answer_job(struct services *services, struct http_request *request,
     http_answer_json(request, 200, &json);
 }
 
-void get_job(struct services *services, struct http_request *request, struct slug slug)
+void get_job(const struct route_request *r)
 {
-    struct jobs *jobs = jobs_of(services);
+    struct jobs *jobs = jobs_of(r->services);
     struct job_view view;
     uint64_t id;
-    if (jobs_refuse_stopped(services, request) || !query_none(request) ||
-        !jobs_read_id(request, slug, &id))
+    if (jobs_refuse_stopped(r) || !query_none(r->http) || !jobs_read_id(r, &id))
         return;
     if (jobs_peek(jobs, id, &view) != JOBS_OK) {
-        http_error(request, 404, "there is no such job");
+        http_error(r->http, 404, "there is no such job");
     } else if (view.body) {
-        jobs_answer_job(services, request, &view);
+        jobs_answer_job(r->services, r->http, &view);
         job_body_drop(jobs, &view.body);
     } else {
-        jobs_read_body(services, request, &view);
+        jobs_read_body(r->services, r->http, &view);
     }
 }

@@ -202,29 +202,27 @@ static void answer_job(struct asked_jobs *asked, struct http_request *request)
                    job_state_word(stats.state));
 }
 
-static void change_job(struct services *services, struct http_request *request, struct slug slug,
-                       enum job_verb verb)
+static void change_job(const struct route_request *r, enum job_verb verb)
 {
     uint64_t id;
-    if (jobs_refuse_stopped(services, request) || !query_none(request) ||
-        !jobs_read_id(request, slug, &id))
+    if (jobs_refuse_stopped(r) || !query_none(r->http) || !jobs_read_id(r, &id))
         return;
-    struct asked_jobs *asked = ask(services, request, JOB_OP_ACT, answer_job);
+    struct asked_jobs *asked = ask(r->services, r->http, JOB_OP_ACT, answer_job);
     if (!asked)
         return;
     asked->op.act.verb = verb;
     asked->op.act.id = id;
-    make(asked, request);
+    make(asked, r->http);
 }
 
-void kick_job(struct services *services, struct http_request *request, struct slug slug)
+void kick_job(const struct route_request *r)
 {
-    change_job(services, request, slug, JOB_KICK);
+    change_job(r, JOB_KICK);
 }
 
-void delete_job(struct services *services, struct http_request *request, struct slug slug)
+void delete_job(const struct route_request *r)
 {
-    change_job(services, request, slug, JOB_DELETE);
+    change_job(r, JOB_DELETE);
 }
 
 static void answer_body(struct asked_jobs *asked, struct http_request *request)
@@ -290,7 +288,7 @@ static struct asked_jobs *ask_tube(struct services *services, struct http_reques
     return asked;
 }
 
-void pause_tube(struct services *services, struct http_request *request, struct slug slug)
+void pause_tube(const struct route_request *r)
 {
     enum { SECONDS };
     static const char *const names[] = {"seconds", NULL};
@@ -298,22 +296,22 @@ void pause_tube(struct services *services, struct http_request *request, struct 
     struct bytes name;
     struct query query;
     unsigned seconds = 0;
-    if (jobs_refuse_stopped(services, request) || !query_read(&query, request, names) ||
-        !slug_name(request, slug, "tube", "TUBE", decoded, &name) ||
+    if (jobs_refuse_stopped(r) || !query_read(&query, r->http, names) ||
+        !slug_name(r, "tube", "TUBE", decoded, &name) ||
         !query_number(&query, SECONDS, 0, UINT32_MAX, &seconds))
         return;
     if (!query.values[SECONDS].text) {
-        http_error(request, 400, "seconds=SECONDS is missing; 0 ends a pause");
+        http_error(r->http, 400, "seconds=SECONDS is missing; 0 ends a pause");
         return;
     }
-    struct asked_jobs *asked = ask_tube(services, request, name, JOB_OP_PAUSE);
+    struct asked_jobs *asked = ask_tube(r->services, r->http, name, JOB_OP_PAUSE);
     if (!asked)
         return;
     asked->op.seconds = seconds;
-    make(asked, request);
+    make(asked, r->http);
 }
 
-void clear_tube(struct services *services, struct http_request *request, struct slug slug)
+void clear_tube(const struct route_request *r)
 {
     enum { STATE };
     static const char *const names[] = {"state", NULL};
@@ -323,20 +321,19 @@ void clear_tube(struct services *services, struct http_request *request, struct 
     struct bytes name;
     struct query query;
     unsigned state = JOBS_ALL;
-    if (jobs_refuse_stopped(services, request) || !query_read(&query, request, names) ||
-        !query_word(&query, STATE, states, &state) ||
-        !slug_name(request, slug, "tube", "TUBE", decoded, &name))
+    if (jobs_refuse_stopped(r) || !query_read(&query, r->http, names) ||
+        !query_word(&query, STATE, states, &state) || !slug_name(r, "tube", "TUBE", decoded, &name))
         return;
     if (!query.values[STATE].text) {
-        http_error(request, 400,
+        http_error(r->http, 400,
                    "state=ready, delayed, reserved, buried, abandoned or all is missing");
         return;
     }
-    struct asked_jobs *asked = ask_tube(services, request, name, JOB_OP_CLEAR);
+    struct asked_jobs *asked = ask_tube(r->services, r->http, name, JOB_OP_CLEAR);
     if (!asked)
         return;
     asked->op.state = state;
-    make(asked, request);
+    make(asked, r->http);
 }
 
 /* ---- draining -------------------------------------------------------------------------------- */
@@ -349,32 +346,30 @@ static void answer_drain(const struct services *services, struct http_request *r
     http_answer_json(request, 200, &json);
 }
 
-void get_drain(struct services *services, struct http_request *request, struct slug slug)
+void get_drain(const struct route_request *r)
 {
-    (void)slug;
-    if (!jobs_refuse_stopped(services, request) && query_none(request))
-        answer_drain(services, request);
+    if (!jobs_refuse_stopped(r) && query_none(r->http))
+        answer_drain(r->services, r->http);
 }
 
-void switch_drain(struct services *services, struct http_request *request, struct slug slug)
+void switch_drain(const struct route_request *r)
 {
-    (void)slug;
     enum { JOBS };
     static const char *const names[] = {"jobs", NULL};
     static const char *const words[] = {"off", "on", NULL};
     struct query query;
     unsigned on = 0;
-    if (jobs_refuse_stopped(services, request) || !query_read(&query, request, names) ||
+    if (jobs_refuse_stopped(r) || !query_read(&query, r->http, names) ||
         !query_word(&query, JOBS, words, &on))
         return;
     if (!query.values[JOBS].text) {
-        http_error(request, 400, "jobs=on or jobs=off is missing");
+        http_error(r->http, 400, "jobs=on or jobs=off is missing");
         return;
     }
-    if (jobs_drain_switched(services) != (on == 1))
-        log_info("admin: %s %s", http_peer(request),
+    if (jobs_drain_switched(r->services) != (on == 1))
+        log_info("admin: %s %s", http_peer(r->http),
                  on == 1 ? "drains the job queues: puts are answered with DRAINING"
                          : "has ended the draining of the job queues");
-    jobs_switch_drain(services, on == 1);
-    answer_drain(services, request);
+    jobs_switch_drain(r->services, on == 1);
+    answer_drain(r->services, r->http);
 }

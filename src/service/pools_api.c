@@ -336,14 +336,12 @@ static void end_page(void *arg)
 /* ---- requests ------------------------------------------------------------------------------ */
 
 /* NULL: no memory; the request has been answered. */
-static struct pools_page *new_page(const struct services *services, struct http_request *request)
+static struct pools_page *new_page(const struct route_request *r)
 {
-    struct pools_page *page = calloc(1, sizeof(*page));
-    if (!page) {
-        http_answer(request, 503, "application/json", NULL, 0);
+    struct pools_page *page = route_alloc(r, sizeof(*page));
+    if (!page)
         return NULL;
-    }
-    page->pools = pools_of(services);
+    page->pools = pools_of(r->services);
     page->limits[STAGE_SUPPLIERS] = SUPPLIERS_MAX;
     json_text_open(&page->json, NULL, '{');
     return page;
@@ -378,58 +376,57 @@ static void refuse_cursor(struct pools_page *page, struct http_request *request,
                name);
 }
 
-void get_pools(struct services *services, struct http_request *request, struct slug slug)
+void get_pools(const struct route_request *r)
 {
-    (void)slug;
     enum { PREFIX, LIMIT, CURSOR };
     static const char *const names[] = {"prefix", "limit", "cursor", NULL};
     struct query query;
-    struct pools_page *page = new_page(services, request);
+    struct pools_page *page = new_page(r);
     if (!page)
         return;
     page->limits[STAGE_POOLS] = LIMIT_DEFAULT;
-    if (!query_read(&query, request, names) ||
+    if (!query_read(&query, r->http, names) ||
         !query_bytes(&query, PREFIX, page->name, &page->name_len) ||
         !query_number(&query, LIMIT, 1, LIMIT_MAX, &page->limits[STAGE_POOLS])) {
         end_page(page);
         return;
     }
     if (!read_cursor(&query, CURSOR, page)) {
-        refuse_cursor(page, request, names[CURSOR]);
+        refuse_cursor(page, r->http, names[CURSOR]);
         return;
     }
     begin_stage(page, STAGE_POOLS);
-    http_later(request, take_step, end_page, page);
+    http_later(r->http, take_step, end_page, page);
 }
 
-void get_pool(struct services *services, struct http_request *request, struct slug slug)
+void get_pool(const struct route_request *r)
 {
     enum { LIMIT, CURSOR, WAITERS_LIMIT, WAITERS_CURSOR };
     static const char *const names[] = {"limit", "cursor", "waiters_limit", "waiters_cursor", NULL};
     struct query query;
     struct bytes name;
-    struct pools_page *page = new_page(services, request);
+    struct pools_page *page = new_page(r);
     if (!page)
         return;
     page->one = true;
     page->limits[STAGE_MEMBERS] = page->limits[STAGE_WAITERS] = LIMIT_DEFAULT;
-    if (!query_read(&query, request, names) ||
+    if (!query_read(&query, r->http, names) ||
         !query_number(&query, LIMIT, 0, LIMIT_MAX, &page->limits[STAGE_MEMBERS]) ||
         !query_number(&query, WAITERS_LIMIT, 0, LIMIT_MAX, &page->limits[STAGE_WAITERS]) ||
-        !slug_name(request, slug, "pool", "POOL", page->name, &name)) {
+        !slug_name(r, "pool", "POOL", page->name, &name)) {
         end_page(page);
         return;
     }
     page->name_len = name.len;
     if (!read_cursor(&query, CURSOR, page)) {
-        refuse_cursor(page, request, names[CURSOR]);
+        refuse_cursor(page, r->http, names[CURSOR]);
     } else if (!read_waiters_cursor(&query, WAITERS_CURSOR, page)) {
-        refuse_cursor(page, request, names[WAITERS_CURSOR]);
+        refuse_cursor(page, r->http, names[WAITERS_CURSOR]);
     } else if (!pool_show(page->pools, name, visit_one_pool, page, clock_now())) {
         end_page(page);
-        http_error(request, 404, "there is no such pool");
+        http_error(r->http, 404, "there is no such pool");
     } else {
         begin_stage(page, STAGE_MEMBERS);
-        http_later(request, take_step, end_page, page);
+        http_later(r->http, take_step, end_page, page);
     }
 }

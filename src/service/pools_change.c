@@ -13,8 +13,7 @@
 
 /* A request, and what came of it. */
 struct change {
-    struct services *services;
-    struct http_request *request;
+    const struct route_request *r;
     enum pool_status (*make)(struct change *change, struct pools *pools, struct moment now,
                              struct pool_effects *effects);
     struct bytes pool, member, note;
@@ -30,8 +29,9 @@ static void make_there(struct worker *worker, void *arg)
     struct change *change = arg;
     struct pool_effects effects;
     pool_effects_init(&effects);
-    change->status = change->make(change, pools_of(change->services), worker_now(worker), &effects);
-    pools_deliver(worker, change->services, &effects);
+    change->status =
+        change->make(change, pools_of(change->r->services), worker_now(worker), &effects);
+    pools_deliver(worker, change->r->services, &effects);
 }
 
 /* Logs a change and the address of its client: "has dropped". */
@@ -40,7 +40,7 @@ static void log_change(const struct change *change, const char *what)
     struct text pool = {0}, member = {0};
     text_add_readable(&pool, change->pool);
     text_add_readable(&member, change->member);
-    log_info("admin: %s %s %s%spool %s%s%s%s", http_peer(change->request), what, text_str(&member),
+    log_info("admin: %s %s %s%spool %s%s%s%s", http_peer(change->r->http), what, text_str(&member),
              member.len > 0 ? " of " : "", text_str(&pool), change->sets_state ? ": " : "",
              change->sets_state ? pool_state_word(change->state) : "",
              change->at_once ? ", now" : "");
@@ -51,8 +51,8 @@ static void log_change(const struct change *change, const char *what)
 /* Makes a change and answers its request. */
 static void make(struct change *change, const char *what)
 {
-    struct http_request *request = change->request;
-    worker_ask(change->services->server->workers[0], make_there, change);
+    struct http_request *request = change->r->http;
+    worker_ask(change->r->services->server->workers[0], make_there, change);
     switch (change->status) {
     case POOL_OK: {
         struct json_text json = json_text_begin();
@@ -87,13 +87,12 @@ static const char *const member_names[] = {"now", "member", NULL};
 static const char *const set_names[] = {"now", "member", "state", "note", NULL};
 
 /* Reads the pool and `now`. False: answered. */
-static bool begin(struct change *change, struct query *query, const char *const *names,
-                  struct slug slug)
+static bool begin(struct change *change, struct query *query, const char *const *names)
 {
     static const char *const words[] = {"false", "true", NULL};
     unsigned now = 0;
-    if (!query_read(query, change->request, names) || !query_word(query, NOW, words, &now) ||
-        !slug_name(change->request, slug, "pool", "POOL", change->pool_bytes, &change->pool))
+    if (!query_read(query, change->r->http, names) || !query_word(query, NOW, words, &now) ||
+        !slug_name(change->r, "pool", "POOL", change->pool_bytes, &change->pool))
         return false;
     change->at_once = now == 1;
     return true;
@@ -105,7 +104,7 @@ static bool read_member(struct change *change, const struct query *query)
     if (!query_bytes(query, MEMBER, change->member_bytes, &change->member.len))
         return false;
     if (change->member.len == 0)
-        http_error(change->request, 400, "member=MEMBER is missing, percent-encoded");
+        http_error(change->r->http, 400, "member=MEMBER is missing, percent-encoded");
     return change->member.len > 0;
 }
 
@@ -127,7 +126,7 @@ static bool read_note(struct change *change, const struct query *query)
         return false;
     if (is_note(change->note))
         return true;
-    http_error(change->request, 400, "note: it has at most %d bytes, without spaces and line ends",
+    http_error(change->r->http, 400, "note: it has at most %d bytes, without spaces and line ends",
                POOL_SHORT_MAX);
     return false;
 }
@@ -161,15 +160,15 @@ static enum pool_status set_there(struct change *change, struct pools *pools, st
     return pool_member_set(pools, &set, now, effects);
 }
 
-void set_pool_member(struct services *services, struct http_request *request, struct slug slug)
+void set_pool_member(const struct route_request *r)
 {
-    struct change change = {.services = services, .request = request, .make = set_there};
+    struct change change = {.r = r, .make = set_there};
     struct query query;
-    if (!begin(&change, &query, set_names, slug) || !read_member(&change, &query) ||
+    if (!begin(&change, &query, set_names) || !read_member(&change, &query) ||
         !read_state(&change, &query) || !read_note(&change, &query))
         return;
     if (!change.sets_state && !change.sets_note) {
-        http_error(request, 400, "state=free, dirty or down is missing, or note=TEXT");
+        http_error(r->http, 400, "state=free, dirty or down is missing, or note=TEXT");
         return;
     }
     make(&change, "has changed");
@@ -182,11 +181,11 @@ static enum pool_status drop_member_there(struct change *change, struct pools *p
                             effects);
 }
 
-void drop_pool_member(struct services *services, struct http_request *request, struct slug slug)
+void drop_pool_member(const struct route_request *r)
 {
-    struct change change = {.services = services, .request = request, .make = drop_member_there};
+    struct change change = {.r = r, .make = drop_member_there};
     struct query query;
-    if (begin(&change, &query, member_names, slug) && read_member(&change, &query))
+    if (begin(&change, &query, member_names) && read_member(&change, &query))
         make(&change, "has dropped");
 }
 
@@ -196,10 +195,10 @@ static enum pool_status drop_there(struct change *change, struct pools *pools, s
     return pool_drop(pools, change->pool, change->at_once, now, effects);
 }
 
-void drop_pool(struct services *services, struct http_request *request, struct slug slug)
+void drop_pool(const struct route_request *r)
 {
-    struct change change = {.services = services, .request = request, .make = drop_there};
+    struct change change = {.r = r, .make = drop_there};
     struct query query;
-    if (begin(&change, &query, drop_names, slug))
+    if (begin(&change, &query, drop_names))
         make(&change, "has dropped");
 }

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void samples_begin(struct samples *samples_r, struct text *text, const char *name, const char *type,
@@ -192,19 +193,27 @@ void samples_add(struct samples *to, const struct metric_row *row, const void *r
         samples_of(to, row, NULL, reading);
 }
 
-bool slug_name(struct http_request *request, struct slug slug, const char *what,
-               const char *capitals, uint8_t *to, struct bytes *name_r)
+bool slug_name(const struct route_request *r, const char *what, const char *capitals, uint8_t *to,
+               struct bytes *name_r)
 {
     *name_r = bytes_at(to, 0);
-    if (!text_unpercent(slug.text, slug.len, to, &name_r->len))
-        http_error(request, 400,
+    if (!text_unpercent(r->slug.text, r->slug.len, to, &name_r->len))
+        http_error(r->http, 400,
                    "a %% in the name needs two hexadecimal digits (a %% itself is %%25)");
     else if (name_r->len == 0)
-        http_error(request, 400, "the path has no %s: /api/v1/%ss/%s, with %s percent-encoded",
+        http_error(r->http, 400, "the path has no %s: /api/v1/%ss/%s, with %s percent-encoded",
                    what, what, capitals, capitals);
     else
         return true;
     return false;
+}
+
+void *route_alloc(const struct route_request *r, size_t size)
+{
+    void *memory = calloc(1, size);
+    if (!memory)
+        http_answer(r->http, 503, "application/json", NULL, 0);
+    return memory;
 }
 
 bool services_seen(const struct services *services, unsigned i, const struct seen **seen_r)

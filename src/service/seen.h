@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct admin;
 struct services;
 
 /* ---- metrics ------------------------------------------------------------------------------- */
@@ -103,18 +104,27 @@ struct slug {
     size_t len;
 };
 
+/* A request that has a route. Host names, pages of other sites and the token were checked. */
+struct route_request {
+    struct http_request *http;
+    struct services *services;
+    struct admin *admin; /* who asks; for routes of its own (admin/routes.c) */
+    struct slug slug;
+};
+
 /*
  * Decodes the name in a path to `to` (HTTP_HEADERS_MAX bytes). `what` it names, small and in
  * capitals, is for the error, as in "/api/v1/tubes/TUBE". False: it is no name; it was answered.
  */
-bool slug_name(struct http_request *request, struct slug slug, const char *what,
-               const char *capitals, uint8_t *to, struct bytes *name_r) MUST_USE;
+bool slug_name(const struct route_request *request, const char *what, const char *capitals,
+               uint8_t *to, struct bytes *name_r) MUST_USE;
+
+/* Memory for the answer, zeroed. NULL: there is none; the request was answered. */
+void *route_alloc(const struct route_request *request, size_t size) MUST_USE;
 
 /* Answers one kind of request: at once, in steps or by letter (net/http.h). */
-typedef void route_handler(struct services *services, struct http_request *request,
-                           struct slug slug);
+typedef void route_handler(const struct route_request *request);
 
-/* A route. Host names, pages of other sites and the token were checked before it is called. */
 struct route_row {
     enum http_method method; /* HTTP_GET: HEAD as well; or HTTP_POST */
     const char *path;        /* with at most one '*', which stands for no or any bytes but '/' */

@@ -178,19 +178,19 @@ static void add_statistics(struct services *services, struct moment now, struct 
 
 /* ---- routes ---------------------------------------------------------------------------------- */
 
-bool jobs_refuse_stopped(const struct services *services, struct http_request *request)
+bool jobs_refuse_stopped(const struct route_request *r)
 {
-    const char *why = jobs_stopped(services);
+    const char *why = jobs_stopped(r->services);
     if (why)
-        http_error(request, 503, "the job queues do not serve: %s", why);
+        http_error(r->http, 503, "the job queues do not serve: %s", why);
     return why != NULL;
 }
 
-bool jobs_read_id(struct http_request *request, struct slug slug, uint64_t *id_r)
+bool jobs_read_id(const struct route_request *r, uint64_t *id_r)
 {
-    if (number_parse(bytes_at(slug.text, slug.len), UINT64_MAX, id_r))
+    if (number_parse(bytes_at(r->slug.text, r->slug.len), UINT64_MAX, id_r))
         return true;
-    http_error(request, 400, "the path has no job: /api/v1/jobs/ID, with ID in decimal");
+    http_error(r->http, 400, "the path has no job: /api/v1/jobs/ID, with ID in decimal");
     return false;
 }
 

@@ -26,8 +26,8 @@ route_handler pause_tube, clear_tube, kick_job, delete_job, get_drain, switch_dr
 void jobs_read_body(struct services *services, struct http_request *request, struct job_view *view);
 
 /* Answers, and returns true, when the job queues do not serve. */
-bool jobs_refuse_stopped(const struct services *services, struct http_request *request);
+bool jobs_refuse_stopped(const struct route_request *request);
 /* Reads the id of a job in a path. False: answered. */
-bool jobs_read_id(struct http_request *request, struct slug slug, uint64_t *id_r) MUST_USE;
+bool jobs_read_id(const struct route_request *request, uint64_t *id_r) MUST_USE;
 
 #endif

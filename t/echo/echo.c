@@ -228,14 +228,13 @@ static void read_lines(struct services *services, struct moment now, void *readi
     *(uint64_t *)reading = tally_get(&container_of(r, struct echo, resource)->lines);
 }
 
-static void get_lines(struct services *services, struct http_request *request, struct slug slug)
+static void get_lines(const struct route_request *r)
 {
-    (void)slug;
     struct json_text json = json_text_begin();
     uint64_t lines;
-    read_lines(services, clock_now(), &lines);
+    read_lines(r->services, clock_now(), &lines);
     json_text_number(&json, "lines", lines);
-    http_answer_json(request, 200, &json);
+    http_answer_json(r->http, 200, &json);
 }
 
 /* clang-format off */
