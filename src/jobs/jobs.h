@@ -36,10 +36,11 @@ struct jobs;
 struct jobs_client;
 struct tube_watch;
 
-#define JOBS_TUBE_MAX      200u  /* bytes of a tube's name */
-#define JOBS_KEY_MAX       64u   /* bytes of a key, or of a root's signature */
-#define JOBS_READ_ONLY_MAX 200u  /* bytes of the reason */
-#define JOBS_STEP          1000u /* the most jobs that one call touches */
+#define JOBS_TUBE_MAX      200u        /* bytes of a tube's name */
+#define JOBS_KEY_MAX       64u         /* bytes of a key, or of a root's signature */
+#define JOBS_READ_ONLY_MAX 200u        /* bytes of the reason */
+#define JOB_BODY_MAX       (64u << 20) /* bytes */
+#define JOBS_STEP          1000u       /* the most jobs that one call touches */
 #define JOBS_TOKEN_MAX     UINT64_C(9007199254740991)
 
 enum jobs_status {

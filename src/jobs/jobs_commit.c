@@ -5,7 +5,7 @@
  * Everything is under the jobs' lock, but for what the store's thread does with a list that it has
  * taken (jobs_write.c).
  */
-#include "jobs/jobs_op.h"
+#include "jobs/jobs_commit_inside.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * when what it waited for is over. With a store, it freezes those jobs and plans what the store
  * writes (jobs_plan.c); without one, it makes the change at once. See jobs_commit.h.
  */
-#include "jobs/jobs_op.h"
+#include "jobs/jobs_commit_inside.h"
 
 static void keep_tube(struct job_op *op, struct tube *tube)
 {

@@ -2,7 +2,7 @@
  * jobs_inside.h - the inside of the jobs, which the files of src/jobs share.
  *
  * A job is one slot of a page of JOB_PAGE slots, named by its handle (a number), so that it can
- * link others in 4 bytes. It is in two trees (job_tree.h), in a way that never allocates:
+ * link others in 4 bytes. It is in two trees (job_tree.c), in a way that never allocates:
  *
  *     by id    tube->by_id[state]: of jobs of one state; for list-jobs, clear, the oldest ready job
  *     by turn  what comes next:
@@ -28,14 +28,34 @@
 #ifndef JOBS_INSIDE_H
 #define JOBS_INSIDE_H
 
-#include "jobs/job_tree.h"
+#include "jobs/job_change.h"
 #include "jobs/jobs.h"
-#include "jobs/jobs_commit.h"
 
 #include "base/deadlines.h"
 #include "base/lock.h"
 #include "base/ring.h"
 #include "base/tree.h"
+
+#define JOB_NONE UINT32_MAX /* no handle */
+
+struct job_node {
+    uint32_t left, right;
+};
+
+/* What orders a set; the id decides between equals. */
+enum job_tree_by {
+    JOB_BY_ID,
+    JOB_BY_TURN, /* priority or time, see above */
+    JOB_DOOMED,  /* by id, of those that will be deleted; in the place of their turn */
+    JOB_BY_KEY,  /* by root; of the jobs with one key */
+    JOB_BY_ROOT, /* by time of the root; of the jobs with one root */
+};
+
+struct job_tree {
+    uint32_t root, first; /* handles */
+    uint32_t count;
+    uint8_t by; /* enum job_tree_by */
+};
 
 #define JOB_PAGE 512u /* slots */
 
@@ -288,6 +308,27 @@ static inline struct bytes tube_name(const struct tube *tube)
 {
     return bytes_at(tube->name->bytes, tube->name->len);
 }
+
+/* ---- job_tree.c ------------------------------------------------------------------------------ */
+
+static inline void job_tree_init(struct job_tree *tree, enum job_tree_by by)
+{
+    *tree = (struct job_tree){.root = JOB_NONE, .first = JOB_NONE, .by = (uint8_t)by};
+}
+
+/* Adds a job that is not in the set; removes one that is. The key must be the same in both. */
+void job_tree_add(struct jobs *jobs, struct job_tree *tree, uint32_t handle);
+void job_tree_remove(struct jobs *jobs, struct job_tree *tree, uint32_t handle);
+
+/* The first job with an id of at least `id`, of a set by id. JOB_NONE: none. */
+uint32_t job_tree_from(const struct jobs *jobs, const struct job_tree *tree, uint64_t id);
+
+/* The first job at or after this place of a set in another order: first by `major`, then by id. */
+uint32_t job_tree_from_place(const struct jobs *jobs, const struct job_tree *tree, uint64_t major,
+                             uint64_t id);
+/* Calls `visit` for all, in order; for checks. Recursive. */
+void job_tree_visit(const struct jobs *jobs, const struct job_tree *tree,
+                    void (*visit)(void *arg, uint32_t handle), void *arg);
 
 /* ---- jobs.c: life and lock ------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  * jobs_make.c - what follows when the store has written an operation, or could not: makes its
  * changes in memory, or undoes what was planned. With the jobs' lock. See jobs_commit.h.
  */
-#include "jobs/jobs_op.h"
+#include "jobs/jobs_commit_inside.h"
 
 static void serve_tubes_of(struct jobs *jobs, const struct job_op *op, struct moment now,
                            struct jobs_effects *effects)

@@ -4,7 +4,7 @@
  * Under the lock, a plan freezes a job, and takes what becomes of it from job_apply. That is
  * installed after the commit; the store gets it as a record.
  */
-#include "jobs/jobs_op.h"
+#include "jobs/jobs_commit_inside.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* jobs_write.c - what the store's thread does with operations: reads, and one transaction. It looks
  * at nothing of the engine but the operations and the names of their tubes, and does not lock. */
-#include "jobs/jobs_op.h"
+#include "jobs/jobs_commit_inside.h"
 
 #include <stdlib.h>
 #include <string.h>

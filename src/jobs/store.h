@@ -21,9 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define JOB_STORE_REASON 400u        /* bytes of a reason, with the null at its end */
-#define JOB_KEY_MAX      64u         /* bytes of a key, and of the signature of a root job */
-#define JOB_BODY_MAX     (64u << 20) /* bytes */
+#define JOB_STORE_REASON 400u /* bytes of a reason, with the null at its end */
 
 enum job_store_status {
     JOB_STORE_OK,

@@ -36,8 +36,8 @@ enum job_store_status sqlite_put(struct job_store *store, const struct job_recor
 {
     struct sqlite_store *s = inside_of(store);
     CHECK(job->id >= 1 && job->id <= INT64_MAX && body.len <= JOB_BODY_MAX);
-    CHECK(job->tube.len >= 1 && job->tube.len <= JOBS_TUBE_MAX && job->key.len <= JOB_KEY_MAX &&
-          job->root.len <= JOB_KEY_MAX);
+    CHECK(job->tube.len >= 1 && job->tube.len <= JOBS_TUBE_MAX && job->key.len <= JOBS_KEY_MAX &&
+          job->root.len <= JOBS_KEY_MAX);
     if (sticky(s) != JOB_STORE_OK)
         return s->failed;
     if (s->full)

@@ -140,7 +140,7 @@ static enum job_store_status load_memories(struct sqlite_store *s, enum job_memo
     while (step(s, LOAD_MEMORY + kind, "cannot read executions or root jobs", &status)) {
         struct row row = {.statement = s->statements[LOAD_MEMORY + kind]};
         struct job_memory memory = {.tube = row_text(&row, 1, JOBS_TUBE_MAX),
-                                    .name = row_text(&row, 1, JOB_KEY_MAX)};
+                                    .name = row_text(&row, 1, JOBS_KEY_MAX)};
         read_memory(row.statement, row.at, &memory);
         status = row.bad                                           ? JOB_STORE_CORRUPT
                  : !visitors->memory(visitors->arg, kind, &memory) ? JOB_STORE_NO_MEMORY
@@ -184,9 +184,9 @@ static enum job_store_status load_jobs(struct sqlite_store *s,
         job.now.buries = row_u32(&row);
         job.now.kicks = row_u32(&row);
         job.body_len = (uint32_t)row_number(&row, 0, JOB_BODY_MAX);
-        job.key = row_text(&row, 0, JOB_KEY_MAX);
+        job.key = row_text(&row, 0, JOBS_KEY_MAX);
         job.now.at_ns = row_number(&row, INT64_MIN, INT64_MAX);
-        job.root = row_text(&row, 0, JOB_KEY_MAX);
+        job.root = row_text(&row, 0, JOBS_KEY_MAX);
         job.now.root_ns = row_number(&row, INT64_MIN, INT64_MAX);
         if (!row.bad && visitors->job(visitors->arg, &job))
             continue;

@@ -2,7 +2,7 @@
 #include "t/models/jobs_world.h"
 #include "t/models/jobs_check.h"
 
-#include "jobs/jobs_op.h"
+#include "jobs/jobs_commit_inside.h"
 #include "jobs/jobs_state.h"
 #include "t/unit/engine/faults.h"
 #include "t/unit/jobs/commit_rig.h"

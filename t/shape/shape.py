@@ -39,7 +39,6 @@ CIRCLES = [
     "proto/beanstalk proto/beanstalk_parts",
     "proto/pools proto/pools_parts",
     "src/base/lock src/base/steps",
-    "src/jobs/job_tree src/jobs/jobs src/jobs/jobs_commit src/jobs/jobs_op src/jobs/store",
     "src/net/admission src/net/claims src/net/conn src/net/private src/net/rules src/net/worker",
 ]
 

@@ -51,7 +51,7 @@ struct ask {
     struct job_settings settings;
     struct job_view view;
     char reason[JOBS_READ_ONLY_MAX + 1];
-    char tube[JOBS_TUBE_MAX], names[RIG_PUTS][2][JOB_KEY_MAX];
+    char tube[JOBS_TUBE_MAX], names[RIG_PUTS][2][JOBS_KEY_MAX];
 };
 
 /* The wall clock, which tests move: it is `now` and this. */

@@ -1,7 +1,7 @@
-/* jobs_op.h - the inside of operations, which jobs_commit.c, jobs_decide.c, jobs_plan.c,
+/* jobs_commit_inside.h - the inside of operations, which jobs_commit.c, jobs_decide.c, jobs_plan.c,
  * jobs_write.c and jobs_make.c share. */
-#ifndef JOBS_JOBS_OP_H
-#define JOBS_JOBS_OP_H
+#ifndef JOBS_JOBS_COMMIT_INSIDE_H
+#define JOBS_JOBS_COMMIT_INSIDE_H
 
 #include "jobs/jobs_commit.h"
 #include "jobs/jobs_inside.h"
