@@ -145,54 +145,18 @@ static inline __attribute__((always_inline)) void take_out(struct jobs *jobs, st
         tree->first = before;
 }
 
-static __attribute__((noinline)) void add_by_id(struct jobs *jobs, struct job_tree *tree,
-                                                uint32_t handle)
-{
-    add(jobs, tree, handle, JOB_BY_ID);
-}
-
-static __attribute__((noinline)) void add_by_turn(struct jobs *jobs, struct job_tree *tree,
-                                                  uint32_t handle)
-{
-    add(jobs, tree, handle, JOB_BY_TURN);
-}
-
-static __attribute__((noinline)) void add_by_any(struct jobs *jobs, struct job_tree *tree,
-                                                 uint32_t handle)
-{
-    add(jobs, tree, handle, tree->by);
-}
-
 void job_tree_add(struct jobs *jobs, struct job_tree *tree, uint32_t handle)
 {
     if (tree->count++ == 0) {
         *node_at(jobs, tree->by, handle) = (struct job_node){JOB_NONE, JOB_NONE};
         tree->root = tree->first = handle;
     } else if (tree->by == JOB_BY_ID) {
-        add_by_id(jobs, tree, handle);
+        add(jobs, tree, handle, JOB_BY_ID);
     } else if (tree->by == JOB_BY_TURN) {
-        add_by_turn(jobs, tree, handle);
+        add(jobs, tree, handle, JOB_BY_TURN);
     } else {
-        add_by_any(jobs, tree, handle);
+        add(jobs, tree, handle, tree->by);
     }
-}
-
-static __attribute__((noinline)) void take_out_by_id(struct jobs *jobs, struct job_tree *tree,
-                                                     uint32_t handle)
-{
-    take_out(jobs, tree, handle, JOB_BY_ID);
-}
-
-static __attribute__((noinline)) void take_out_by_turn(struct jobs *jobs, struct job_tree *tree,
-                                                       uint32_t handle)
-{
-    take_out(jobs, tree, handle, JOB_BY_TURN);
-}
-
-static __attribute__((noinline)) void take_out_by_any(struct jobs *jobs, struct job_tree *tree,
-                                                      uint32_t handle)
-{
-    take_out(jobs, tree, handle, tree->by);
 }
 
 void job_tree_remove(struct jobs *jobs, struct job_tree *tree, uint32_t handle)
@@ -201,12 +165,29 @@ void job_tree_remove(struct jobs *jobs, struct job_tree *tree, uint32_t handle)
         CHECK(tree->root == handle);
         tree->root = tree->first = JOB_NONE;
     } else if (tree->by == JOB_BY_ID) {
-        take_out_by_id(jobs, tree, handle);
+        take_out(jobs, tree, handle, JOB_BY_ID);
     } else if (tree->by == JOB_BY_TURN) {
-        take_out_by_turn(jobs, tree, handle);
+        take_out(jobs, tree, handle, JOB_BY_TURN);
     } else {
-        take_out_by_any(jobs, tree, handle);
+        take_out(jobs, tree, handle, tree->by);
     }
+}
+
+static uint32_t first_by(const struct jobs *jobs, enum job_tree_by by, uint32_t a, uint32_t b)
+{
+    if (a == JOB_NONE || b == JOB_NONE)
+        return a == JOB_NONE ? b : a;
+    return is_before(key_of(by, job_at(jobs, a)), key_of(by, job_at(jobs, b))) ? a : b;
+}
+
+uint32_t job_first_of(const struct jobs *jobs, uint32_t a, uint32_t b)
+{
+    return first_by(jobs, JOB_BY_ID, a, b);
+}
+
+uint32_t job_first_turn_of(const struct jobs *jobs, uint32_t a, uint32_t b)
+{
+    return first_by(jobs, JOB_BY_TURN, a, b);
 }
 
 uint32_t job_tree_from(const struct jobs *jobs, const struct job_tree *tree, uint64_t id)

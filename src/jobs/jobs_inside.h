@@ -320,6 +320,10 @@ static inline void job_tree_init(struct job_tree *tree, enum job_tree_by by)
 void job_tree_add(struct jobs *jobs, struct job_tree *tree, uint32_t handle);
 void job_tree_remove(struct jobs *jobs, struct job_tree *tree, uint32_t handle);
 
+/* The one of two jobs with the smaller id; JOB_NONE counts as none. The same by turn. */
+uint32_t job_first_of(const struct jobs *jobs, uint32_t a, uint32_t b);
+uint32_t job_first_turn_of(const struct jobs *jobs, uint32_t a, uint32_t b);
+
 /* The first job with an id of at least `id`, of a set by id. JOB_NONE: none. */
 uint32_t job_tree_from(const struct jobs *jobs, const struct job_tree *tree, uint64_t id);
 

@@ -312,13 +312,6 @@ static uint32_t find_twin(struct jobs *jobs, const struct job_mark *key,
     return JOB_NONE; /* the stale ones are about to be dropped */
 }
 
-static uint32_t smaller_id(const struct jobs *jobs, uint32_t a, uint32_t b)
-{
-    if (a == JOB_NONE || b == JOB_NONE)
-        return a == JOB_NONE ? b : a;
-    return job_at(jobs, a)->id < job_at(jobs, b)->id ? a : b;
-}
-
 /* The place in the table of what is planned for jobs of a key and a root. */
 static struct put_plan **planned_place(const struct jobs *jobs, const struct job_mark *key,
                                        const struct job_mark *root)
@@ -352,7 +345,7 @@ static uint32_t find_planned(struct jobs *jobs, const struct job_mark *key,
             continue;
         }
         if (is_theirs)
-            best = smaller_id(jobs, best, job_of(plan));
+            best = job_first_of(jobs, best, job_of(plan));
         link = &plan->next;
     }
     return best;
@@ -405,10 +398,10 @@ void job_keys_look(struct jobs *jobs, const struct tube *tube, const struct job_
     if (!key)
         return;
     uint32_t twin = find_twin(jobs, key, NULL, wall);
-    twin = smaller_id(jobs, twin, find_planned(jobs, key, NULL, wall));
+    twin = job_first_of(jobs, twin, find_planned(jobs, key, NULL, wall));
     if (root) {
-        twin = smaller_id(jobs, twin, find_twin(jobs, key, root, wall));
-        twin = smaller_id(jobs, twin, find_planned(jobs, key, root, wall));
+        twin = job_first_of(jobs, twin, find_twin(jobs, key, root, wall));
+        twin = job_first_of(jobs, twin, find_planned(jobs, key, root, wall));
     }
     found_r->of = twin;
     found_r->duplicate = twin != JOB_NONE || mark_executed_ms(key, wall) > found_r->at_ms;

@@ -156,65 +156,39 @@ static void make_own(struct jobs *jobs, struct job_op *op, struct moment now,
     tube_serve(jobs, tube, now, effects);
 }
 
-/* True for a job that a change of many leaves out, because the store cannot change it. */
-static bool leaves_out(struct jobs *jobs, struct job_write *write)
-{
-    if (likely(!write->damaged))
-        return false;
-    job_write_thaw(jobs, write);
-    job_at(jobs, write->handle)->damaged = true;
-    return true;
-}
+/* So many jobs are deleted before others get the lock. */
+#define DROPS_STEP 128u
 
-static void make_kicks(struct jobs *jobs, struct job_op *op, struct moment now,
-                       struct jobs_effects *effects)
+/* A change of many jobs: kicks, deletes or drops them, but for those that the store cannot change.
+ */
+static void make_many(struct jobs *jobs, struct job_op *op, struct moment now,
+                      struct jobs_effects *effects)
 {
-    for (size_t n = 0; n < op->write_count; n++) {
-        if (leaves_out(jobs, &op->writes[n]))
-            continue;
-        (void)make(jobs, &op->writes[n], NULL, now, effects);
-        op->kick->left--;
-        op->kick->kicked++;
-    }
-}
-
-/* All are of one tube. Those that are left out are ready again. */
-static void make_clear(struct jobs *jobs, struct job_op *op, struct moment now,
-                       struct jobs_effects *effects)
-{
+    uint32_t made = 0;
     struct tube *left = NULL;
     for (size_t n = 0; n < op->write_count; n++) {
         struct job_write *write = &op->writes[n];
         struct tube *tube = job_at(jobs, write->handle)->tube;
-        if (leaves_out(jobs, write)) {
-            left = tube;
-            continue;
-        }
-        (void)make(jobs, write, NULL, now, effects);
-        op->clear->deleted++;
-    }
-    if (left)
-        tube_serve(jobs, left, now, effects);
-}
-
-/* So many jobs are deleted before others get the lock. */
-#define DROPS_STEP 128u
-
-static void make_drops(struct jobs *jobs, struct job_op *op, struct moment now,
-                       struct jobs_effects *effects)
-{
-    for (size_t n = 0; n < op->write_count; n++) {
-        struct job_write *write = &op->writes[n];
         if (likely(!write->damaged)) {
             (void)make(jobs, write, NULL, now, effects);
+            made++;
         } else {
             job_write_thaw(jobs, write);
             give_up(jobs, op, write, now);
+            left = tube;
         }
-        if ((n + 1) % DROPS_STEP != 0)
+        if ((int)op->kind != JOB_OP_DROP || (n + 1) % DROPS_STEP != 0)
             continue;
         jobs_leave(jobs);
         jobs_enter(jobs);
+    }
+    if (op->kind == JOB_OP_KICK) {
+        op->kick->left -= made;
+        op->kick->kicked += made;
+    } else if (op->kind == JOB_OP_CLEAR) {
+        op->clear->deleted += made;
+        if (left)
+            tube_serve(jobs, left, now, effects); /* it is ready again */
     }
 }
 
@@ -230,11 +204,11 @@ void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
         op->status = make(jobs, &op->writes[0], op->views, now, effects);
         break;
     case JOB_OP_KICK:
-        make_kicks(jobs, op, now, effects);
+        make_many(jobs, op, now, effects);
         op->status = op->kick->left > 0 ? JOBS_WAITS : JOBS_OK;
         break;
     case JOB_OP_CLEAR:
-        make_clear(jobs, op, now, effects);
+        make_many(jobs, op, now, effects);
         op->status = JOBS_WAITS;
         break;
     case JOB_OP_PAUSE:
@@ -248,7 +222,7 @@ void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
         make_own(jobs, op, now, effects);
         break;
     case JOB_OP_DROP:
-        make_drops(jobs, op, now, effects);
+        make_many(jobs, op, now, effects);
         break;
     default: /* it has changed nothing */
         break;

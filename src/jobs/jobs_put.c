@@ -9,49 +9,37 @@
 
 #include <string.h>
 
-/* Decides one put without key and root. On failure nothing has changed. */
-static enum jobs_status decide_plain(struct jobs *jobs, struct tube *tube,
-                                     const struct job_put *put, struct put_plan *plan)
-{
-    uint32_t limit = tube_setting(jobs, tube, JOB_SETTING_LIMIT);
-    if (*tube_read_only(jobs, tube))
-        return JOBS_READ_ONLY;
-    if (limit > 0 && tube_jobs(tube) + tube->coming >= limit)
-        return JOBS_TUBE_FULL;
-    if (!jobs_reserve_slots(jobs, 1))
-        return JOBS_NO_MEMORY;
-    plan->handle = job_make(jobs, tube, put->id);
-    tube->coming++;
-    return JOBS_OK;
-}
-
-/* The same for any put. */
+/* Decides one put. On failure nothing has changed. */
 static enum jobs_status decide(struct jobs *jobs, struct tube *tube, const struct job_put *put,
                                struct put_plan *plan, struct moment now)
 {
-    plan->handle = plan->twin = JOB_NONE;
-    if (put->key.len == 0 && put->root.len == 0)
-        return decide_plain(jobs, tube, put, plan);
-    struct job_keys_found found = {.duplicate = false};
+    struct job_keys_found found;
+    bool has_keys = put->key.len > 0 || put->root.len > 0, stores = true;
     uint32_t limit = tube_setting(jobs, tube, JOB_SETTING_LIMIT);
+    plan->handle = plan->twin = JOB_NONE;
     if (*tube_read_only(jobs, tube))
         return JOBS_READ_ONLY;
-    job_keys_look(jobs, tube, put, now, &found);
-    if (!found.duplicate && limit > 0 && tube_jobs(tube) + tube->coming >= limit)
+    if (has_keys) {
+        job_keys_look(jobs, tube, put, now, &found);
+        stores = !found.duplicate;
+    }
+    if (stores && limit > 0 && tube_jobs(tube) + tube->coming >= limit)
         return JOBS_TUBE_FULL;
-    if (!found.duplicate && !jobs_reserve_slots(jobs, 1))
+    if (stores && !jobs_reserve_slots(jobs, 1))
         return JOBS_NO_MEMORY;
-    if (!job_keys_make(jobs, put, &found)) {
-        if (!found.duplicate)
+    if (has_keys && !job_keys_make(jobs, put, &found)) {
+        if (stores)
             jobs_unreserve_slots(jobs, 1);
         return JOBS_NO_MEMORY;
     }
-    *put->duplicate_r = (struct job_duplicate){
-        .is = found.duplicate, .of = found.of == JOB_NONE ? 0 : job_at(jobs, found.of)->id};
-    if (!found.duplicate) {
+    if (stores) {
         plan->handle = job_make(jobs, tube, put->id);
         tube->coming++;
     }
+    if (!has_keys)
+        return JOBS_OK;
+    *put->duplicate_r = (struct job_duplicate){
+        .is = found.duplicate, .of = found.of == JOB_NONE ? 0 : job_at(jobs, found.of)->id};
     job_keys_plan(jobs, plan, &found);
     return JOBS_OK;
 }

@@ -4,14 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The one with the smaller id; JOB_NONE counts as none. */
-static uint32_t first_of(const struct jobs *jobs, uint32_t a, uint32_t b)
-{
-    if (a == JOB_NONE || b == JOB_NONE)
-        return a == JOB_NONE ? b : a;
-    return job_at(jobs, a)->id < job_at(jobs, b)->id ? a : b;
-}
-
 /* A tube that only changes under way need is seen by nobody. */
 static bool is_seen(const struct tube *tube)
 {
@@ -38,35 +30,24 @@ enum jobs_status jobs_peek(struct jobs *jobs, uint64_t id, struct job_view *view
     return handle != JOB_NONE ? JOBS_OK : JOBS_NOT_FOUND;
 }
 
-/* The first of two by turn, and then by id. */
-static uint32_t first_turn_of(const struct jobs *jobs, uint32_t a, uint32_t b)
-{
-    if (a == JOB_NONE || b == JOB_NONE)
-        return a == JOB_NONE ? b : a;
-    const struct job *first = job_at(jobs, a), *second = job_at(jobs, b);
-    uint64_t turn = first->state == JOB_READY ? first->pri : first->turn;
-    uint64_t other = second->state == JOB_READY ? second->pri : second->turn;
-    return turn < other || (turn == other && first->id < second->id) ? a : b;
-}
-
 static uint32_t tube_peek_ready(struct jobs *jobs, const struct tube *tube)
 {
     uint32_t next = tube_next(jobs, tube);
     if (tube_setting(jobs, tube, JOB_SETTING_ORDER) == JOB_ORDER_PRIORITY)
-        return first_turn_of(jobs, next, tube->frozen_by_turn[JOB_READY].first);
-    return first_of(jobs, next, tube->frozen_by_id[JOB_READY].first);
+        return job_first_turn_of(jobs, next, tube->frozen_by_turn[JOB_READY].first);
+    return job_first_of(jobs, next, tube->frozen_by_id[JOB_READY].first);
 }
 
 static uint32_t tube_peek_delayed(const struct jobs *jobs, const struct tube *tube)
 {
-    return first_turn_of(jobs, tube->delayed.first, tube->frozen_by_turn[JOB_DELAYED].first);
+    return job_first_turn_of(jobs, tube->delayed.first, tube->frozen_by_turn[JOB_DELAYED].first);
 }
 
 static uint32_t tube_peek_buried(const struct jobs *jobs, const struct tube *tube)
 {
-    uint32_t first = first_turn_of(jobs, tube_first_buried(jobs, tube, 0),
-                                   tube->frozen_by_turn[JOB_BURIED].first);
-    return first_turn_of(jobs, first, tube->frozen_by_turn[JOB_ABANDONED].first);
+    uint32_t first = job_first_turn_of(jobs, tube_first_buried(jobs, tube, 0),
+                                       tube->frozen_by_turn[JOB_BURIED].first);
+    return job_first_turn_of(jobs, first, tube->frozen_by_turn[JOB_ABANDONED].first);
 }
 
 enum jobs_status jobs_peek_next(struct jobs_client *client, enum job_peek what,
@@ -132,7 +113,7 @@ static uint32_t walk_first(const struct jobs *jobs, const struct list_walk *walk
 {
     uint32_t first = JOB_NONE;
     for (unsigned n = 0; n < walk->count; n++)
-        first = first_of(jobs, first, walk->next[n]);
+        first = job_first_of(jobs, first, walk->next[n]);
     return first;
 }
 
@@ -343,7 +324,7 @@ static void fill_tube_stats(const struct jobs *jobs, const struct tube *tube, ui
                             struct moment now, struct tube_stats *stats_r)
 {
     uint32_t oldest =
-        first_of(jobs, tube->by_id[JOB_READY].first, tube->frozen_by_id[JOB_READY].first);
+        job_first_of(jobs, tube->by_id[JOB_READY].first, tube->frozen_by_id[JOB_READY].first);
     *stats_r = (struct tube_stats){
         .settings = settings_of(jobs, tube),
         .urgent = tube->urgent,

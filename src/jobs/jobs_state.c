@@ -282,41 +282,25 @@ void job_place_restored(struct jobs *jobs, uint32_t handle, unsigned state, stru
 }
 
 /* Makes the job that was read. It has the room, the body and the keys. */
-static void make_restored(struct jobs *jobs, struct tube *tube, unsigned state,
-                          const struct job *read)
+static void make_restored(struct jobs *jobs, unsigned state, const struct job *read)
 {
-    uint32_t handle = job_make(jobs, tube, read->id);
+    uint32_t handle = job_make(jobs, read->tube, read->id);
     struct job *job = job_at(jobs, handle);
+    *job = *read;
     job_publish(jobs, handle);
-    job->body = read->body;
-    job_set_body_len(job, read->body_len);
     if (job->body)
         jobs_note_body(jobs, handle);
-    job->keys = read->keys;
-    job_set_put(job, (int64_t)read->put_ms);
-    job->delay_s = read->delay_s;
-    job->ttr_s = read->ttr_s;
     job_place_restored(jobs, handle, state,
                        (struct job_place){.turn = read->turn,
                                           .pri = read->pri,
                                           .holder = state == JOB_RESERVED ? jobs->leases : NULL});
-    job->token = read->token;
-    job->is_lease = read->is_lease;
-    job->last_try = read->last_try;
-    job->reserves = read->reserves;
-    job->timeouts = read->timeouts;
-    job->releases = read->releases;
-    job->buries = read->buries;
-    job->kicks = read->kicks;
-    job->tries = read->tries;
-    job->tries_max = read->tries_max;
 }
 
 static void restore_job(struct jobs *jobs, struct tube *tube, uint64_t next_id,
                         struct record_reader *r)
 {
     unsigned state = record_get_u8(r);
-    struct job read = {.id = record_get_u64(r)};
+    struct job read = {.id = record_get_u64(r), .tube = tube, .state = JOB_STATES};
     read.pri = record_get_u32(r);
     read.delay_s = record_get_u32(r);
     read.ttr_s = record_get_u32(r);
@@ -355,7 +339,7 @@ static void restore_job(struct jobs *jobs, struct tube *tube, uint64_t next_id,
         return;
     }
     job_set_body_len(&read, body_len);
-    make_restored(jobs, tube, state, &read);
+    make_restored(jobs, state, &read);
 }
 
 static void set_number(struct jobs *jobs, struct tube *tube, uint64_t number)
@@ -389,14 +373,13 @@ static void restore_tube(struct jobs *jobs, uint64_t numbers, uint64_t *last, ui
     tube->cmd_delete = record_get_u64(r);
     tube->cmd_pause = record_get_u64(r);
     tube->duplicates = record_get_u64(r);
-    uint64_t claims = record_get_u64(r);
+    tube->claims = record_get_u64(r);
     tube->dropped = record_get_u64(r);
     tube->acks = record_get_u64(r);
     tube->recycled = record_get_u64(r);
     tube->given_up = record_get_u64(r);
     for (uint32_t n = record_get_u32(r); n > 0 && record_ok(r); n--)
         restore_job(jobs, tube, next_id, r);
-    tube->claims = claims;
     tube_note_ready(jobs, tube);
     tube_set_due(jobs, tube);
 }

@@ -219,18 +219,13 @@ uint32_t tube_first_buried(const struct jobs *jobs, const struct tube *tube, uin
         buried = job_tree_from_place(jobs, &tube->buried, turn, 0);
         abandoned = job_tree_from_place(jobs, &tube->abandoned, turn, 0);
     }
-    if (buried == JOB_NONE || abandoned == JOB_NONE)
-        return buried == JOB_NONE ? abandoned : buried;
-    return job_at(jobs, buried)->turn < job_at(jobs, abandoned)->turn ? buried : abandoned;
+    return job_first_turn_of(jobs, buried, abandoned);
 }
 
 uint32_t tube_from_id(const struct jobs *jobs, const struct tube *tube, unsigned state, uint64_t id)
 {
-    uint32_t first = job_tree_from(jobs, &tube->by_id[state], id);
-    uint32_t doomed = job_tree_from(jobs, &tube->doomed_by_id[state], id);
-    if (first == JOB_NONE || doomed == JOB_NONE)
-        return first == JOB_NONE ? doomed : first;
-    return job_at(jobs, first)->id < job_at(jobs, doomed)->id ? first : doomed;
+    return job_first_of(jobs, job_tree_from(jobs, &tube->by_id[state], id),
+                        job_tree_from(jobs, &tube->doomed_by_id[state], id));
 }
 
 const char *tube_read_only(const struct jobs *jobs, const struct tube *tube)
