@@ -145,18 +145,54 @@ static inline __attribute__((always_inline)) void take_out(struct jobs *jobs, st
         tree->first = before;
 }
 
+static __attribute__((noinline)) void add_by_id(struct jobs *jobs, struct job_tree *tree,
+                                                uint32_t handle)
+{
+    add(jobs, tree, handle, JOB_BY_ID);
+}
+
+static __attribute__((noinline)) void add_by_turn(struct jobs *jobs, struct job_tree *tree,
+                                                  uint32_t handle)
+{
+    add(jobs, tree, handle, JOB_BY_TURN);
+}
+
+static __attribute__((noinline)) void add_by_any(struct jobs *jobs, struct job_tree *tree,
+                                                 uint32_t handle)
+{
+    add(jobs, tree, handle, tree->by);
+}
+
 void job_tree_add(struct jobs *jobs, struct job_tree *tree, uint32_t handle)
 {
     if (tree->count++ == 0) {
         *node_at(jobs, tree->by, handle) = (struct job_node){JOB_NONE, JOB_NONE};
         tree->root = tree->first = handle;
     } else if (tree->by == JOB_BY_ID) {
-        add(jobs, tree, handle, JOB_BY_ID);
+        add_by_id(jobs, tree, handle);
     } else if (tree->by == JOB_BY_TURN) {
-        add(jobs, tree, handle, JOB_BY_TURN);
+        add_by_turn(jobs, tree, handle);
     } else {
-        add(jobs, tree, handle, tree->by);
+        add_by_any(jobs, tree, handle);
     }
+}
+
+static __attribute__((noinline)) void take_out_by_id(struct jobs *jobs, struct job_tree *tree,
+                                                     uint32_t handle)
+{
+    take_out(jobs, tree, handle, JOB_BY_ID);
+}
+
+static __attribute__((noinline)) void take_out_by_turn(struct jobs *jobs, struct job_tree *tree,
+                                                       uint32_t handle)
+{
+    take_out(jobs, tree, handle, JOB_BY_TURN);
+}
+
+static __attribute__((noinline)) void take_out_by_any(struct jobs *jobs, struct job_tree *tree,
+                                                      uint32_t handle)
+{
+    take_out(jobs, tree, handle, tree->by);
 }
 
 void job_tree_remove(struct jobs *jobs, struct job_tree *tree, uint32_t handle)
@@ -165,11 +201,11 @@ void job_tree_remove(struct jobs *jobs, struct job_tree *tree, uint32_t handle)
         CHECK(tree->root == handle);
         tree->root = tree->first = JOB_NONE;
     } else if (tree->by == JOB_BY_ID) {
-        take_out(jobs, tree, handle, JOB_BY_ID);
+        take_out_by_id(jobs, tree, handle);
     } else if (tree->by == JOB_BY_TURN) {
-        take_out(jobs, tree, handle, JOB_BY_TURN);
+        take_out_by_turn(jobs, tree, handle);
     } else {
-        take_out(jobs, tree, handle, tree->by);
+        take_out_by_any(jobs, tree, handle);
     }
 }
 
