@@ -96,6 +96,9 @@ static inline enum jobs_need job_op_need(const struct job_op *op)
 size_t job_op_room(struct jobs *jobs, struct job_op *op, size_t most);
 /* Adds a write to an operation. NULL: no memory. */
 struct job_write *job_op_add(struct jobs *jobs, struct job_op *op, enum job_write_kind kind);
+/* The same for a time of a key or root. */
+struct job_write *job_op_add_memory(struct jobs *jobs, struct job_op *op, enum job_write_kind does,
+                                    enum job_memory_kind kind, struct bytes name);
 /* Freezes a job, if it is not, and adds what the act makes of it. Returns false without memory;
  * then the job is as it was. */
 bool job_plan(struct jobs *jobs, struct job_op *op, const struct job_act *act, uint32_t handle,

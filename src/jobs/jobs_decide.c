@@ -228,24 +228,29 @@ static enum jobs_status decide_settings(struct jobs *jobs, struct job_op *op, st
     return job_op_queue(jobs, op);
 }
 
-static bool is_keyed(const struct job_put *put)
+static bool any_keyed(const struct job_op *op)
 {
-    return put->key.len > 0 || put->root.len > 0;
+    for (size_t n = 0; n < op->count; n++) {
+        if (op->puts[n].key.len > 0 || op->puts[n].root.len > 0)
+            return true;
+    }
+    return false;
 }
 
 /* Adds a look for a name of a put that is not known. Returns false without memory. */
 static bool add_look(struct jobs *jobs, struct job_op *op, struct bytes name, bool is_root)
 {
-    struct job_mark *mark = name.len > 0 ? job_keys_mark(jobs, op->of, name, is_root) : NULL;
     if (name.len == 0)
         return true;
+    struct job_mark *mark = job_keys_mark(jobs, op->of, name, is_root);
     if (!mark)
         return false;
     if (mark->plan == jobs->plans)
         return true;
     mark->plan = jobs->plans;
     mark->planned_ms = JOB_NO_TIME;
-    struct job_write *write = job_op_add(jobs, op, JOB_WRITE_LOOK);
+    struct job_write *write = job_op_add_memory(
+        jobs, op, JOB_WRITE_LOOK, is_root ? JOB_MEMORY_ROOT : JOB_MEMORY_EXECUTION, name);
     if (mark->lookers > 0 && !is_root)
         job_op_will_wait(jobs); /* for the put that looks before it */
     mark->refs++;
@@ -255,26 +260,22 @@ static bool add_look(struct jobs *jobs, struct job_op *op, struct bytes name, bo
         return false;
     }
     write->mark = mark;
-    write->memory = is_root ? JOB_MEMORY_ROOT : JOB_MEMORY_EXECUTION;
-    write->name = name;
     return true;
 }
 
 /*
- * Looks at the keys of puts. *busy_r: one, or a root, is under change. Adds looks for those that
- * are not known. Others may become unknown before the looks are done; then there is another round.
+ * Has the store asked for keys and roots that are not known. JOBS_COMMITS: it must be, or one is
+ * under change. Others may become unknown before the looks are done; then there is another round.
  */
-static enum jobs_status look_at_keys(struct jobs *jobs, struct job_op *op, bool *busy_r)
+static enum jobs_status fetch_keys(struct jobs *jobs, struct job_op *op)
 {
     struct job_mark *key, *root;
-    *busy_r = false;
+    size_t looks = op->write_count;
     for (size_t n = 0; n < op->count; n++) {
         job_keys_marks(jobs, op->of, &op->puts[n], &key, &root);
         if ((key && key->busy > 0) || (root && root->busy > 0))
-            *busy_r = true;
+            return job_op_park(jobs, op);
     }
-    if (*busy_r)
-        return JOBS_OK;
     jobs->plans++;
     for (size_t n = 0; n < op->count; n++) {
         const struct job_put *put = &op->puts[n];
@@ -284,27 +285,6 @@ static enum jobs_status look_at_keys(struct jobs *jobs, struct job_op *op, bool 
             return JOBS_NO_MEMORY;
     }
     jobs->plans++;
-    return JOBS_OK;
-}
-
-static bool any_keyed(const struct job_op *op)
-{
-    for (size_t n = 0; n < op->count; n++) {
-        if (is_keyed(&op->puts[n]))
-            return true;
-    }
-    return false;
-}
-
-/* Has the store asked for keys and roots that are not known. JOBS_COMMITS: it must be. */
-static enum jobs_status fetch_keys(struct jobs *jobs, struct job_op *op)
-{
-    bool busy;
-    size_t looks = op->write_count;
-    if (look_at_keys(jobs, op, &busy) != JOBS_OK)
-        return JOBS_NO_MEMORY;
-    if (busy)
-        return job_op_park(jobs, op);
     if (op->write_count == looks)
         return JOBS_OK;
     op->fetches = true;

@@ -205,14 +205,31 @@ bool job_plan(struct jobs *jobs, struct job_op *op, const struct job_act *act, u
 
 /* ---- puts ------------------------------------------------------------------------------------ */
 
+struct job_write *job_op_add_memory(struct jobs *jobs, struct job_op *op, enum job_write_kind does,
+                                    enum job_memory_kind kind, struct bytes name)
+{
+    struct job_write *write = job_op_add(jobs, op, does);
+    if (!write)
+        return NULL;
+    write->memory = kind;
+    write->name = name;
+    return write;
+}
+
+/* The store forgets a time that memory has forgotten, or it would win over an earlier one. Returns
+ * false without memory. */
+static bool forget(struct jobs *jobs, struct job_op *op, enum job_memory_kind kind,
+                   struct bytes name)
+{
+    return job_op_add_memory(jobs, op, JOB_WRITE_FORGET, kind, name) != NULL;
+}
+
 static bool remember(struct jobs *jobs, struct job_op *op, enum job_memory_kind kind,
                      struct bytes name, int64_t time_ms, int64_t forget_ns)
 {
-    struct job_write *write = job_op_add(jobs, op, JOB_WRITE_REMEMBER);
+    struct job_write *write = job_op_add_memory(jobs, op, JOB_WRITE_REMEMBER, kind, name);
     if (!write)
         return false;
-    write->memory = kind;
-    write->name = name;
     write->time_ns = time_ms * NS_PER_MS;
     write->forget_ns = forget_ns;
     return true;
@@ -235,19 +252,6 @@ static bool plan_new(struct jobs *jobs, struct job_op *op, const struct job_put 
                               .due_ns = put->delay_s > 0 ? wall_after(put->delay_s, at) : 0,
                               .at_ns = keys && keys->key ? keys->at_ms * NS_PER_MS : 0,
                               .root_ns = keys && keys->root ? keys->root_ms * NS_PER_MS : 0};
-    return true;
-}
-
-/* The store forgets a time that memory has forgotten, or it would win over an earlier one. Returns
- * false without memory. */
-static bool forget(struct jobs *jobs, struct job_op *op, enum job_memory_kind kind,
-                   struct bytes name)
-{
-    struct job_write *write = job_op_add(jobs, op, JOB_WRITE_FORGET);
-    if (!write)
-        return false;
-    write->memory = kind;
-    write->name = name;
     return true;
 }
 

@@ -101,13 +101,6 @@ enum job_store_status store_fail_system(struct sqlite_store *s, int error, const
 enum job_store_status store_fail_because(struct sqlite_store *s, enum job_store_status status,
                                          const char *reason);
 
-/* The status of a call inside a transaction that has failed before; OK: go on. */
-static inline enum job_store_status sticky(const struct sqlite_store *s)
-{
-    CHECK(s->inside);
-    return s->failed;
-}
-
 /* ---- statements ------------------------------------------------------------------------------ */
 
 static inline void set_int(sqlite3_stmt *statement, int at, int64_t value)
@@ -130,16 +123,20 @@ static inline struct bytes get_text(sqlite3_stmt *statement, int at)
     return bytes_at(text, (size_t)sqlite3_column_bytes(statement, at));
 }
 
-/* Makes one step. Resets the statement unless there is a row (SQLITE_ROW). *status_r: not with a
- * row. */
+/* Makes one step, but none in a transaction that has failed. Resets the statement unless there is a
+ * row (SQLITE_ROW). *status_r: not with a row. */
 static inline bool step(struct sqlite_store *s, enum statement which, const char *doing,
                         enum job_store_status *status_r)
 {
     sqlite3_stmt *statement = s->statements[which];
+    *status_r = s->inside ? s->failed : JOB_STORE_OK;
+    if (*status_r != JOB_STORE_OK)
+        return false;
     int code = sqlite3_step(statement);
     if (code == SQLITE_ROW)
         return true;
-    *status_r = code == SQLITE_DONE ? JOB_STORE_OK : store_fail_sqlite(s, code, doing);
+    if (code != SQLITE_DONE)
+        *status_r = store_fail_sqlite(s, code, doing);
     sqlite3_reset(statement);
     return false;
 }

@@ -35,12 +35,10 @@ enum job_store_status sqlite_put(struct job_store *store, const struct job_recor
                                  struct bytes body)
 {
     struct sqlite_store *s = inside_of(store);
-    CHECK(job->id >= 1 && job->id <= INT64_MAX && body.len <= JOB_BODY_MAX);
+    CHECK(s->inside && job->id >= 1 && job->id <= INT64_MAX && body.len <= JOB_BODY_MAX);
     CHECK(job->tube.len >= 1 && job->tube.len <= JOBS_TUBE_MAX && job->key.len <= JOBS_KEY_MAX &&
           job->root.len <= JOBS_KEY_MAX);
-    if (sticky(s) != JOB_STORE_OK)
-        return s->failed;
-    if (s->full)
+    if (s->full && s->failed == JOB_STORE_OK)
         return store_fail_because(s, JOB_STORE_FULL, "the disk is full, and takes no new jobs");
     sqlite3_stmt *put = s->statements[PUT];
     set_changing(put, job->id, &job->now);
@@ -73,10 +71,6 @@ enum job_store_status sqlite_change(struct job_store *store, uint64_t id,
                                     const struct job_changing *now)
 {
     struct sqlite_store *s = inside_of(store);
-    if (sticky(s) != JOB_STORE_OK)
-        return s->failed;
-    if (id > INT64_MAX)
-        return JOB_STORE_NONE;
     set_changing(s->statements[CHANGE], id, now);
     return run_on_one(s, CHANGE, "cannot change a job");
 }
@@ -84,10 +78,6 @@ enum job_store_status sqlite_change(struct job_store *store, uint64_t id,
 enum job_store_status sqlite_remove(struct job_store *store, uint64_t id)
 {
     struct sqlite_store *s = inside_of(store);
-    if (sticky(s) != JOB_STORE_OK)
-        return s->failed;
-    if (id > INT64_MAX)
-        return JOB_STORE_NONE;
     set_int(s->statements[REMOVE], 1, (int64_t)id);
     enum job_store_status status = run_on_one(s, REMOVE, "cannot delete a job");
     if (status != JOB_STORE_OK || !s->has_large)
@@ -99,8 +89,6 @@ enum job_store_status sqlite_remove(struct job_store *store, uint64_t id)
 enum job_store_status sqlite_set_tube(struct job_store *store, const struct job_tube_record *tube)
 {
     struct sqlite_store *s = inside_of(store);
-    if (sticky(s) != JOB_STORE_OK)
-        return s->failed;
     const struct job_settings *settings = &tube->settings;
     bool has_any = settings->given != 0 || tube->pause_s != 0;
     enum statement which = has_any ? SET_TUBE : FORGET_TUBE;
@@ -136,10 +124,6 @@ enum job_store_status sqlite_execute(struct job_store *store, uint64_t id, int64
                                      int64_t forget_ns)
 {
     struct sqlite_store *s = inside_of(store);
-    if (sticky(s) != JOB_STORE_OK)
-        return s->failed;
-    if (id > INT64_MAX)
-        return JOB_STORE_NONE;
     enum statement which = time_ns == JOB_STORE_NO_TIME ? KEEP_EXECUTION : EXECUTE;
     set_int(s->statements[which], 1, (int64_t)id);
     if (which == EXECUTE)
@@ -152,8 +136,6 @@ enum job_store_status sqlite_remember(struct job_store *store, enum job_memory_k
                                       const struct job_memory *memory)
 {
     struct sqlite_store *s = inside_of(store);
-    if (sticky(s) != JOB_STORE_OK)
-        return s->failed;
     sqlite3_stmt *statement = of_kind(s, REMEMBER, kind, memory->tube, memory->name);
     set_int(statement, 3, memory->time_ns);
     set_forget(statement, 4, memory->forget_ns);
@@ -164,8 +146,6 @@ enum job_store_status sqlite_forget(struct job_store *store, enum job_memory_kin
                                     struct bytes tube, struct bytes name)
 {
     struct sqlite_store *s = inside_of(store);
-    if (sticky(s) != JOB_STORE_OK)
-        return s->failed;
     of_kind(s, FORGET, kind, tube, name);
     return run_on_one(s, FORGET + kind, "cannot forget an execution or a root job");
 }
@@ -175,8 +155,6 @@ enum job_store_status sqlite_forget_old(struct job_store *store, int64_t now_ns,
 {
     struct sqlite_store *s = inside_of(store);
     *count_r = 0;
-    if (sticky(s) != JOB_STORE_OK)
-        return s->failed;
     for (enum statement which = FORGET_OLD; which <= FORGET_OLD + 1 && *count_r < most; which++) {
         set_int(s->statements[which], 1, now_ns);
         set_int(s->statements[which], 2, most - *count_r);

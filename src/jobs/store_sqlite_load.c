@@ -12,10 +12,6 @@ enum job_store_status sqlite_read_body(struct job_store *store, uint64_t id, voi
                                        uint32_t len)
 {
     struct sqlite_store *s = inside_of(store);
-    if (s->inside && s->failed != JOB_STORE_OK)
-        return s->failed;
-    if (id > INT64_MAX)
-        return JOB_STORE_NONE;
     sqlite3_stmt *statement = s->statements[READ_BODY];
     set_int(statement, 1, (int64_t)id);
     enum job_store_status status;
@@ -51,8 +47,6 @@ enum job_store_status sqlite_recall(struct job_store *store, enum job_memory_kin
                                     struct job_memory *memory)
 {
     struct sqlite_store *s = inside_of(store);
-    if (s->inside && s->failed != JOB_STORE_OK)
-        return s->failed;
     sqlite3_stmt *statement = of_kind(s, RECALL, kind, memory->tube, memory->name);
     enum job_store_status status;
     if (!step(s, RECALL + kind, "cannot look for an execution or a root job", &status))
