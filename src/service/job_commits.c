@@ -51,28 +51,11 @@ struct waiting {
     _Alignas(struct job_view) uint8_t more[];
 };
 
-static enum job_class class_of(enum bs_verb verb)
-{
-    switch (verb) {
-    case BS_VERB_PUT:
-    case BS_VERB_PUT_INTO:
-    case BS_VERB_PUT_BATCH:
-        return JOB_CLASS_PUTS;
-    case BS_VERB_DELETE:
-    case BS_VERB_ACK:
-    case BS_VERB_TOUCH:
-    case BS_VERB_RENEW:
-        return JOB_CLASS_ENDS;
-    default:
-        return JOB_CLASS_NONE;
-    }
-}
-
-bool job_must_wait(const struct conn *conn, const struct job_request *r)
+bool job_must_wait(const struct conn *conn, const struct bs_request *r)
 {
     const struct job_session *s = conn_session(unconst(conn));
     size_t list = r->verb == BS_VERB_PUT_BATCH ? (r->count + 1) * (size_t)JOB_ITEM_ROOM : 0;
-    return r->parsed != BS_PARSED || s->class == JOB_CLASS_NONE || class_of(r->verb) != s->class ||
+    return s->class == JOB_CLASS_NONE || job_verb_rows[r->verb].class != s->class ||
            (list > 0 && s->lists + list > conn_space(conn));
 }
 
@@ -96,38 +79,15 @@ void job_leave_room(struct conn *conn)
     s->has_room = false;
 }
 
-static enum jobs_need need_of(enum bs_verb verb)
-{
-    switch (verb) {
-    case BS_VERB_PUT:
-    case BS_VERB_PUT_INTO:
-    case BS_VERB_PUT_BATCH:
-        return JOBS_PUTS;
-    case BS_VERB_DELETE:
-    case BS_VERB_RELEASE:
-    case BS_VERB_BURY:
-    case BS_VERB_TOUCH:
-    case BS_VERB_ACK:
-    case BS_VERB_NACK:
-    case BS_VERB_RENEW:
-    case BS_VERB_KICK:
-    case BS_VERB_KICK_JOB:
-    case BS_VERB_CLEAR:
-        return JOBS_ENDS;
-    default:
-        return JOBS_REST;
-    }
-}
-
 /* Has the memory of a request counted. Returns false without memory. */
 static bool charge(struct conn *conn, enum bs_verb verb, size_t size, bool *in_room_r)
 {
     struct job_session *s = job_session(conn);
-    bool ends = need_of(verb) == JOBS_ENDS;
-    *in_room_r = ends && s->has_room && !s->room_lent;
+    enum jobs_need need = job_verb_rows[verb].class == JOB_CLASS_PUTS ? JOBS_PUTS : JOBS_REST;
+    *in_room_r = job_verb_rows[verb].ends && s->has_room && !s->room_lent;
     if (*in_room_r)
         s->room_lent = true;
-    return *in_room_r || jobs_charge(conn_jobs(conn), ends ? JOBS_REST : need_of(verb), size);
+    return *in_room_r || jobs_charge(conn_jobs(conn), need, size);
 }
 
 /* A request is over. */
@@ -247,7 +207,7 @@ static size_t list_room(const struct waiting *w)
 static enum served pend(struct conn *conn, struct waiting *w)
 {
     struct job_session *s = job_session(conn);
-    enum job_class class = class_of(w->verb);
+    enum job_class class = job_verb_rows[w->verb].class;
     if (!conn_pend(conn, &w->number)) { /* its letter finds no connection */
         conn_close(conn, CLOSE_MEMORY);
         return SERVED_LAST;
@@ -329,7 +289,7 @@ static struct bytes keep_name(struct waiting *w, struct bytes name)
 /* What ends a job waits for the room that an earlier request has. */
 static enum served no_memory(struct conn *conn, enum bs_verb verb)
 {
-    if (need_of(verb) == JOBS_ENDS && job_session(conn)->room_lent)
+    if (job_verb_rows[verb].ends && job_session(conn)->room_lent)
         return SERVED_LATER;
     job_answer(conn, verb, BS_ANSWER_OUT_OF_MEMORY);
     return SERVED;
@@ -407,22 +367,13 @@ static void answer_change(struct conn *conn, struct waiting *w)
         job_answer_change(conn, w->verb, w->op.status);
 }
 
-enum served job_change(struct conn *conn, const struct job_request *r)
+enum served job_change(struct conn *conn, const struct bs_request *r)
 {
-    static const enum job_verb verbs[BS_VERB_COUNT] = {[BS_VERB_DELETE] = JOB_DELETE,
-                                                       [BS_VERB_RELEASE] = JOB_RELEASE,
-                                                       [BS_VERB_BURY] = JOB_BURY,
-                                                       [BS_VERB_TOUCH] = JOB_TOUCH,
-                                                       [BS_VERB_ACK] = JOB_ACK,
-                                                       [BS_VERB_NACK] = JOB_NACK,
-                                                       [BS_VERB_RENEW] = JOB_RENEW,
-                                                       [BS_VERB_KICK_JOB] = JOB_KICK,
-                                                       [BS_VERB_RESERVE_JOB] = JOB_RESERVE};
     struct waiting local;
     struct waiting *w = make(conn, &local, r->verb, JOB_OP_ACT, answer_change, 0);
     if (!w)
         return no_memory(conn, r->verb);
-    w->op.act.verb = verbs[r->verb];
+    w->op.act.verb = job_verb_rows[r->verb].act;
     w->op.act.id = r->id;
     w->op.act.token = r->token;
     w->op.act.pri = r->pri;
@@ -430,7 +381,7 @@ enum served job_change(struct conn *conn, const struct job_request *r)
     return start(conn, w);
 }
 
-enum served job_pause(struct conn *conn, const struct job_request *r)
+enum served job_pause(struct conn *conn, const struct bs_request *r)
 {
     struct waiting local;
     struct waiting *w = make(conn, &local, r->verb, JOB_OP_PAUSE, answer_change, r->tube.len);

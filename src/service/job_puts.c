@@ -12,21 +12,22 @@
 
 _Static_assert(JOBS_KEY_MAX == BS_KEY_MAX && JOBS_STEP == BS_COUNT_MAX, "both limits are the same");
 
-void job_take_options(struct conn *conn, const struct job_request *r)
+/* Sets what the options of a put say. */
+static void set_options(struct job_put *put, const struct bs_put_options *options)
 {
-    struct job_session *s = job_session(conn);
-    struct bs_request req;
-    size_t used;
-    enum bs_parsed parsed = bs_parse_request(r->bytes.data, r->bytes.len, &req, &used);
-    CHECK(parsed == BS_PARSED && req.verb == BS_VERB_PUT_INTO);
-    const struct bs_put_options *options = &req.options;
-    if (options->has_tries)
-        s->put.is.tries = options->tries;
-    s->put.is.has_at = options->has_at;
-    s->put.is.at_whole = options->at_whole;
-    s->put.is.root_whole = options->root_whole;
-    s->put.is.at_ms = options->at_ms;
-    s->put.is.root_ms = options->root_ms;
+    put->tries = options->has_tries ? options->tries : JOB_TRIES_OF_TUBE;
+    put->key = options->key;
+    put->root = options->root;
+    put->at_ms = options->at_ms;
+    put->root_ms = options->root_ms;
+    put->has_at = options->has_at;
+    put->at_whole = options->at_whole;
+    put->root_whole = options->root_whole;
+}
+
+void job_take_options(struct job_session *s, const struct bs_put_options *options)
+{
+    set_options(&s->put.is, options);
     s->put.key_len = (uint8_t)options->key.len;
     s->put.root_len = (uint8_t)options->root.len;
     if (options->key.len > 0)
@@ -127,7 +128,6 @@ static bool make_batch(struct conn *conn, struct bytes in, struct job_batch *b)
     for (; b->count < s->put.count; b->count++) {
         enum bs_answer answer = take_record(conn, &in, &record, &body);
         CHECK(answer == BS_ANSWER_INSERTED);
-        const struct bs_put_options *options = &record.options;
         struct job_put *put = &b->puts[b->count];
         *put = (struct job_put){
             .tube = bytes_at(s->put.tube, s->put.tube_len),
@@ -135,16 +135,9 @@ static bool make_batch(struct conn *conn, struct bytes in, struct job_batch *b)
             .pri = record.pri,
             .delay_s = record.delay_s,
             .ttr_s = record.ttr_s,
-            .tries = options->has_tries ? options->tries : JOB_TRIES_OF_TUBE,
-            .key = options->key,
-            .root = options->root,
-            .at_ms = options->at_ms,
-            .root_ms = options->root_ms,
-            .has_at = options->has_at,
-            .at_whole = options->at_whole,
-            .root_whole = options->root_whole,
             .duplicate_r = &b->duplicates[b->count],
         };
+        set_options(put, &record.options);
         if (put->root.len > 0)
             job_note_root(conn, put->root, put->root_ms);
         put->body = job_body_new(jobs, JOBS_PUTS, record.body_len);

@@ -10,19 +10,13 @@ static void add(void *arg, struct bytes name, uint64_t count)
         text->len += bs_compose_ready(name, count, to, BS_ENTRY_ROOM);
 }
 
-enum served job_ready(struct conn *conn, const struct job_request *r)
+enum served job_ready(struct conn *conn, const struct bs_request *r)
 {
     struct job_session *s = job_session(conn);
-    struct bs_request req;
     struct job_text text;
-    size_t used;
-    enum bs_parsed parsed = bs_parse_request(r->bytes.data, r->bytes.len, &req, &used);
-    CHECK(parsed == BS_PARSED && req.verb == BS_VERB_READY);
-    const struct jobs_ready ready = {.pattern = req.tube,
-                                     .after = req.ready.after,
-                                     .prefix = req.ready.prefix,
-                                     .limit = req.count};
-    bool waits = req.seconds > 0 && !s->half_closed;
+    const struct jobs_ready ready = {
+        .pattern = r->tube, .after = r->ready.after, .prefix = r->ready.prefix, .limit = r->count};
+    bool waits = r->seconds > 0 && !s->half_closed;
     job_text_begin(&text, conn);
     switch (jobs_list_ready(s->client, &ready, waits, add, &text)) {
     case JOBS_OK:
@@ -30,7 +24,7 @@ enum served job_ready(struct conn *conn, const struct job_request *r)
         return SERVED;
     case JOBS_WAITS:
         job_body_drop(text.jobs, &text.body);
-        return job_begin_wait(conn, BS_VERB_READY, (int64_t)req.seconds * NS_PER_S);
+        return job_begin_wait(conn, BS_VERB_READY, (int64_t)r->seconds * NS_PER_S);
     case JOBS_TIMED_OUT:
         job_answer(conn, BS_VERB_READY, BS_ANSWER_TIMED_OUT);
         break;

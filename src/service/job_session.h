@@ -30,13 +30,11 @@ enum job_input {
 /* A parsed request: a line, or a part of what follows it. */
 struct job_request {
     enum bs_parsed parsed;
-    enum job_input input; /* of these bytes */
-    enum bs_verb verb;
-    enum bs_state state;
-    uint32_t pri, delay_s, ttr_s, body_len, seconds, count;
-    uint64_t id, token;
-    struct bytes tube;
-    struct bytes bytes; /* the line with its end, or the part */
+    enum job_input input;
+    union {
+        struct bs_request line; /* of JOB_INPUT_LINE, if it is parsed */
+        struct bytes part;      /* of others */
+    };
 };
 
 /* An answer in several steps. */
@@ -100,6 +98,16 @@ enum job_outcome {
 #undef ROW
         JOB_OUTCOME_COUNT
 };
+
+/* What a verb is. */
+struct job_verb_row {
+    enum served (*serve)(struct conn *conn, const struct bs_request *request);
+    enum job_class class;
+    bool ends;           /* it ends or prolongs reservations, or deletes jobs */
+    enum job_verb act;   /* of job_change */
+    enum bs_answer good; /* of job_answer_change */
+};
+extern const struct job_verb_row job_verb_rows[BS_VERB_COUNT]; /* job_verbs.c */
 
 /* The verb of lines that are no request, after all of enum bs_verb. */
 #define JOB_VERB_INVALID ((unsigned)BS_VERB_COUNT)
@@ -171,8 +179,6 @@ uint32_t job_size_max(const struct conn *conn);
 void job_answer(struct conn *conn, unsigned verb, enum bs_answer answer);
 /* Delivers a letter to a client, in its worker's thread. */
 void job_on_letter(struct mail *mail, void *worker);
-/* Serves a whole line that has no body. */
-enum served job_serve(struct conn *conn, const struct job_request *request);
 /* Continues an answer in steps. Returns true when it is complete. */
 bool job_resume(struct conn *conn);
 /* The connection has ended while it waits. */
@@ -203,7 +209,7 @@ void job_forget_wait(struct conn *conn);
 /* ---- job_puts.c ------------------------------------------------------------------------------ */
 
 /* Takes the options of the line of a put-into into the session. */
-void job_take_options(struct conn *conn, const struct job_request *request);
+void job_take_options(struct job_session *s, const struct bs_put_options *options);
 /* The put of the session. */
 void job_fill_put(const struct job_session *s, struct job_put *put);
 /* Logs and counts a root time that is far ahead of the wall clock. */
@@ -218,14 +224,14 @@ enum served job_put_batch(struct conn *conn, bool draining);
 bool job_take_room(struct conn *conn) MUST_USE;
 /* The connection closes. */
 void job_leave_room(struct conn *conn);
-/* True when a request must wait until those before it are committed. */
-bool job_must_wait(const struct conn *conn, const struct job_request *request);
+/* True when a request that was parsed must wait until those before it are committed. */
+bool job_must_wait(const struct conn *conn, const struct bs_request *request);
 
 /* Each answers at once, or when the change is committed. job_put makes the put of the session,
  * whose body is whole. */
 enum served job_put(struct conn *conn);
-enum served job_change(struct conn *conn, const struct job_request *request);
-enum served job_pause(struct conn *conn, const struct job_request *request);
+enum served job_change(struct conn *conn, const struct bs_request *request);
+enum served job_pause(struct conn *conn, const struct bs_request *request);
 enum served job_set_tube(struct conn *conn, struct bytes tube, const struct job_settings *settings);
 /* With a store. */
 enum served job_kick(struct conn *conn, uint32_t count);
@@ -256,7 +262,7 @@ void job_batch_free(struct jobs *jobs, struct job_batch *batch);
 
 /* ---- job_ready.c ----------------------------------------------------------------------------- */
 
-enum served job_ready(struct conn *conn, const struct job_request *request);
+enum served job_ready(struct conn *conn, const struct bs_request *request);
 /* Answers the `ready` that waits, if a tube is ready now. Returns true when it has. */
 bool job_read_ready(struct conn *conn);
 
@@ -288,9 +294,9 @@ uint8_t *job_text_room(struct job_text *text, size_t size);
 /* Answers with the text, or OUT_OF_MEMORY, and gives it up. */
 void job_text_answer(struct conn *conn, unsigned verb, struct job_text *text);
 /* Answer the verbs whose answer is a dictionary. */
-void job_stats(struct conn *conn);
-void job_stats_job(struct conn *conn, uint64_t id);
-void job_stats_tube(struct conn *conn, struct bytes tube);
+enum served job_stats(struct conn *conn, const struct bs_request *request);
+enum served job_stats_job(struct conn *conn, const struct bs_request *request);
+enum served job_stats_tube(struct conn *conn, const struct bs_request *request);
 /* Answers `tube` after the settings, if there were any, are made. */
 void job_describe_tube(struct conn *conn, struct bytes tube, bool was_set);
 /* Answers OK with a text. */

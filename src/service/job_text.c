@@ -95,13 +95,13 @@ void job_text_answer(struct conn *conn, unsigned verb, struct job_text *text)
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
-void job_stats_job(struct conn *conn, uint64_t id)
+enum served job_stats_job(struct conn *conn, const struct bs_request *r)
 {
     struct job_stats stats;
     struct job_text text;
-    if (jobs_stats_job(conn_jobs(conn), id, service_now(conn), &stats) != JOBS_OK) {
-        job_answer(conn, BS_VERB_STATS_JOB, BS_ANSWER_NOT_FOUND);
-        return;
+    if (jobs_stats_job(conn_jobs(conn), r->id, service_now(conn), &stats) != JOBS_OK) {
+        job_answer(conn, r->verb, BS_ANSWER_NOT_FOUND);
+        return SERVED;
     }
     job_text_begin(&text, conn);
     add_number(&text, "id", stats.id);
@@ -119,16 +119,17 @@ void job_stats_job(struct conn *conn, uint64_t id)
     add_number(&text, "releases", stats.releases);
     add_number(&text, "buries", stats.buries);
     add_number(&text, "kicks", stats.kicks);
-    job_text_answer(conn, BS_VERB_STATS_JOB, &text);
+    job_text_answer(conn, r->verb, &text);
+    return SERVED;
 }
 
-void job_stats_tube(struct conn *conn, struct bytes tube)
+enum served job_stats_tube(struct conn *conn, const struct bs_request *r)
 {
     struct tube_stats stats;
     struct job_text text;
-    if (jobs_stats_tube(conn_jobs(conn), tube, service_now(conn), &stats) != JOBS_OK) {
-        job_answer(conn, BS_VERB_STATS_TUBE, BS_ANSWER_NOT_FOUND);
-        return;
+    if (jobs_stats_tube(conn_jobs(conn), r->tube, service_now(conn), &stats) != JOBS_OK) {
+        job_answer(conn, r->verb, BS_ANSWER_NOT_FOUND);
+        return SERVED;
     }
     job_text_begin(&text, conn);
     add_string(&text, "name", stats.name);
@@ -146,7 +147,8 @@ void job_stats_tube(struct conn *conn, struct bytes tube)
     add_number(&text, "cmd-pause-tube", stats.cmd_pause);
     add_number(&text, "pause", stats.pause_s);
     add_number(&text, "pause-time-left", stats.pause_left_s);
-    job_text_answer(conn, BS_VERB_STATS_TUBE, &text);
+    job_text_answer(conn, r->verb, &text);
+    return SERVED;
 }
 
 void job_describe_tube(struct conn *conn, struct bytes tube, bool was_set)
@@ -256,7 +258,7 @@ static void add_counts(struct job_text *text, const struct conn *conn)
                atomic_load_explicit(&protocol->connections_made, memory_order_relaxed));
 }
 
-void job_stats(struct conn *conn)
+enum served job_stats(struct conn *conn, const struct bs_request *r)
 {
     struct job_text text;
     const struct utsname *system = jobs_system(service_of(conn)->services);
@@ -284,5 +286,6 @@ void job_stats(struct conn *conn)
     add_string(&text, "hostname", system->nodename);
     add_string(&text, "os", system->version);
     add_string(&text, "platform", system->machine);
-    job_text_answer(conn, BS_VERB_STATS, &text);
+    job_text_answer(conn, r->verb, &text);
+    return SERVED;
 }

@@ -21,36 +21,27 @@ static size_t answer_max(const struct conn *conn)
 
 static enum job_outcome outcome_of(enum bs_answer answer)
 {
-    switch (answer) {
-    case BS_ANSWER_INSERTED:
-        return JOB_OUTCOME_INSERTED;
-    case BS_ANSWER_RESERVED:
-    case BS_ANSWER_CLAIMED:
-        return JOB_OUTCOME_RESERVED;
-    case BS_ANSWER_BURIED:
-        return JOB_OUTCOME_BURIED;
-    case BS_ANSWER_NOT_FOUND:
-        return JOB_OUTCOME_NOT_FOUND;
-    case BS_ANSWER_TIMED_OUT:
-        return JOB_OUTCOME_TIMED_OUT;
-    case BS_ANSWER_DEADLINE_SOON:
-        return JOB_OUTCOME_DEADLINE_SOON;
-    case BS_ANSWER_DRAINING:
-        return JOB_OUTCOME_DRAINING;
-    case BS_ANSWER_OUT_OF_MEMORY:
-        return JOB_OUTCOME_OUT_OF_MEMORY;
-    case BS_ANSWER_EXPECTED_CRLF:
-    case BS_ANSWER_JOB_TOO_BIG:
-    case BS_ANSWER_TUBE_FULL:
-    case BS_ANSWER_INTERNAL_ERROR:
-    case BS_ANSWER_BAD_FORMAT:
-    case BS_ANSWER_UNKNOWN_COMMAND:
-    case BS_ANSWER_NOT_IGNORED:
-    case BS_ANSWER_READ_ONLY:
-        return JOB_OUTCOME_ERROR;
-    default:
-        return JOB_OUTCOME_OK;
-    }
+    static const uint8_t outcomes[BS_ANSWER_COUNT] = {
+        [BS_ANSWER_INSERTED] = JOB_OUTCOME_INSERTED,
+        [BS_ANSWER_RESERVED] = JOB_OUTCOME_RESERVED,
+        [BS_ANSWER_CLAIMED] = JOB_OUTCOME_RESERVED,
+        [BS_ANSWER_BURIED] = JOB_OUTCOME_BURIED,
+        [BS_ANSWER_NOT_FOUND] = JOB_OUTCOME_NOT_FOUND,
+        [BS_ANSWER_TIMED_OUT] = JOB_OUTCOME_TIMED_OUT,
+        [BS_ANSWER_DEADLINE_SOON] = JOB_OUTCOME_DEADLINE_SOON,
+        [BS_ANSWER_DRAINING] = JOB_OUTCOME_DRAINING,
+        [BS_ANSWER_OUT_OF_MEMORY] = JOB_OUTCOME_OUT_OF_MEMORY,
+        [BS_ANSWER_EXPECTED_CRLF] = JOB_OUTCOME_ERROR,
+        [BS_ANSWER_JOB_TOO_BIG] = JOB_OUTCOME_ERROR,
+        [BS_ANSWER_TUBE_FULL] = JOB_OUTCOME_ERROR,
+        [BS_ANSWER_INTERNAL_ERROR] = JOB_OUTCOME_ERROR,
+        [BS_ANSWER_BAD_FORMAT] = JOB_OUTCOME_ERROR,
+        [BS_ANSWER_UNKNOWN_COMMAND] = JOB_OUTCOME_ERROR,
+        [BS_ANSWER_NOT_IGNORED] = JOB_OUTCOME_ERROR,
+        [BS_ANSWER_READ_ONLY] = JOB_OUTCOME_ERROR,
+    };
+    _Static_assert(JOB_OUTCOME_OK == 0, "that of all others");
+    return outcomes[answer];
 }
 
 static void write_line(struct conn *conn, const struct bs_reply *reply)
@@ -353,7 +344,7 @@ void job_half_closed(struct conn *conn)
         end_wait(conn, BS_ANSWER_TIMED_OUT);
 }
 
-static enum served do_reserve(struct conn *conn, const struct job_request *r)
+static enum served do_reserve(struct conn *conn, const struct bs_request *r)
 {
     struct job_session *s = job_session(conn);
     int64_t timeout_ns = r->verb == BS_VERB_RESERVE ? JOBS_FOREVER : (int64_t)r->seconds * NS_PER_S;
@@ -373,13 +364,11 @@ static enum served do_reserve(struct conn *conn, const struct job_request *r)
 }
 
 /* Reads the tubes of a claim from its line. Returns their number. */
-static size_t tubes_of(const struct job_request *r, struct bytes *tubes_r, size_t room)
+static size_t tubes_of(const struct bs_request *r, struct bytes *tubes_r, size_t room)
 {
-    struct bs_request req;
-    size_t used, count = 0;
-    enum bs_parsed parsed = bs_parse_request(r->bytes.data, r->bytes.len, &req, &used);
-    CHECK(parsed == BS_PARSED);
-    while (count < room && bs_next_tube(&req.tubes, &tubes_r[count]))
+    struct bytes names = r->tubes;
+    size_t count = 0;
+    while (count < room && bs_next_tube(&names, &tubes_r[count]))
         count++;
     return count;
 }
@@ -387,7 +376,7 @@ static size_t tubes_of(const struct job_request *r, struct bytes *tubes_r, size_
 /* A line of BS_NEW_LINE_MAX bytes has no more names. */
 #define CLAIM_TUBES (BS_NEW_LINE_MAX / 2)
 
-static enum served do_claim(struct conn *conn, const struct job_request *r)
+static enum served do_claim(struct conn *conn, const struct bs_request *r)
 {
     struct job_session *s = job_session(conn);
     char reason[JOBS_READ_ONLY_MAX + 1];
@@ -458,14 +447,14 @@ bool job_resume(struct conn *conn)
     return done;
 }
 
-static enum served do_list(struct conn *conn, enum bs_verb verb)
+static enum served do_list(struct conn *conn, const struct bs_request *r)
 {
-    bool done = job_list_begin(conn, verb);
+    bool done = job_list_begin(conn, r->verb);
     job_session(conn)->steps = done ? JOB_STEPS_NONE : JOB_STEPS_LIST;
     return done ? SERVED : SERVED_PIECES;
 }
 
-static enum served do_kick(struct conn *conn, const struct job_request *r)
+static enum served do_kick(struct conn *conn, const struct bs_request *r)
 {
     struct job_session *s = job_session(conn);
     if (jobs_has_store(conn_jobs(conn)))
@@ -475,7 +464,7 @@ static enum served do_kick(struct conn *conn, const struct job_request *r)
     return job_step(conn, r->tube);
 }
 
-static enum served do_clear(struct conn *conn, const struct job_request *r)
+static enum served do_clear(struct conn *conn, const struct bs_request *r)
 {
     struct job_session *s = job_session(conn);
     if (jobs_has_store(conn_jobs(conn)))
@@ -486,7 +475,7 @@ static enum served do_clear(struct conn *conn, const struct job_request *r)
     return job_step(conn, r->tube);
 }
 
-static enum served do_list_jobs(struct conn *conn, const struct job_request *r)
+static enum served do_list_jobs(struct conn *conn, const struct bs_request *r)
 {
     struct job_view *views = malloc(r->count * sizeof(*views));
     size_t count = 0;
@@ -532,25 +521,27 @@ void job_answer_list(struct conn *conn, struct job_view *views, size_t count, ui
 
 /* ---- tubes ----------------------------------------------------------------------------------- */
 
-static void do_use(struct conn *conn, const struct job_request *r)
+static enum served do_use(struct conn *conn, const struct bs_request *r)
 {
     const struct bs_reply reply = {.answer = BS_ANSWER_USING, .tube = r->tube};
     if (jobs_use(job_session(conn)->client, r->tube) == JOBS_OK)
         answer_with(conn, r->verb, &reply);
     else
         job_answer(conn, r->verb, BS_ANSWER_OUT_OF_MEMORY);
+    return SERVED;
 }
 
-static void do_list_tube_used(struct conn *conn, const struct job_request *r)
+static enum served do_list_tube_used(struct conn *conn, const struct bs_request *r)
 {
     char name[JOBS_TUBE_MAX];
     const struct bs_reply reply = {.answer = BS_ANSWER_USING,
                                    .tube =
                                        bytes_at(name, jobs_used(job_session(conn)->client, name))};
     answer_with(conn, r->verb, &reply);
+    return SERVED;
 }
 
-static void do_watch(struct conn *conn, const struct job_request *r)
+static enum served do_watch(struct conn *conn, const struct bs_request *r)
 {
     struct jobs_client *client = job_session(conn)->client;
     uint32_t count;
@@ -560,25 +551,22 @@ static void do_watch(struct conn *conn, const struct job_request *r)
         job_answer_number(conn, r->verb, BS_ANSWER_WATCHING, count);
     else
         job_answer(conn, r->verb, answer_of(status, BS_ANSWER_WATCHING));
+    return SERVED;
 }
 
-static enum served do_tube(struct conn *conn, const struct job_request *r)
+static enum served do_tube(struct conn *conn, const struct bs_request *r)
 {
-    struct bs_request req;
-    size_t used;
-    enum bs_parsed parsed = bs_parse_request(r->bytes.data, r->bytes.len, &req, &used);
-    CHECK(parsed == BS_PARSED);
     struct job_settings settings;
-    job_settings_from(&req.settings, &settings);
+    job_settings_from(&r->settings, &settings);
     if (settings.given)
-        return job_set_tube(conn, req.tube, &settings);
-    job_describe_tube(conn, req.tube, false);
+        return job_set_tube(conn, r->tube, &settings);
+    job_describe_tube(conn, r->tube, false);
     return SERVED;
 }
 
 /* ---- verbs ----------------------------------------------------------------------------------- */
 
-static enum served do_peek(struct conn *conn, const struct job_request *r)
+static enum served do_peek(struct conn *conn, const struct bs_request *r)
 {
     struct jobs_client *client = job_session(conn)->client;
     struct job_view view;
@@ -605,86 +593,58 @@ static enum served do_peek(struct conn *conn, const struct job_request *r)
     return SERVED;
 }
 
-/* The answer of a verb that has succeeded. */
-static enum bs_answer good_answer(enum bs_verb verb)
+static enum served do_reserve_job(struct conn *conn, const struct bs_request *r)
 {
-    switch (verb) {
-    case BS_VERB_DELETE:
-    case BS_VERB_ACK:
-        return BS_ANSWER_DELETED;
-    case BS_VERB_RELEASE:
-    case BS_VERB_NACK:
-        return BS_ANSWER_RELEASED;
-    case BS_VERB_BURY:
-        return BS_ANSWER_BURIED;
-    case BS_VERB_TOUCH:
-    case BS_VERB_RENEW:
-        return BS_ANSWER_TOUCHED;
-    case BS_VERB_KICK_JOB:
-        return BS_ANSWER_JOB_KICKED;
-    default:
-        CHECK(verb == BS_VERB_PAUSE_TUBE);
-        return BS_ANSWER_PAUSED;
-    }
+    job_works(conn);
+    return job_change(conn, r);
 }
+
+static enum served do_quit(struct conn *conn, const struct bs_request *r)
+{
+    (void)r;
+    conn_finish(conn, CLOSE_PEER);
+    return SERVED_LAST;
+}
+
+const struct job_verb_row job_verb_rows[BS_VERB_COUNT] = {
+    [BS_VERB_PUT] = {.class = JOB_CLASS_PUTS},
+    [BS_VERB_PUT_INTO] = {.class = JOB_CLASS_PUTS},
+    [BS_VERB_PUT_BATCH] = {.class = JOB_CLASS_PUTS},
+    [BS_VERB_RESERVE] = {do_reserve},
+    [BS_VERB_RESERVE_WITH_TIMEOUT] = {do_reserve},
+    [BS_VERB_RESERVE_JOB] = {do_reserve_job, .act = JOB_RESERVE},
+    [BS_VERB_CLAIM] = {do_claim},
+    [BS_VERB_DELETE] = {job_change, JOB_CLASS_ENDS, true, JOB_DELETE, BS_ANSWER_DELETED},
+    [BS_VERB_ACK] = {job_change, JOB_CLASS_ENDS, true, JOB_ACK, BS_ANSWER_DELETED},
+    [BS_VERB_TOUCH] = {job_change, JOB_CLASS_ENDS, true, JOB_TOUCH, BS_ANSWER_TOUCHED},
+    [BS_VERB_RENEW] = {job_change, JOB_CLASS_ENDS, true, JOB_RENEW, BS_ANSWER_TOUCHED},
+    [BS_VERB_RELEASE] = {job_change, JOB_CLASS_NONE, true, JOB_RELEASE, BS_ANSWER_RELEASED},
+    [BS_VERB_NACK] = {job_change, JOB_CLASS_NONE, true, JOB_NACK, BS_ANSWER_RELEASED},
+    [BS_VERB_BURY] = {job_change, JOB_CLASS_NONE, true, JOB_BURY, BS_ANSWER_BURIED},
+    [BS_VERB_KICK_JOB] = {job_change, JOB_CLASS_NONE, true, JOB_KICK, BS_ANSWER_JOB_KICKED},
+    [BS_VERB_KICK] = {do_kick, .ends = true},
+    [BS_VERB_CLEAR] = {do_clear, .ends = true},
+    [BS_VERB_PAUSE_TUBE] = {job_pause, .good = BS_ANSWER_PAUSED},
+    [BS_VERB_PEEK] = {do_peek},
+    [BS_VERB_PEEK_READY] = {do_peek},
+    [BS_VERB_PEEK_DELAYED] = {do_peek},
+    [BS_VERB_PEEK_BURIED] = {do_peek},
+    [BS_VERB_USE] = {do_use},
+    [BS_VERB_WATCH] = {do_watch},
+    [BS_VERB_IGNORE] = {do_watch},
+    [BS_VERB_READY] = {job_ready},
+    [BS_VERB_TUBE] = {do_tube},
+    [BS_VERB_LIST_JOBS] = {do_list_jobs},
+    [BS_VERB_LIST_TUBE_USED] = {do_list_tube_used},
+    [BS_VERB_LIST_TUBES] = {do_list},
+    [BS_VERB_LIST_TUBES_WATCHED] = {do_list},
+    [BS_VERB_STATS] = {job_stats},
+    [BS_VERB_STATS_JOB] = {job_stats_job},
+    [BS_VERB_STATS_TUBE] = {job_stats_tube},
+    [BS_VERB_QUIT] = {do_quit},
+};
 
 void job_answer_change(struct conn *conn, enum bs_verb verb, enum jobs_status status)
 {
-    job_answer(conn, verb, answer_of(status, status == JOBS_OK ? good_answer(verb) : 0));
-}
-
-enum served job_serve(struct conn *conn, const struct job_request *r)
-{
-    switch (r->verb) {
-    case BS_VERB_RESERVE:
-    case BS_VERB_RESERVE_WITH_TIMEOUT:
-        return do_reserve(conn, r);
-    case BS_VERB_CLAIM:
-        return do_claim(conn, r);
-    case BS_VERB_READY:
-        return job_ready(conn, r);
-    case BS_VERB_KICK:
-        return do_kick(conn, r);
-    case BS_VERB_CLEAR:
-        return do_clear(conn, r);
-    case BS_VERB_RESERVE_JOB:
-        job_works(conn);
-        return job_change(conn, r);
-    case BS_VERB_PAUSE_TUBE:
-        return job_pause(conn, r);
-    case BS_VERB_PEEK:
-    case BS_VERB_PEEK_READY:
-    case BS_VERB_PEEK_DELAYED:
-    case BS_VERB_PEEK_BURIED:
-        return do_peek(conn, r);
-    case BS_VERB_USE:
-        do_use(conn, r);
-        break;
-    case BS_VERB_WATCH:
-    case BS_VERB_IGNORE:
-        do_watch(conn, r);
-        break;
-    case BS_VERB_LIST_TUBE_USED:
-        do_list_tube_used(conn, r);
-        break;
-    case BS_VERB_LIST_TUBES:
-    case BS_VERB_LIST_TUBES_WATCHED:
-        return do_list(conn, r->verb);
-    case BS_VERB_STATS:
-        job_stats(conn);
-        break;
-    case BS_VERB_STATS_JOB:
-        job_stats_job(conn, r->id);
-        break;
-    case BS_VERB_STATS_TUBE:
-        job_stats_tube(conn, r->tube);
-        break;
-    case BS_VERB_TUBE:
-        return do_tube(conn, r);
-    case BS_VERB_LIST_JOBS:
-        return do_list_jobs(conn, r);
-    default:
-        return job_change(conn, r);
-    }
-    return SERVED;
+    job_answer(conn, verb, answer_of(status, job_verb_rows[verb].good));
 }

@@ -55,31 +55,15 @@ void job_works(struct conn *conn)
 static enum parsed parse_line(const uint8_t *data, size_t len, struct job_request *r,
                               size_t *used_r)
 {
-    struct bs_request req;
-    r->parsed = bs_parse_request(data, len, &req, used_r);
+    r->parsed = bs_parse_request(data, len, &r->line, used_r);
     if (r->parsed == BS_MORE) {
         *used_r = 0;
         return PARSED_MORE;
     }
-    r->bytes = bytes_at(data, *used_r);
-    if (r->parsed == BS_TOO_LONG)
-        return PARSED_LAST;
-    if (r->parsed != BS_PARSED)
-        return PARSED;
-    r->verb = req.verb;
-    r->state = req.state;
-    r->pri = req.pri;
-    r->delay_s = req.delay_s;
-    r->ttr_s = req.ttr_s;
-    r->body_len = req.body_len;
-    r->seconds = req.seconds;
-    r->count = req.count;
-    r->id = req.id;
-    r->token = req.token;
-    r->tube = req.tube;
-    bool has_body =
-        req.verb == BS_VERB_PUT || req.verb == BS_VERB_PUT_INTO || req.verb == BS_VERB_PUT_BATCH;
-    return has_body ? PARSED_LAST : PARSED;
+    return r->parsed == BS_TOO_LONG ||
+                   (r->parsed == BS_PARSED && job_verb_rows[r->line.verb].class == JOB_CLASS_PUTS)
+               ? PARSED_LAST
+               : PARSED;
 }
 
 static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, void *request,
@@ -101,7 +85,7 @@ static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, 
         r->parsed = BS_PARSED;
         *used_r = len < left ? len : (size_t)left;
     }
-    r->bytes = bytes_at(data, *used_r);
+    r->part = bytes_at(data, *used_r);
     return PARSED_LAST;
 }
 
@@ -189,14 +173,14 @@ static enum served end_body(struct conn *conn)
 static enum served serve_part(struct conn *conn, const struct job_request *r)
 {
     struct job_session *s = job_session(conn);
-    take_part(conn, r->bytes);
+    take_part(conn, r->part);
     return s->put.have < (uint64_t)s->put.len + 2 ? SERVED_PART : end_body(conn);
 }
 
 #define BATCH_MAX (UINT32_C(16) << 20)
 
 /* The line of a put has come. */
-static enum served begin_put(struct conn *conn, const struct job_request *r)
+static enum served begin_put(struct conn *conn, const struct bs_request *r)
 {
     struct job_session *s = job_session(conn);
     uint32_t most = r->verb == BS_VERB_PUT_BATCH ? BATCH_MAX : job_size_max(conn);
@@ -213,7 +197,7 @@ static enum served begin_put(struct conn *conn, const struct job_request *r)
     if (r->tube.len > 0)
         memcpy(s->put.tube, r->tube.data, r->tube.len);
     if (r->verb == BS_VERB_PUT_INTO)
-        job_take_options(conn, r);
+        job_take_options(s, &r->options);
     s->input = JOB_INPUT_BODY;
     if (r->body_len > most)
         refuse_body(conn, BS_ANSWER_JOB_TOO_BIG);
@@ -227,7 +211,7 @@ static enum served begin_put(struct conn *conn, const struct job_request *r)
 static enum served serve_line(struct conn *conn, const struct job_request *r)
 {
     struct job_session *s = job_session(conn);
-    if (s->under_way > 0 && job_must_wait(conn, r))
+    if (s->under_way > 0 && (r->parsed != BS_PARSED || job_must_wait(conn, &r->line)))
         return SERVED_LATER;
     switch (r->parsed) {
     case BS_PARSED:
@@ -249,18 +233,8 @@ static enum served serve_line(struct conn *conn, const struct job_request *r)
         job_answer(conn, JOB_VERB_INVALID, BS_ANSWER_BAD_FORMAT);
         return SERVED;
     }
-    switch (r->verb) {
-    case BS_VERB_PUT:
-    case BS_VERB_PUT_INTO:
-    case BS_VERB_PUT_BATCH:
-        return begin_put(conn, r);
-    case BS_VERB_QUIT:
-        conn_finish(conn, CLOSE_PEER);
-        return SERVED_LAST;
-    default:
-        break;
-    }
-    return job_serve(conn, r);
+    const struct job_verb_row *row = &job_verb_rows[r->line.verb];
+    return row->class == JOB_CLASS_PUTS ? begin_put(conn, &r->line) : row->serve(conn, &r->line);
 }
 
 static enum served on_serve(struct conn *conn, const void *request)
