@@ -11,7 +11,7 @@ libbase_a_SOURCES = \
 	src/base/heap.h src/base/heap.c \
 	src/base/histogram.h src/base/histogram.c \
 	src/base/json_text.h src/base/json_text.c \
-	src/base/lock.h src/base/lock.c \
+	src/base/lock_rank.h src/base/lock.h src/base/lock.c \
 	src/base/log_linear.h \
 	src/base/log.h src/base/log.c \
 	src/base/mail.h src/base/mail.c \

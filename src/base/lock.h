@@ -1,7 +1,6 @@
 /*
  * lock.h - mutexes with a rank. A thread takes locks in rising rank only, and never two of one
- * rank; this rules out deadlock. Every build checks both rules at every lock. The order is declared
- * here only.
+ * rank (lock_rank.h); this rules out deadlock. Every build checks both rules at every lock.
  *
  * lock_acquire and lock_release are inline because every request calls them; waiting is in lock.c.
  * A pthread mutex takes 40 bytes. This lock is small enough to share a cache line with all fields
@@ -11,22 +10,12 @@
 #define BASE_LOCK_H
 
 #include "base/check.h"
+#include "base/lock_rank.h"
 #include "base/steps.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-/* In the order in which a thread may take them. */
-enum lock_rank {
-    LOCK_RANK_JOBS,    /* all tubes and jobs, and their clients */
-    LOCK_RANK_POOLS,   /* all pools: their members, waiters, clients */
-    LOCK_RANK_SHARD,   /* one shard of the table: its names, holdings, waiters */
-    LOCK_RANK_ARENA,   /* the pages that all shards share */
-    LOCK_RANK_SOURCES, /* connection counts by source address */
-    LOCK_RANK_RIGHTS,  /* which clients may change pools */
-    LOCK_RANK_COUNT
-};
 
 enum lock_state {
     LOCK_FREE,

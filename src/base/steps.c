@@ -6,7 +6,6 @@
 #ifdef COUNT_STEPS
 
 #include "base/check.h"
-#include "base/lock.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,8 +26,6 @@ static const struct budget {
     [LOCK_RANK_RIGHTS] = {"under the lock of rights", {1000000, 1 << 20}},
     [STEPS_LOOP] = {"in an iteration of a loop", {5000000, 64 << 20}},
 };
-
-_Static_assert((unsigned)STEPS_LOOP == (unsigned)LOCK_RANK_COUNT, "the ranks of locks come first");
 
 /* The compiler calls it in each basic block. */
 void __sanitizer_cov_trace_pc(void);

@@ -9,10 +9,12 @@
 #ifndef BASE_STEPS_H
 #define BASE_STEPS_H
 
+#include "base/lock_rank.h"
+
 #include <stdint.h>
 
-/* What has a budget: locks, by their rank (lock.h), and an iteration of a loop. */
-enum { STEPS_LOOP = 6, STEPS_KINDS };
+/* What has a budget: locks, by their rank, and an iteration of a loop. */
+enum { STEPS_LOOP = LOCK_RANK_COUNT, STEPS_KINDS };
 
 #ifdef COUNT_STEPS
 /* What this thread has done, and had done when each kind of work began. */

@@ -1,10 +1,15 @@
-/* admission.c - see admission.h. */
-#include "net/admission.h"
-
-#include "net/address.h"
-#include "net/private.h"
+/*
+ * admission.c - accepts or refuses new connections. It checks the access list, the limits for one
+ * address and for one protocol, and the limit of TLS handshakes. The limits come from the worker's
+ * rules and from struct protocol. A refused connection is closed, counted by its reason, and logged
+ * at a bounded rate.
+ *
+ * Threads: the thread of the worker that is passed.
+ */
+#include "net/worker_inside.h"
 
 #include "base/log.h"
+#include "net/address.h"
 
 bool admission_asks_address(const struct worker *worker)
 {

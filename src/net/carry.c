@@ -11,7 +11,7 @@
  */
 #include "net/carry.h"
 
-#include "net/private.h"
+#include "net/worker_inside.h"
 
 #include "base/log.h"
 #include "base/record.h"

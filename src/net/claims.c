@@ -1,13 +1,26 @@
 /*
- * claims.c - see claims.h. Each source with claims has an account. Trees order the accounts by
- * memory, the requests of an account by size, and silent handshakes by age.
+ * claims.c - what connections take of two things that all of them share: memory for unfinished
+ * requests (limits.unfinished), and TLS handshakes (tls.max_handshakes). It is also counted for
+ * each source (sources.h), so that a connection of those that take most goes when a limit is met:
+ *
+ * - memory: the largest request of the source that has most, with what is claimed. Requests of up
+ *   to CLAIM_FREE bytes claim nothing.
+ * - handshakes: a source has at most a quarter of them. The oldest handshake without a byte goes:
+ *   of the source if it has its quarter, of all if there are no more. If there is none, the new
+ *   connection is refused.
+ *
+ * A connection that has to go counts no more at once, and is closed by a letter to its worker.
+ *
+ * Threads: that of the connection's worker. Takes the lock of the sources; finding who goes takes
+ * logarithmic time, and a claim of memory has at most CLAIM_EVICTIONS others go.
+ *
+ * Each source with claims has an account. Trees order the accounts by memory, the requests of an
+ * account by size, and silent handshakes by age.
  *
  * An evicted claim leaves the trees and counts under the lock. From then on its letter frees the
  * claim, and the connection may only forget it.
  */
-#include "net/claims.h"
-
-#include "net/private.h"
+#include "net/worker_inside.h"
 
 #include <stdlib.h>
 

@@ -6,10 +6,10 @@
  * there, and only the rest of an unfinished request is kept. Answers are collected in chunks from
  * the worker's pool. All answers to one event are sent in one write.
  *
- * A connection has one state for reading and one for writing (states and transitions: conn.c). When
- * service ends, the row's `close` is called and must free everything that the client holds. A TLS
- * connection starts with its handshake; the protocol does not know the connection until that is
- * done.
+ * A connection has one state for reading and one for writing (states and transitions:
+ * conn_state.c). When service ends, the row's `close` is called and must free everything that the
+ * client holds. A TLS connection starts with its handshake; the protocol does not know the
+ * connection until that is done.
  *
  * Threads: a connection belongs to its worker. Call all functions in that worker's thread, except
  * those marked "any thread".
@@ -35,6 +35,9 @@ struct server;
 struct worker;
 
 /* ---- identity ------------------------------------------------------------------------------ */
+
+/* Maximum number of workers: tags and ids have 8 bits for the worker. */
+#define WORKERS_MAX 256
 
 /* The first fields of struct conn, so that the next two functions can be inline. */
 #define CONN_HEAD                                                                                  \
@@ -234,7 +237,7 @@ bool conn_interject(struct conn *conn, const void *data, size_t len, size_t unse
 
 /*
  * Counts `bytes` that the service keeps for this connection's unfinished request. Returns false,
- * counting nothing, when limits.unfinished is reached and no other connection has more (claims.h).
+ * counting nothing, when limits.unfinished is reached and no other connection has more (claims.c).
  * conn_unhold gives them back; so does the end of the connection.
  */
 bool conn_hold(struct conn *conn, size_t bytes) MUST_USE;

@@ -16,7 +16,7 @@
  * sockets LOOP_READ is removed from the watch when bytes come. So an idle wait does not wake the
  * thread.
  */
-#include "net/private.h"
+#include "net/worker_inside.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,8 +11,7 @@
 #include "net/listener.h"
 
 #include "net/address.h"
-#include "net/admission.h"
-#include "net/private.h"
+#include "net/worker_inside.h"
 
 #include "base/log.h"
 

@@ -10,7 +10,7 @@
  * is flushed after the event. The connection whose requests are being served joins last. So a
  * client that is woken by a request is notified before the sender of that request gets its answer.
  */
-#include "net/private.h"
+#include "net/worker_inside.h"
 
 #include "base/log.h"
 

@@ -197,7 +197,7 @@ struct protocol {
  * are numbered from 0 without gaps. Any thread. */
 const char *protocol_close_word(const struct protocol_row *row, unsigned reason);
 
-/* True when the row uses a feature that needs struct conn_extension (private.h). */
+/* True when the row uses a feature that needs struct conn_extension (worker_inside.h). */
 static inline bool protocol_is_extended(const struct protocol_row *row)
 {
     return row->deadlines > 1 || row->pending_max > 0 || row->part_step > 0 || row->tracks_output;

@@ -18,16 +18,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct server;
-
 /* Limits: maximum numbers and times. */
 struct server_limits {
     size_t output_buffer;         /* bytes queued for one client; at least 2 */
-    uint64_t unfinished;          /* bytes that unfinished requests claim (claims.h); 0: no limit */
+    uint64_t unfinished;          /* bytes that unfinished requests claim (claims.c); 0: no limit */
     int64_t request_timeout_ns;   /* from the first byte of a request to its last */
     int64_t write_timeout_ns;     /* without the client reading any queued byte */
     int64_t handshake_timeout_ns; /* from the connection to the end of its TLS handshake */
-    uint32_t handshakes;          /* TLS handshakes at once (claims.h); 0: no limit */
+    uint32_t handshakes;          /* TLS handshakes at once (claims.c); 0: no limit */
     uint32_t per_source; /* connections from one address (IPv6: /64); 0: no limit. Connections that
                             were opened without a limit may not be counted */
 };
@@ -46,14 +44,5 @@ struct rules;
 struct rules *rules_new(const struct rules_config *config) MUST_USE;
 /* Frees *rules that no server has, and sets it to NULL. NULL is harmless. */
 void rules_free(struct rules **rules);
-
-/*
- * Replaces the server's rules by `rules`, which now belong to the server. In the main thread. The
- * first rules must be set before any worker is made; others may be set at any time until the
- * workers are drained.
- */
-void server_set_rules(struct server *server, struct rules *rules);
-/* Releases the server's rules while no worker runs. Harmless when there are none. */
-void server_free_rules(struct server *server);
 
 #endif

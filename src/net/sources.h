@@ -1,5 +1,5 @@
 /*
- * sources.h - counts connections by their source, for limits.per_source and for claims (claims.h).
+ * sources.h - counts connections by their source, for limits.per_source and for claims (claims.c).
  * A source is an IPv4 address, or the first 64 bits of an IPv6 address, because a client usually
  * owns all addresses of such a network. On unix sockets it is the client's user.
  *

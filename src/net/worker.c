@@ -9,10 +9,9 @@
  * written to in the next iterations, so that other clients are served and timeouts are kept in
  * between.
  */
-#include "net/private.h"
+#include "net/worker_inside.h"
 
 #include "base/log.h"
-#include "net/admission.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -606,6 +605,50 @@ void worker_ask(struct worker *worker, void (*fn)(struct worker *worker, void *a
 {
     struct worker_errand errand = {.fn = fn, .arg = arg};
     reactor_ask(&worker->reactor, run_worker_errand, &errand);
+}
+
+/* ---- rules --------------------------------------------------------------------------------- */
+
+/* Replaces a worker's rules, in its thread or while it does not run. */
+static void put_in_force(struct worker *worker, struct rules *rules)
+{
+    rules_free(&worker->rules);
+    worker->rules = rules;
+}
+
+static void arrive(struct mail *mail, void *reader)
+{
+    struct worker *worker = reader;
+    struct mail *first = mail - worker->number;
+    put_in_force(worker, container_of(first, struct rules, letters));
+}
+
+void server_set_rules(struct server *server, struct rules *rules)
+{
+    if (!server->rules)
+        sources_init(&server->sources);
+    rules_free(&server->rules);
+    server->rules = rules;
+    for (unsigned i = 0; i < server->count; i++) {
+        struct worker *worker = server->workers[i];
+        if (!worker)
+            continue;
+        rules_share(rules);
+        if (reactor_runs(&worker->reactor)) {
+            rules->letters[i].deliver = arrive;
+            worker_post(worker, &rules->letters[i]);
+        } else {
+            put_in_force(worker, rules);
+        }
+    }
+}
+
+void server_free_rules(struct server *server)
+{
+    if (!server->rules)
+        return;
+    rules_free(&server->rules);
+    sources_free(&server->sources);
 }
 
 /* ---- all workers --------------------------------------------------------------------------- */

@@ -13,8 +13,6 @@
 #include "net/rules.h"
 #include "net/sources.h"
 
-#define WORKERS_MAX 256
-
 struct worker;
 
 /* The workers of one process, and their shared state. Zero-initialise it, then call
@@ -23,7 +21,7 @@ struct server {
     struct rules *rules;         /* the newest, for the main thread; workers have their own */
     struct sources sources;      /* has its own lock */
     _Atomic uint32_t handshakes; /* TLS handshakes in progress, of all workers */
-    _Atomic uint64_t unfinished; /* bytes that unfinished requests claim (claims.h) */
+    _Atomic uint64_t unfinished; /* bytes that unfinished requests claim (claims.c) */
     _Atomic bool ending;         /* server_end was called */
     bool restores;               /* what restored connections claim has no limit */
     int64_t busy_poll_ns;        /* for all workers' loops; set it before making workers */
@@ -33,6 +31,15 @@ struct server {
 };
 
 /* ---- all workers --------------------------------------------------------------------------- */
+
+/*
+ * Replaces the server's rules by `rules`, which now belong to the server. In the main thread. The
+ * first rules must be set before any worker is made; others may be set at any time until the
+ * workers are drained.
+ */
+void server_set_rules(struct server *server, struct rules *rules);
+/* Releases the server's rules while no worker runs. Harmless when there are none. */
+void server_free_rules(struct server *server);
 
 /*
  * Returns when every worker has finished the iteration in which it was at the call. All workers

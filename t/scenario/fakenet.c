@@ -44,7 +44,7 @@
 #include "t/scenario/fakenet.h"
 
 #include "net/listener.h"
-#include "net/private.h"
+#include "net/worker_inside.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>

@@ -5,7 +5,7 @@
 #include "base/record.h"
 #include "jobs/jobs.h"
 #include "net/carry.h"
-#include "net/private.h"
+#include "net/worker_inside.h"
 #include "t/models/pools_check.h"
 #include "t/unit/engine/faults.h"
 

@@ -38,8 +38,6 @@ CIRCLES = [
     "lib/args lib/hold lib/job lib/op",
     "proto/beanstalk proto/beanstalk_parts",
     "proto/pools proto/pools_parts",
-    "src/base/lock src/base/steps",
-    "src/net/admission src/net/claims src/net/conn src/net/private src/net/rules src/net/worker",
 ]
 
 

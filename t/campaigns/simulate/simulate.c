@@ -10,7 +10,7 @@
  * takes asks the model first; a client must receive what the model answers, and after each step the
  * names that it touched are compared.
  */
-#include "net/private.h"
+#include "net/worker_inside.h"
 #include "proto/counter.h"
 #include "t/models/locks.h"
 #include "t/scenario/fakenet.h"

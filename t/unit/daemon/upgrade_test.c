@@ -8,7 +8,7 @@
  */
 #include "daemon/upgrade.h"
 
-#include "net/private.h"
+#include "net/worker_inside.h"
 #include "proto/counter.h"
 #include "t/unit/random.h"
 #include "t/unit/serving.h"

@@ -1,6 +1,6 @@
 /* admission_test.c - which connections may come in, asked directly: the order of the reasons, what
  * is counted, and that a refusal leaves nothing counted. */
-#include "net/admission.h"
+#include "net/worker_inside.h"
 
 #include "t/unit/net/secure.h"
 

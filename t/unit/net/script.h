@@ -10,7 +10,7 @@
 #include "base/record.h"
 #include "net/carry.h"
 #include "net/listener.h"
-#include "net/private.h"
+#include "net/worker_inside.h"
 #include "t/campaigns/simulate/fake.h"
 #include "t/unit/unit.h"
 

@@ -17,7 +17,7 @@
 #define TOY_H
 
 #include "net/listener.h"
-#include "net/private.h"
+#include "net/worker_inside.h"
 #include "t/unit/unit.h"
 
 #include <arpa/inet.h>

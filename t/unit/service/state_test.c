@@ -7,7 +7,7 @@
 #include "t/unit/serving.h"
 
 #include "base/record.h"
-#include "net/private.h"
+#include "net/worker_inside.h"
 #include "service/pools.h"
 #include "t/unit/random.h"
 #include "t/unit/unit.h"

@@ -1,5 +1,6 @@
 /*
- * conn.c - one connection's identity, states and end (conn.h). input.c reads, output.c writes.
+ * conn_state.c - one connection's identity, states and end (conn.h). input.c reads, output.c
+ * writes.
  *
  * Reading states, and the event that causes each transition:
  *
@@ -20,7 +21,7 @@
  * The writing state changes between OPEN and BLOCKED or CROSSED. It is SHUT after the last answer,
  * and FAILED when there is no memory.
  */
-#include "net/private.h"
+#include "net/worker_inside.h"
 
 #include "base/log.h"
 #include "net/address.h"

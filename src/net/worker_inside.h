@@ -1,10 +1,12 @@
-/* private.h - the internals of workers, connections and rules. For these files only: worker.c,
- * conn.c, input.c, output.c, admission.c, claims.c, listener.c, carry.c and rules.c. */
-#ifndef NET_PRIVATE_H
-#define NET_PRIVATE_H
+/* worker_inside.h - the internals of workers and their connections. For these files only:
+ * worker.c, conn_state.c, input.c, output.c, admission.c, claims.c, listener.c and carry.c. */
+#ifndef NET_WORKER_INSIDE_H
+#define NET_WORKER_INSIDE_H
 
-#include "net/claims.h"
+#include "net/rules_inside.h"
 #include "net/worker.h"
+
+struct claim; /* what one connection claims (claims.c) */
 
 /*
  * A piece of output from the worker's pools. Small chunks are for clients that get a short message
@@ -47,20 +49,7 @@ struct chunk_list {
     struct chunk *first, *last;
 };
 
-/* A snapshot of rules; it never changes. rules.c says who frees it. */
-struct rules {
-    _Atomic uint32_t holders;
-    struct server_limits limits;
-    struct tls *tls; /* NULL: none */
-    struct mail letters[WORKERS_MAX];
-    size_t allow_count;
-    struct access_network allow[];
-};
-
-/* Adds a holder, which must call rules_free. */
-struct rules *rules_share(struct rules *rules);
-
-/* The reading state: the state of the client's requests. Transitions: conn.c. */
+/* The reading state: the state of the client's requests. Transitions: conn_state.c. */
 enum conn_reading {
     READING_HANDSHAKE, /* TLS is being set up; the protocol does not know the connection yet */
     READING_OPEN,      /* requests are read and served */
@@ -274,7 +263,7 @@ static inline bool conn_has_work(const struct conn *conn)
            (!conn_over_half(conn) || conn_only_after_pieces(conn));
 }
 
-/* ---- conn.c -------------------------------------------------------------------------------- */
+/* ---- conn_state.c -------------------------------------------------------------------------- */
 
 /* The number of deadlines that a connection of this protocol reserves. */
 unsigned conn_deadline_count(const struct protocol *protocol);
@@ -389,5 +378,57 @@ bool worker_place_slots(struct worker *worker, uint32_t count) MUST_USE;
 void worker_chain_free_slots(struct worker *worker);
 /* Takes a free slot and returns its number; UINT32_MAX when there is none. */
 uint32_t worker_take_slot(struct worker *worker);
+
+/* ---- claims.c ------------------------------------------------------------------------------ */
+
+#define CLAIM_FREE      256u
+#define CLAIM_EVICTIONS 64u
+
+/* The bytes that a buffer for an unfinished request claims. */
+static inline uint64_t claim_of(uint64_t room)
+{
+    return room > CLAIM_FREE ? room - CLAIM_FREE : 0;
+}
+
+/* Claims so much more memory for the connection, by the limit of its worker's rules. Returns false,
+ * claiming nothing, when the connection itself has to go, or when there is no memory; *why_r is
+ * then the reason to close it for. */
+bool claim_memory(struct conn *conn, uint64_t bytes, enum close_reason *why_r) MUST_USE;
+/* Gives back so much. Harmless when the connection has to go. */
+void claim_less(struct conn *conn, uint64_t bytes);
+
+/* Claims a handshake for the connection that will have `tag`, and whose source is counted. Returns
+ * NULL when there may be no more, or when there is no memory. The claim moves to conn->claim. */
+struct claim *claim_handshake(struct worker *worker, uint64_t tag, uint32_t source) MUST_USE;
+/* The client has sent a byte of its handshake. */
+void claim_heard(struct conn *conn);
+
+/* Ends a claim of either kind and sets it to NULL. Call it before the source is left. NULL is
+ * harmless. */
+void claim_end(struct worker *worker, struct claim **claim);
+
+/* ---- admission.c --------------------------------------------------------------------------- */
+
+/* True when admission depends on the client's address. */
+bool admission_asks_address(const struct worker *worker);
+
+/*
+ * Admits or refuses an accepted connection. `from` is the client's address; NULL when admission
+ * does not depend on it. Returns true when the connection is admitted: it is then counted for its
+ * protocol, and for its address in *source_r (0: not counted), which the caller passes to
+ * worker_open. Returns false when it is refused; `stream` is then closed.
+ */
+bool admission_enter(struct worker *worker, struct protocol *protocol, struct stream *stream,
+                     const struct sockaddr *from, uint32_t *source_r) MUST_USE;
+
+/* Claims a TLS handshake for the connection that will have `tag`. Counts its source, if
+ * that is not counted yet; the caller still ends that count. Returns NULL when it is refused. */
+struct claim *admission_handshake(struct worker *worker, const struct protocol *protocol,
+                                  uint64_t tag, int fd, uint32_t *source) MUST_USE;
+
+/* Closes an admitted connection whose handshake was refused. Counts it as CLOSE_HANDSHAKE, and
+ * takes it out of the counts of open connections. */
+void admission_leave(struct worker *worker, struct protocol *protocol, struct stream *stream,
+                     uint32_t source);
 
 #endif
