@@ -24,11 +24,12 @@ static bool adopt(struct listeners *listeners, struct services *services,
     bool admin = use->protocol == ACTIVATION_ADMIN;
     const char *name = admin ? "admin" : options_protocol_at(use->protocol)->name;
     CHECK(admin || listeners->count < ARRAY_SIZE(listeners->at));
-    if (!listener_adopt(admin ? &listeners->admin[listeners->admin_count]
-                              : &listeners->at[listeners->count],
-                        admin ? NULL : services_protocol(services, name), sock->fd, use->tls)) {
-        log_error("%s: can't listen on descriptor %d: %s", name, sock->number,
-                  strerrordesc_np(errno));
+    struct listener *l =
+        admin ? &listeners->admin[listeners->admin_count] : &listeners->at[listeners->count];
+    if (!listener_adopt(l, admin ? NULL : services_protocol(services, name), sock->fd, use->tls)) {
+        log_error("%s: can't listen on %s, which was passed as descriptor %d: %s; pass a TCP or "
+                  "unix socket, or leave it out",
+                  name, l->where, sock->number, strerrordesc_np(errno));
         return false;
     }
     sock->fd = -1;

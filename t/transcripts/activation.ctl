@@ -57,6 +57,15 @@ $ certificates; handed '{sockets}' counterd -o security.sandbox=false -o counter
 > ...error: descriptor {said}
 ? 2
 
+== a socket that takes no options of TCP, as one of MPTCP, is told with its address
+each sockets | said
+    admin:{net}:0 | admin: can't listen on {net}:{=\d+}, which was passed as descriptor 3: {none}
+    poolcounter:@a-{net} poolcounter:{net}:0 | poolcounter: can't listen on {net}:{=\d+}, which was passed as descriptor 4: {none}
+let none = Protocol not available; pass a TCP or unix socket, or leave it out
+$ handed '{sockets}' python3 -B "${BASH_ENV%transcripts/shell}system/confined.py" setsockopt=92 counterd -o poolcounter.listen={net} 2>&1
+> ...error: {said}
+? 2
+
 == an option for TCP does not matter to a unix socket, and nobody else gets what was handed over
 d$ handed 'counter:{dir}/s admin:{dir}/a :{net}:7531' counterd -o counter.enable=true -o counter.plain=false -o poolcounter.listen={net} -o counter.socket=@x-{net} 2>log
 until grep -q 'info: ready' log
