@@ -23,14 +23,11 @@ LARGE_FILES = {
     "t/models/jobs.c": 1146,
     "t/models/jobs_world.c": 1883,
     "t/unit/jobs/commit_world.c": 827,
-    "t/unit/net/dial_test.c": 1073,
-    "t/unit/net/http_test.c": 807,
 }
 LONG_FUNCTIONS = {
     "t/campaigns/cluster/simulate_faults.c:one_fault": 68,
     "t/models/pools_serve.c:end_hold": 63,
     "t/scenario/fakenet.c:carry_out": 71,
-    "t/unit/net/script.h:serve_line": 75,
     "t/vectors/pools.c:reply_fields": 65,
 }
 CIRCLES = [

@@ -268,6 +268,18 @@ static const struct {
     {GET("/big?200000") "hello\r\n\r\n", {"200 xxx*", WRONG(400)}, NULL},
 };
 
+static void expect_reply(int fd, int status, const char *body)
+{
+    struct http_reply r = read_reply(fd, false);
+    ck_assert_msg(r.status == status && strstr(r.body, body), "%d %s", r.status, r.body);
+    if (status != 200) {
+        char start[64];
+        snprintf(start, sizeof(start), "{\"error\":{\"status\":%d,\"reason\":\"", status);
+        ck_assert_msg(strncmp(r.body, start, strlen(start)) == 0, "%s", r.body);
+    }
+    reply_free(&r);
+}
+
 /* One exchange, in pieces of `step` bytes. */
 static void exchange(const char *where, size_t row, size_t step)
 {
@@ -309,9 +321,7 @@ TEST(requests_get_their_answers)
         exchange(where, i, i % 3 ? 17 : 1);
     }
     atomic_store(&let_go, true);
-    struct http_reply r = read_reply(held, false);
-    ck_assert_str_eq(r.body, "later\n");
-    reply_free(&r);
+    expect_reply(held, 200, "later\n");
     close(held);
     http_free(&http);
     ck_assert_uint_eq(atomic_load(&ended), 7); /* with those of /later */
@@ -378,9 +388,7 @@ TEST(continue_is_said_to_who_waits_for_it)
     ck_assert_int_eq(r.status, 100);
     reply_free(&r);
     http_send(fd, "abcd");
-    r = read_reply(fd, false);
-    ck_assert_int_eq(r.status, 200);
-    reply_free(&r);
+    expect_reply(fd, 200, "");
     close(fd);
     http_free(&http);
 }
@@ -425,18 +433,6 @@ static int ask_pending(const char *where)
     http_send(fd, GET("/pend"));
     COME_TRUE(on_desk() == before + 1);
     return fd;
-}
-
-static void expect_reply(int fd, int status, const char *body)
-{
-    struct http_reply r = read_reply(fd, false);
-    ck_assert_msg(r.status == status && strstr(r.body, body), "%d %s", r.status, r.body);
-    if (status != 200) {
-        char start[64];
-        snprintf(start, sizeof(start), "{\"error\":{\"status\":%d,\"reason\":\"", status);
-        ck_assert_msg(strncmp(r.body, start, strlen(start)) == 0, "%s", r.body);
-    }
-    reply_free(&r);
 }
 
 TEST(time_limit_is_answered_and_the_letter_undone)
@@ -628,9 +624,7 @@ TEST(client_that_sends_no_whole_request_in_time_is_closed)
         fds[i] = http_connect(where);
         http_send(fds[i], sent[i]);
     }
-    struct http_reply r = read_reply(fds[3], false);
-    ck_assert_int_eq(r.status, 200);
-    reply_free(&r);
+    expect_reply(fds[3], 200, "ok\n");
     expect_get(where, "/ok", "ok\n"); /* now the time of the last one has begun, too */
     atomic_fetch_add(&moved_ns, HTTP_PATIENCE_NS / 2);
     for (int i = 0; i < 3; i++) { /* further bytes do not extend the time */
@@ -724,9 +718,7 @@ TEST(full_house_stays_while_nobody_waits)
     rest_ms(HTTP_CROWDED_NS / NS_PER_MS * 3 / 2);
     for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
         http_send(fds[i], GET("/ok"));
-        struct http_reply r = read_reply(fds[i], false);
-        ck_assert_int_eq(r.status, 200);
-        reply_free(&r);
+        expect_reply(fds[i], 200, "");
         close(fds[i]);
     }
     http_free(&http);
@@ -753,9 +745,7 @@ TEST(busy_connections_keep_nobody_out)
         reply_free(&r);
     }
     ck_assert_msg(!may_go_on, "nobody makes a place");
-    struct http_reply r = read_reply(waits, false);
-    ck_assert_int_eq(r.status, 200);
-    reply_free(&r);
+    expect_reply(waits, 200, "");
     ck_assert_uint_ge(met(HTTP_LIMIT_CROWDED), 1);
     close(waits);
     for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++)
@@ -782,9 +772,7 @@ TEST(without_descriptors_it_waits_and_goes_on_later)
     int64_t began_ms = real_ms();
     for (int i = 0; i < 50; i++) { /* a connected client is still served */
         http_send(fd, GET("/ok"));
-        r = read_reply(fd, false);
-        ck_assert_int_eq(r.status, 200);
-        reply_free(&r);
+        expect_reply(fd, 200, "");
         rest_ms(10);
     }
     log_get_counts(&counts); /* it tries ten times a second */
@@ -792,9 +780,7 @@ TEST(without_descriptors_it_waits_and_goes_on_later)
     ck_assert_uint_le(counts.lines[LOG_LEVEL_WARNING] + counts.left_out,
                       (uint64_t)(real_ms() - began_ms) / 100 + 2);
     ck_assert(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    r = read_reply(late, false);
-    ck_assert_int_eq(r.status, 200);
-    reply_free(&r);
+    expect_reply(late, 200, "");
     close(fd);
     close(late);
     http_free(&http);

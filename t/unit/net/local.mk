@@ -1,6 +1,7 @@
 net_unit_tests = \
 	t/unit/net/loop_test \
 	t/unit/net/dial_test \
+	t/unit/net/dial_tls_test \
 	t/unit/net/thread_test \
 	t/unit/net/conn_test \
 	t/unit/net/script_test \
@@ -16,12 +17,15 @@ net_unit_tests = \
 	t/unit/net/tls_test
 check_PROGRAMS += $(net_unit_tests)
 TESTS += $(net_unit_tests)
-EXTRA_DIST += t/unit/net/toy.h t/unit/net/secure.h t/unit/net/script.h t/unit/net/conn.script
+EXTRA_DIST += t/unit/net/toy.h t/unit/net/dials.h t/unit/net/secure.h t/unit/net/script.h t/unit/net/conn.script
 t_unit_net_loop_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_loop_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_dial_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS) $(LIBCARES_CFLAGS)
 t_unit_net_dial_test_LDFLAGS = $(fault_wraps)
 t_unit_net_dial_test_LDADD = libnet.a libengine.a libbase.a $(LIBEVENT_LIBS) $(LIBCARES_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
+t_unit_net_dial_tls_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS) $(LIBCARES_CFLAGS)
+t_unit_net_dial_tls_test_LDFLAGS = $(fault_wraps)
+t_unit_net_dial_tls_test_LDADD = libnet.a libengine.a libbase.a $(LIBEVENT_LIBS) $(LIBCARES_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_thread_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_thread_test_LDADD = libnet.a libbase.a $(CHECK_LIBS)
 t_unit_net_conn_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)

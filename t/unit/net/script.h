@@ -255,6 +255,46 @@ static enum served finish(struct conn *conn, const char *text)
     return SERVED_LAST;
 }
 
+/* Serves a line whose answer may come later: pending, in pieces, after parts or the last. */
+static enum served serve_later(struct conn *conn, struct client *c, char *line)
+{
+    char *rest = line + 1;
+    unsigned number = (unsigned)strtoul(rest, &rest, 10);
+    switch (line[0]) {
+    case 'd':
+        if (conn_pending(conn) > 0)
+            return SERVED_LATER;
+        c->pieces = number;
+        c->piece = *rest ? (unsigned)strtoul(rest, NULL, 10) : 1;
+        return SERVED_PIECES;
+    case 'p':
+        return pend(conn) ? SERVED_PENDING_NEXT : finish(conn, "no memory");
+    case 'q':
+        return pend(conn) ? SERVED_PENDING : finish(conn, "no memory");
+    case 'r':
+        CHECK(pend(conn));
+        send_letter(conn, c->pending - 1);
+        return SERVED_PENDING;
+    case 'a':
+        send_letter(conn, number);
+        reply_text(conn, "asked,");
+        return SERVED;
+    case 'l':
+        if (conn_pending(conn) > 0)
+            return SERVED_LATER;
+        reply_text(conn, "last,");
+        return SERVED;
+    case 'S':
+    case 'K':
+        c->left = strtoull(line + 1, NULL, 10);
+        c->keeps = line[0] == 'K';
+        c->is_full = false;
+        return SERVED_PART;
+    default:
+        return finish(conn, "bye");
+    }
+}
+
 static enum served serve_line(struct conn *conn, struct client *c, char *line)
 {
     char *rest = line + 1;
@@ -280,29 +320,6 @@ static enum served serve_line(struct conn *conn, struct client *c, char *line)
         shares++;
         conn_reply_shared(conn, memset(bytes, 's', sizeof(bytes)), number, drop_share);
         return SERVED;
-    case 'd':
-        if (conn_pending(conn) > 0)
-            return SERVED_LATER;
-        c->pieces = number;
-        c->piece = *rest ? (unsigned)strtoul(rest, NULL, 10) : 1;
-        return SERVED_PIECES;
-    case 'p':
-        return pend(conn) ? SERVED_PENDING_NEXT : finish(conn, "no memory");
-    case 'q':
-        return pend(conn) ? SERVED_PENDING : finish(conn, "no memory");
-    case 'r':
-        CHECK(pend(conn));
-        send_letter(conn, c->pending - 1);
-        return SERVED_PENDING;
-    case 'a':
-        send_letter(conn, number);
-        reply_text(conn, "asked,");
-        return SERVED;
-    case 'l':
-        if (conn_pending(conn) > 0)
-            return SERVED_LATER;
-        reply_text(conn, "last,");
-        return SERVED;
     case 'x':
         reply_text(conn, "x");
         CHECK(conn_extend(conn));
@@ -318,17 +335,11 @@ static enum served serve_line(struct conn *conn, struct client *c, char *line)
     case 'u':
         conn_clear_deadline(conn, number);
         return SERVED;
-    case 'S':
-    case 'K':
-        c->left = strtoull(line + 1, NULL, 10);
-        c->keeps = line[0] == 'K';
-        c->is_full = false;
-        return SERVED_PART;
     case 'k':
         conn_close(conn, CLOSE_OWN + number);
         return SERVED_LAST;
     default:
-        return finish(conn, "bye");
+        return serve_later(conn, c, line);
     }
 }
 
