@@ -151,7 +151,7 @@ static void start(void)
     log_set_level(LOG_LEVEL_ERROR);
     services = serving_make(&server, 1, &rules, &config);
     CHECK(worker_prepare(server.workers[0]));
-    worker_resume(server.workers[0]);
+    reactor_resume(worker_reactor(server.workers[0]));
     int fds[] = {socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     unix_address_len = sizeof(unix_address);
     CHECK(bind(fds[0], (struct sockaddr *)&unix_address, sizeof(sa_family_t)) == 0 &&

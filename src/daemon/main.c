@@ -259,7 +259,7 @@ static bool prepare_threads(struct daemon *d)
 static void run_threads(struct daemon *d)
 {
     for (; d->running < d->server.count; d->running++)
-        worker_resume(d->server.workers[d->running]);
+        reactor_resume(worker_reactor(d->server.workers[d->running]));
     services_resume(d->services);
     if (d->admin)
         admin_resume(d->admin);
@@ -393,7 +393,7 @@ static void tear_down(struct daemon *d)
     for (unsigned i = 0; i < d->running; i++)
         worker_stop(d->server.workers[i]);
     for (unsigned i = 0; i < d->running; i++)
-        worker_join(d->server.workers[i]);
+        reactor_join(worker_reactor(d->server.workers[i]));
     if (d->services)
         CHECK(services_park(d->services, DEADLINE_NONE)); /* no more letters of theirs */
     for (unsigned i = 0; i < d->server.count; i++)

@@ -43,7 +43,7 @@ enum { V1_HANDSHAKING, V1_OPEN, V1_FINISHING };
 /* The first iterations of all workers end within this time. */
 #define MOMENT_NS (5 * NS_PER_S)
 
-/* A connection's phase, as stored in the record. */
+/* A connection's phase, as stored in the record: its word, and its states. */
 enum phase {
     PHASE_HANDSHAKE,
     PHASE_OPEN,
@@ -54,8 +54,16 @@ enum phase {
     PHASE_SHUT, /* its last answer was written; the peer may still read it */
     PHASE_COUNT,
 };
-static const char *const phase_words[PHASE_COUNT] = {"handshake", "open", "pending", "pieces",
-                                                     "ended",     "last", "shut"};
+static const struct {
+    const char *word;
+    enum conn_reading reading;
+    enum conn_writing writing; /* of READING_DISCARD */
+} phases[PHASE_COUNT] = {
+    {"handshake", READING_HANDSHAKE, WRITING_OPEN}, {"open", READING_OPEN, WRITING_OPEN},
+    {"pending", READING_PENDING, WRITING_OPEN},     {"pieces", READING_PIECES, WRITING_OPEN},
+    {"ended", READING_ENDED, WRITING_OPEN},         {"last", READING_DISCARD, WRITING_OPEN},
+    {"shut", READING_DISCARD, WRITING_SHUT},
+};
 
 /* ---- all connections ----------------------------------------------------------------------- */
 
@@ -96,26 +104,6 @@ static void allow_moment(const struct server *server)
 
 /* ---- parking ------------------------------------------------------------------------------- */
 
-/* Delivers mail and writes queued output until no worker has anything left to do. */
-static void flush_all(struct server *server)
-{
-    bool busy;
-    do {
-        busy = false;
-        for (unsigned i = 0; i < server->count; i++)
-            busy = worker_flush_parked(server->workers[i]) || busy;
-    } while (busy);
-}
-
-void server_park(struct server *server)
-{
-    for (unsigned i = 0; i < server->count; i++)
-        reactor_stop(worker_reactor(server->workers[i]));
-    for (unsigned i = 0; i < server->count; i++)
-        reactor_rest(worker_reactor(server->workers[i]));
-    flush_all(server);
-}
-
 bool server_flush_parked(struct server *server)
 {
     bool any = false;
@@ -124,12 +112,22 @@ bool server_flush_parked(struct server *server)
     return any;
 }
 
+void server_park(struct server *server)
+{
+    for (unsigned i = 0; i < server->count; i++)
+        reactor_stop(worker_reactor(server->workers[i]));
+    for (unsigned i = 0; i < server->count; i++)
+        reactor_rest(worker_reactor(server->workers[i]));
+    while (server_flush_parked(server))
+        continue;
+}
+
 void server_unpark(struct server *server)
 {
     allow_moment(server);
     for (unsigned i = 0; i < server->count; i++) {
         loop_soon(server->workers[i]->reactor.loop); /* to write output queued since */
-        worker_resume(server->workers[i]);
+        reactor_resume(worker_reactor(server->workers[i]));
     }
 }
 
@@ -189,11 +187,6 @@ uint32_t server_close_tls(struct server *server)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-static void put_word(struct record_writer *w, const char *word)
-{
-    record_put_bytes(w, word, strlen(word));
-}
-
 static void save_chunks(const struct chunk_list *list, struct record_writer *w)
 {
     uint32_t pieces = 0;
@@ -206,20 +199,12 @@ static void save_chunks(const struct chunk_list *list, struct record_writer *w)
 
 static enum phase phase_of(const struct conn *conn)
 {
-    switch ((enum conn_reading)conn->reading) {
-    case READING_HANDSHAKE:
-        return PHASE_HANDSHAKE;
-    case READING_PENDING:
-        return PHASE_PENDING;
-    case READING_PIECES:
-        return PHASE_PIECES;
-    case READING_ENDED:
-        return PHASE_ENDED;
-    case READING_DISCARD:
+    if (conn->reading == READING_DISCARD)
         return conn->writing == WRITING_SHUT ? PHASE_SHUT : PHASE_LAST;
-    default:
-        return PHASE_OPEN; /* FULL follows from the queued output */
-    }
+    enum phase phase = PHASE_HANDSHAKE;
+    while (phase < PHASE_LAST && phases[phase].reading != conn->reading)
+        phase++;
+    return phase < PHASE_LAST ? phase : PHASE_OPEN; /* FULL follows from the queued output */
 }
 
 static unsigned flags_of(const struct conn *conn)
@@ -261,13 +246,13 @@ static void save_conn(struct conn *conn, void *arg)
     CHECK(conn->writing != WRITING_FAILED && !conn->in_flush_list);
     bool served = conn_is_served(conn), has_input = served && conn->in;
     record_begin(w, CARRY_CONN);
-    put_word(w, row->name);
+    record_put_text(w, row->name);
     record_put_u32(w, conn->worker->number);
     record_put_u32(w, conn->slot);
     record_put_u32(w, (uint32_t)conn->stream.fd);
-    put_word(w, transport_word(conn_transport(conn)));
-    put_word(w, phase_words[phase_of(conn)]);
-    put_word(w, protocol_close_word(row, conn->reason));
+    record_put_text(w, transport_word(conn_transport(conn)));
+    record_put_text(w, phases[phase_of(conn)].word);
+    record_put_text(w, protocol_close_word(row, conn->reason));
     record_put_u8(w, (uint8_t)flags_of(conn));
     record_put_u32(w, conn->opened);
     record_put_i64(w, deadline_at(ds, &conn->read_deadline));
@@ -380,7 +365,7 @@ static const char *transport_at(const void *arg, unsigned i)
 static const char *phase_at(const void *arg, unsigned i)
 {
     (void)arg;
-    return i < PHASE_COUNT ? phase_words[i] : NULL;
+    return i < PHASE_COUNT ? phases[i].word : NULL;
 }
 
 static const char *close_word_at(const void *arg, unsigned i)
@@ -496,24 +481,6 @@ static void set_deadline(struct conn *conn, struct deadline *d, int64_t at_ns)
         deadline_set(conn_deadlines(conn), d, at_ns);
 }
 
-/* The reading state for a connection restored in this phase. */
-static enum conn_reading reading_of(enum phase phase)
-{
-    switch (phase) {
-    case PHASE_PENDING:
-        return READING_PENDING;
-    case PHASE_PIECES:
-        return READING_PIECES;
-    case PHASE_ENDED:
-        return READING_ENDED;
-    case PHASE_LAST:
-    case PHASE_SHUT:
-        return READING_DISCARD;
-    default:
-        return READING_OPEN;
-    }
-}
-
 /* Makes the connection, without session, output and input. Returns NULL when there is no memory or
  * the slot is not free. */
 static struct conn *make_conn(const struct carry *carry, const struct carried *c)
@@ -529,8 +496,8 @@ static struct conn *make_conn(const struct carry *carry, const struct carried *c
     conn->slot = slot;
     conn->generation = worker->slots[slot].generation;
     conn->opened = c->opened;
-    conn->reading = (uint8_t)reading_of(c->phase);
-    conn->writing = c->phase == PHASE_SHUT ? WRITING_SHUT : WRITING_OPEN;
+    conn->reading = (uint8_t)phases[c->phase].reading;
+    conn->writing = (uint8_t)phases[c->phase].writing;
     conn->reason = (uint8_t)c->reason;
     conn->input = c->flags & FLAG_DRAIN  ? INPUT_DRAIN
                   : c->flags & FLAG_MORE ? INPUT_MORE
@@ -601,12 +568,6 @@ static void restore_answers(struct conn *conn, struct record_reader *r)
             conn_answered(conn);
         conn->aside = false;
     }
-}
-
-/* Restores pending answers. */
-static void restore_pending(struct conn *conn, struct record_reader *r)
-{
-    restore_answers(conn, r);
     conn->worker->pending_conn = NULL; /* no request is being served */
 }
 
@@ -614,7 +575,7 @@ static void restore_extension(struct conn *conn, struct record_reader *r)
 {
     struct conn_extension *extension = conn_extension(conn);
     extension->wait_for_all = record_get_bool(r);
-    restore_pending(conn, r);
+    restore_answers(conn, r);
     uint32_t after = record_get_u32(r);
     for (uint32_t i = 0; i < after && record_ok(r); i++) {
         const void *data;

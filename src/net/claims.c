@@ -135,7 +135,7 @@ static void evict(struct server *server, struct claim *claim)
     take_out(server, claim);
     claim->evicted = true;
     claim->mail.deliver = go;
-    worker_post(server->workers[conn_tag_worker(claim->tag)], &claim->mail);
+    reactor_post(worker_reactor(server->workers[conn_tag_worker(claim->tag)]), &claim->mail);
 }
 
 /* Has others go until all requests fit into `limit`. Returns false when `claim` itself has to. */

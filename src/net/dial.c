@@ -219,13 +219,13 @@ static enum outcome attempt_too_long(struct dial *d)
 /* Handles the state of the lookup. */
 static enum outcome look(struct dial *d)
 {
-    enum lookup_state state = lookup_state(d->lookup);
-    if (state == LOOKUP_PENDING)
+    const struct lookup_result *result = lookup_result(d->lookup);
+    if (result->state == LOOKUP_PENDING)
         return GOING;
-    if (state == LOOKUP_FAILED)
-        return failed(d, "%s", lookup_why(d->lookup));
-    const struct sockaddr_storage *found = lookup_addresses(d->lookup, &d->count);
-    memcpy(d->addresses, found, d->count * sizeof(*found));
+    if (result->state == LOOKUP_FAILED)
+        return failed(d, "%s", result->why);
+    d->count = result->count;
+    memcpy(d->addresses, result->addresses, sizeof(d->addresses));
     lookup_free(&d->lookup);
     return attempt(d);
 }

@@ -415,7 +415,7 @@ static void take_in(struct acceptor *acceptor, const struct listener *listener, 
     *hand_off = (struct hand_off){
         .mail.deliver = open_handed, .protocol = protocol, .stream = stream, .source = source};
     worker_expect(to, 1); /* count it now; otherwise a burst would all go to that worker */
-    worker_post(to, &hand_off->mail);
+    reactor_post(worker_reactor(to), &hand_off->mail);
 }
 
 /* Accepts connections at a door. */

@@ -41,29 +41,26 @@ struct lookup {
     void *arg;
     ares_channel channel; /* NULL: not needed, or destroyed */
     struct lookup_socket *sockets;
-    enum lookup_state state;
-    const char *why; /* set on failure */
-    unsigned count;
-    struct sockaddr_storage addresses[LOOKUP_ADDRESSES];
+    struct lookup_result result;
 };
 
 /* ---- results ------------------------------------------------------------------------------- */
 
 static void fail(struct lookup *l, const char *why)
 {
-    if (l->state != LOOKUP_PENDING)
+    if (l->result.state != LOOKUP_PENDING)
         return;
-    l->state = LOOKUP_FAILED;
-    l->why = why;
+    l->result.state = LOOKUP_FAILED;
+    l->result.why = why;
 }
 
 static void add_address(struct lookup *l, const struct sockaddr *from, size_t len)
 {
     if ((from->sa_family != AF_INET && from->sa_family != AF_INET6) ||
-        l->count == LOOKUP_ADDRESSES || len > sizeof(l->addresses[0]))
+        l->result.count == LOOKUP_ADDRESSES || len > sizeof(l->result.addresses[0]))
         return;
-    memcpy(&l->addresses[l->count++], from, len);
-    l->state = LOOKUP_FOUND;
+    memcpy(&l->result.addresses[l->result.count++], from, len);
+    l->result.state = LOOKUP_FOUND;
 }
 
 static const char *words_for(int status)
@@ -96,7 +93,7 @@ static void close_channel(struct lookup *l)
 /* Destroys the channel if the result is known. Call it after each call into c-ares. */
 static void close_when_known(struct lookup *l)
 {
-    if (l->state != LOOKUP_PENDING)
+    if (l->result.state != LOOKUP_PENDING)
         close_channel(l);
 }
 
@@ -156,7 +153,7 @@ static void on_answer(void *arg, int status, int timeouts, struct ares_addrinfo 
 {
     struct lookup *l = arg;
     (void)timeouts;
-    if (status == ARES_SUCCESS && l->state == LOOKUP_PENDING) {
+    if (status == ARES_SUCCESS && l->result.state == LOOKUP_PENDING) {
         for (const struct ares_addrinfo_node *node = found->nodes; node; node = node->ai_next)
             add_address(l, node->ai_addr, node->ai_addrlen);
         status = ARES_ENODATA; /* used only when no address was found */
@@ -252,20 +249,9 @@ void lookup_free(struct lookup **lookup)
 
 /* ---- for the owner ------------------------------------------------------------------------- */
 
-enum lookup_state lookup_state(const struct lookup *lookup)
+const struct lookup_result *lookup_result(const struct lookup *lookup)
 {
-    return lookup->state;
-}
-
-const struct sockaddr_storage *lookup_addresses(const struct lookup *lookup, unsigned *count_r)
-{
-    *count_r = lookup->count;
-    return lookup->addresses;
-}
-
-const char *lookup_why(const struct lookup *lookup)
-{
-    return lookup->why;
+    return &lookup->result;
 }
 
 int64_t lookup_wait_ns(const struct lookup *lookup)

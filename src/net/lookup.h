@@ -28,7 +28,14 @@ struct lookup;
 
 enum lookup_state { LOOKUP_PENDING, LOOKUP_FOUND, LOOKUP_FAILED };
 
-/* Called when a lookup makes progress. The owner then checks lookup_state and, while it is pending,
+struct lookup_result {
+    enum lookup_state state;
+    const char *why; /* LOOKUP_FAILED: the error, for people; it outlives the lookup */
+    unsigned count;  /* LOOKUP_FOUND: at least 1 */
+    struct sockaddr_storage addresses[LOOKUP_ADDRESSES]; /* IPv4 or IPv6 */
+};
+
+/* Called when a lookup makes progress. The owner then checks the result and, while it is pending,
  * lookup_wait_ns again. Never called from inside a function of this header. May free the lookup. */
 typedef void lookup_progress_fn(void *arg);
 
@@ -37,16 +44,13 @@ typedef void lookup_progress_fn(void *arg);
  * repeated soon enough that the lookup ends within `limit_ns` nanoseconds (monotonic) even if two
  * answers never come; the caller still needs its own time limit. `servers` are the name servers as
  * ADDRESS:PORT or [IPv6]:PORT, separated by commas; NULL: those of the system. The strings are used
- * only during the call. The result is often known at once: check the state. The caller frees the
+ * only during the call. The result is often known at once: check the result. The caller frees the
  * lookup. Returns NULL when there is no memory.
  */
 struct lookup *lookup_start(struct loop *loop, const char *host, uint16_t port, int64_t limit_ns,
                             const char *servers, lookup_progress_fn *progress, void *arg) MUST_USE;
-enum lookup_state lookup_state(const struct lookup *lookup);
-/* For LOOKUP_FOUND: the addresses, 1 to LOOKUP_ADDRESSES, IPv4 or IPv6. The lookup owns them. */
-const struct sockaddr_storage *lookup_addresses(const struct lookup *lookup, unsigned *count_r);
-/* For LOOKUP_FAILED: the error as text for people. Do not free it. */
-const char *lookup_why(const struct lookup *lookup);
+/* The present result, which the lookup owns. */
+const struct lookup_result *lookup_result(const struct lookup *lookup);
 
 /* For LOOKUP_PENDING: the nanoseconds to wait before calling lookup_time_passed; INT64_MAX: no
  * limit. May change with each progress. */

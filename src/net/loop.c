@@ -39,25 +39,19 @@ struct loop {
 
 /* ---- descriptors -------------------------------------------------------------------------- */
 
-static uint32_t epoll_events(unsigned wanted)
-{
-    return (wanted & LOOP_READ ? (uint32_t)EPOLLIN : 0) |
-           (wanted & LOOP_WRITE ? (uint32_t)EPOLLOUT : 0) |
-           (wanted & LOOP_GONE ? (uint32_t)EPOLLRDHUP : 0) |
-           (wanted & LOOP_MARK ? (uint32_t)EPOLLPRI : 0) |
-           (wanted & LOOP_ONCE ? (uint32_t)EPOLLET : 0) |
-           (wanted & LOOP_SHARED ? (uint32_t)EPOLLEXCLUSIVE : 0);
-}
+_Static_assert(LOOP_READ == EPOLLIN && LOOP_WRITE == EPOLLOUT && LOOP_GONE == EPOLLRDHUP &&
+                   LOOP_MARK == EPOLLPRI && LOOP_ONCE == (uint32_t)EPOLLET &&
+                   LOOP_SHARED == (uint32_t)EPOLLEXCLUSIVE,
+               "flags are epoll's events");
 
-/* Converts epoll's events to flags, limited to those that are wanted. */
+/* What of epoll's events is wanted. */
 static unsigned readiness(uint32_t events, unsigned wanted)
 {
     /* On an error, reports everything that is wanted: the next read or write returns the error, and
      * LOOP_GONE reaches an owner that does neither. */
     if (unlikely(events & (EPOLLERR | EPOLLHUP)))
         events |= EPOLLIN | EPOLLOUT | EPOLLRDHUP;
-    return wanted & ((events & EPOLLIN ? LOOP_READ : 0) | (events & EPOLLOUT ? LOOP_WRITE : 0) |
-                     (events & EPOLLRDHUP ? LOOP_GONE : 0) | (events & EPOLLPRI ? LOOP_MARK : 0));
+    return wanted & events;
 }
 
 /* Deletes a descriptor from the unhandled events. */
@@ -84,7 +78,7 @@ bool loop_io_want(struct loop *loop, struct loop_io *io, unsigned wanted)
         return true;
     /* With nothing wanted the descriptor leaves epoll, which would report errors otherwise. */
     int what = !io->wanted ? EPOLL_CTL_ADD : wanted ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
-    struct epoll_event event = {.events = epoll_events(wanted), .data.ptr = io};
+    struct epoll_event event = {.events = wanted, .data.ptr = io};
     if (epoll_ctl(loop->epoll_fd, what, io->fd, &event) == 0) {
         io->wanted = wanted;
         return true;

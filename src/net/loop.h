@@ -51,20 +51,21 @@ void loop_timer_at(struct loop *loop, int64_t at_ns);
 /* Calls the `soon` handler in the next iteration, which begins at once. */
 void loop_soon(struct loop *loop);
 
-#define LOOP_READ  1u
-#define LOOP_WRITE 2u
-#define LOOP_GONE  4u /* the peer sends nothing more; earlier bytes may still be unread */
-#define LOOP_MARK  8u /* a TCP urgent mark is in the readable data; a read stops before it */
+/* The values are those of epoll. */
+#define LOOP_READ  0x0001u
+#define LOOP_MARK  0x0002u /* a TCP urgent mark is in the readable data; a read stops before it */
+#define LOOP_WRITE 0x0004u
+#define LOOP_GONE  0x2000u /* the peer sends nothing more; earlier bytes may still be unread */
 /*
  * Edge-triggered: reports a state once, and again only when there is more to read or write, or when
  * the flags change. The owner must read until a read returns less than it asked for. After
  * LOOP_GONE it must read until the end, and after LOOP_MARK until nothing is left. If it stops
  * earlier it must remember that.
  */
-#define LOOP_ONCE 16u
+#define LOOP_ONCE (1u << 31)
 /* Only with LOOP_READ: several loops watch the descriptor, and the kernel may wake only one that
  * sleeps. */
-#define LOOP_SHARED 32u
+#define LOOP_SHARED (1u << 28)
 
 struct loop_io;
 

@@ -500,11 +500,6 @@ bool worker_prepare(struct worker *worker)
     return reactor_prepare(&worker->reactor, name, worker->server->confine, &thread_serves);
 }
 
-void worker_resume(struct worker *worker)
-{
-    reactor_resume(&worker->reactor);
-}
-
 static void close_all(struct mail *mail, void *reader)
 {
     (void)mail;
@@ -520,12 +515,7 @@ static void close_all(struct mail *mail, void *reader)
 void worker_stop(struct worker *worker)
 {
     worker->reactor.stop.deliver = close_all;
-    worker_post(worker, &worker->reactor.stop);
-}
-
-void worker_join(struct worker *worker)
-{
-    reactor_join(&worker->reactor);
+    reactor_post(&worker->reactor, &worker->reactor.stop);
 }
 
 void worker_drain(struct worker *worker)
@@ -564,14 +554,9 @@ bool worker_flush_parked(struct worker *worker)
 
 /* ---- letters ------------------------------------------------------------------------------- */
 
-void worker_post(struct worker *worker, struct mail *mail)
-{
-    reactor_post(&worker->reactor, mail);
-}
-
 void conn_post(struct server *server, struct letter *letter)
 {
-    worker_post(server->workers[conn_tag_worker(letter->to)], &letter->mail);
+    reactor_post(&server->workers[conn_tag_worker(letter->to)]->reactor, &letter->mail);
 }
 
 void conn_post_late(struct server *server, struct letter *letter)
@@ -587,7 +572,7 @@ void worker_deliver(struct worker *from, struct letter *letter)
     if (to == from->number && !(serves && conn_tag(serves) == letter->to))
         letter->mail.deliver(&letter->mail, from);
     else
-        worker_post(from->server->workers[to], &letter->mail);
+        reactor_post(&from->server->workers[to]->reactor, &letter->mail);
 }
 
 struct worker_errand {
@@ -636,7 +621,7 @@ void server_set_rules(struct server *server, struct rules *rules)
         rules_share(rules);
         if (reactor_runs(&worker->reactor)) {
             rules->letters[i].deliver = arrive;
-            worker_post(worker, &rules->letters[i]);
+            reactor_post(&worker->reactor, &rules->letters[i]);
         } else {
             put_in_force(worker, rules);
         }
@@ -712,11 +697,6 @@ void server_end(struct server *server)
 }
 
 /* ---- for other code ------------------------------------------------------------------------ */
-
-struct reactor *worker_reactor(struct worker *worker)
-{
-    return &worker->reactor;
-}
 
 uint64_t worker_busy_ns(const struct worker *worker)
 {

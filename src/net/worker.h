@@ -85,23 +85,15 @@ struct worker *worker_new(struct server *server, unsigned number) MUST_USE;
 /* Frees *worker and sets it to NULL. It must not run and must have no connections. */
 void worker_free(struct worker **worker);
 
-/* Makes the thread, which sleeps, with all signals blocked. Returns false with errno. */
+/* Makes the thread, which sleeps until reactor_resume, with all signals blocked. Returns false with
+ * errno. */
 bool worker_prepare(struct worker *worker) MUST_USE;
-/* Has the sleeping thread run. */
-void worker_resume(struct worker *worker);
 /* Makes the worker close all its connections and end. Any thread. */
 void worker_stop(struct worker *worker);
-/* Waits until its thread has ended. */
-void worker_join(struct worker *worker);
 /* Delivers the remaining mail; opens no more connections. Call it for each worker when none runs,
  * also for one that did not start, and again when letters may have come since. */
 void worker_drain(struct worker *worker);
 
-/* The worker's reactor, for timers, hooks and letters. */
-struct reactor *worker_reactor(struct worker *worker);
-
-/* Sends a letter; its `deliver` gets the worker. Any thread. */
-void worker_post(struct worker *worker, struct mail *mail);
 /* Runs `fn` in the worker's thread and waits until it returns (reactor_ask). */
 void worker_ask(struct worker *worker, void (*fn)(struct worker *worker, void *arg), void *arg);
 
@@ -120,7 +112,7 @@ uint32_t worker_slots(const struct worker *worker);
 /* The connection in a slot, in any state except closed; NULL: none. In the worker's thread. */
 struct conn *worker_conn_at(struct worker *worker, uint32_t slot);
 
-/* The first fields of struct worker, so that the next three functions can be inline. */
+/* The first fields of struct worker, so that the next functions can be inline. */
 #define WORKER_HEAD                                                                                \
     struct reactor reactor; /* first: the reader of mail is the reactor */                         \
     struct server *server;                                                                         \
@@ -128,6 +120,13 @@ struct conn *worker_conn_at(struct worker *worker, uint32_t slot);
 struct worker_head {
     WORKER_HEAD;
 };
+
+/* The worker's reactor, for its thread, timers, hooks and letters, whose `deliver` gets the worker.
+ */
+static inline struct reactor *worker_reactor(struct worker *worker)
+{
+    return &((struct worker_head *)(void *)worker)->reactor;
+}
 
 static inline unsigned worker_number(const struct worker *worker)
 {

@@ -100,7 +100,7 @@ static inline void begin(unsigned workers, const char *token)
     for (unsigned i = 0; i < workers; i++) {
         acceptors[i] = acceptor_new(server.workers[i], listeners, 2);
         ck_assert(acceptors[i] != NULL && worker_prepare(server.workers[i]));
-        worker_resume(server.workers[i]);
+        reactor_resume(worker_reactor(server.workers[i]));
     }
     open_listener(&admin_listener, NULL);
     struct admin_config admin_config = {
@@ -137,7 +137,7 @@ static inline void finish(void)
     for (unsigned i = 0; i < server.count; i++)
         worker_stop(server.workers[i]);
     for (unsigned i = 0; i < server.count; i++)
-        worker_join(server.workers[i]);
+        reactor_join(worker_reactor(server.workers[i]));
     for (unsigned i = 0; i < server.count; i++)
         worker_drain(server.workers[i]);
     for (unsigned i = 0; i < server.count; i++)

@@ -498,7 +498,7 @@ static int look_names_up(void)
     struct lookup *known = lookup_start(loop, "localhost", 1, NS_PER_S, NULL, on_progress, NULL);
     struct lookup *asked =
         lookup_start(loop, "a.test", 1, NS_PER_S, "127.0.0.1:9", on_progress, NULL);
-    int result = !known || lookup_state(known) != LOOKUP_FOUND ? 1 : !asked ? 2 : 0;
+    int result = !known || lookup_result(known)->state != LOOKUP_FOUND ? 1 : !asked ? 2 : 0;
     lookup_free(&known);
     lookup_free(&asked);
     return result;

@@ -148,7 +148,7 @@ static void serve(void)
     }
     for (unsigned i = 0; i < server.count; i++) {
         ck_assert(worker_prepare(server.workers[i]));
-        worker_resume(server.workers[i]);
+        reactor_resume(worker_reactor(server.workers[i]));
     }
 }
 
@@ -159,7 +159,7 @@ static void finish(void)
     for (unsigned i = 0; i < server.count; i++)
         worker_stop(server.workers[i]);
     for (unsigned i = 0; i < server.count; i++)
-        worker_join(server.workers[i]);
+        reactor_join(worker_reactor(server.workers[i]));
     for (unsigned i = 0; i < server.count; i++)
         worker_drain(server.workers[i]);
     table_check(upgrade.parts.services->table);

@@ -113,7 +113,8 @@ static void pass_on(struct mail *mail, void *reader)
 {
     struct relay *relay = container_of(mail, struct relay, mail);
     if (relay->left-- > 1)
-        worker_post(relay->server->server.workers[1 - worker_number(reader)], mail);
+        reactor_post(worker_reactor(relay->server->server.workers[1 - worker_number(reader)]),
+                     mail);
 }
 
 TEST(letters_under_way_are_delivered_before_the_workers_are_parked)
@@ -125,7 +126,7 @@ TEST(letters_under_way_are_delivered_before_the_workers_are_parked)
     for (int round = 0; round < 10; round++) {
         for (unsigned i = 0; i < ARRAY_SIZE(relays); i++) {
             relays[i] = (struct relay){.mail.deliver = pass_on, .server = &s, .left = 1000};
-            worker_post(s.server.workers[i % 2], &relays[i].mail);
+            reactor_post(worker_reactor(s.server.workers[i % 2]), &relays[i].mail);
         }
         server_park(&s.server);
         for (unsigned i = 0; i < ARRAY_SIZE(relays); i++)

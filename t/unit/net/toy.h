@@ -256,7 +256,7 @@ static inline void toy_run(struct toy_server *s)
 {
     for (unsigned i = 0; i < s->server.count; i++) {
         ck_assert(worker_prepare(s->server.workers[i]));
-        worker_resume(s->server.workers[i]);
+        reactor_resume(worker_reactor(s->server.workers[i]));
     }
 }
 
@@ -277,7 +277,7 @@ static inline void toy_end(struct toy_server *s)
     for (unsigned i = 0; i < s->server.count; i++)
         worker_stop(s->server.workers[i]);
     for (unsigned i = 0; i < s->server.count; i++)
-        worker_join(s->server.workers[i]);
+        reactor_join(worker_reactor(s->server.workers[i]));
     for (unsigned i = 0; i < s->server.count; i++)
         worker_drain(s->server.workers[i]);
 }

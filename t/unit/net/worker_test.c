@@ -32,7 +32,7 @@ static void *send_numbered(void *arg)
 {
     struct numbered *letters = arg;
     for (unsigned i = 0; i < LETTERS; i++) {
-        worker_post(letters[i].to, &letters[i].mail);
+        reactor_post(worker_reactor(letters[i].to), &letters[i].mail);
         if (i % 64 == 0)
             sched_yield();
     }
@@ -63,7 +63,7 @@ TEST(letters_that_come_while_a_worker_ends_arrive_or_are_drained)
     worker_stop(s.server.workers[0]);
     for (unsigned i = 0; i < SENDERS; i++)
         ck_assert(pthread_join(threads[i], NULL) == 0);
-    worker_join(s.server.workers[0]);
+    reactor_join(worker_reactor(s.server.workers[0]));
     worker_drain(s.server.workers[0]);
     ck_assert_uint_eq(atomic_load(&delivered), SENDERS * LETTERS);
     toy_free(&s);
@@ -97,7 +97,8 @@ static void tell_all_on_demand(struct conn *conn, const char *line)
         return;
     pause_ns(10 * NS_PER_MS); /* meanwhile the other worker finishes its work */
     for (size_t i = 0; i < LISTENERS; i++)
-        worker_post(worker_server(conn_worker(conn))->workers[1], &tellings[i].mail);
+        reactor_post(worker_reactor(worker_server(conn_worker(conn))->workers[1]),
+                     &tellings[i].mail);
 }
 
 /* A letter that blocks its reader for a while. */
@@ -118,7 +119,7 @@ static void hold_up(struct mail *mail, void *reader)
 static void begin_holdup(struct holdup *holdup, struct worker *worker)
 {
     holdup->mail.deliver = hold_up;
-    worker_post(worker, &holdup->mail);
+    reactor_post(worker_reactor(worker), &holdup->mail);
     WAIT_UNTIL(atomic_load(&holdup->begun));
 }
 
