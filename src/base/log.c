@@ -372,21 +372,15 @@ void log_get_counts(struct log_counts *counts_r)
     counts_r->lost = atomic_load_explicit(&lost_total, memory_order_relaxed);
 }
 
-/* The four logging functions differ only in their level. */
-#define LOG_FUNCTION(name, level)                                                                  \
-    void name(const char *format, ...)                                                             \
-    {                                                                                              \
-        if (!log_enabled(level))                                                                   \
-            return;                                                                                \
-        va_list values;                                                                            \
-        va_start(values, format);                                                                  \
-        log_line(level, 0, format, values);                                                        \
-        va_end(values);                                                                            \
-    }
-LOG_FUNCTION(log_error, LOG_LEVEL_ERROR)
-LOG_FUNCTION(log_warning, LOG_LEVEL_WARNING)
-LOG_FUNCTION(log_info, LOG_LEVEL_INFO)
-LOG_FUNCTION(log_debug, LOG_LEVEL_DEBUG)
+void log_at(enum log_level level, const char *format, ...)
+{
+    if (!log_enabled(level))
+        return;
+    va_list values;
+    va_start(values, format);
+    log_line(level, 0, format, values);
+    va_end(values);
+}
 
 /* --- Limits ---------------------------------------------------------------------------------- */
 

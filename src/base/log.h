@@ -72,10 +72,11 @@ void log_get_counts(struct log_counts *counts_r);
  * above and then as a JSON string, so it is always ASCII. When a line would exceed 1,000 bytes, its
  * message is cut; the object stays complete.
  */
-void log_error(const char *format, ...) PRINTF_LIKE(1, 2);
-void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);
-void log_info(const char *format, ...) PRINTF_LIKE(1, 2);
-void log_debug(const char *format, ...) PRINTF_LIKE(1, 2);
+void log_at(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
+#define log_error(...)   log_at(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warning(...) log_at(LOG_LEVEL_WARNING, __VA_ARGS__)
+#define log_info(...)    log_at(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...)   log_at(LOG_LEVEL_DEBUG, __VA_ARGS__)
 
 /*
  * Limits the rate of lines that peers can provoke. Each place in the code has its own limit: at

@@ -193,12 +193,9 @@ static bool assign_key(struct settings *settings, const char *key, char *text, c
     const struct option_row *row = options_to_set(settings, key, reason_r);
     if (!row)
         return false;
-    char *value;
-    enum options_unquoted unquoted = options_unquote(text, false, &value);
-    if (unquoted != OPTIONS_UNQUOTED) {
-        snprintf(reason_r, OPTIONS_REASON_SIZE, "%s", options_unquote_reason(unquoted));
-        return false;
-    }
+    const char *why, *value = options_unquote(text, false, &why);
+    if (!value)
+        return option_say(reason_r, "%s", why);
     options_mark(settings, row)->line = 0; /* the file's value no longer counts */
     return options_assign(settings, row, value, reason_r);
 }

@@ -102,7 +102,8 @@ static void forget_keys(struct settings *settings)
 /* Sets `key` to the value in `text`, the rest of the line after the =. */
 static void take_value(struct reading *file, const char *key, char *text)
 {
-    char reason[OPTIONS_REASON_SIZE], *value;
+    char reason[OPTIONS_REASON_SIZE];
+    const char *why;
     if (is_foreign(file, key))
         return;
     const struct option_row *row = options_to_set(file->settings, key, reason);
@@ -112,9 +113,9 @@ static void take_value(struct reading *file, const char *key, char *text)
     }
     if (!note_key(file, row, key))
         return;
-    enum options_unquoted unquoted = options_unquote(text, true, &value);
-    if (unquoted != OPTIONS_UNQUOTED)
-        complain(file, "%s: %s", key, options_unquote_reason(unquoted));
+    const char *value = options_unquote(text, true, &why);
+    if (!value)
+        complain(file, "%s: %s", key, why);
     else if (!options_assign(file->settings, row, value, reason))
         complain(file, "%s: %s", key, reason);
 }

@@ -464,12 +464,9 @@ static enum process_exit run(struct daemon *d)
     char notice[NOTICE_SIZE];
     sigset_t awaited;
     log_open(settings->log_output, settings->log_format, settings->log_level);
-    for (size_t i = 0; options_protocol_at(i); i++) {
-        if (settings_protocol(settings, i)->ignored_keys[0]) {
-            options_ignored_text(settings, i, notice, sizeof(notice));
+    for (size_t i = 0; options_protocol_at(i); i++)
+        if (options_ignored_text(settings, i, notice, sizeof(notice)) > 0)
             log_info("%s", notice);
-        }
-    }
     process_block_signals(&awaited);
     uint64_t descriptors = process_raise_descriptors();
 
@@ -529,12 +526,9 @@ static enum process_exit check(struct settings *settings)
     }
     if (!fit_its_user(settings))
         return PROCESS_EXIT_SETUP;
-    for (size_t i = 0; options_protocol_at(i); i++) {
-        if (settings_protocol(settings, i)->ignored_keys[0]) {
-            options_ignored_text(settings, i, notice, sizeof(notice));
+    for (size_t i = 0; options_protocol_at(i); i++)
+        if (options_ignored_text(settings, i, notice, sizeof(notice)) > 0)
             printf("counterd: %s\n", notice);
-        }
-    }
     printf("counterd: %s is good%s\n", settings->file ? settings->file : "the configuration",
            settings->file ? "" : " (no file is read)");
     return PROCESS_EXIT_GOOD;

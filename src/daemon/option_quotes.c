@@ -10,7 +10,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-enum options_unquoted options_unquote(char *text, bool comments, char **value_r)
+char *options_unquote(char *text, bool comments, const char **why_r)
 {
     while (is_blank(*text))
         text++;
@@ -19,36 +19,17 @@ enum options_unquoted options_unquote(char *text, bool comments, char **value_r)
         while (end > text && is_blank(end[-1]))
             end--;
         *end = '\0';
-        if (strchr(text, '"'))
-            return OPTIONS_STRAY_QUOTE;
-        *value_r = text;
-        return OPTIONS_UNQUOTED;
+        *why_r = "a quote inside the value; quotes go around all of it";
+        return strchr(text, '"') ? NULL : text;
     }
 
     char *end = strchr(++text, '"');
+    *why_r = "the closing quote is missing";
     if (!end)
-        return OPTIONS_NOT_CLOSED;
+        return NULL;
     *end++ = '\0';
     while (is_blank(*end))
         end++;
-    if (*end && !(comments && *end == '#'))
-        return OPTIONS_TRAILING;
-    *value_r = text;
-    return OPTIONS_UNQUOTED;
-}
-
-const char *options_unquote_reason(enum options_unquoted answer)
-{
-    switch (answer) {
-    case OPTIONS_UNQUOTED:
-        break;
-    case OPTIONS_NOT_CLOSED:
-        return "the closing quote is missing";
-    case OPTIONS_STRAY_QUOTE:
-        return "a quote inside the value; quotes go around all of it";
-    case OPTIONS_TRAILING:
-        return "something follows the closing quote; quotes go around all of the value";
-    }
-    CHECK(false); /* OPTIONS_UNQUOTED has no reason */
-    return NULL;
+    *why_r = "something follows the closing quote; quotes go around all of the value";
+    return *end && !(comments && *end == '#') ? NULL : text;
 }

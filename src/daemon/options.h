@@ -211,28 +211,18 @@ bool options_is_token(const char *text, size_t len);
  */
 bool options_fit(struct settings *settings, FILE *err) MUST_USE;
 
-enum options_unquoted {
-    OPTIONS_UNQUOTED,    /* success */
-    OPTIONS_NOT_CLOSED,  /* the closing quote is missing */
-    OPTIONS_STRAY_QUOTE, /* a quote inside a value without quotes */
-    OPTIONS_TRAILING,    /* text after the closing quote */
-};
-
 /*
  * Finds the value in the text after the `=`, without blanks and quotes around it. With `comments`,
- * a # outside quotes ends the value. Changes `text`; *value_r points into it, and is set only with
- * OPTIONS_UNQUOTED.
+ * a # outside quotes ends the value. Changes `text`, and returns the value in it. NULL: a quote is
+ * wrong; *why_r says how, in half a sentence.
  */
-enum options_unquoted options_unquote(char *text, bool comments, char **value_r) MUST_USE;
+char *options_unquote(char *text, bool comments, const char **why_r) MUST_USE;
 
 /*
- * Writes the notice about the ignored keys of protocol `i`, which must have some. Size and return
- * value as in snprintf.
+ * Writes the notice about the ignored keys of protocol `i`. Size and return value as in snprintf;
+ * 0: there are none.
  */
 size_t options_ignored_text(const struct settings *settings, size_t i, char *to, size_t size);
-
-/* Describes an error of options_unquote in half a sentence. Not for OPTIONS_UNQUOTED. */
-const char *options_unquote_reason(enum options_unquoted answer);
 
 /* --- The command line ------------------------------------------------------------------------ */
 

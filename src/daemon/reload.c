@@ -32,12 +32,7 @@ static void say(FILE *report, enum log_level level, const char *format, ...)
     va_start(values, format);
     vsnprintf(line, sizeof line, format, values);
     va_end(values);
-    if (level == LOG_LEVEL_ERROR)
-        log_error("reload: %s", line);
-    else if (level == LOG_LEVEL_WARNING)
-        log_warning("reload: %s", line);
-    else
-        log_info("reload: %s", line);
+    log_at(level, "reload: %s", line);
     fprintf(report, "%s\n", line);
 }
 

@@ -299,6 +299,8 @@ size_t options_ignored_text(const struct settings *settings, size_t i, char *to,
     const struct option_protocol *protocol = options_protocol_at(i);
     const struct settings_protocol *p = settings_protocol(settings, i);
     struct option_text text = {.to = to, .size = size};
+    if (!*p->ignored_keys)
+        return 0;
     option_text_add(&text, "options that only %s has are ignored: %s", protocol->foreign_program,
                     p->ignored_keys);
     if (p->enable) {

@@ -52,17 +52,14 @@ static void report(struct upgrade *upgrade, const char *line)
     snprintf(text + used, sizeof(upgrade->history.report) - used, "%s\n", line);
 }
 
-void upgrade_say(struct upgrade *upgrade, enum log_level level, const char *format, ...)
+void upgrade_say(struct upgrade *upgrade, const char *format, ...)
 {
     char line[1024];
     va_list values;
     va_start(values, format);
     vsnprintf(line, sizeof(line), format, values);
     va_end(values);
-    if (level == LOG_LEVEL_ERROR)
-        log_error("upgrade: %s", line);
-    else
-        log_info("upgrade: %s", line);
+    log_at(upgrade->history.good ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR, "upgrade: %s", line);
     report(upgrade, line);
 }
 
@@ -77,7 +74,7 @@ static void say_said(struct upgrade *upgrade, char *said)
             line += sizeof(ours) - 1;
         else if (at && at - line < 32)
             line = at + sizeof(error) - 1;
-        upgrade_say(upgrade, LOG_LEVEL_ERROR, "%s", line);
+        upgrade_say(upgrade, "%s", line);
     }
 }
 
@@ -138,21 +135,21 @@ static void save_process(struct upgrade *upgrade, struct record_writer *w)
 static void say_status(struct upgrade *upgrade, const char *does, int status)
 {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        upgrade_say(upgrade, LOG_LEVEL_ERROR,
+        upgrade_say(upgrade,
                     "%s %s, and did not say that it can: it is no counterd, or an older one",
                     upgrade->path, does);
     else if (WIFEXITED(status))
-        upgrade_say(upgrade, LOG_LEVEL_ERROR, "%s %s, and failed with status %d", upgrade->path,
-                    does, WEXITSTATUS(status));
+        upgrade_say(upgrade, "%s %s, and failed with status %d", upgrade->path, does,
+                    WEXITSTATUS(status));
     else if (WIFSIGNALED(status))
-        upgrade_say(upgrade, LOG_LEVEL_ERROR, "%s %s, and crashed: SIG%s%s", upgrade->path, does,
+        upgrade_say(upgrade, "%s %s, and crashed: SIG%s%s", upgrade->path, does,
                     sigabbrev_np(WTERMSIG(status)),
                     WTERMSIG(status) == SIGKILL ? " (memory may be short)" : "");
 }
 
 static void say_unwanted(struct upgrade *upgrade)
 {
-    upgrade_say(upgrade, LOG_LEVEL_ERROR, "it is given up, because this program is to end");
+    upgrade_say(upgrade, "it is given up, because this program is to end");
 }
 
 /* Runs the new program in a child with this role. Returns false if the child fails, after logging
@@ -175,16 +172,15 @@ static bool ask(struct upgrade *upgrade, enum upgrade_role role, int state_fd, i
         with && child_start(&child, upgrade->path, upgrade->argv, with, given.fds, given.count);
     upgrade_free_environment(with);
     if (!started) {
-        upgrade_say(upgrade, LOG_LEVEL_ERROR, "%s can't be started: %s", upgrade->path,
-                    strerrordesc_np(errno));
+        upgrade_say(upgrade, "%s can't be started: %s", upgrade->path, strerrordesc_np(errno));
         return false;
     }
     enum child_end end = child_await(&child, limit_ns, &status);
     say_said(upgrade, child.said.text);
     switch (end) {
     case CHILD_TOO_SLOW:
-        upgrade_say(upgrade, LOG_LEVEL_ERROR, "%s %s, and had not ended after %.3g s",
-                    upgrade->path, does[role], (double)limit_ns / NS_PER_S);
+        upgrade_say(upgrade, "%s %s, and had not ended after %.3g s", upgrade->path, does[role],
+                    (double)limit_ns / NS_PER_S);
         return false;
     case CHILD_UNWANTED:
         say_unwanted(upgrade);
@@ -238,8 +234,7 @@ static bool write_parts(struct upgrade *upgrade, int fd, int64_t until_ns)
 
 static void say_not_written(struct upgrade *upgrade, int error)
 {
-    upgrade_say(upgrade, LOG_LEVEL_ERROR, "the state can't be written to memory: %s",
-                strerrordesc_np(error));
+    upgrade_say(upgrade, "the state can't be written to memory: %s", strerrordesc_np(error));
 }
 
 /* The same; says why it failed, unless it was too late. */
@@ -277,19 +272,17 @@ static void become(struct upgrade *upgrade, const struct stat *rehearsed, int st
 {
     struct stat now = program_now(upgrade);
     if (!is_same_program(&now, rehearsed)) {
-        upgrade_say(upgrade, LOG_LEVEL_ERROR, "%s was replaced meanwhile", upgrade->path);
+        upgrade_say(upgrade, "%s was replaced meanwhile", upgrade->path);
         return;
     }
     char **with = upgrade_environment(UPGRADE_TAKE, state_fd);
     if (with && keep_all(upgrade, state_fd, true)) {
         server_say_goodbye(upgrade->parts.server);
         execve(upgrade->path, upgrade->argv, with);
-        upgrade_say(upgrade, LOG_LEVEL_ERROR, "%s can't be executed: %s", upgrade->path,
-                    strerrordesc_np(errno));
+        upgrade_say(upgrade, "%s can't be executed: %s", upgrade->path, strerrordesc_np(errno));
         (void)server_close_tls(upgrade->parts.server);
     } else {
-        upgrade_say(upgrade, LOG_LEVEL_ERROR, "can't keep its descriptors open: %s",
-                    strerrordesc_np(errno));
+        upgrade_say(upgrade, "can't keep its descriptors open: %s", strerrordesc_np(errno));
     }
     (void)keep_all(upgrade, state_fd, false);
     upgrade_free_environment(with);
@@ -316,7 +309,7 @@ static bool has_room(struct upgrade *upgrade)
     if (is_room_for(2, &room, &needed))
         return true;
     upgrade_say(
-        upgrade, LOG_LEVEL_ERROR,
+        upgrade,
         "it needs up to %llu MiB of memory for a moment, and only %llu MiB are left%s%s: allow "
         "more, or upgrade when less is held",
         (unsigned long long)(needed >> 20), (unsigned long long)(room.left >> 20),
@@ -343,8 +336,7 @@ static bool rehearse(struct upgrade *upgrade, int state_fd, int64_t limit_ns)
     const struct upgrade_answer *wrote = &upgrade->wrote;
     if (read.sum == wrote->sum && upgrade_same_counts(&read.counts, &wrote->counts))
         return true;
-    upgrade_say(upgrade, LOG_LEVEL_ERROR,
-                "%s rehearsed taking over, and read something else than was written",
+    upgrade_say(upgrade, "%s rehearsed taking over, and read something else than was written",
                 upgrade->path);
     return false;
 }
@@ -383,7 +375,7 @@ static void say_late(struct upgrade *upgrade, const char *what, int64_t by_ns, c
                      int64_t took_ns)
 {
     upgrade_say(
-        upgrade, LOG_LEVEL_ERROR,
+        upgrade,
         "%s the state took %.3f s, and %s ends in %.3f s, which is not enough to take over: "
         "upgrade when there are fewer names and jobs",
         doing, (double)took_ns / NS_PER_S, what, (double)(by_ns - clock_mono_ns()) / NS_PER_S);
@@ -418,9 +410,9 @@ static bool park_all(struct upgrade *upgrade, int64_t limit_ns)
     if (services_park(parts->services, upgrade->parked_ns + park_ns))
         return true;
     if (parts->services->refusal)
-        upgrade_say(upgrade, LOG_LEVEL_ERROR, "%s", parts->services->refusal);
+        upgrade_say(upgrade, "%s", parts->services->refusal);
     else
-        upgrade_say(upgrade, LOG_LEVEL_ERROR, "the resources were still at work after %.3g s (%s)",
+        upgrade_say(upgrade, "the resources were still at work after %.3g s (%s)",
                     (double)park_ns / NS_PER_S, park_ns < limit_ns ? what : "upgrade.timeout");
     go_on(upgrade, false);
     return false;
@@ -479,12 +471,10 @@ static bool await_copy(struct upgrade *upgrade, struct copy *copy, int64_t limit
     else if (copy->written->error)
         say_not_written(upgrade, copy->written->error);
     else if (end == CHILD_TOO_SLOW)
-        upgrade_say(upgrade, LOG_LEVEL_ERROR,
-                    "the state was not written after %lld s (upgrade.timeout)",
+        upgrade_say(upgrade, "the state was not written after %lld s (upgrade.timeout)",
                     (long long)(limit_ns / NS_PER_S));
     else
-        upgrade_say(upgrade, LOG_LEVEL_ERROR,
-                    "the process that writes the state ended early (memory may be short)");
+        upgrade_say(upgrade, "the process that writes the state ended early (memory may be short)");
     return false;
 }
 
@@ -568,10 +558,9 @@ void upgrade_run(struct upgrade *upgrade, void (*over)(void *arg), void *arg)
     log_info("upgrade: to %s", *upgrade->path ? upgrade->path : "an unknown path");
     int fd = memfd_create("counterd state", MFD_CLOEXEC);
     if (fd < 0)
-        upgrade_say(upgrade, LOG_LEVEL_ERROR, "can't make a file in memory: %s",
-                    strerrordesc_np(errno));
+        upgrade_say(upgrade, "can't make a file in memory: %s", strerrordesc_np(errno));
     else if (!*upgrade->path)
-        upgrade_say(upgrade, LOG_LEVEL_ERROR, "the path of the running program is not known");
+        upgrade_say(upgrade, "the path of the running program is not known");
     if (fd >= 0 && *upgrade->path && has_room(upgrade) && write_state(upgrade, fd, INT64_MAX) &&
         ask(upgrade, UPGRADE_CHECK, fd, CHECK_NS, &checked) && has_room(upgrade))
         hand_over(upgrade, fd, last);

@@ -2,7 +2,6 @@
 #ifndef DAEMON_UPGRADE_INSIDE_H
 #define DAEMON_UPGRADE_INSIDE_H
 
-#include "base/log.h"
 #include "daemon/upgrade.h"
 
 /* Sections of the state (upgrade.c). */
@@ -13,9 +12,9 @@
 /* The words of the roles, in the variable and in answers. */
 extern const char *const upgrade_roles[];
 
-/* Adds a line to the log and to the report. */
-void upgrade_say(struct upgrade *upgrade, enum log_level level, const char *format, ...)
-    PRINTF_LIKE(3, 4);
+/* Adds a line to the log and to the report: an error, unless the upgrade is done (`history.good`).
+ */
+void upgrade_say(struct upgrade *upgrade, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* A copy of the environment with the variable added. The caller calls upgrade_free_environment,
  * which takes NULL, too. NULL: no memory. */

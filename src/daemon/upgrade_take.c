@@ -385,14 +385,14 @@ void upgrade_over(struct upgrade *upgrade)
     upgrade->history.good = done;
     log_info("upgrade: %.*s", (int)strcspn(upgrade->history.report, "\n"), upgrade->history.report);
     if (!done) {
-        upgrade_say(upgrade, LOG_LEVEL_ERROR,
+        upgrade_say(upgrade,
                     "counterd " PACKAGE_VERSION
                     " goes on as before, because the new program could not take "
                     "over (the log says why); nobody was served for %lld ms",
                     (long long)(upgrade->history.pause_ns / NS_PER_MS));
         return;
     }
-    upgrade_say(upgrade, LOG_LEVEL_INFO,
+    upgrade_say(upgrade,
                 "counterd " PACKAGE_VERSION
                 " has taken over from %s; nobody was served for %lld ms",
                 upgrade->version, (long long)(upgrade->history.pause_ns / NS_PER_MS));
