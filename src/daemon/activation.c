@@ -2,17 +2,15 @@
 #include "daemon/activation.h"
 
 #include "base/number.h"
-#include "net/address.h"
+#include "net/listener.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 /* The first descriptor that a service manager hands over. */
@@ -168,56 +166,6 @@ void activation_close(struct activation *activation)
 
 /* --- What a socket serves -------------------------------------------------------------------- */
 
-/* Where a socket listens. */
-struct place {
-    struct sockaddr_storage sa;
-    uint16_t port;        /* 0: a unix socket */
-    char path[128];       /* of a unix socket, as in the settings */
-    char where[128 + 16]; /* for messages */
-};
-
-/* Writes the path of a unix socket as in the settings: "@NAME" for an abstract socket. */
-static void find_path(const struct sockaddr_un *sa, size_t len, struct place *place_r)
-{
-    size_t path_len = len > offsetof(struct sockaddr_un, sun_path)
-                          ? len - offsetof(struct sockaddr_un, sun_path)
-                          : 0;
-    if (path_len > 0 && sa->sun_path[0] == '\0')
-        snprintf(place_r->path, sizeof place_r->path, "@%.*s", (int)path_len - 1, sa->sun_path + 1);
-    else
-        snprintf(place_r->path, sizeof place_r->path, "%.*s", (int)path_len, sa->sun_path);
-    snprintf(place_r->where, sizeof place_r->where, "unix socket %s", place_r->path);
-}
-
-/* Returns false unless `fd` is a listening stream socket of IPv4, IPv6 or unix. */
-static bool find_place(int fd, struct place *place_r)
-{
-    int type = 0;
-    socklen_t len = sizeof type;
-    *place_r = (struct place){.port = 0};
-    if (!is_listening(fd) || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 ||
-        type != SOCK_STREAM)
-        return false;
-    len = sizeof place_r->sa;
-    if (getsockname(fd, (struct sockaddr *)&place_r->sa, &len) != 0)
-        return false;
-    switch (place_r->sa.ss_family) {
-    case AF_INET:
-        place_r->port = ntohs(((struct sockaddr_in *)&place_r->sa)->sin_port);
-        break;
-    case AF_INET6:
-        place_r->port = ntohs(((struct sockaddr_in6 *)&place_r->sa)->sin6_port);
-        break;
-    case AF_UNIX:
-        find_path((struct sockaddr_un *)&place_r->sa, len, place_r);
-        return true;
-    default:
-        return false;
-    }
-    (void)address_text((struct sockaddr *)&place_r->sa, place_r->where, sizeof place_r->where);
-    return true;
-}
-
 /* Finds the use from a socket's name. */
 static bool use_of_name(const char *name, struct activation_use *use_r)
 {
@@ -238,22 +186,21 @@ static bool use_of_name(const char *name, struct activation_use *use_r)
     return false;
 }
 
-/* Finds the use from the port or path in the settings. */
-static bool use_of_place(const struct place *place, const struct settings *settings,
+/* Finds the use from the port (0: none) or the path `where` in the settings. */
+static bool use_of_place(uint16_t port, const char *where, const struct settings *settings,
                          struct activation_use *use_r)
 {
     for (size_t i = 0; options_protocol_at(i); i++) {
         const struct settings_protocol *p = settings_protocol(settings, i);
-        bool plain =
-            place->port ? place->port == p->port : p->socket && strcmp(place->path, p->socket) == 0;
-        if (!plain && (!place->port || place->port != p->tls_port))
+        bool plain = port ? port == p->port : p->socket && strcmp(where, p->socket) == 0;
+        if (!plain && (!port || port != p->tls_port))
             continue;
         use_r->protocol = i;
         use_r->tls = !plain;
         return true;
     }
     use_r->protocol = ACTIVATION_ADMIN;
-    return place->port && place->port == settings->admin_port;
+    return port && port == settings->admin_port;
 }
 
 /* Lists all known names: "NAME, NAME-tls, ... or admin". */
@@ -307,19 +254,20 @@ static bool is_allowed(const struct activation_use *use, const struct settings *
 bool activation_find_use(const struct activation_socket *sock, const struct settings *settings,
                          struct activation_use *use_r, char *reason_r)
 {
-    struct place place;
+    struct listener found;
+    uint16_t port;
     char what[96], names[320];
     describe(sock, what, sizeof what);
     *use_r = (struct activation_use){.tls = false};
-    if (!find_place(sock->fd, &place))
+    if (!listener_find(&found, sock->fd, &port))
         return fail(reason_r, "%s is not a listening stream socket", what);
-    use_r->local = place.sa.ss_family == AF_UNIX;
-    if (!use_of_name(sock->name, use_r) && !use_of_place(&place, settings, use_r)) {
+    use_r->local = found.local;
+    if (!use_of_name(sock->name, use_r) && !use_of_place(port, found.where, settings, use_r)) {
         list_names(names, sizeof names);
         return fail(reason_r,
-                    "%s listens on %s, which no option names, and its name is not known; name it "
+                    "%s listens on %s%s, which no option names, and its name is not known; name it "
                     "%s",
-                    what, place.where, names);
+                    what, found.local ? "unix socket " : "", found.where, names);
     }
     return is_allowed(use_r, settings, what, reason_r);
 }

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -73,33 +72,14 @@ void inherited_close(struct inherited *inherited)
     inherited->count = 0;
 }
 
-/* The port of an IPv4 or IPv6 address; 0 for other families. */
-static in_port_t port_of(const struct sockaddr *address)
+bool inherited_blocks(const struct inherited *inherited, uint16_t port)
 {
-    struct sockaddr_in in;
-    struct sockaddr_in6 in6;
-    switch (address->sa_family) {
-    case AF_INET:
-        memcpy(&in, address, sizeof(in));
-        return in.sin_port;
-    case AF_INET6:
-        memcpy(&in6, address, sizeof(in6));
-        return in6.sin6_port;
-    default:
-        return 0;
-    }
-}
-
-bool inherited_blocks(const struct inherited *inherited, const struct sockaddr *address)
-{
-    in_port_t port = port_of(address);
-    for (size_t i = 0; inherited->rehearse && port && i < inherited->count; i++) {
+    struct listener found;
+    uint16_t used;
+    for (size_t i = 0; inherited->rehearse && i < inherited->count; i++) {
         const struct inherited_socket *sock = &inherited->at[i];
-        struct sockaddr_storage sa = {.ss_family = AF_UNSPEC};
-        socklen_t len = sizeof(sa);
-        if (!sock->wanted && sock->fd >= 0 &&
-            getsockname(sock->fd, (struct sockaddr *)&sa, &len) == 0 &&
-            port_of((struct sockaddr *)&sa) == port)
+        if (!sock->wanted && sock->fd >= 0 && listener_find(&found, sock->fd, &used) &&
+            used == port && port)
             return true;
     }
     return false;
@@ -115,6 +95,7 @@ bool inherited_take(struct inherited_socket *sock, struct listener *listener_r,
         return false;
     }
     snprintf(listener_r->asked, sizeof(listener_r->asked), "%s", sock->asked);
+    listener_r->inherited = true;
     listener_r->own_file = sock->own_file;
     listener_r->device = sock->device;
     listener_r->inode = sock->inode;

@@ -48,7 +48,7 @@ void inherited_want(struct inherited *inherited, const char *owner, bool tls, co
 /* Closes the sockets that are not wanted and unlinks their files. Does nothing in a rehearsal. */
 void inherited_close_unwanted(struct inherited *inherited);
 /* True in a rehearsal when an unwanted socket, which the upgrade will close, uses this port. */
-bool inherited_blocks(const struct inherited *inherited, const struct sockaddr *address);
+bool inherited_blocks(const struct inherited *inherited, uint16_t port);
 /* Makes a listener from a socket, which it owns then. Returns false when that fails: the socket is
  * closed, the error logged. */
 bool inherited_take(struct inherited_socket *sock, struct listener *listener_r,

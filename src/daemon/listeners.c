@@ -33,10 +33,7 @@ static bool adopt(struct listeners *listeners, struct services *services,
         return false;
     }
     sock->fd = -1;
-    if (admin)
-        listeners->admin_count++;
-    else
-        listeners->activated[listeners->count++] = true;
+    ++*(admin ? &listeners->admin_count : &listeners->count);
     return true;
 }
 
@@ -98,7 +95,7 @@ static bool take_over(struct listeners *listeners, struct inherited *inherited,
     struct inherited_socket *sock = inherited_find(inherited, protocol->row->name, tls, asked);
     if (!sock || !inherited_take(sock, &listeners->at[listeners->count], protocol))
         return false;
-    listeners->inherited[listeners->count++] = true;
+    listeners->count++;
     return true;
 }
 
@@ -132,7 +129,7 @@ static bool open_port(struct listeners *listeners, struct inherited *inherited,
             log_warning("%s: not listening on %s: %s", protocol->row->name, l->where,
                         strerrordesc_np(errno));
             continue;
-        } else if (errno != EADDRINUSE || !inherited_blocks(inherited, (struct sockaddr *)&sa)) {
+        } else if (errno != EADDRINUSE || !inherited_blocks(inherited, port)) {
             say_not_listening(l, protocol->row->name, errno);
             if (!is_dispensable(inherited))
                 return false;
@@ -268,7 +265,7 @@ static bool open_admin_at(struct listeners *listeners, const struct settings *se
     char asked[ADDRESS_TEXT];
     struct sockaddr_storage sa = address_of(&list->at[i], settings->admin_port, asked);
     struct inherited_socket *sock = inherited_find(inherited, "admin", false, asked);
-    if (!sock && inherited_blocks(inherited, (struct sockaddr *)&sa))
+    if (!sock && inherited_blocks(inherited, settings->admin_port))
         return true;
     if (sock ? inherited_take(sock, l, NULL)
              : listener_open(l, NULL, (struct sockaddr *)&sa, list->at[i].len, false)) {
@@ -308,13 +305,8 @@ bool listeners_open_admin(struct listeners *listeners, const struct settings *se
 static void swap(struct listeners *listeners, size_t i, size_t j)
 {
     struct listener l = listeners->at[i];
-    bool activated = listeners->activated[i], inherited = listeners->inherited[i];
     listeners->at[i] = listeners->at[j];
-    listeners->activated[i] = listeners->activated[j];
-    listeners->inherited[i] = listeners->inherited[j];
     listeners->at[j] = l;
-    listeners->activated[j] = activated;
-    listeners->inherited[j] = inherited;
 }
 
 void listeners_set_aside_stopped(struct listeners *listeners)
@@ -333,7 +325,7 @@ void listeners_close_aside(struct listeners *listeners, struct activation *activ
 {
     for (; listeners->aside > 0; listeners->aside--) {
         size_t i = listeners->count + listeners->aside - 1;
-        if (listeners->activated[i])
+        if (listener_is_activated(&listeners->at[i]))
             activation_forget(activation, listeners->at[i].fd);
         listener_close(&listeners->at[i]);
         listeners->at[i] = (struct listener){.fd = -1}; /* the admin interface may look there */
@@ -383,7 +375,8 @@ static void say_listener(const struct listener *l, const char *note)
 void listeners_say(const struct listeners *listeners)
 {
     for (size_t i = 0; i < listeners->count; i++)
-        say_listener(&listeners->at[i], listeners->activated[i] ? " (inherited)" : "");
+        say_listener(&listeners->at[i],
+                     listener_is_activated(&listeners->at[i]) ? " (inherited)" : "");
 }
 
 static enum reach reach_v4(uint32_t address)

@@ -18,13 +18,15 @@ struct listeners {
     size_t count;
     size_t aside; /* behind the others: those that nobody serves, still open */
     struct listener at[LISTENERS_MAX];
-    bool activated[LISTENERS_MAX]; /* true: a service manager made it (activation.h) */
-    bool inherited[LISTENERS_MAX]; /* true: the old program of an upgrade opened it (inherited.h) */
-
-    /* Those of the admin interface; `asked` "": a service manager made it. */
     size_t admin_count;
-    struct listener admin[ACTIVATION_MAX];
+    struct listener admin[ACTIVATION_MAX]; /* those of the admin interface */
 };
+
+/* True when a service manager made it (activation.h). */
+static inline bool listener_is_activated(const struct listener *listener)
+{
+    return !*listener->asked;
+}
 
 /* Puts the listeners of services that were stopped (service.h) aside, before any acceptor is made.
  * An old program that goes on again may need them. */

@@ -441,8 +441,9 @@ static void serve(struct daemon *d)
 static void close_new_listeners(struct daemon *d)
 {
     for (size_t i = 0; i < d->listeners.count + d->listeners.aside; i++) {
-        if (!d->listeners.inherited[i] && !d->listeners.activated[i])
-            listener_close(&d->listeners.at[i]);
+        struct listener *l = &d->listeners.at[i];
+        if (!l->inherited && !listener_is_activated(l))
+            listener_close(l);
     }
 }
 

@@ -108,12 +108,12 @@ static void save_process(struct upgrade *upgrade, struct record_writer *w)
     inherited.count = 0;
     for (size_t i = 0; i < parts->listeners->count; i++) {
         const struct listener *l = &parts->listeners->at[i];
-        if (!parts->listeners->activated[i])
+        if (!listener_is_activated(l))
             inherited_add(&inherited, l->protocol->row->name, l);
     }
     for (size_t i = 0; i < parts->listeners->admin_count; i++) {
         const struct listener *l = &parts->listeners->admin[i];
-        if (*l->asked)
+        if (!listener_is_activated(l))
             inherited_add(&inherited, "admin", l);
     }
     record_begin(w, UPGRADE_PROCESS);

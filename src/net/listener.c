@@ -223,26 +223,46 @@ static void name_unix(struct listener *l, const struct sockaddr_un *sa, socklen_
         l->where[0] = '@';
 }
 
-bool listener_adopt(struct listener *listener_r, struct protocol *protocol, int fd, bool tls)
+bool listener_find(struct listener *listener_r, int fd, uint16_t *port_r)
 {
     union {
         struct sockaddr any;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
         struct sockaddr_un local;
         struct sockaddr_storage storage;
     } sa = {0};
     socklen_t len = sizeof(sa);
-    *listener_r = (struct listener){.fd = -1, .protocol = protocol, .tls = tls};
+    *listener_r = (struct listener){.fd = -1};
+    *port_r = 0;
     if (!is_listening(fd) || getsockname(fd, &sa.any, &len) != 0)
         return false;
-    listener_r->local = sa.any.sa_family == AF_UNIX;
-    if (listener_r->local) {
+    switch (sa.any.sa_family) {
+    case AF_UNIX:
+        listener_r->local = true;
         name_unix(listener_r, &sa.local, len);
-    } else if (sa.any.sa_family == AF_INET || sa.any.sa_family == AF_INET6) {
-        address_text(&sa.any, listener_r->where, sizeof(listener_r->where));
-    } else {
+        return true;
+    case AF_INET:
+        *port_r = ntohs(sa.in.sin_port);
+        break;
+    case AF_INET6:
+        *port_r = ntohs(sa.in6.sin6_port);
+        break;
+    default:
         errno = EINVAL;
         return false;
     }
+    address_text(&sa.any, listener_r->where, sizeof(listener_r->where));
+    return true;
+}
+
+bool listener_adopt(struct listener *listener_r, struct protocol *protocol, int fd, bool tls)
+{
+    uint16_t port;
+    if (!listener_find(listener_r, fd, &port))
+        return false;
+    listener_r->protocol = protocol;
+    listener_r->tls = tls;
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || (!listener_r->local && !set_client_options(fd)))

@@ -16,9 +16,10 @@
 struct listener {
     int fd; /* -1: closed */
     struct protocol *protocol;
-    bool tls;      /* clients start with a TLS handshake */
-    bool local;    /* a unix socket: clients have no address and are always allowed */
-    bool own_file; /* `where` is a file that we made and must unlink, of this device and inode */
+    bool tls;       /* clients start with a TLS handshake */
+    bool local;     /* a unix socket: clients have no address and are always allowed */
+    bool inherited; /* for its owner: another process has it, too */
+    bool own_file;  /* `where` is a file that we made and must unlink, of this device and inode */
     dev_t device;
     ino_t inode;
     char asked[128]; /* the address as asked for, like `where`, but port 0 for any; "": adopted */
@@ -38,11 +39,14 @@ bool listener_open(struct listener *listener_r, struct protocol *protocol,
  */
 bool listener_open_unix(struct listener *listener_r, struct protocol *protocol, const char *path,
                         unsigned mode) MUST_USE;
+/* Finds where a socket listens: sets `local`, `where` and *port_r (0: a unix socket). Returns false
+ * with errno: ENOTSOCK, EBADF, or EINVAL when it is not a listening stream socket of IPv4, IPv6 or
+ * unix. */
+bool listener_find(struct listener *listener_r, int fd, uint16_t *port_r) MUST_USE;
 /*
  * Adopts an inherited socket that already listens, and sets the options that clients rely on. If
- * the socket has a file, listener_close does not unlink it. Returns false with errno: ENOTSOCK,
- * EBADF, or EINVAL when it is not a listening stream socket of IPv4, IPv6 or unix; the caller still
- * owns `fd`.
+ * the socket has a file, listener_close does not unlink it. Returns false with errno, as
+ * listener_find or because an option can't be set; the caller still owns `fd`.
  */
 bool listener_adopt(struct listener *listener_r, struct protocol *protocol, int fd,
                     bool tls) MUST_USE;

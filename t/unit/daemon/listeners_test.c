@@ -65,19 +65,18 @@ TEST(listeners_of_a_stopped_service_stay_open_aside)
 {
     static struct service services[2] = {{.stopped = true}};
     static struct protocol protocols[2] = {{.service = &services[0]}, {.service = &services[1]}};
-    static struct listeners listeners = {
-        .count = 4, .activated = {true}, .inherited = {false, true}};
+    static struct listeners listeners = {.count = 4};
     static struct activation activation = {.count = 1};
     int fds[4];
     for (unsigned i = 0; i < 4; i++) {
         fds[i] = socket(AF_UNIX, SOCK_STREAM, 0);
         listeners.at[i] = (struct listener){.fd = fds[i], .protocol = &protocols[i % 2]};
+        listeners.at[i].asked[0] = i > 0 ? '@' : '\0'; /* a service manager made the first */
     }
     activation.at[0].used_fd = fds[0];
     listeners_set_aside_stopped(&listeners);
     ck_assert(listeners.count == 2 && listeners.aside == 2);
-    ck_assert(listeners.at[0].fd == fds[1] && listeners.inherited[0] && !listeners.activated[0]);
-    ck_assert(listeners.at[1].fd == fds[3] && !listeners.inherited[1]);
+    ck_assert(listeners.at[0].fd == fds[1] && listeners.at[1].fd == fds[3]);
     ck_assert(is_open(fds[0]) && is_open(fds[2]) && activation.count == 1);
     listeners_close_aside(&listeners, &activation);
     ck_assert(!is_open(fds[0]) && !is_open(fds[2]) && activation.count == 0);
