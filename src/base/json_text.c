@@ -79,14 +79,12 @@ static bool is_utf8(struct bytes in)
 
 void json_text_string(struct json_text *to, const char *key, struct bytes value)
 {
-    struct text spelled = {0};
     uint32_t code;
-    begin_value(to, key);
     if (!is_utf8(value)) {
-        text_add_readable(&spelled, value);
-        value = text_bytes(&spelled);
-        to->text.failed = to->text.failed || spelled.failed;
+        json_text_readable(to, key, value);
+        return;
     }
+    begin_value(to, key);
     text_add(&to->text, "\"", 1);
     for (size_t i = 0, size; i < value.len; i += size) {
         size = utf8_decode(value.data + i, value.len - i, &code);
@@ -94,23 +92,26 @@ void json_text_string(struct json_text *to, const char *key, struct bytes value)
         add_character(&to->text, value.data + i, size, code);
     }
     text_add(&to->text, "\"", 1);
-    text_free(&spelled);
+}
+
+/* Adds a text that was made for this, and frees it. */
+static void add_made(struct json_text *to, const char *key, struct text *made)
+{
+    json_text_string(to, key, text_bytes(made));
+    to->text.failed = to->text.failed || made->failed;
+    text_free(made);
 }
 
 void json_text_readable(struct json_text *to, const char *key, struct bytes value)
 {
     struct text spelled = {0};
     text_add_readable(&spelled, value);
-    json_text_string(to, key, text_bytes(&spelled));
-    to->text.failed = to->text.failed || spelled.failed;
-    text_free(&spelled);
+    add_made(to, key, &spelled);
 }
 
 void json_text_percent(struct json_text *to, const char *key, struct bytes value)
 {
     struct text spelled = {0};
     text_add_percent(&spelled, value);
-    json_text_string(to, key, text_bytes(&spelled));
-    to->text.failed = to->text.failed || spelled.failed;
-    text_free(&spelled);
+    add_made(to, key, &spelled);
 }

@@ -88,15 +88,41 @@ static struct sockaddr_storage address_of(const struct option_address *address, 
     return sa;
 }
 
-/* Takes the inherited socket at `asked`. Returns false when there is none. */
-static bool take_over(struct listeners *listeners, struct inherited *inherited,
+/* Takes the inherited socket of `owner` at `asked`. Returns false when there is none. */
+static bool take_over(struct listener *l, struct inherited *inherited, const char *owner,
                       struct protocol *protocol, bool tls, const char *asked)
 {
-    struct inherited_socket *sock = inherited_find(inherited, protocol->row->name, tls, asked);
-    if (!sock || !inherited_take(sock, &listeners->at[listeners->count], protocol))
-        return false;
-    listeners->count++;
-    return true;
+    struct inherited_socket *sock = inherited_find(inherited, owner, tls, asked);
+    return sock && inherited_take(sock, l, protocol);
+}
+
+/* How an address was opened. */
+enum opened {
+    OPENED,
+    MISSING, /* this machine does not have its family, and others are listed */
+    BLOCKED, /* an upgrade closes the socket that has it first */
+    FAILED,  /* with errno */
+};
+
+/* Opens one address of a port, or takes its inherited socket. `protocol` NULL: of the admin
+ * interface. */
+static enum opened open_at(struct listener *l, struct inherited *inherited, const char *owner,
+                           struct protocol *protocol, const struct option_addresses *list, size_t i,
+                           uint16_t port, bool tls)
+{
+    char asked[ADDRESS_TEXT];
+    struct sockaddr_storage sa = address_of(&list->at[i], port, asked);
+    if (take_over(l, inherited, owner, protocol, tls, asked) ||
+        listener_open(l, protocol, (struct sockaddr *)&sa, list->at[i].len, tls))
+        return OPENED;
+    if (sa.ss_family == AF_INET6 && list->count > 1 && is_missing_family(errno)) {
+        log_warning("%s: not listening on %s: %s", owner, l->where, strerrordesc_np(errno));
+        return MISSING;
+    }
+    int error = errno;
+    bool blocked = error == EADDRINUSE && inherited_blocks(inherited, port);
+    errno = error;
+    return blocked ? BLOCKED : FAILED;
 }
 
 /*
@@ -115,26 +141,17 @@ static bool open_port(struct listeners *listeners, struct inherited *inherited,
 {
     size_t had = 0;
     for (size_t i = 0; i < list->count; i++) {
-        char asked[ADDRESS_TEXT];
-        struct sockaddr_storage sa = address_of(&list->at[i], port, asked);
         CHECK(listeners->count < ARRAY_SIZE(listeners->at));
         struct listener *l = &listeners->at[listeners->count];
-        if (take_over(listeners, inherited, protocol, tls, asked)) {
-            had++;
-            continue;
-        }
-        if (listener_open(l, protocol, (struct sockaddr *)&sa, list->at[i].len, tls)) {
-            listeners->count++;
-        } else if (sa.ss_family == AF_INET6 && list->count > 1 && is_missing_family(errno)) {
-            log_warning("%s: not listening on %s: %s", protocol->row->name, l->where,
-                        strerrordesc_np(errno));
-            continue;
-        } else if (errno != EADDRINUSE || !inherited_blocks(inherited, port)) {
+        enum opened opened =
+            open_at(l, inherited, protocol->row->name, protocol, list, i, port, tls);
+        listeners->count += opened == OPENED;
+        had += opened != MISSING;
+        if (opened == FAILED) {
             say_not_listening(l, protocol->row->name, errno);
             if (!is_dispensable(inherited))
                 return false;
-        } /* else the upgrade closes that socket first */
-        had++;
+        }
     }
     if (had == 0)
         log_error("%s: this machine has none of the addresses of %s.listen", protocol->row->name,
@@ -149,7 +166,8 @@ static bool open_socket(struct listeners *listeners, struct inherited *inherited
 {
     CHECK(listeners->count < ARRAY_SIZE(listeners->at));
     struct listener *l = &listeners->at[listeners->count];
-    if (take_over(listeners, inherited, protocol, false, p->socket)) {
+    if (take_over(l, inherited, protocol->row->name, protocol, false, p->socket)) {
+        listeners->count++;
         if (l->own_file && !inherited->rehearse && chmod(p->socket, p->socket_mode) != 0)
             log_error("%s: can't change the mode of unix socket %s: %s", protocol->row->name,
                       p->socket, strerrordesc_np(errno));
@@ -255,32 +273,6 @@ bool listeners_open(struct listeners *listeners, struct services *services,
 
 _Static_assert(OPTION_ADDRESSES_MAX <= ACTIVATION_MAX, "all of the admin interface fit");
 
-/* Opens one address of the admin interface, or takes its inherited socket, or leaves it out.
- * Returns false with the reason. */
-static bool open_admin_at(struct listeners *listeners, const struct settings *settings, size_t i,
-                          struct inherited *inherited, char *reason_r)
-{
-    const struct option_addresses *list = &settings->admin_listen;
-    struct listener *l = &listeners->admin[listeners->admin_count];
-    char asked[ADDRESS_TEXT];
-    struct sockaddr_storage sa = address_of(&list->at[i], settings->admin_port, asked);
-    struct inherited_socket *sock = inherited_find(inherited, "admin", false, asked);
-    if (!sock && inherited_blocks(inherited, settings->admin_port))
-        return true;
-    if (sock ? inherited_take(sock, l, NULL)
-             : listener_open(l, NULL, (struct sockaddr *)&sa, list->at[i].len, false)) {
-        listeners->admin_count++;
-        return true;
-    }
-    if (sa.ss_family == AF_INET6 && list->count > 1 && is_missing_family(errno)) {
-        log_warning("admin: not listening on %s: %s", l->where, strerrordesc_np(errno));
-        return true;
-    }
-    snprintf(reason_r, LISTENERS_REASON_SIZE, "can't listen on %s: %s%s", asked,
-             strerrordesc_np(errno), errno == EADDRINUSE ? " (another server has this port)" : "");
-    return false;
-}
-
 void listeners_close_admin(struct listeners *listeners)
 {
     while (listeners->admin_count > 0)
@@ -290,16 +282,24 @@ void listeners_close_admin(struct listeners *listeners)
 bool listeners_open_admin(struct listeners *listeners, const struct settings *settings,
                           struct inherited *inherited, char *reason_r)
 {
-    bool good = true;
-    size_t count =
-        settings->admin_port && listeners->admin_count == 0 ? settings->admin_listen.count : 0;
-    for (size_t i = 0; good && i < count; i++)
-        good = open_admin_at(listeners, settings, i, inherited, reason_r);
-    if (good && count > 0 && listeners->admin_count == 0 && !inherited->rehearse) {
-        snprintf(reason_r, LISTENERS_REASON_SIZE, "this machine has none of the addresses");
-        return false;
+    const struct option_addresses *list = &settings->admin_listen;
+    size_t count = settings->admin_port && listeners->admin_count == 0 ? list->count : 0;
+    for (size_t i = 0; i < count; i++) {
+        struct listener *l = &listeners->admin[listeners->admin_count];
+        enum opened opened =
+            open_at(l, inherited, "admin", NULL, list, i, settings->admin_port, false);
+        listeners->admin_count += opened == OPENED;
+        if (opened == FAILED) {
+            snprintf(reason_r, LISTENERS_REASON_SIZE, "can't listen on %s: %s%s", l->where,
+                     strerrordesc_np(errno),
+                     errno == EADDRINUSE ? " (another server has this port)" : "");
+            return false;
+        }
     }
-    return good;
+    if (count == 0 || listeners->admin_count > 0 || inherited->rehearse)
+        return true;
+    snprintf(reason_r, LISTENERS_REASON_SIZE, "this machine has none of the addresses");
+    return false;
 }
 
 static void swap(struct listeners *listeners, size_t i, size_t j)

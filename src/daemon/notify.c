@@ -57,7 +57,17 @@ int64_t notify_alive_interval_ns(void)
     return us < INT64_MAX / 1000 ? (int64_t)(us * 1000 / 3) : 0;
 }
 
+static int64_t last_alive_ns;
+
 void notify_alive(void)
 {
+    last_alive_ns = clock_mono_ns();
     (void)sd_notifyf(0, "WATCHDOG=1"); /* if it is lost, the manager reports it */
+}
+
+void notify_alive_again(void)
+{
+    int64_t interval_ns = notify_alive_interval_ns();
+    if (interval_ns && clock_mono_ns() - last_alive_ns >= interval_ns)
+        notify_alive();
 }

@@ -27,5 +27,8 @@ void notify_draining(int64_t allow_ns, const char *status);
 int64_t notify_alive_interval_ns(void);
 /* Feeds the watchdog. */
 void notify_alive(void);
+/* The same, when that interval has passed since the last time. Called while the main thread waits
+ * for something else. */
+void notify_alive_again(void);
 
 #endif

@@ -271,6 +271,7 @@ static bool is_after(const char *a, const char *b)
 static void add_group(struct table *table, const struct option_group *group)
 {
     size_t i = table->count++;
+    CHECK(i < TABLE_GROUPS_MAX);
     for (; i > 0 && is_after(table->groups[i - 1].is->prefix, group->prefix); i--)
         table->groups[i] = table->groups[i - 1];
     table->groups[i].is = group;
@@ -304,17 +305,6 @@ static bool add_groups(struct table *table)
     return true;
 }
 
-/* Limit of groups: two for each protocol, those of the registry, two of the daemon. */
-static size_t count_groups(void)
-{
-    size_t protocols = 0, groups = 0;
-    while (option_registry.protocols[protocols])
-        protocols++;
-    while (option_registry.groups[groups])
-        groups++;
-    return 2 * protocols + groups + 2;
-}
-
 /* Never freed: rows and keys of the table stay valid until the process ends. */
 const struct table *options_table(void)
 {
@@ -322,8 +312,8 @@ const struct table *options_table(void)
     static bool made;
     if (made)
         return &table;
-    table = (struct table){.groups = calloc(count_groups(), sizeof *table.groups)};
-    bool good = table.groups && add_groups(&table);
+    table = (struct table){.count = 0};
+    bool good = add_groups(&table);
     for (size_t i = 0; good && i < table.count; i++) {
         const struct option_group *group = table.groups[i].is;
         table.groups[i].rows = table_make_rows(i, group, group->names_max ? ANY_NAME : NULL);

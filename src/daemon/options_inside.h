@@ -22,9 +22,12 @@ struct table_group {
     struct table_row *rows; /* of a family: with "NAME" in place of a name */
 };
 
+/* Limit of groups: two of each protocol, those of the registry, two of the daemon. */
+#define TABLE_GROUPS_MAX (4 * OPTION_PROTOCOLS_MAX)
+
 struct table {
     size_t count;
-    struct table_group *groups;            /* by prefix, "" last */
+    struct table_group groups[TABLE_GROUPS_MAX]; /* by prefix, "" last */
     size_t protocol[OPTION_PROTOCOLS_MAX]; /* number of each protocol's group of common options */
 };
 

@@ -355,26 +355,18 @@ static void compare_groups(const struct option_group *group, const struct settin
     }
 }
 
-/* Compares all groups that are families, or all others. */
-static void compare_all(const struct settings *was, const struct settings *is, bool families,
-                        void (*found)(void *arg, const struct settings_difference *difference),
-                        void *arg)
-{
-    const struct table *table = options_table();
-    const struct settings_group none = {.count = 0};
-    for (size_t i = 0; i < table->count; i++) {
-        const struct option_group *group = table->groups[i].is;
-        if (group->size > 0 && (group->names_max > 0) == families)
-            compare_groups(group, was ? &was->groups[i] : &none, &is->groups[i], found, arg);
-    }
-}
-
 void settings_compare(const struct settings *was, const struct settings *is,
                       void (*found)(void *arg, const struct settings_difference *difference),
                       void *arg)
 {
-    for (unsigned families = 0; families < 2; families++) /* they come last */
-        compare_all(was, is, families == 1, found, arg);
+    const struct table *table = options_table();
+    const struct settings_group none = {.count = 0};
+    for (size_t i = 0; i < 2 * table->count; i++) { /* twice: families come last */
+        size_t at = i % table->count;
+        const struct option_group *group = table->groups[at].is;
+        if (group->size > 0 && (group->names_max > 0) == (i >= table->count))
+            compare_groups(group, was ? &was->groups[at] : &none, &is->groups[at], found, arg);
+    }
 }
 
 void settings_tell(void *services, const struct settings_difference *difference)

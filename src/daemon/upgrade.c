@@ -345,20 +345,15 @@ static bool rehearse(struct upgrade *upgrade, int state_fd, int64_t limit_ns)
  */
 static bool await_moment(struct upgrade *upgrade)
 {
-    int64_t since_ns = clock_mono_ns(), now_ns = since_ns, alive_ns = since_ns;
-    int64_t interval_ns = notify_alive_interval_ns();
+    int64_t since_ns = clock_mono_ns();
     const struct timespec look = {.tv_nsec = MOMENT_NS};
-    while (!services_may_pause(upgrade->parts.services, since_ns, now_ns)) {
+    while (!services_may_pause(upgrade->parts.services, since_ns, clock_mono_ns())) {
         if (process_is_to_end()) {
             say_unwanted(upgrade);
             return false;
         }
-        if (interval_ns && now_ns - alive_ns >= interval_ns) {
-            notify_alive();
-            alive_ns = now_ns;
-        }
+        notify_alive_again();
         (void)nanosleep(&look, NULL);
-        now_ns = clock_mono_ns();
     }
     return true;
 }

@@ -115,7 +115,7 @@ static void read_rest(struct child_text *text)
 static enum child_end await_end(struct child *child, int64_t limit_ns, int *status_r)
 {
     int64_t until_ns = clock_mono_ns() + limit_ns;
-    int64_t interval_ns = notify_alive_interval_ns(), alive_ns = 0;
+    int64_t interval_ns = notify_alive_interval_ns();
     int pause_ms = interval_ns && interval_ns < LISTEN_NS ? 1 : (int)(LISTEN_NS / NS_PER_MS);
     for (;;) {
         struct pollfd ready[] = {{.fd = child->said.fd, .events = POLLIN},
@@ -126,18 +126,14 @@ static enum child_end await_end(struct child *child, int64_t limit_ns, int *stat
         read_text(&child->told);
         if (waitpid(child->pid, status_r, WNOHANG) == child->pid)
             return CHILD_ENDED;
-        int64_t now_ns = clock_mono_ns();
         bool is_unwanted = process_is_to_end();
-        if (now_ns >= until_ns || is_unwanted) {
+        if (clock_mono_ns() >= until_ns || is_unwanted) {
             kill(child->pid, SIGKILL);
             while (waitpid(child->pid, status_r, 0) < 0 && errno == EINTR)
                 continue;
             return is_unwanted ? CHILD_UNWANTED : CHILD_TOO_SLOW;
         }
-        if (interval_ns && now_ns - alive_ns >= interval_ns) {
-            notify_alive(); /* this process waits, but does not hang */
-            alive_ns = now_ns;
-        }
+        notify_alive_again(); /* this process waits, but does not hang */
     }
 }
 

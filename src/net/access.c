@@ -73,21 +73,18 @@ bool access_parse(const char *text, size_t len, struct access_network *network_r
     return true;
 }
 
-size_t access_text(const struct access_network *network, char *to, size_t size)
-{
-    char host[INET6_ADDRSTRLEN] = "?";
-    inet_ntop(network->family, network->address, host, sizeof(host));
-    return (size_t)snprintf(to, size, "%s/%u", host, network->bits);
-}
-
 static bool read_network(const char *text, size_t len, void *element_r)
 {
     return access_parse(text, len, element_r);
 }
 
+/* Writes a network in the form that access_parse reads: "10.0.0.0/8", "::1/128". */
 static void write_network(const void *element, char *to, size_t size)
 {
-    (void)access_text(element, to, size);
+    const struct access_network *network = element;
+    char host[INET6_ADDRSTRLEN] = "?";
+    inet_ntop(network->family, network->address, host, sizeof(host));
+    snprintf(to, size, "%s/%u", host, network->bits);
 }
 
 static const struct option_list network_list = {

@@ -47,10 +47,6 @@ extern const struct option_type option_networks;
  */
 bool access_parse(const char *text, size_t len, struct access_network *network_r) MUST_USE;
 
-/* Writes a network in the form that access_parse reads: "10.0.0.0/8", "::1/128". Cuts the text to
- * `size` bytes, null byte included. Returns the full length, like snprintf. */
-size_t access_text(const struct access_network *network, char *to, size_t size);
-
 /*
  * True when the list allows a client from `from`: the list is empty, or one of its networks
  * contains the address. A client with neither an IPv4 nor an IPv6 address (unix socket) is always

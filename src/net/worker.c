@@ -288,6 +288,19 @@ refuse:
     return false;
 }
 
+/* Called when a connection closes or leaves a list. Returns true if it is closed; it is then freed,
+ * once it is in no list. */
+static bool drop_if_closed(struct worker *worker, struct conn *conn)
+{
+    if (conn->reading != READING_CLOSED)
+        return false;
+    if (!conn->in_flush_list && !conn->in_again_list) {
+        conn->flush_next = worker->dead;
+        worker->dead = conn;
+    }
+    return true;
+}
+
 void worker_conn_closed(struct worker *worker, struct conn *conn, unsigned reason)
 {
     atomic_fetch_sub_explicit(&conn->protocol->connections, 1, memory_order_relaxed);
@@ -298,11 +311,7 @@ void worker_conn_closed(struct worker *worker, struct conn *conn, unsigned reaso
     worker->slots[conn->slot].conn = NULL;
     if (!conn->ending)
         worker_give_slot(worker, conn->slot);
-    /* A connection that is still in a list is freed after it has left the list. */
-    if (!conn->in_flush_list && !conn->in_again_list) {
-        conn->flush_next = worker->dead;
-        worker->dead = conn;
-    }
+    CHECK(drop_if_closed(worker, conn));
     if (worker->fd_freed) {
         void (*freed)(void *) = worker->fd_freed;
         worker->fd_freed = NULL;
@@ -314,19 +323,6 @@ void worker_await_fd(struct worker *worker, void (*freed)(void *arg), void *arg)
 {
     worker->fd_freed = freed;
     worker->fd_freed_arg = arg;
-}
-
-/* Called when a connection leaves a list. Returns true if it was closed meanwhile; it is then
- * freed, once it is in no list. */
-static bool drop_if_closed(struct worker *worker, struct conn *conn)
-{
-    if (conn->reading != READING_CLOSED)
-        return false;
-    if (!conn->in_flush_list && !conn->in_again_list) {
-        conn->flush_next = worker->dead;
-        worker->dead = conn;
-    }
-    return true;
 }
 
 /* ---- iterations ---------------------------------------------------------------------------- */
