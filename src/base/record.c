@@ -243,12 +243,13 @@ void record_unmap(struct record_reader *r)
     record_reader_init(r, NULL, 0);
 }
 
-void record_refuse(struct record_reader *r, const char *why)
+bool record_refuse(struct record_reader *r, const char *why)
 {
     for (; r && !r->failed; r = r->parent) {
         r->failed = true;
         r->why = why;
     }
+    return false;
 }
 
 double record_get_double(struct record_reader *r)

@@ -155,8 +155,9 @@ void record_reader_init(struct record_reader *r, const void *data, size_t len);
 bool record_map(struct record_reader *r, int fd) MUST_USE;
 void record_unmap(struct record_reader *r);
 
-/* Makes the reader fail with this reason (a string literal). Keeps the first reason. */
-void record_refuse(struct record_reader *r, const char *why);
+/* Makes the reader fail with this reason (a string literal), and returns false. Keeps the first
+ * reason. */
+bool record_refuse(struct record_reader *r, const char *why);
 
 /* Takes the next `len` bytes; NULL: failed. */
 static inline const uint8_t *record_take(struct record_reader *r, size_t len)

@@ -12,22 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NO_MEMORY "there is no memory for the pools"
+
 /* The longest time of an option. */
 #define TIME_MAX ((UINT32_MAX + INT64_C(1)) * NS_PER_S)
 
 /* ---- values --------------------------------------------------------------------------------- */
-
-/* Both make the reader fail and return false. */
-static bool refuse(struct record_reader *r, const char *why)
-{
-    record_refuse(r, why);
-    return false;
-}
-
-static bool no_memory(struct record_reader *r)
-{
-    return refuse(r, "there is no memory for the pools");
-}
 
 static struct bytes get_bytes(struct record_reader *r, size_t min, size_t max)
 {
@@ -133,7 +123,7 @@ static enum pool_state get_state(struct record_reader *r, const struct pool *poo
 }
 
 /* Reads what becomes of a member when its hold ends. */
-static bool get_then(struct record_reader *r, struct pool_member *m, bool held)
+static void get_then(struct record_reader *r, struct pool_member *m, bool held)
 {
     bool joined = pool_is_joined(m->pool);
     unsigned then = get_below(r, THEN_STATE * 2);
@@ -142,10 +132,10 @@ static bool get_then(struct record_reader *r, struct pool_member *m, bool held)
         state == MEMBER_FREE || state == MEMBER_DOWN || (state == MEMBER_DIRTY && !joined);
     if ((!held && then != 0) || (!joined && then & (THEN_LIFETIME | THEN_SHRINK)) ||
         (then & THEN_STATE && !good_state))
-        return refuse(r, "a member cannot become what is said");
-    pool_set_then(m, then);
+        record_refuse(r, "a member cannot become what is said");
+    else
+        pool_set_then(m, then);
     m->then_state = state;
-    return true;
 }
 
 static bool get_member(struct record_reader *r, struct pool *pool)
@@ -162,8 +152,8 @@ static bool get_member(struct record_reader *r, struct pool *pool)
         return false;
     enum pool_status status = pool_make_member(pool, &new, &m);
     if (status != POOL_OK)
-        return status == POOL_NO_MEMORY ? no_memory(r) : refuse(r, "a pool has a member twice");
-    (void)get_then(r, m, state >= MEMBER_TAKEN && state <= MEMBER_CHECKING);
+        return record_refuse(r, status == POOL_NO_MEMORY ? NO_MEMORY : "a pool has a member twice");
+    get_then(r, m, state >= MEMBER_TAKEN && state <= MEMBER_CHECKING);
     m->clean_failures = record_get_u32(r);
     int64_t since_ns = get_time(r, pools);
     m->idle_ns = get_time(r, pools);
@@ -197,7 +187,7 @@ static bool get_pool(struct record_reader *r, struct pools *pools)
     pool_effects_init(&none);
     enum pool_status status = pool_add(pools, name, &options, flags & 1, pools->now, &none);
     if (status != POOL_OK)
-        return status == POOL_EXISTS ? refuse(r, "a pool is there twice") : no_memory(r);
+        return record_refuse(r, status == POOL_EXISTS ? "a pool is there twice" : NO_MEMORY);
     struct pool *pool = pool_find(pools, name);
     pool->draining = flags >> 1 & 1;
     pool->want = record_get_u32(r);
@@ -244,7 +234,7 @@ static bool get_joined(struct record_reader *r, struct pool_supplier *s)
     if (!m)
         return false;
     if (m->joined || (why != POOL_NO_WHY && (why >= POOL_WHY_COUNT || m->state != MEMBER_STOPPING)))
-        return refuse(r, "a member was joined twice, or is not to stop");
+        return record_refuse(r, "a member was joined twice, or is not to stop");
     m->joined = s;
     ring_add(&s->list, &m->joined_link);
     s->members += m->state != MEMBER_STOPPING;
@@ -262,17 +252,17 @@ static bool get_supplier(struct record_reader *r, struct pool_client *client)
         return false;
     for (EACH(struct pool_supplier, other, &client->suppliers, of_client)) {
         if (other->pool == pool)
-            return refuse(r, "a client supplies a pool twice");
+            return record_refuse(r, "a client supplies a pool twice");
     }
     if (!pool_is_joined(pool))
-        return refuse(r, "a client supplies a static pool");
+        return record_refuse(r, "a client supplies a static pool");
     struct pool_supplier *s = pool_supplier_of(client, pool);
     if (!s)
-        return no_memory(r);
+        return record_refuse(r, NO_MEMORY);
     uint64_t seq = get_seq(r, client->pools);
     uint32_t init = record_get_u32(r), max = record_get_u32(r), want = record_get_u32(r);
     if (init > max || want > max)
-        return refuse(r, "a supplier of a pool is out of its range");
+        return record_refuse(r, "a supplier of a pool is out of its range");
     pool_supplier_place(s, init, max);
     s->seq = seq;
     s->want = want;
@@ -309,7 +299,7 @@ static bool get_hold(struct record_reader *r, struct pool_client *client)
         return false;
     struct pool_hold *hold = pool_hold_new(client, what, by);
     if (!hold)
-        return no_memory(r);
+        return record_refuse(r, NO_MEMORY);
     hold->fence = fence;
     hold->since_ns = since_ns;
     hold->warned = warned;
@@ -323,7 +313,7 @@ static bool get_hold(struct record_reader *r, struct pool_client *client)
     hold->idle_ns = get_time(r, client->pools);
     bool owed = record_get_bool(r);
     if (m->hold || m->state != pool_state_for(what))
-        return refuse(r, "a member has two holders");
+        return record_refuse(r, "a member has two holders");
     m->hold = hold;
     hold->member = m;
     if (owed)
@@ -338,10 +328,10 @@ static bool get_place(struct record_reader *r, struct pool_waiter *waiter)
     if (!pool)
         return false;
     if (pool->draining || (waiter->ask.what == POOL_FOR_CLEAN && pool_is_joined(pool)))
-        return refuse(r, "a request waits in a pool where it cannot be served");
+        return record_refuse(r, "a request waits in a pool where it cannot be served");
     for (EACH_PLACE(other, waiter)) {
         if (other->pool == pool)
-            return refuse(r, "a request waits twice in one pool");
+            return record_refuse(r, "a request waits twice in one pool");
     }
     struct pool_place *place = pool_waiter_add(waiter, pool);
     place->overtaken = overtaken & ~POOL_GUEST;
@@ -370,7 +360,7 @@ static bool get_wait(struct record_reader *r, struct pool_client *client)
         return false;
     struct pool_waiter *waiter = pool_waiter_new(client, &take, places);
     if (!waiter)
-        return no_memory(r);
+        return record_refuse(r, NO_MEMORY);
     client->waiter = waiter;
     waiter->ask.seq = seq;
     waiter->since_ns = since_ns;
@@ -388,7 +378,7 @@ static bool get_watch(struct record_reader *r, struct pool_client *client)
     bool mine = record_get_bool(r);
     if (record_ok(r) &&
         pool_watch(client, name.len > 0 ? name : bytes_of("*"), mine) == POOL_NO_MEMORY)
-        return no_memory(r);
+        return record_refuse(r, NO_MEMORY);
     return record_ok(r);
 }
 
@@ -399,7 +389,7 @@ static bool get_client(struct record_reader *r, struct pools *pools)
     struct pool_client *client = pool_client_new(pools, 0, 0, NULL);
     uint32_t left;
     if (!client)
-        return no_memory(r);
+        return record_refuse(r, NO_MEMORY);
     client->number = record_get_u64(r);
     if (before && before->number >= client->number)
         record_refuse(r, "the clients of the pools are not in order");
@@ -408,8 +398,8 @@ static bool get_client(struct record_reader *r, struct pools *pools)
         left--;
     for (left = record_get_u32(r); left > 0 && get_hold(r, client);)
         left--;
-    if (record_get_bool(r))
-        (void)get_wait(r, client);
+    if (record_get_bool(r) && !get_wait(r, client))
+        return false;
     for (left = record_get_u32(r); left > 0 && get_watch(r, client);)
         left--;
     return record_ok(r);
@@ -434,7 +424,7 @@ static bool order_members(struct record_reader *r, struct pool *pool)
     struct pool_member **list =
         calloc(pool->member_count + (size_t)1, sizeof(struct pool_member *));
     if (!list)
-        return no_memory(r);
+        return record_refuse(r, NO_MEMORY);
     for (EACH_NODE(struct pool_member, m, &pool->members, by_name.node)) {
         if (m->hold || m->state == MEMBER_STOPPING)
             list[count++] = m;
@@ -481,7 +471,7 @@ static bool list_clients(struct record_reader *r, struct pools *pools, size_t co
 {
     pools->restored = calloc(count + 1, sizeof(struct pool_client *));
     if (!pools->restored)
-        return no_memory(r);
+        return record_refuse(r, NO_MEMORY);
     for (EACH(struct pool_client, client, &pools->clients, of_pools))
         pools->restored[pools->restored_count++] = client;
     return true;
@@ -587,7 +577,7 @@ bool pools_restore_done(struct pools *pools, struct moment now, struct pool_effe
         if (!client->owner)
             record_refuse(r, "no connection has a client of the pools");
         else if (client->waiter && !pool_waiter_reserve(client->waiter))
-            (void)no_memory(r);
+            record_refuse(r, NO_MEMORY);
         if (record_ok(r) && (client->has_events || !ring_is_empty(&client->stops)))
             pool_post(client);
     }

@@ -56,7 +56,7 @@ static struct holding *restore_holding(struct table *t, struct holder *holder, u
     }
     struct holding *h = holding_place(s, c, holder->id);
     if (!h) {
-        (void)no_memory(r);
+        record_refuse(r, NO_MEMORY);
         return NULL;
     }
     m->units -= units;
@@ -104,7 +104,7 @@ static struct waiter *restore_wait(struct table *t, struct holder *holder, uint3
         ref ? grown(restoring->waits, restoring->wait_count, &restoring->wait_room, sizeof(*waits))
             : NULL;
     if (!waits) {
-        (void)no_memory(r);
+        record_refuse(r, NO_MEMORY);
         return NULL;
     }
     restoring->waits = waits;
@@ -140,7 +140,7 @@ bool holder_restore(struct table *t, struct holder *holder, struct record_reader
 {
     CHECK(!holder->holdings && !holder->waiters);
     if (!t->restoring)
-        return refuse(r, NO_TABLE);
+        return record_refuse(r, NO_TABLE);
     uint32_t empty = 0; /* holdings so far with neither units nor waits */
     struct holding *held = NULL;
     for (uint32_t mark; fetch_ahead(t, r), (mark = record_get_u32(r)) != 0;) {
@@ -201,9 +201,9 @@ static bool line_up(struct table *t, struct record_reader *r)
         qsort(restoring->waits, restoring->wait_count, sizeof(*restoring->waits), by_age);
     for (size_t i = 0; i < restoring->wait_count; i++) {
         if (i > 0 && by_age(&restoring->waits[i - 1], &restoring->waits[i]) == 0)
-            return refuse(r, "two waiters have the same age");
+            return record_refuse(r, "two waiters have the same age");
         if (!join_line(t, &restoring->waits[i]))
-            return no_memory(r);
+            return record_refuse(r, NO_MEMORY);
     }
     return true;
 }
@@ -219,26 +219,26 @@ static bool restore_rings(struct table *t, struct record_reader *r)
         struct shard *s = shard_of(t, c);
         struct queue *q = c->queue ? queue_of(s, c) : NULL;
         if (!q || q->waiting != line->waiting)
-            return refuse(r, "a queue has too few or too many waiters");
+            return record_refuse(r, "a queue has too few or too many waiters");
         if (q->newer || q->older || s->newest == c->queue)
-            return refuse(r, "a queue appears twice");
+            return record_refuse(r, "a queue appears twice");
         if (waitq_oldest(&q->any, c->consumption) || waitq_oldest(&q->me, c->consumption))
-            return refuse(r, "a waiter waits although its request fits");
+            return record_refuse(r, "a waiter waits although its request fits");
         contention_line_restored(s, q, line->since_ns);
         waiting += q->waiting;
     }
     if (waiting != restoring->wait_count)
-        return refuse(r, "a queue is missing");
+        return record_refuse(r, "a queue is missing");
     return true;
 }
 
 bool table_restore_done(struct table *t, struct record_reader *r)
 {
     if (!t->restoring)
-        return refuse(r, NO_TABLE);
+        return record_refuse(r, NO_TABLE);
     for (uint32_t i = 0; i <= t->restoring->mask; i++) {
         if (t->restoring->marked[i].units > 0)
-            return refuse(r, "a name has units that no holder has");
+            return record_refuse(r, "a name has units that no holder has");
     }
     if (!line_up(t, r) || !restore_rings(t, r))
         return false;

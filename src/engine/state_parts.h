@@ -48,19 +48,8 @@ struct restoring {
     size_t wait_count, wait_room;
 };
 
-#define NO_TABLE "the state has no table"
-
-/* Both make the reader fail and return false. */
-static inline bool refuse(struct record_reader *r, const char *why)
-{
-    record_refuse(r, why);
-    return false;
-}
-
-static inline bool no_memory(struct record_reader *r)
-{
-    return refuse(r, "no memory for the state");
-}
+#define NO_TABLE  "the state has no table"
+#define NO_MEMORY "no memory for the state"
 
 /*
  * Returns the array, moved if necessary, with room for one more element of `size` bytes. NULL: out

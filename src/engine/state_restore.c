@@ -113,7 +113,7 @@ static bool read_name(struct record_reader *r, struct name_head *head_r)
         return false;
     if (!head_r->mark || !head_r->name.len || head_r->flags > 1 ||
         head_r->peak < head_r->consumption || !(head_r->consumption || head_r->flags))
-        return refuse(r, "a name has inconsistent values");
+        return record_refuse(r, "a name has inconsistent values");
     return true;
 }
 
@@ -138,7 +138,7 @@ static bool read_ahead(struct shard_to_come *to_come, struct name_head *n)
         return false;
     n->hash = hash_name(t, n->name);
     if (shard_of_hash(t, n->hash) != to_come->shard)
-        return refuse(&to_come->section, "a name is in the wrong shard");
+        return record_refuse(&to_come->section, "a name is in the wrong shard");
     if (!head->same_length && !translate_interval(head, n)) {
         n->mark = 0;
         return true;
@@ -158,11 +158,11 @@ static bool restore_name(struct shard_to_come *to_come, const struct name_head *
          ref = index_next(&s->names, &probe)) {
         struct bytes other = counter_name(arena_at(&t->arena, ref));
         if (other.len == n->name.len && memcmp(other.data, n->name.data, other.len) == 0)
-            return refuse(&to_come->section, "a name appears twice");
+            return record_refuse(&to_come->section, "a name appears twice");
     }
     struct counter *c = counter_make(s, n->hash, n->name, to_come->head->now);
     if (!c)
-        return no_memory(&to_come->section);
+        return record_refuse(&to_come->section, NO_MEMORY);
     c->interval = n->interval;
     c->peak = n->peak;
     c->limit = n->limit;
@@ -173,7 +173,7 @@ static bool restore_name(struct shard_to_come *to_come, const struct name_head *
         to_come->before += n->interval == (uint16_t)(to_come->idle_interval - 1);
     }
     return mark_name(t->restoring, n->mark, arena_ref(&t->arena, c), n->consumption, s->number) ||
-           refuse(&to_come->section, "a mark appears twice");
+           record_refuse(&to_come->section, "a mark appears twice");
 }
 
 static bool restore_lines(struct table *t, struct shard *s, struct record_reader *r)
@@ -188,11 +188,11 @@ static bool restore_lines(struct table *t, struct shard *s, struct record_reader
             return false;
         line.counter = m->counter;
         if (marked_shard(t, m) != s || !line.waiting || line.since_ns < 0)
-            return refuse(r, "a queue has inconsistent values");
+            return record_refuse(r, "a queue has inconsistent values");
         struct line_to_come *lines =
             grown(restoring->lines, restoring->line_count, &restoring->line_room, sizeof(*lines));
         if (!lines)
-            return no_memory(r);
+            return record_refuse(r, NO_MEMORY);
         restoring->lines = lines;
         restoring->lines[restoring->line_count++] = line;
     }
@@ -223,7 +223,7 @@ static bool restore_sketch(struct shard *s, struct sketch *sketch, struct record
 {
     unsigned count = record_get_u8(r);
     if (count > SKETCH_ENTRIES)
-        return refuse(r, "a list of contended names is too long");
+        return record_refuse(r, "a list of contended names is too long");
     sketch_clear(sketch);
     for (unsigned i = 0; i < count; i++) {
         struct sketch_key key = {.hash = record_get_u64(r)};
@@ -236,7 +236,7 @@ static bool restore_sketch(struct shard *s, struct sketch *sketch, struct record
             key.len > TABLE_NAME_MAX || kept != sketch_kept(key.len) ||
             shard_of_hash(table_of(s), key.hash) != s || !is_hash_of(s, &key) ||
             is_listed(sketch, key.hash))
-            return refuse(r, "a list of contended names has inconsistent values");
+            return record_refuse(r, "a list of contended names has inconsistent values");
         sketch_add(sketch, &key, weight);
         sketch->error[i] = error;
     }
@@ -249,13 +249,13 @@ static bool restore_contention(struct shard *s, struct record_reader *r)
     uint32_t peak_interval = record_get_u32(r);
     k->landmark_ns = record_get_i64(r);
     if (k->landmark_ns < 0)
-        return refuse(r, "the time scale of a contention list is negative");
+        return record_refuse(r, "the time scale of a contention list is negative");
     if (!restore_sketch(s, &k->waiting, r) || !restore_sketch(s, &k->refused, r) ||
         !restore_sketch(s, &k->peaks, r))
         return false;
     for (unsigned i = 0; i < k->peaks.count; i++) {
         if (k->peaks.weight[i] < 1 || k->peaks.weight[i] > UINT32_MAX || k->peaks.error[i] > 0)
-            return refuse(r, "a peak is out of range");
+            return record_refuse(r, "a peak is out of range");
     }
     record_leave(r);
     s->peak_interval = peak_interval;
@@ -434,7 +434,7 @@ bool table_restore(struct table *t, struct moment now, unsigned threads,
 {
     struct record_reader *r = section;
     if (t->restoring)
-        return refuse(r, "the table appears twice");
+        return record_refuse(r, "the table appears twice");
     uint32_t shards = record_get_u32(r);
     t->hash_key.k0 = record_get_u64(r);
     t->hash_key.k1 = record_get_u64(r);
@@ -449,10 +449,10 @@ bool table_restore(struct table *t, struct moment now, unsigned threads,
     if (!record_ok(r))
         return false;
     if (shards != TABLE_SHARDS || names > r->len / NAME_FIXED || names > UINT32_MAX / 4)
-        return refuse(r, "the header of the table is invalid");
+        return record_refuse(r, "the header of the table is invalid");
     t->restoring = calloc(1, sizeof(*t->restoring));
     if (!t->restoring || !make_room(t, used, names))
-        return no_memory(r);
+        return record_refuse(r, NO_MEMORY);
     restore_shards(&head, names, names < SHARED_MIN ? 1 : threads, r);
     return record_ok(r);
 }
