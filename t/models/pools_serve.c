@@ -384,48 +384,57 @@ static void stop_fewer(int p)
     }
 }
 
+/* Where a member goes when its hold ends, and why; `as_before`: to the place that it had. */
+struct way {
+    enum pool_state to;
+    enum pool_why why;
+    bool as_before;
+};
+
+static struct way way_out(const struct m_hold *hold, enum how how, bool ok)
+{
+    int p = hold->pool;
+    const struct m_member *m = member(p, hold->member);
+    const struct pool_options *o = &model_pools[p].options;
+    if (m->drop)
+        return (struct way){is_joined(p) ? MEMBER_STOPPING : MEMBER_GONE, POOL_WHY_DROP, false};
+    if (m->lifetime || m->shrink)
+        return (struct way){MEMBER_STOPPING, m->lifetime ? POOL_WHY_LIFETIME : POOL_WHY_SHRINK,
+                            false};
+    if (m->then != MEMBER_GONE && (ok || m->then != MEMBER_FREE))
+        return (struct way){m->then, POOL_WHY_OPERATOR, false};
+    if (how == BY_UNDONE)
+        return (struct way){hold->what == POOL_FOR_CLEAN ? MEMBER_DIRTY : MEMBER_FREE,
+                            POOL_WHY_UNDONE, true};
+    if (hold->what == POOL_FOR_CLEAN) {
+        bool gives_up = o->clean_tries > 0 && m->failed_cleanings + 1 >= o->clean_tries;
+        return ok ? (struct way){MEMBER_FREE, POOL_WHY_CLEANED, false}
+                  : (struct way){gives_up ? MEMBER_DOWN : MEMBER_DIRTY, POOL_WHY_CLEAN_FAILED,
+                                 false};
+    }
+    enum pool_why why = how == BY_CRASH      ? POOL_WHY_CRASH
+                        : how == BY_FAIL     ? POOL_WHY_FAIL
+                        : how == BY_QUIT     ? POOL_WHY_QUIT
+                        : how == BY_HOLD_MAX ? POOL_WHY_HOLD_MAX
+                                             : POOL_WHY_RETURN;
+    if (!ok)
+        return (struct way){is_joined(p) ? MEMBER_STOPPING : state_after(o->on_fail), why, false};
+    if (hold->what == POOL_FOR_CHECK)
+        return (struct way){MEMBER_FREE, how == BY_CRASH ? POOL_WHY_CRASH : POOL_WHY_CHECKED, true};
+    return (struct way){is_joined(p) ? MEMBER_FREE : state_after(o->on_return), why, false};
+}
+
 /* A hold ends. */
 void end_hold(int c, struct m_hold *hold, enum how how, bool hands_on)
 {
     int p = hold->pool, i = hold->member;
     struct m_member *m = member(p, i);
-    struct m_pool *pool = &model_pools[p];
-    const struct pool_options *o = &pool->options;
     note_lifetimes(p);
     stop_instead(p, i);
+    bool crash_is_ok = model_pools[p].options.on_crash == POOL_CRASH_OK;
     bool ok = how == BY_OK || how == BY_QUIT || how == BY_UNDONE ||
-              (how == BY_CRASH && o->on_crash == POOL_CRASH_OK && hold->what != POOL_FOR_CLEAN);
-    enum pool_state to;
-    enum pool_why why;
-    bool as_before = false;
-    if (m->drop) {
-        to = is_joined(p) ? MEMBER_STOPPING : MEMBER_GONE;
-        why = POOL_WHY_DROP;
-    } else if (m->lifetime || m->shrink) {
-        to = MEMBER_STOPPING;
-        why = m->lifetime ? POOL_WHY_LIFETIME : POOL_WHY_SHRINK;
-    } else if (m->then != MEMBER_GONE && (ok || m->then != MEMBER_FREE)) {
-        to = m->then;
-        why = POOL_WHY_OPERATOR;
-    } else if (how == BY_UNDONE) {
-        to = hold->what == POOL_FOR_CLEAN ? MEMBER_DIRTY : MEMBER_FREE;
-        why = POOL_WHY_UNDONE;
-        as_before = true;
-    } else if (hold->what == POOL_FOR_CLEAN) {
-        bool gives_up = o->clean_tries > 0 && m->failed_cleanings + 1 >= o->clean_tries;
-        to = ok ? MEMBER_FREE : gives_up ? MEMBER_DOWN : MEMBER_DIRTY;
-        why = ok ? POOL_WHY_CLEANED : POOL_WHY_CLEAN_FAILED;
-    } else if (!ok) {
-        to = is_joined(p) ? MEMBER_STOPPING : state_after(o->on_fail);
-        why = how == BY_CRASH ? POOL_WHY_CRASH : how == BY_FAIL ? POOL_WHY_FAIL : POOL_WHY_HOLD_MAX;
-    } else if (hold->what == POOL_FOR_CHECK) {
-        to = MEMBER_FREE;
-        why = how == BY_CRASH ? POOL_WHY_CRASH : POOL_WHY_CHECKED;
-        as_before = true;
-    } else {
-        to = is_joined(p) ? MEMBER_FREE : state_after(o->on_return);
-        why = how == BY_CRASH ? POOL_WHY_CRASH : how == BY_QUIT ? POOL_WHY_QUIT : POOL_WHY_RETURN;
-    }
+              (how == BY_CRASH && crash_is_ok && hold->what != POOL_FOR_CLEAN);
+    struct way way = way_out(hold, how, ok);
     no_more_in_store(m);
     m->fails += !ok;
     if (hold->what == POOL_FOR_CLEAN && how != BY_UNDONE)
@@ -434,19 +443,19 @@ void end_hold(int c, struct m_hold *hold, enum how how, bool hands_on)
         m->takes -= hold->what == POOL_FOR_USE;
     else if (hold->what == POOL_FOR_CHECK)
         m->checked = ++ages;
-    if (as_before) {
+    if (way.as_before) {
         m->place = hold->place;
         m->idle_ns = hold->idle_ns;
     }
     struct m_hold was = *hold;
     bool untold = is_untold(hold, c);
     hold->member = M_NOBODY;
-    move(p, i, to, why, as_before, &was);
-    if (as_before)
+    move(p, i, way.to, way.why, way.as_before, &was);
+    if (way.as_before)
         m->since_ns = was.before_ns;
     if (untold && how == BY_HOLD_MAX)
         wait_again(c);
-    else if (hands_on && (to == MEMBER_FREE || to == MEMBER_DIRTY))
+    else if (hands_on && (way.to == MEMBER_FREE || way.to == MEMBER_DIRTY))
         hand_on(p, i);
 }
 

@@ -26,7 +26,6 @@ LARGE_FILES = {
 }
 LONG_FUNCTIONS = {
     "t/campaigns/cluster/simulate_faults.c:one_fault": 68,
-    "t/models/pools_serve.c:end_hold": 63,
     "t/scenario/fakenet.c:carry_out": 71,
     "t/vectors/pools.c:reply_fields": 65,
 }
