@@ -65,16 +65,6 @@ static void do_noted_work(struct pools *pools)
     note_next(pools);
 }
 
-/* Counts what this call has visited. */
-static void note_visits(struct pools *pools)
-{
-    uint64_t most = atomic_load_explicit(&pools->visited_most, memory_order_relaxed);
-    uint64_t sum = atomic_load_explicit(&pools->visited, memory_order_relaxed);
-    atomic_store_explicit(&pools->visited, sum + pools->visits, memory_order_relaxed);
-    if (pools->visits > most)
-        atomic_store_explicit(&pools->visited_most, pools->visits, memory_order_relaxed);
-}
-
 void pool_leave(struct pools *pools)
 {
     if (!ring_is_empty(&pools->touched) || !ring_is_empty(&pools->leaving) ||
@@ -82,8 +72,9 @@ void pool_leave(struct pools *pools)
         do_noted_work(pools);
     pools->effects->visits += pools->visits;
     pools->effects = NULL;
-    if (pools->visits > 0)
-        note_visits(pools);
+    pools->sums.visited += pools->visits;
+    if (pools->sums.visited_most < pools->visits)
+        pools->sums.visited_most = pools->visits;
     lock_release(&pools->lock);
 }
 
@@ -259,7 +250,7 @@ enum pool_status pool_add(struct pools *pools, struct bytes name,
     pool_enter(pools, now, effects);
     if (pool_find(pools, name))
         status = POOL_EXISTS;
-    else if (pools->pool_count >= pools->config.limits.pools_max)
+    else if (pools->sums.pools >= pools->config.limits.pools_max)
         status = POOL_TOO_MANY;
     else
         pool = new_pool(pools, name, options);
@@ -273,7 +264,7 @@ enum pool_status pool_add(struct pools *pools, struct bytes name,
         tree_add(&pools->by_name, &pool->by_name.node);
         if (pool->options.group)
             ring_add(&pools->grouped, &pool->of_group);
-        pools->pool_count++;
+        pools->sums.pools++;
         pool_tell(pool, POOL_ADDED);
         status = POOL_OK;
     }
@@ -318,7 +309,7 @@ static void end_pool(struct pool *pool)
     deadline_clear(&pools->deadlines, &pool->deadline);
     deadlines_unreserve(&pools->deadlines, 1);
     note_next(pools);
-    pools->pool_count--;
+    pools->sums.pools--;
     pool->gone = true;
     pool_unref(pool);
 }
@@ -399,7 +390,7 @@ enum pool_status pool_make_member(struct pool *pool, const struct pool_new_membe
     m->stop_why = POOL_WHY_COUNT;
     tree_add(&pool->members, &m->by_name.node);
     pool->member_count++;
-    pools->member_count++;
+    pools->sums.members++;
     *member_r = m;
     return POOL_OK;
 }

@@ -521,7 +521,7 @@ struct pools_sums {
      * the most at a time. */
     uint64_t visited, visited_most;
 };
-void pools_sums(const struct pools *pools, struct pools_sums *sums_r);
+void pools_sums(struct pools *pools, struct pools_sums *sums_r);
 
 /* ---- upgrades (base/record.md): no other thread runs ----------------------------------------- */
 

@@ -381,10 +381,9 @@ struct pools {
     uint64_t random;
     uint32_t visits;     /* entries visited, and events told, under this hold of the lock, */
     uint32_t visits_max; /* and how many may be */
-    _Atomic uint64_t visited, visited_most; /* sum; most under one hold */
     struct deadlines deadlines;
     _Atomic int64_t next_ns;
-    _Atomic uint64_t pool_count, member_count, held_count, waiting_count;
+    struct pools_sums sums;
 
     struct pool_client **restored; /* by number: clients of a record, until restore_done */
     size_t restored_count;

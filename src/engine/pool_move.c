@@ -90,7 +90,7 @@ static void leave_state(struct pool_member *m)
     else if (m->state == MEMBER_STOPPING)
         ring_remove(&m->link);
     else if (pool_is_held(m))
-        pool->pools->held_count--;
+        pool->pools->sums.held--;
     if (m->state != MEMBER_GONE)
         pool->states[m->state]--;
 }
@@ -119,7 +119,7 @@ static void enter_state(struct pool_member *m, bool same_place)
     } else if (m->state == MEMBER_STOPPING) {
         ring_add(&pool->stopping, &m->link);
     } else if (pool_is_held(m)) {
-        pool->pools->held_count++;
+        pool->pools->sums.held++;
     }
     if (m->state != MEMBER_GONE)
         pool->states[m->state]++;
@@ -158,7 +158,7 @@ static void forget(struct pool_member *m)
         pool_supplier_free_if_idle(s);
     }
     pool->member_count--;
-    pool->pools->member_count--;
+    pool->pools->sums.members--;
     pool_ref(pool);
     if (!ring_has(&m->stop_link)) /* else its STOP is still to be told */
         pool_member_free(m);

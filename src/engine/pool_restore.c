@@ -353,7 +353,7 @@ static bool get_wait(struct record_reader *r, struct pool_client *client)
     take.with_count = get_attributes(r, with);
     uint32_t places = record_get_u32(r);
     if (take.count == 0 || take.count > POOL_COUNT_MAX || places == 0 ||
-        places > client->pools->pool_count || take.with_count > POOL_WITH_MAX ||
+        places > client->pools->sums.pools || take.with_count > POOL_WITH_MAX ||
         (take.member.len > 0 && (take.count > 1 || places > 1)))
         record_refuse(r, "a wait for a pool is out of its range");
     if (!record_ok(r))
@@ -586,6 +586,6 @@ bool pools_restore_done(struct pools *pools, struct moment now, struct pool_effe
     pools->restored_count = 0;
     pool_leave(pools);
     pools->visits_max = visits_max;
-    atomic_store(&pools->visited_most, 0); /* of times when others wait */
+    pools->sums.visited_most = 0; /* of times when others wait */
     return record_ok(r);
 }

@@ -227,7 +227,7 @@ static void put_client(struct record_writer *w, const struct pool_client *client
 void pools_save(const struct pools *pools, struct moment now, struct record_writer *w)
 {
     (void)now;
-    if (pools->fence == pools->config.first_fence && pools->pool_count == 0 &&
+    if (pools->fence == pools->config.first_fence && pools->sums.pools == 0 &&
         ring_is_empty(&pools->clients))
         return; /* so that a daemon without pools can read the record */
     record_begin(w, POOLS_STATE);
@@ -235,7 +235,7 @@ void pools_save(const struct pools *pools, struct moment now, struct record_writ
     record_put_u64(w, pools->seq);
     record_put_u64(w, pools->client_number);
     record_put_u64(w, pools->random);
-    record_put_u32(w, (uint32_t)pools->pool_count);
+    record_put_u32(w, (uint32_t)pools->sums.pools);
     for (EACH_NODE(const struct pool, pool, &pools->by_name, by_name.node))
         put_pool(w, pool);
     put_count(w, &pools->clients);

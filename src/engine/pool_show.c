@@ -249,14 +249,9 @@ void pools_count(struct pools *pools, void (*visit)(void *arg, const struct pool
     }
 }
 
-void pools_sums(const struct pools *pools, struct pools_sums *sums_r)
+void pools_sums(struct pools *pools, struct pools_sums *sums_r)
 {
-    *sums_r = (struct pools_sums){
-        .pools = atomic_load_explicit(&pools->pool_count, memory_order_relaxed),
-        .members = atomic_load_explicit(&pools->member_count, memory_order_relaxed),
-        .held = atomic_load_explicit(&pools->held_count, memory_order_relaxed),
-        .waiting = atomic_load_explicit(&pools->waiting_count, memory_order_relaxed),
-        .visited = atomic_load_explicit(&pools->visited, memory_order_relaxed),
-        .visited_most = atomic_load_explicit(&pools->visited_most, memory_order_relaxed),
-    };
+    lock_acquire(&pools->lock);
+    *sums_r = pools->sums;
+    lock_release(&pools->lock);
 }

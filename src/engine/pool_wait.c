@@ -32,7 +32,7 @@ static void count_place(const struct pool_place *place, int more)
     if (ask->what != POOL_FOR_USE)
         return;
     pool->awaited += (uint32_t)more * ask->count;
-    pool->pools->waiting_count += (uint64_t)more;
+    pool->pools->sums.waiting += (uint64_t)more;
 }
 
 /* Where those of its pool are that wait as this one does, by age. */

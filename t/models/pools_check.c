@@ -309,14 +309,14 @@ void pools_check(struct pools *pools, struct moment now)
         members += pool->member_count;
         waiting += pool->waiting[LINE_USE];
     }
-    check_tree(&pools->by_name, (uint32_t)pools->pool_count);
+    check_tree(&pools->by_name, (uint32_t)pools->sums.pools);
     for (struct ring *at = pools->clients.next; at != &pools->clients; at = at->next)
         by_clients += check_client(item_of(at, struct pool_client, of_pools));
-    CHECK(held == by_clients && held == pools->held_count);
-    CHECK(members == pools->member_count && waiting == pools->waiting_count);
-    CHECK(count == pools->pool_count);
+    CHECK(held == by_clients && held == pools->sums.held);
+    CHECK(members == pools->sums.members && waiting == pools->sums.waiting);
+    CHECK(count == pools->sums.pools);
     CHECK(pools_next_ns(pools) ==
           (ring_is_empty(&pools->leaving) ? deadlines_next(&pools->deadlines) : 0));
-    CHECK(pools->visited_most <= POOL_VISITS_MAX + 4 * POOL_CHOOSY_MAX);
+    CHECK(pools->sums.visited_most <= POOL_VISITS_MAX + 4 * POOL_CHOOSY_MAX);
     lock_release(&pools->lock);
 }
