@@ -38,18 +38,24 @@ static struct pool *next_of_group(const struct targets *t, const struct pool *po
     return &next->of_group != all ? next : NULL;
 }
 
-/* Goes on to the next pool: *at begins as 0, *pool as NULL. */
-static bool next_target(const struct targets *t, size_t *at, struct pool **pool)
+struct target {
+    struct pool *pool;
+    size_t number; /* from 1 */
+};
+
+static bool next_target(const struct targets *t, struct target *at)
 {
-    *pool = t->group ? next_of_group(t, *pool) : *at < t->count ? t->list[*at] : NULL;
-    (*at)++;
-    return *pool != NULL;
+    at->pool = t->group                ? next_of_group(t, at->pool)
+               : at->number < t->count ? t->list[at->number]
+                                       : NULL;
+    at->number++;
+    return at->pool != NULL;
 }
 
-/* for (EACH_TARGET(t, pool)) */
-#define EACH_TARGET(t, pool)                                                                       \
-    size_t at_ = 0;                                                                                \
-    next_target(t, &at_, &(pool));
+/* for (EACH_TARGET(t, at)) */
+#define EACH_TARGET(t, at)                                                                         \
+    struct target at = {0};                                                                        \
+    next_target(t, &at);
 
 /* Finds the pools. POOL_LOOKS: members of clients that have ended must leave one of them first. */
 static enum pool_status resolve(struct pools *pools, const struct pool_take *take,
@@ -85,27 +91,24 @@ static enum pool_status judge(struct pool_client *client, const struct pool_take
 {
     struct pools *pools = client->pools;
     enum pool_status status;
-    struct pool *pool = NULL;
     while (unlikely((status = resolve(pools, take, t)) == POOL_LOOKS)) {
         pool_clients_leave(pools);
         pool_let_others(pools);
     }
     if (status != POOL_OK)
         return status;
-    for (EACH_TARGET(t, pool)) {
-        if (take->what == POOL_FOR_CLEAN && pool_is_joined(pool))
+    for (EACH_TARGET(t, at)) {
+        if (take->what == POOL_FOR_CLEAN && pool_is_joined(at.pool))
             return POOL_WRONG_KIND;
     }
-    pool = t->list[0];
-    if (take->member.len > 0 && !pool_find_member(pool, take->member))
+    if (take->member.len > 0 && !pool_find_member(t->list[0], take->member))
         return POOL_NO_MEMBER;
     if (take->count > pools->config.limits.taken_max ||
         client->hold_count > pools->config.limits.taken_max - take->count)
         return POOL_TOO_MANY;
-    pool = NULL;
-    for (EACH_TARGET(t, pool)) {
-        pool_expire(pool);
-        pool_fit_settle(pool);
+    for (EACH_TARGET(t, at)) {
+        pool_expire(at.pool);
+        pool_fit_settle(at.pool);
     }
     return POOL_OK;
 }
@@ -143,13 +146,12 @@ static bool choose_of_group(const struct targets *t, const struct pool_ask *ask,
                             struct pool **pool_r)
 {
     struct best best = {0};
-    struct pool *pool = NULL;
-    for (EACH_TARGET(t, pool)) {
+    for (EACH_TARGET(t, at)) {
         uint32_t free;
-        if (!pool_count_ready(pool, ask, &free))
+        if (!pool_count_ready(at.pool, ask, &free))
             return false;
         if (free >= ask->count)
-            compare_best(&best, pool, free, pool);
+            compare_best(&best, at.pool, free, at.pool);
     }
     *pool_r = best.choice;
     return true;
@@ -160,23 +162,22 @@ static bool choose_of_group(const struct targets *t, const struct pool_ask *ask,
 static bool find_now(const struct targets *t, const struct pool_ask *ask,
                      struct pool_member **found, struct pool **pool_r)
 {
-    struct pool *pool = NULL;
     uint32_t count;
     *pool_r = NULL;
     if (t->group) {
-        if (!choose_of_group(t, ask, &pool))
+        struct pool *best;
+        if (!choose_of_group(t, ask, &best) ||
+            (best && !pool_find_ready(best, ask, ask->count, found, &count)))
             return false;
-        if (pool && !pool_find_ready(pool, ask, ask->count, found, &count))
-            return false;
-        CHECK(!pool || count == ask->count);
-        *pool_r = pool;
+        CHECK(!best || count == ask->count);
+        *pool_r = best;
         return true;
     }
-    for (EACH_TARGET(t, pool)) {
-        if (!pool_find_ready(pool, ask, ask->count, found, &count))
+    for (EACH_TARGET(t, at)) {
+        if (!pool_find_ready(at.pool, ask, ask->count, found, &count))
             return false;
         if (count == ask->count) {
-            *pool_r = pool;
+            *pool_r = at.pool;
             return true;
         }
     }
@@ -225,7 +226,6 @@ static bool may_enter(const struct pool *pool, const struct pool_take *take, boo
 static struct pool_waiter *make_waiter(struct pool_client *client, const struct pool_take *take,
                                        const struct targets *t, size_t rooms, bool asking)
 {
-    struct pool *pool = NULL;
     struct pool_waiter *w = pool_waiter_new(client, take, rooms);
     if (!w)
         return NULL;
@@ -233,10 +233,10 @@ static struct pool_waiter *make_waiter(struct pool_client *client, const struct 
     w->choosing = asking && t->group;
     if (asking)
         w->class = CLASS_CHOOSY;
-    for (EACH_TARGET(t, pool)) {
-        if (may_enter(pool, take, asking))
-            pool_waiter_add(w, pool)->guest =
-                asking && (take->timeout_ns == 0 || !has_room(pool, take->what));
+    for (EACH_TARGET(t, at)) {
+        if (may_enter(at.pool, take, asking))
+            pool_waiter_add(w, at.pool)->guest =
+                asking && (take->timeout_ns == 0 || !has_room(at.pool, take->what));
     }
     if (pool_waiter_reserve(w))
         return w;
@@ -261,12 +261,8 @@ static void count_refused(struct pool *pool, const struct pool_ask *ask, enum po
 static void count_all_refused(const struct targets *t, const struct pool_ask *ask,
                               enum pool_outcome outcome)
 {
-    struct pool *pool = NULL;
-    bool first = true;
-    for (EACH_TARGET(t, pool)) {
-        count_refused(pool, ask, outcome, first);
-        first = false;
-    }
+    for (EACH_TARGET(t, at))
+        count_refused(at.pool, ask, outcome, at.number == 1);
 }
 
 /* A request waits: more members may be wanted. */
@@ -282,10 +278,9 @@ static void begin_wait(struct pool_waiter *w)
 static enum pool_status wait_for(struct pool_client *client, const struct pool_take *take,
                                  const struct pool_ask *ask, const struct targets *t, bool asking)
 {
-    struct pool *pool = NULL;
     size_t rooms = 0;
-    for (EACH_TARGET(t, pool))
-        rooms += may_enter(pool, take, asking);
+    for (EACH_TARGET(t, at))
+        rooms += may_enter(at.pool, take, asking);
     if (rooms == 0) {
         count_all_refused(t, ask, POOL_TAKES_QUEUE_FULL);
         return POOL_QUEUE_FULL;
