@@ -23,6 +23,9 @@
 
 _Static_assert(CONTENDED_KEPT == SKETCH_ENTRIES, "contention.h describes the sketch");
 _Static_assert(CONTENDED_NAME_MAX == SKETCH_NAME_MAX, "contention.h shows all that a sketch keeps");
+_Static_assert(CONTENDED_BY_COUNT ==
+                   sizeof(((struct contention *)0)->lists) / sizeof(struct sketch),
+               "each has a list");
 
 #define HALF_LIFE_NS (CONTENDED_HALF_LIFE_S * NS_PER_S)
 /* The landmark moves after this many half-lives. A double allows 1,023; weights are sums. */
@@ -45,8 +48,8 @@ static double scale_at(struct contention *k, struct moment now)
     if (age_ns > LANDMARK_HALF_LIVES * HALF_LIFE_NS) {
         int64_t by = age_ns / HALF_LIFE_NS;
         double factor = exp2(-(double)by);
-        sketch_scale(&k->waiting, factor);
-        sketch_scale(&k->refused, factor);
+        sketch_scale(&k->lists[CONTENDED_WAITING], factor);
+        sketch_scale(&k->lists[CONTENDED_REFUSED], factor);
         k->landmark_ns += by * HALF_LIFE_NS;
         age_ns -= by * HALF_LIFE_NS;
     }
@@ -114,7 +117,7 @@ static void count_waiting(struct shard *s, struct queue *q, struct moment now)
     struct sketch_key key = key_of(c, q->hash);
     double load = q->waiting * load_of(elapsed_ns);
     double scale = scale_at(s->contention, now);
-    sketch_add(&s->contention->waiting, &key, load * scale);
+    sketch_add(&s->contention->lists[CONTENDED_WAITING], &key, load * scale);
     q->since_ns = now.mono_ns;
 }
 
@@ -156,12 +159,12 @@ void contention_line_restored(struct shard *s, struct queue *q, int64_t since_ns
 void contention_refused(struct shard *s, const struct counter *c, uint64_t hash, struct moment now)
 {
     struct sketch_key key = key_of(c, hash);
-    sketch_add(&s->contention->refused, &key, scale_at(s->contention, now));
+    sketch_add(&s->contention->lists[CONTENDED_REFUSED], &key, scale_at(s->contention, now));
 }
 
 void contention_enter(struct shard *s, uint32_t interval)
 {
-    sketch_clear(&s->contention->peaks);
+    sketch_clear(&s->contention->lists[CONTENDED_PEAK]);
     memset(s->noted, 0, sizeof(s->noted));
     s->peak_floor = 0;
     s->peak_interval = interval;
@@ -171,7 +174,7 @@ void contention_note_peak(struct shard *s, const struct counter *c, uint64_t has
 {
     if (c->interval != (uint16_t)s->peak_interval)
         return; /* this thread is late: others are in the next interval already */
-    struct sketch *peaks = &s->contention->peaks;
+    struct sketch *peaks = &s->contention->lists[CONTENDED_PEAK];
     if (!sketch_has(peaks, hash, c->name_len, c->peak)) {
         struct sketch_key key = key_of(c, hash);
         sketch_raise(peaks, &key, c->peak);
@@ -202,14 +205,6 @@ static void bring_up_to_date(struct shard *s, struct moment now)
     }
 }
 
-static const struct sketch *list_by(const struct shard *s, enum contended_by by)
-{
-    const struct contention *k = s->contention;
-    const struct sketch *const lists[CONTENDED_BY_COUNT] = {&k->waiting, &k->refused, &k->peaks};
-    CHECK(by < CONTENDED_BY_COUNT);
-    return lists[by];
-}
-
 /* Converts a weight of that list to the unit of `by`. */
 static double value_of(struct shard *s, enum contended_by by, double weight, struct moment now)
 {
@@ -223,7 +218,7 @@ static double value_of(struct shard *s, enum contended_by by, double weight, str
 static const struct counter *find_listed(const struct shard *s, const struct sketch_key *key,
                                          uint32_t interval)
 {
-    size_t kept = key->len < SKETCH_NAME_MAX ? key->len : SKETCH_NAME_MAX;
+    size_t kept = sketch_kept(key->len);
     struct index_probe probe;
     for (ref_t r = index_first(&s->names, (uint32_t)key->hash, &probe); r;
          r = index_next(&s->names, &probe)) {
@@ -240,7 +235,7 @@ static const struct counter *find_listed(const struct shard *s, const struct ske
 static double weigh(struct shard *s, enum contended_by by, const struct sketch_key *key,
                     struct moment now, double *error_r)
 {
-    const struct sketch *list = list_by(s, by);
+    const struct sketch *list = &s->contention->lists[by];
     unsigned i = sketch_find(list, key);
     bool listed = i < list->count;
     double weight = listed ? list->weight[i] : sketch_bound(list);
@@ -254,12 +249,11 @@ static void show(struct shard *s, const struct sketch *list, unsigned i, struct 
 {
     const struct sketch_name *name = &list->name[i];
     struct sketch_key key = {.hash = list->hash[i], .data = name->kept, .len = name->len};
-    *to = (struct contended){.name_len = name->len};
-    to->name_kept = name->len < CONTENDED_NAME_MAX ? name->len : CONTENDED_NAME_MAX;
+    *to = (struct contended){.name_len = name->len, .name_kept = (uint32_t)sketch_kept(name->len)};
     memcpy(to->name, name->kept, to->name_kept);
     to->waiting_load = weigh(s, CONTENDED_WAITING, &key, now, &to->waiting_error);
     to->refused_per_second = weigh(s, CONTENDED_REFUSED, &key, now, &to->refused_error);
-    const struct sketch *peaks = &s->contention->peaks;
+    const struct sketch *peaks = &s->contention->lists[CONTENDED_PEAK];
     unsigned peak = sketch_find(peaks, &key);
     if (peak < peaks->count)
         to->peak = (uint32_t)peaks->weight[peak];
@@ -304,7 +298,7 @@ size_t table_contended(struct table *t, enum contended_by by, struct moment now,
         lock_acquire(&s->lock);
         enter_now(s, interval, now);
         bring_up_to_date(s, now);
-        const struct sketch *list = list_by(s, by);
+        const struct sketch *list = &s->contention->lists[by];
         unsigned count = list->count;
         for (unsigned i = 0; i < count; i++)
             show(s, list, i, now, interval, &found[i]);
@@ -328,7 +322,7 @@ double table_contended_bound(struct table *t, enum contended_by by, struct momen
         struct shard *s = &t->shards[n];
         lock_acquire(&s->lock);
         enter_now(s, interval, now);
-        double bound = value_of(s, by, sketch_bound(list_by(s, by)), now);
+        double bound = value_of(s, by, sketch_bound(&s->contention->lists[by]), now);
         if (by == CONTENDED_WAITING && s->oldest)
             bound += (double)s->waiting * load_of(now.mono_ns - queue_at(s, s->oldest)->since_ns);
         lock_release(&s->lock);
@@ -340,20 +334,18 @@ double table_contended_bound(struct table *t, enum contended_by by, struct momen
 
 void contention_check(struct shard *s)
 {
-    const struct contention *k = s->contention;
-    sketch_check(&k->waiting);
-    sketch_check(&k->refused);
-    sketch_check(&k->peaks);
-    CHECK(s->peak_floor == (uint32_t)sketch_bound(&k->peaks));
-    for (unsigned i = 0; i < k->peaks.count; i++)
-        CHECK(k->peaks.weight[i] >= 1 && k->peaks.error[i] <= 0);
+    const struct sketch *peaks = &s->contention->lists[CONTENDED_PEAK];
+    for (enum contended_by by = 0; by < CONTENDED_BY_COUNT; by++)
+        sketch_check(&s->contention->lists[by]);
+    CHECK(s->peak_floor == (uint32_t)sketch_bound(peaks));
+    for (unsigned i = 0; i < peaks->count; i++)
+        CHECK(peaks->weight[i] >= 1 && peaks->error[i] <= 0);
     for (unsigned i = 0; i < PEAKS_NOTED; i++) {
         const struct peak_noted *n = &s->noted[i];
         unsigned at = 0;
-        while (at < k->peaks.count &&
-               (k->peaks.hash[at] != n->hash || k->peaks.weight[at] < n->peak))
+        while (at < peaks->count && (peaks->hash[at] != n->hash || peaks->weight[at] < n->peak))
             at++;
-        CHECK(n->peak <= s->peak_floor || at < k->peaks.count);
+        CHECK(n->peak <= s->peak_floor || at < peaks->count);
     }
     uint64_t waiting = 0;
     ref_t older = 0;

@@ -94,9 +94,8 @@ struct counter {
 
 /* The contended names of one shard (see contention.h). Protected by the shard's lock. */
 struct contention {
-    struct sketch waiting; /* waiting time; see contention.c for the scale of the weights */
-    struct sketch refused;
-    struct sketch peaks;
+    struct sketch
+        lists[3];        /* by enum contended_by; see contention.c for the scale of the weights */
     int64_t landmark_ns; /* time when the scale was 1 */
     int64_t scaled_ns;   /* time for which `scale` was computed last */
     double scale;

@@ -56,6 +56,15 @@ unsigned sketch_find(const struct sketch *sketch, const struct sketch_key *key);
 /* Adds `amount`, at least 0, to a name's weight. */
 void sketch_add(struct sketch *sketch, const struct sketch_key *key, double amount);
 
+/* Returns the index of the first entry with this hash; `count` when there is none. */
+static inline unsigned sketch_find_hash(const struct sketch *sketch, uint64_t hash)
+{
+    unsigned i = 0;
+    while (i < sketch->count && sketch->hash[i] != hash)
+        i++;
+    return i;
+}
+
 /*
  * True when a name of that hash and length is listed with at least `weight`: then sketch_raise
  * would change nothing. Cheaper than sketch_raise. Ignores the possibility that two names have the
@@ -63,9 +72,7 @@ void sketch_add(struct sketch *sketch, const struct sketch_key *key, double amou
  */
 static inline bool sketch_has(const struct sketch *sketch, uint64_t hash, size_t len, double weight)
 {
-    unsigned i = 0;
-    while (i < sketch->count && sketch->hash[i] != hash)
-        i++;
+    unsigned i = sketch_find_hash(sketch, hash);
     return i < sketch->count && sketch->weight[i] >= weight && sketch->name[i].len == len;
 }
 

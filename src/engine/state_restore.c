@@ -12,6 +12,7 @@
 #include "engine/state_parts.h"
 
 #include "base/together.h"
+#include "engine/contention.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -211,14 +212,6 @@ static bool is_hash_of(const struct shard *s, const struct sketch_key *key)
     return key->len > SKETCH_NAME_MAX || hash_name(table_of(s), name) == key->hash;
 }
 
-static bool is_listed(const struct sketch *sketch, uint64_t hash)
-{
-    unsigned i = 0;
-    while (i < sketch->count && sketch->hash[i] != hash)
-        i++;
-    return i < sketch->count;
-}
-
 static bool restore_sketch(struct shard *s, struct sketch *sketch, struct record_reader *r)
 {
     unsigned count = record_get_u8(r);
@@ -235,7 +228,7 @@ static bool restore_sketch(struct shard *s, struct sketch *sketch, struct record
         if (!(error >= 0 && error <= weight && weight <= WEIGHT_MAX) || key.len == 0 ||
             key.len > TABLE_NAME_MAX || kept != sketch_kept(key.len) ||
             shard_of_hash(table_of(s), key.hash) != s || !is_hash_of(s, &key) ||
-            is_listed(sketch, key.hash))
+            sketch_find_hash(sketch, key.hash) < sketch->count)
             return record_refuse(r, "a list of contended names has inconsistent values");
         sketch_add(sketch, &key, weight);
         sketch->error[i] = error;
@@ -246,20 +239,22 @@ static bool restore_sketch(struct shard *s, struct sketch *sketch, struct record
 static bool restore_contention(struct shard *s, struct record_reader *r)
 {
     struct contention *k = s->contention;
+    const struct sketch *peaks = &k->lists[CONTENDED_PEAK];
     uint32_t peak_interval = record_get_u32(r);
     k->landmark_ns = record_get_i64(r);
     if (k->landmark_ns < 0)
         return record_refuse(r, "the time scale of a contention list is negative");
-    if (!restore_sketch(s, &k->waiting, r) || !restore_sketch(s, &k->refused, r) ||
-        !restore_sketch(s, &k->peaks, r))
-        return false;
-    for (unsigned i = 0; i < k->peaks.count; i++) {
-        if (k->peaks.weight[i] < 1 || k->peaks.weight[i] > UINT32_MAX || k->peaks.error[i] > 0)
+    for (unsigned i = 0; i < ARRAY_SIZE(k->lists); i++) {
+        if (!restore_sketch(s, &k->lists[i], r))
+            return false;
+    }
+    for (unsigned i = 0; i < peaks->count; i++) {
+        if (peaks->weight[i] < 1 || peaks->weight[i] > UINT32_MAX || peaks->error[i] > 0)
             return record_refuse(r, "a peak is out of range");
     }
     record_leave(r);
     s->peak_interval = peak_interval;
-    s->peak_floor = (uint32_t)sketch_bound(&k->peaks);
+    s->peak_floor = (uint32_t)sketch_bound(peaks);
     return record_ok(r);
 }
 

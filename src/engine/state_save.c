@@ -163,9 +163,8 @@ static void save_shard(const struct shard *s, uint32_t interval, struct record_w
     record_begin(w, STATE_CONTENTION);
     record_put_u32(w, s->peak_interval);
     record_put_i64(w, s->contention->landmark_ns);
-    save_sketch(&s->contention->waiting, w);
-    save_sketch(&s->contention->refused, w);
-    save_sketch(&s->contention->peaks, w);
+    for (unsigned i = 0; i < ARRAY_SIZE(s->contention->lists); i++)
+        save_sketch(&s->contention->lists[i], w);
     record_end(w);
     record_end(w);
 }
