@@ -146,6 +146,14 @@ GUESSING ref_t index_guess(const struct index_bucket *b, uint32_t hash)
 
 /* ---- inserting and removing -------------------------------------------------------------- */
 
+static unsigned slots_used(const struct index_bucket *b)
+{
+    unsigned i = 0;
+    while (i < INDEX_SLOTS && b->ref[i])
+        i++;
+    return i;
+}
+
 static struct index_bucket *further_bucket(const struct index *ix, ref_t ref)
 {
     return arena_at(ix->slab->arena, ref);
@@ -162,9 +170,7 @@ static bool put(struct index *ix, struct index_bucket *b, uint16_t tag, ref_t en
         b = further_bucket(ix, b->more);
         further = true;
     }
-    unsigned i = 0;
-    while (i < INDEX_SLOTS && b->ref[i])
-        i++;
+    unsigned i = slots_used(b);
     if (i == INDEX_SLOTS) {
         ref_t more = *spare;
         if (more)
@@ -236,12 +242,7 @@ static bool join(struct index *ix)
     uint32_t last = index_buckets(ix) - 1;
     struct index_bucket *from = index_bucket_at(ix, last);
     struct index_bucket *to = index_bucket_at(ix, last & (index_mask(ix) >> 1));
-    unsigned n = 0, m = 0;
-    while (n < INDEX_SLOTS && from->ref[n])
-        n++;
-    while (m < INDEX_SLOTS && to->ref[m])
-        m++;
-    if (from->more || to->more || n + m > INDEX_SLOTS)
+    if (from->more || to->more || slots_used(from) + slots_used(to) > INDEX_SLOTS)
         return false;
     set_buckets(ix, last);
     redistribute(ix, from);
@@ -270,25 +271,21 @@ bool index_insert(struct index *ix, uint32_t hash, ref_t entry)
 void index_remove(struct index *ix, uint32_t hash, ref_t entry)
 {
     struct index_bucket *first = index_bucket_at(ix, index_bucket_of(ix, hash));
-    struct index_bucket *found = NULL, *before_last = NULL, *last;
+    struct index_bucket *found = NULL, *before_last = NULL, *last = NULL;
     unsigned at = 0;
-    for (struct index_bucket *b = first;; b = arena_at(ix->slab->arena, b->more)) {
+    for (struct index_bucket *b = first; b; b = index_further(ix, b)) {
         for (unsigned i = 0; !found && i < INDEX_SLOTS && b->ref[i]; i++) {
             if (b->ref[i] == entry) {
                 found = b;
                 at = i;
             }
         }
+        before_last = last;
         last = b;
-        if (!b->more)
-            break;
-        before_last = b;
     }
     CHECK(found);
     /* The last entry of the chain fills the gap. */
-    unsigned end = 1;
-    while (end < INDEX_SLOTS && last->ref[end])
-        end++;
+    unsigned end = slots_used(last);
     found->ref[at] = last->ref[end - 1];
     found->tag[at] = last->tag[end - 1];
     last->ref[end - 1] = 0;
@@ -331,8 +328,8 @@ ref_t index_walk_next(const struct index *ix, struct index_walk *walk, unsigned 
         uint32_t hash = reverse_bits((uint32_t)walk->hash_from);
         uint64_t best_hash = UINT64_MAX;
         ref_t best = 0;
-        const struct index_bucket *b = index_bucket_at(ix, index_bucket_of(ix, hash));
-        for (;;) {
+        for (const struct index_bucket *b = index_bucket_at(ix, index_bucket_of(ix, hash)); b;
+             b = index_further(ix, b)) {
             for (unsigned i = 0; i < INDEX_SLOTS && b->ref[i]; i++) {
                 ref_t ref = b->ref[i];
                 uint64_t at = reverse_bits(ix->hash_of(ix->slab->arena, ref));
@@ -343,9 +340,6 @@ ref_t index_walk_next(const struct index *ix, struct index_walk *walk, unsigned 
                     best = ref;
                 }
             }
-            if (!b->more)
-                break;
-            b = arena_at(ix->slab->arena, b->more);
         }
         if (best) {
             walk->hash_from = best_hash;

@@ -114,6 +114,13 @@ static inline uint32_t index_bucket_of(const struct index *ix, uint32_t hash)
     return number < index_buckets(ix) ? number : number & (mask >> 1);
 }
 
+/* The next bucket of a chain; NULL: none. */
+static inline struct index_bucket *index_further(const struct index *ix,
+                                                 const struct index_bucket *b)
+{
+    return b->more ? arena_at(ix->slab->arena, b->more) : NULL;
+}
+
 /* A search for one hash. The index must not change during the search. */
 struct index_probe {
     const struct index_bucket *bucket;

@@ -55,12 +55,9 @@ struct refs {
 static void list_refs(const struct index *ix, struct refs *refs)
 {
     for (uint32_t n = 0; n < index_buckets(ix); n++) {
-        for (const struct index_bucket *b = index_bucket_at(ix, n);;) {
+        for (const struct index_bucket *b = index_bucket_at(ix, n); b; b = index_further(ix, b)) {
             for (unsigned i = 0; i < INDEX_SLOTS && b->ref[i]; i++)
                 refs->at[refs->count++] = b->ref[i];
-            if (!b->more)
-                break;
-            b = arena_at(ix->slab->arena, b->more);
         }
     }
 }
