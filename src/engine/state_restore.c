@@ -82,9 +82,7 @@ struct shard_to_come {
     struct shard *shard;
     struct record_reader section;
     uint64_t names, names_made;
-    uint16_t idle_interval;
-    uint64_t idle_now, idle_before; /* as saved */
-    uint64_t now, before;           /* names at 0 so far, as in struct idle_names */
+    uint64_t idle_now, idle_before; /* as saved; in the shard: those so far */
 };
 
 struct name_head {
@@ -170,8 +168,8 @@ static bool restore_name(struct shard_to_come *to_come, const struct name_head *
     c->life = n->flags ? COUNTER_KEPT : COUNTER_PLAIN;
     if (n->consumption == 0) {
         s->idle.count++;
-        to_come->now += n->interval == to_come->idle_interval;
-        to_come->before += n->interval == (uint16_t)(to_come->idle_interval - 1);
+        s->idle.now += n->interval == s->idle.interval;
+        s->idle.before += n->interval == (uint16_t)(s->idle.interval - 1);
     }
     return mark_name(t->restoring, n->mark, arena_ref(&t->arena, c), n->consumption, s->number) ||
            record_refuse(&to_come->section, "a mark appears twice");
@@ -299,16 +297,15 @@ static void restore_names(void *arg, unsigned number)
         left -= count;
     }
     if (!to_come->head->same_length) {
-        to_come->idle_now = to_come->now;
+        to_come->idle_now = s->idle.now;
         to_come->idle_before = 0;
     }
     /* There may be more than counted if the clock was set back. */
-    if (to_come->idle_now > to_come->now || to_come->idle_before > to_come->before) {
+    if (to_come->idle_now > s->idle.now || to_come->idle_before > s->idle.before) {
         record_refuse(&to_come->section, "the number of names without units is wrong");
         return;
     }
     s->names_made = to_come->names_made;
-    s->idle.interval = to_come->idle_interval;
     s->idle.now = (uint32_t)to_come->idle_now;
     s->idle.before = (uint32_t)to_come->idle_before;
 }
@@ -337,13 +334,14 @@ static void read_shard(struct shard_to_come *to_come, const struct table_head *h
                        uint32_t number, uint64_t *names)
 {
     struct record_reader *r = &to_come->section;
+    struct shard *s = &head->table->shards[number];
     to_come->head = head;
-    to_come->shard = &head->table->shards[number];
+    to_come->shard = s;
     if (record_get_u32(r) != number)
         record_refuse(r, "the shards of the table are out of order");
-    to_come->shard->seq = record_get_u64(r);
+    s->seq = record_get_u64(r);
     to_come->names_made = record_get_u64(r);
-    to_come->idle_interval = record_get_u16(r);
+    s->idle.interval = record_get_u16(r);
     to_come->idle_now = record_get_u64(r);
     to_come->idle_before = record_get_u64(r);
     to_come->names = record_get_u64(r);
@@ -353,7 +351,7 @@ static void read_shard(struct shard_to_come *to_come, const struct table_head *h
         return;
     *names -= to_come->names;
     if (!head->same_length)
-        to_come->idle_interval = (uint16_t)head->now;
+        s->idle.interval = (uint16_t)head->now;
 }
 
 /* Restores all shards. */
