@@ -280,21 +280,12 @@ static int compare_declared(const void *name, const void *member)
 
 static bool same_attributes(const struct pool_member *m, const struct pool_new_member *declared)
 {
-    const struct pool_attributes *has = m->attributes;
+    const struct pool_ask ask = {.with = declared->attributes,
+                                 .with_count = declared->attribute_count};
     size_t count = 0;
-    for (size_t i = 0; i < declared->attribute_count; i++) {
-        const struct pool_attribute *want = &declared->attributes[i];
-        bool found = false;
-        if (want->value.len == 0)
-            continue;
-        count++;
-        for (size_t k = 0; has && k < has->count && !found; k++)
-            found = bytes_equal(has->at[k].key, want->key) &&
-                    bytes_equal(has->at[k].value, want->value);
-        if (!found)
-            return false;
-    }
-    return count == (has ? has->count : 0);
+    for (size_t i = 0; i < declared->attribute_count; i++)
+        count += declared->attributes[i].value.len > 0;
+    return count == (m->attributes ? m->attributes->count : 0) && pool_matches(&ask, m);
 }
 
 /* Makes a member as it is declared. Returns false without memory. */
