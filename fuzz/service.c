@@ -29,6 +29,7 @@
 #include "t/models/jobs_check.h"
 #include "t/models/pools_check.h"
 #include "t/unit/serving.h"
+#include "t/vectors/stats.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -123,11 +124,11 @@ static size_t count_lines(const struct input_bytes *s)
  * answers a request by itself. `fence_r` is the last that the client got. */
 static bool check_line(struct bytes line, uint64_t *fence_r)
 {
-    struct pc_stats stats;
+    struct pc_stats stats = {0};
     struct pool_answer answer;
     pool_parse_reply(line, &answer);
     if (answer.reply == POOL_REPLY_OTHER)
-        CHECK(pc_parse_stats_line(line, &stats));
+        CHECK(stats_parse_line(line, &stats));
     if (answer.reply == POOL_REPLY_TAKEN) {
         CHECK(answer.taken.fence > *fence_r);
         *fence_r = answer.taken.fence;

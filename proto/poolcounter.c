@@ -5,9 +5,8 @@
  * (the table of verbs), parse the arguments (the verb's handler). A line is judged only when it is
  * complete or certainly too long. So the answer never depends on how the network splits the bytes.
  *
- * STATS is a table of rows: label, field of struct pc_stats, and notation. A notation writes a
- * value and parses it. The parsed value counts only if writing it again gives the same bytes. So
- * each value has one spelling, and the parser may be lenient.
+ * STATS is a table of rows: label, field of struct pc_stats, and the function that writes its
+ * value.
  */
 #include "proto/poolcounter.h"
 
@@ -292,54 +291,12 @@ enum pc_parsed pc_parse_reply(const uint8_t *data, size_t len, size_t max_line,
 
 /* ---- Notations of STATS --------------------------------------------------------------------- */
 
-/* Buffer size that suffices for a value in any notation. */
-#define VALUE_ROOM 64
-
-/*
- * A notation for values. Values have 64 bits, sums of times more. `read` may accept more spellings
- * than `write` produces: see read_value.
- */
-struct notation {
-    void (*write)(struct out *out, pc_ns value);
-    bool (*read)(struct bytes text, pc_ns *value_r);
-};
-
-/* The text after each number of a time, largest unit first. */
-struct unit {
-    const char *mark;
-    uint64_t seconds;
-};
-
-/* Takes a duration such as "1h 5m 3s", in seconds. Not every unit must be present. */
-static bool take_seconds(struct bytes *in, const struct unit *units, size_t count,
-                         uint64_t *seconds_r)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct bytes rest = *in;
-        uint64_t number = 0;
-        if (!number_take(&rest, UINT64_MAX, &number) || !bytes_take_text(&rest, units[i].mark))
-            continue;
-        if (__builtin_mul_overflow(number, units[i].seconds, &number) ||
-            __builtin_add_overflow(sum, number, &sum))
-            return false;
-        *in = rest;
-    }
-    *seconds_r = sum;
-    return true;
-}
+/* Writes a value. Values have 64 bits, sums of times more. */
+typedef void notation(struct out *out, pc_ns value);
 
 static void write_count(struct out *out, pc_ns value)
 {
     put_number(out, (uint64_t)value, 1);
-}
-
-static bool read_count(struct bytes text, pc_ns *value_r)
-{
-    uint64_t count = 0;
-    bool is_count = number_take(&text, UINT64_MAX, &count) && text.len == 0;
-    *value_r = count;
-    return is_count;
 }
 
 /* Seconds: "N days, Nh Nm Ns". */
@@ -354,16 +311,6 @@ static void write_uptime(struct out *out, pc_ns value)
     put_text(out, "m ");
     put_number(out, seconds % S_PER_MIN, 1);
     put_text(out, "s");
-}
-
-static bool read_uptime(struct bytes text, pc_ns *value_r)
-{
-    static const struct unit units[] = {
-        {" days, ", S_PER_DAY}, {"h ", S_PER_H}, {"m ", S_PER_MIN}, {"s", 1}};
-    uint64_t seconds = 0;
-    bool is_uptime = take_seconds(&text, units, ARRAY_SIZE(units), &seconds) && text.len == 0;
-    *value_r = seconds;
-    return is_uptime;
 }
 
 /* Nanoseconds: "[[[N days ]Nh ]Nm ]N.NNNNNNs", rounded down to microseconds. */
@@ -390,56 +337,24 @@ static void write_duration(struct out *out, pc_ns value)
     put_text(out, "s");
 }
 
-static bool read_duration(struct bytes text, pc_ns *value_r)
-{
-    static const struct unit units[] = {
-        {" days ", S_PER_DAY}, {"h ", S_PER_H}, {"m ", S_PER_MIN}, {".", 1}};
-    uint64_t seconds = 0;
-    uint64_t us = 0;
-    if (!take_seconds(&text, units, ARRAY_SIZE(units), &seconds) ||
-        !number_take(&text, UINT64_MAX, &us) || !bytes_take_text(&text, "s") || text.len > 0)
-        return false;
-    *value_r = (pc_ns)seconds * NS_PER_S + (pc_ns)us * NS_PER_US;
-    return true;
-}
-
-static const struct notation count_notation = {write_count, read_count};
-static const struct notation uptime_notation = {write_uptime, read_uptime};
-static const struct notation duration_notation = {write_duration, read_duration};
-
-/* Parses `text`, which must be spelled exactly as the notation writes it. */
-static bool read_value(const struct notation *notation, struct bytes text, pc_ns *value_r)
-{
-    pc_ns value = 0;
-    if (!notation->read(text, &value))
-        return false;
-    uint8_t again[VALUE_ROOM];
-    struct out out = {.to = again, .room = sizeof(again)};
-    notation->write(&out, value);
-    if (!bytes_equal(text, bytes_at(again, out_length(&out))))
-        return false;
-    *value_r = value;
-    return true;
-}
-
 /* ---- Lines of STATS ------------------------------------------------------------------------- */
 
 /* The lines, in the order of FULL. `alone`: a client may request it by its label. */
 static const struct stat_row {
     const char *label;
-    const struct notation *notation;
+    notation *write;
     bool alone;
     bool derived;  /* computed from other fields; `offset` is unused */
     size_t offset; /* in struct pc_stats: of a pc_ns for durations, else of a uint64_t */
 } stat_rows[] = {
 #define DURATION(label, field)                                                                     \
     {                                                                                              \
-        label, &duration_notation, false, false, offsetof(struct pc_stats, field)                  \
+        label, write_duration, false, false, offsetof(struct pc_stats, field)                      \
     }
-#define COUNT(field) {#field, &count_notation, true, false, offsetof(struct pc_stats, field)},
-    {"uptime", &uptime_notation, true, false, offsetof(struct pc_stats, uptime_s)},
+#define COUNT(field) {#field, write_count, true, false, offsetof(struct pc_stats, field)},
+    {"uptime", write_uptime, true, false, offsetof(struct pc_stats, uptime_s)},
     DURATION("total processing time", processing_ns),
-    {"average processing time", &duration_notation, false, true, 0},
+    {"average processing time", write_duration, false, true, 0},
     DURATION("gained time", gained_ns),
     DURATION("waiting time", waiting_ns),
     DURATION("waiting time for me", waiting_for_me_ns),
@@ -456,25 +371,14 @@ static pc_ns row_value(const struct stat_row *row, const struct pc_stats *stats)
     if (row->derived)
         return stats->processed_count ? stats->processing_ns / stats->processed_count : 0;
     const void *field = (const uint8_t *)stats + row->offset;
-    return row->notation == &duration_notation ? *(const pc_ns *)field : *(const uint64_t *)field;
-}
-
-static void set_row_value(const struct stat_row *row, struct pc_stats *stats, pc_ns value)
-{
-    void *field = (uint8_t *)stats + row->offset;
-    if (row->derived)
-        return;
-    if (row->notation == &duration_notation)
-        *(pc_ns *)field = value;
-    else
-        *(uint64_t *)field = (uint64_t)value;
+    return row->write == write_duration ? *(const pc_ns *)field : *(const uint64_t *)field;
 }
 
 static void put_row(struct out *out, const struct stat_row *row, const struct pc_stats *stats)
 {
     put_text(out, row->label);
     put_text(out, ": ");
-    row->notation->write(out, row_value(row, stats));
+    row->write(out, row_value(row, stats));
     put_text(out, "\n");
 }
 
@@ -490,20 +394,4 @@ size_t pc_compose_stats(const struct pc_stats *stats, struct bytes subject, char
     if (full)
         put_text(&out, "\n");
     return out_length(&out);
-}
-
-bool pc_parse_stats_line(struct bytes line, struct pc_stats *stats)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(stat_rows); i++) {
-        const struct stat_row *row = &stat_rows[i];
-        struct bytes text = line;
-        pc_ns value = 0;
-        if (!bytes_take_text(&text, row->label) || !bytes_take_text(&text, ": "))
-            continue;
-        if (!read_value(row->notation, text, &value))
-            return false;
-        set_row_value(row, stats, value);
-        return true;
-    }
-    return false;
 }

@@ -144,12 +144,4 @@ struct pc_stats {
  */
 size_t pc_compose_stats(const struct pc_stats *stats, struct bytes subject, char *to, size_t room);
 
-/*
- * Parses one line of a STATS answer, without its end, into *stats. Accepts only lines spelled
- * exactly as pc_compose_stats writes them; for others returns false and changes nothing. Times are
- * read in whole microseconds. The derived line ("average processing time") is accepted and changes
- * nothing.
- */
-bool pc_parse_stats_line(struct bytes line, struct pc_stats *stats);
-
 #endif

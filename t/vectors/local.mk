@@ -1,5 +1,5 @@
 # Vectors of codecs (README.md).
-codecs = t/vectors/vectors.h t/vectors/check.c t/vectors/text.c t/vectors/binary.c \
+codecs = t/vectors/vectors.h t/vectors/stats.h t/vectors/check.c t/vectors/text.c t/vectors/binary.c \
 	t/vectors/pools.c t/vectors/jobs.c t/vectors/base.c
 EXTRA_DIST += t/vectors/README.md $(vectors)
 vectors = t/vectors/text.vec t/vectors/binary.vec t/vectors/pools.vec t/vectors/pools-replies.vec \

@@ -1,5 +1,6 @@
 /* text.c - the codec of the text protocol (proto/poolcounter.h): requests, replies, STATS. */
 #include "proto/poolcounter.h"
+#include "t/vectors/stats.h"
 #include "t/vectors/vectors.h"
 
 static const char *const results[] = {
@@ -118,7 +119,7 @@ static const char *parse_stats(struct stream *stream, const uint8_t *data, size_
         struct bytes line = bytes_at(len > 0 ? data + at : NULL, line_len);
         struct pc_stats before = stats->of;
         bool is_end = at > 0 && line_len == 0 && at + 1 == len;
-        if (!is_end && !pc_parse_stats_line(line, &stats->of)) {
+        if (!is_end && !stats_parse_line(line, &stats->of)) {
             if (memcmp(&before, &stats->of, sizeof(before)) != 0)
                 fail("a wrong line changes something");
             return "UNKNOWN";
