@@ -25,14 +25,11 @@ bool args_is_tube(struct counter_op *op, struct counter_bytes tube)
 
 bool args_find_state(struct counter_op *op, const char *word)
 {
-    for (enum bs_state state = BS_STATE_NONE + 1; state < BS_STATE_COUNT; state++) {
-        if (bytes_equal(bs_state_word(state), bytes_of(word))) {
-            op->word = (const char *)bs_state_word(state).data;
-            return true;
-        }
-    }
-    op_usage(op, "states are ready, delayed, reserved, buried, abandoned, all");
-    return false;
+    enum bs_state state = bs_find_state(bytes_of(word));
+    op->word = bs_state_words[state];
+    if (state == BS_STATE_NONE)
+        op_usage(op, "states are ready, delayed, reserved, buried, abandoned, all");
+    return state != BS_STATE_NONE;
 }
 
 bool args_round_up(struct counter_op *op, double seconds, const char *reason, uint32_t *seconds_r)

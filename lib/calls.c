@@ -227,12 +227,9 @@ static const struct call member_call =
 static bool fill_take(struct pool_request *request, struct bytes target,
                       const struct counter_member_args *args)
 {
-    static const char *const purposes[] = {[POOL_TAKE_FOR_USE] = "use",
-                                           [POOL_TAKE_FOR_CLEAN] = "clean",
-                                           [POOL_TAKE_FOR_CHECK] = "check"};
     size_t purpose = 0;
-    while (purpose < ARRAY_SIZE(purposes) &&
-           !bytes_equal(args_bytes(args->purpose), bytes_of(purposes[purpose])))
+    while (purpose < POOL_TAKE_FOR_COUNT &&
+           !bytes_equal(args_bytes(args->purpose), bytes_of(pool_take_for_words[purpose])))
         purpose++;
     request->verb = POOL_VERB_TAKE;
     request->take_for = (enum pool_take_for)purpose;
@@ -246,7 +243,7 @@ static bool fill_take(struct pool_request *request, struct bytes target,
     while (request->group.len == 0 && target.len > 0 && request->target_count < POOLS_TARGETS_MAX)
         request->targets[request->target_count++] = answer_word(&target, ',');
     if ((args->name.data && args->name.len == 0) || (args->by.data && args->by.len == 0) ||
-        purpose == ARRAY_SIZE(purposes) || args->attr_count > POOLS_WITH_MAX ||
+        purpose == POOL_TAKE_FOR_COUNT || args->attr_count > POOLS_WITH_MAX ||
         (request->group.len == 0 && target.len > 0))
         return false;
     for (; request->pair_count < args->attr_count; request->pair_count++) {
@@ -435,11 +432,8 @@ static int take_listed(struct counter_op *op, const struct answer *answer)
         row->id = id;
         row->tries = (uint32_t)tries;
         row->value = counter_bytes_at(has_body ? "" : NULL, answer->body.len);
-        row->state = "unknown";
-        for (enum bs_state state = BS_STATE_NONE + 1; state < BS_STATE_COUNT; state++) {
-            if (bytes_equal(bs_state_word(state), words[2 + has_body]))
-                row->state = (const char *)bs_state_word(state).data;
-        }
+        enum bs_state state = bs_find_state(words[2 + has_body]);
+        row->state = state == BS_STATE_NONE ? "unknown" : bs_state_words[state];
     }
     const char *body = text_str(&op->found); /* it is where it stays once all have come */
     for (size_t i = 0; op->taken > op->announced && i < op->row_count; i++) {

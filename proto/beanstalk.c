@@ -9,31 +9,10 @@
 
 #include "base/check.h"
 #include "base/number.h"
-#include "proto/beanstalk_parts.h"
+#include "proto/grammar.h"
 
 /* A parsed request of a service has up to 128 bytes, some of them the service's own. */
 _Static_assert(sizeof(struct bs_request) <= 120, "a parsed request is small");
-
-/* ---- Lines ---------------------------------------------------------------------------------- */
-
-size_t line_length(struct bytes in)
-{
-    for (size_t at = 0; at < in.len; at++) {
-        const uint8_t *end = memchr(in.data + at, '\n', in.len - at);
-        if (!end)
-            break;
-        at = (size_t)(end - in.data);
-        if (at > 0 && in.data[at - 1] == '\r')
-            return at - 1;
-    }
-    return in.len;
-}
-
-size_t end_crlf(struct out *out)
-{
-    put_text(out, "\r\n");
-    return out_length(out);
-}
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
@@ -114,9 +93,12 @@ const char *const bs_state_words[BS_STATE_COUNT] = {
         [BS_STATE_NONE] = "",
 };
 
-struct bytes bs_state_word(enum bs_state state)
+enum bs_state bs_find_state(struct bytes word)
 {
-    return bytes_of(bs_state_words[(size_t)state < BS_STATE_COUNT ? state : BS_STATE_NONE]);
+    enum bs_state state = BS_STATE_COUNT - 1;
+    while (state > BS_STATE_NONE && !word_is(word, bs_state_words[state]))
+        state--;
+    return state;
 }
 
 /* ---- Options of puts ------------------------------------------------------------------------ */

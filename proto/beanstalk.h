@@ -88,8 +88,11 @@ enum bs_state {
         BS_STATE_COUNT
 };
 
-/* Returns the word of a state, in static memory; an empty one for NONE. */
-struct bytes bs_state_word(enum bs_state state);
+/* The words, by state; an empty one for NONE. */
+extern const char *const bs_state_words[BS_STATE_COUNT];
+
+/* The state with this word; NONE if there is none. */
+enum bs_state bs_find_state(struct bytes word);
 
 /* The options of a put. Times are milliseconds of the unix clock, 0 to BS_TIME_MAX_MS. */
 struct bs_put_options {

@@ -8,7 +8,7 @@
 #include "proto/beanstalk.h"
 
 #include "base/check.h"
-#include "proto/beanstalk_parts.h"
+#include "proto/grammar.h"
 
 /* ---- Rows ----------------------------------------------------------------------------------- */
 

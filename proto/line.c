@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 
-/* ---- Words ---------------------------------------------------------------------------------- */
+/* ---- Lengths -------------------------------------------------------------------------------- */
 
 /* True when all eight bytes at `at` are above the space; takes 5 instructions. */
 static bool eight_above_space(const uint8_t *at)
@@ -32,11 +32,30 @@ size_t word_length(struct bytes in)
     return at;
 }
 
+size_t line_length(struct bytes in)
+{
+    for (size_t at = 0; at < in.len; at++) {
+        const uint8_t *end = memchr(in.data + at, '\n', in.len - at);
+        if (!end)
+            break;
+        at = (size_t)(end - in.data);
+        if (at > 0 && in.data[at - 1] == '\r')
+            return at - 1;
+    }
+    return in.len;
+}
+
 /* ---- Writing -------------------------------------------------------------------------------- */
 
 size_t out_length(const struct out *out)
 {
     return out->full ? 0 : out->len;
+}
+
+size_t end_crlf(struct out *out)
+{
+    put_text(out, "\r\n");
+    return out_length(out);
 }
 
 void put_bytes(struct out *out, struct bytes b)

@@ -1,5 +1,6 @@
 /*
- * line.h - private to the codecs of the text protocol: the length of a word, and writing a line.
+ * line.h - private to the codecs of the text protocols: lengths of words and lines, and writing a
+ * line.
  */
 #ifndef PROTO_LINE_H
 #define PROTO_LINE_H
@@ -9,6 +10,9 @@
 /* A word ends at the first byte that it cannot have: space, CR, LF, NUL. Returns the length of the
  * word at the front of `in`. */
 size_t word_length(struct bytes in);
+
+/* Looks for "\r\n". Returns the length of what is before it, or `in.len` when it is not there. */
+size_t line_length(struct bytes in);
 
 /* A buffer to fill. When something does not fit, it becomes `full` and takes nothing more. */
 struct out {
@@ -20,6 +24,9 @@ struct out {
 
 /* The number of bytes written; 0 when something did not fit. */
 size_t out_length(const struct out *out);
+
+/* Writes "\r\n". Returns the number of bytes written; 0 when something did not fit. */
+size_t end_crlf(struct out *out);
 
 void put_bytes(struct out *out, struct bytes b);
 

@@ -8,7 +8,7 @@
 #include "proto/pools.h"
 
 #include "base/check.h"
-#include "proto/pools_parts.h"
+#include "proto/grammar.h"
 
 /* ---- Words ---------------------------------------------------------------------------------- */
 
@@ -37,7 +37,11 @@ bool pool_is_attribute(struct bytes word)
     return !word_is(key, "value") && !word_is(key, "state") && !word_is(key, "note");
 }
 
-const char *const pool_take_for_words[] = {"use", "clean", "check"};
+const char *const pool_take_for_words[POOL_TAKE_FOR_COUNT] = {
+    [POOL_TAKE_FOR_USE] = "use",
+    [POOL_TAKE_FOR_CLEAN] = "clean",
+    [POOL_TAKE_FOR_CHECK] = "check",
+};
 
 /* Reads pools with commas between them; the group behind "@" instead. */
 static bool read_targets(struct words *words, void *message)
@@ -99,7 +103,7 @@ static const struct part take[] = {
     {MEMBER(U32, count), .min = 1, .max = POOLS_COUNT_MAX, OPTION("count=")},
     {BYTES(member, 1, POOLS_NAME_MAX), OPTION("member=")},
     {PAIRS(pairs, pair_count), .max = POOLS_WITH_MAX, .good = pool_is_attribute, OPTION("with=")},
-    {MEMBER(WORD, take_for), POOL_TAKE_FOR, OPTION("for=")},
+    {MEMBER(WORD, take_for), .words = pool_take_for_words, .max = POOL_TAKE_FOR_CHECK, OPTION("for=")},
     {BYTES(by, 1, POOLS_BY_MAX), OPTION("by=")},
     {.kind = PART_END},
 };

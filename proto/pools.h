@@ -32,6 +32,9 @@ struct pool_pair {
     struct bytes key, value;
 };
 
+/* True for "key=value" of a member: within its bounds, and the key is no word of our own. */
+bool pool_is_attribute(struct bytes word);
+
 /* ---- Requests ------------------------------------------------------------------------------- */
 
 /* The verbs: name, and first word on the wire. */
@@ -59,7 +62,13 @@ enum pool_verb {
 };
 
 /* for=: what a member is taken for. */
-enum pool_take_for { POOL_TAKE_FOR_USE, POOL_TAKE_FOR_CLEAN, POOL_TAKE_FOR_CHECK };
+enum pool_take_for {
+    POOL_TAKE_FOR_USE,
+    POOL_TAKE_FOR_CLEAN,
+    POOL_TAKE_FOR_CHECK,
+    POOL_TAKE_FOR_COUNT
+};
+extern const char *const pool_take_for_words[POOL_TAKE_FOR_COUNT];
 
 /*
  * A request, about 1.5 KB. Fields that the verb does not use are zero, but entries of the arrays

@@ -8,7 +8,7 @@
 #include "proto/pools.h"
 
 #include "base/check.h"
-#include "proto/pools_parts.h"
+#include "proto/grammar.h"
 
 /* ---- Rows ----------------------------------------------------------------------------------- */
 
@@ -104,7 +104,7 @@ static const struct part waiter_parts[] = {
     SINCE,
     {MEMBER(SECONDS, timeout_ns), .max = POOLS_TIMEOUT_MAX_NS},
     {U32(count), KEY("count=")},
-    {MEMBER(WORD, take_for), KEY("for="), POOL_TAKE_FOR},
+    {MEMBER(WORD, take_for), .words = pool_take_for_words, .max = POOL_TAKE_FOR_CHECK, KEY("for=")},
     IF("member=", member),
     {PAIRS(with, with_count), .max = POOLS_WITH_MAX, KEY("with="), .flags = PART_ANY_ORDER},
     IF("by=", by),

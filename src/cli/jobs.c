@@ -242,7 +242,7 @@ static void show_job(struct work *work, const struct listed *job)
 {
     struct bytes body = text_bytes(&job->body);
     json_t *row =
-        json_make({"id", json_count(job->id)}, {"state", json_name(bs_state_word(job->state))},
+        json_make({"id", json_count(job->id)}, {"state", json_name(bs_state_words[job->state])},
                   {"try", json_count(job->try)});
     if (!work->invocation->options.json) {
         struct text shown = {0};
@@ -290,7 +290,7 @@ static enum status export_job(struct work *work, const struct listed *job)
         job->state == BS_STATE_DELAYED ? dictionary_number(answer.body, "time-left") : 0;
     json_t *object = json_make(
         {"tube", json_name(work->tube)}, {"id", json_count(job->id)},
-        {"state", json_name(bs_state_word(job->state))},
+        {"state", json_name(bs_state_words[job->state])},
         {"pri", json_count(dictionary_number(answer.body, "pri"))}, {"delay", json_count(delay)},
         {"ttr", json_count(dictionary_number(answer.body, "ttr"))}, {"try", json_count(job->try)});
     job_line_set_body(object, text_bytes(&job->body));
@@ -681,15 +681,9 @@ static const struct verb *find_verb(const struct work *work)
 /* Reads the state of list and clear. Prints what is wrong. */
 static bool read_state(struct work *work)
 {
-    work->state = BS_STATE_ALL;
-    if (work->count < 3)
-        return true;
-    for (int i = BS_STATE_NONE + 1; i < BS_STATE_COUNT; i++) {
-        work->state = (enum bs_state)i;
-        if (bytes_equal(bs_state_word(work->state), bytes_of(work->words[2])))
-            return true;
-    }
-    return complain("jobs: STATE is none of ready, delayed, reserved, buried, abandoned, all");
+    work->state = work->count < 3 ? BS_STATE_ALL : bs_find_state(bytes_of(work->words[2]));
+    return work->state != BS_STATE_NONE ||
+           complain("jobs: STATE is none of ready, delayed, reserved, buried, abandoned, all");
 }
 
 static bool read_words(struct work *work, const struct verb *verb)

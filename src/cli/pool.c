@@ -50,9 +50,6 @@ static json_t *seconds_of(int64_t ns)
     return json_real((double)ns / (double)NS_PER_S);
 }
 
-static const char *const for_words[] = {
-    [POOL_TAKE_FOR_USE] = "use", [POOL_TAKE_FOR_CLEAN] = "clean", [POOL_TAKE_FOR_CHECK] = "check"};
-
 /* ---- tables ------------------------------------------------------------------------------ */
 
 static const struct column pool_columns[] = {
@@ -153,7 +150,7 @@ static void take_waiter(struct work *work, const struct pool_waiter_reply *waite
                          {"seconds", seconds_of(waiter->since_ns)},
                          {"timeout", seconds_of(waiter->timeout_ns)},
                          {"count", json_count(waiter->count)},
-                         {"for", json_string(for_words[waiter->take_for])},
+                         {"for", json_string(pool_take_for_words[waiter->take_for])},
                          {"member", name_if(waiter->member)}, {"by", name_if(waiter->by)},
                          {"with", pairs_of(waiter->with, waiter->with_count)}),
                work->invocation->options.json);

@@ -32,8 +32,6 @@ LONG_FUNCTIONS = {
 CIRCLES = [
     "bench/counterbench/driver bench/counterbench/link bench/counterbench/options bench/counterbench/run bench/counterbench/workload",
     "lib/args lib/hold lib/job lib/op",
-    "proto/beanstalk proto/beanstalk_parts",
-    "proto/pools proto/pools_parts",
 ]
 
 
