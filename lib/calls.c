@@ -134,14 +134,14 @@ counter_op *counter_units(counter_client *client, struct counter_bytes name,
         return op_usage(op, "count: 1 to the limit is allowed");
     op->count = args->count;
     struct ctr_request request = {
-        .opcode = CTR_ACQUIRE, .opaque = HOLD_OPAQUE, .units = args->count, .maximum = args->limit};
+        .opcode = CTR_ACQUIRE, .opaque = OP_OPAQUE, .units = args->count, .maximum = args->limit};
     return add_binary(op, &request, name);
 }
 
 counter_op *counter_usage(counter_client *client, struct counter_bytes name)
 {
     struct counter_op *op = op_new(client, &usage_call, name);
-    struct ctr_request request = {.opcode = CTR_GET, .opaque = HOLD_OPAQUE};
+    struct ctr_request request = {.opcode = CTR_GET, .opaque = OP_OPAQUE};
     return op ? add_binary(op, &request, name) : NULL;
 }
 

@@ -126,7 +126,7 @@ counter_op *counter_release(counter_hold *hold, bool ok)
         text_addf(&op->text, "RELEASE %.*s\n", (int)hold->sent.len, (const char *)hold->sent.data);
     } else if (hold->release == &release_units) {
         struct ctr_request request = {
-            .opcode = CTR_RELEASE, .opaque = HOLD_OPAQUE, .units = hold->count, .name = hold->sent};
+            .opcode = CTR_RELEASE, .opaque = OP_OPAQUE, .units = hold->count, .name = hold->sent};
         uint8_t bytes[4096 + 32];
         text_add(&op->text, bytes, ctr_compose_request(&request, bytes, sizeof(bytes)));
         op->opcode = CTR_RELEASE;

@@ -6,8 +6,6 @@
 
 #include "lib/op.h"
 
-#define HOLD_OPAQUE "ctrd" /* of all requests of the binary protocol: none overtakes another */
-
 /* How a hold is given back. */
 extern const struct call release_lock, release_units, release_members;
 

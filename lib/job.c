@@ -1,106 +1,9 @@
-/* job.c - see job.h. */
-#include "lib/job.h"
-
+/* job.c - calls of jobs: claim, and what gives a job back. */
 #include "lib/args.h"
+#include "lib/claim.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-/* ---- Claims and turns ----------------------------------------------------------------------- */
-
-/* Ends a claim whose last job and operation have ended. */
-static void close_if_over(struct claim *claim)
-{
-    if (claim->jobs > 0 || claim->first)
-        return;
-    if (claim->is_spoiled)
-        wire_drop(claim->wire);
-    else
-        wire_give(claim->wire);
-    client_drop(claim->client);
-    free(claim);
-}
-
-static void leave(struct counter_job *job, bool well)
-{
-    job->claim->jobs--;
-    job->claim->is_spoiled |= !well;
-    job->claim = NULL;
-}
-
-static void let_go(struct counter_job *job)
-{
-    if (--job->refs == 0)
-        free(job);
-}
-
-struct counter_op *job_turn(struct counter_op *op)
-{
-    return op->claim ? op->claim->first : op;
-}
-
-void job_end_turn(struct counter_op *op)
-{
-    struct claim *claim = op->claim;
-    if (!claim)
-        return;
-    struct counter_op **at = &claim->first;
-    while (*at != op)
-        at = &(*at)->next;
-    *at = op->next;
-    op->claim = NULL;
-    op->own = NULL;
-    close_if_over(claim);
-}
-
-void job_drop(struct counter_op *op)
-{
-    struct counter_job *job = op->job;
-    if (!job)
-        return;
-    if (op->flags & OP_ENDS_JOB)
-        counter_job_free(job);
-    else
-        let_go(job);
-}
-
-void counter_job_free(counter_job *job)
-{
-    if (!job)
-        return;
-    struct claim *claim = job->claim;
-    if (claim) {
-        leave(job, false);
-        close_if_over(claim);
-    }
-    let_go(job);
-}
-
-/* Was it granted to the parent process? */
-static bool is_foreign(const struct claim *claim)
-{
-    return claim->forks != claim->client->forks;
-}
-
-const struct counter_job_view *counter_job_view(const counter_job *job)
-{
-    if (job->claim && is_foreign(job->claim))
-        ((struct counter_job *)unconst(job))->view.is_lost = true;
-    return &job->view;
-}
-
-int counter_job_fd(const counter_job *job)
-{
-    return job->claim && job->claim->wire ? counter_link_fd(job->claim->wire->link) : -1;
-}
-
-counter_job *counter_take_job(counter_op *op)
-{
-    struct counter_job *job = op->state == OP_ENDED && op->status == COUNTER_OK ? op->jobs : NULL;
-    if (job)
-        op->jobs = job->next;
-    return job;
-}
 
 /* ---- Claim ---------------------------------------------------------------------------------- */
 
@@ -202,6 +105,14 @@ counter_op *counter_claim(counter_client *client, const struct counter_bytes *tu
     return op_ready(op);
 }
 
+counter_job *counter_take_job(counter_op *op)
+{
+    struct counter_job *job = op->state == OP_ENDED && op->status == COUNTER_OK ? op->jobs : NULL;
+    if (job)
+        op->jobs = job->next;
+    return job;
+}
+
 /* ---- What gives a job back ------------------------------------------------------------------ */
 
 static const struct call ack_call, nack_call, bury_call, renew_call;
@@ -243,7 +154,7 @@ static struct counter_op *job_op(struct counter_job *job, const struct call *cal
 
 static bool job_begin(struct counter_op *op)
 {
-    if (is_foreign(op->claim))
+    if (claim_is_foreign(op->claim))
         return op_fail(op, COUNTER_LOST, "the job is the parent process's");
     return true;
 }
@@ -305,7 +216,7 @@ static void job_ended(struct counter_op *op)
     if ((op->flags & OP_OWN_ONLY) && op->status == COUNTER_UNREACHABLE)
         op->status = op->error.status = COUNTER_LOST;
     if ((op->flags & OP_ENDS_JOB) && job->claim)
-        leave(job, op->status == COUNTER_OK);
+        job_leave(job, op->status == COUNTER_OK);
     if (op->status == COUNTER_LOST && !job->view.is_lost) {
         job->view.is_lost = true;
         client_tell(op->client, "lost", server, &tube, 0, NULL, COUNTER_OK);

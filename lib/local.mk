@@ -5,10 +5,11 @@ libcounter_files = \
 	lib/answer.h lib/answer.c \
 	lib/args.h lib/args.c \
 	lib/calls.c \
+	lib/claim.h lib/claim.c \
 	lib/client.h lib/client.c \
 	lib/failure.h lib/failure.c \
 	lib/hold.h lib/hold.c \
-	lib/job.h lib/job.c \
+	lib/job.c \
 	lib/link.h lib/link.c lib/message.c \
 	lib/op.h lib/op.c \
 	lib/order.c \

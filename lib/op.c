@@ -1,8 +1,7 @@
 /* op.c - see op.h. */
 #include "lib/op.h"
 
-#include "lib/hold.h"
-#include "lib/job.h"
+#include "lib/claim.h"
 #include "proto/counter.h"
 
 #include <poll.h>
@@ -131,6 +130,21 @@ int op_no_memory(struct counter_op *op)
 
 /* ---- Ends ----------------------------------------------------------------------------------- */
 
+/* It is no longer in the turns, if it was: the next one has its turn. */
+static void end_turn(struct counter_op *op)
+{
+    struct claim *claim = op->claim;
+    if (!claim)
+        return;
+    struct counter_op **at = &claim->first;
+    while (*at != op)
+        at = &(*at)->next;
+    *at = op->next;
+    op->claim = NULL;
+    op->own = NULL;
+    claim_close_if_over(claim);
+}
+
 void op_end(struct counter_op *op, int status)
 {
     struct bytes target = op_target(op);
@@ -151,7 +165,7 @@ void op_end(struct counter_op *op, int status)
         client_tell(op->client, "put", server, &target, 0,
                     op->rows[0].is_duplicate && op->row_count == 1 ? "duplicate" : "inserted",
                     COUNTER_OK);
-    job_end_turn(op);
+    end_turn(op);
 }
 
 /* The server may have acted on the attempt. */
@@ -452,7 +466,7 @@ static int read_binary(struct counter_op *op, struct answer *answer)
         const uint8_t *at = bytes.data;
         uint32_t len = wire_load_u32(at + 4);
         if (at[0] != CTR_MAGIC_REPLY || at[1] != op->opcode || len > CTR_BODY_MAX ||
-            memcmp(at + 8, HOLD_OPAQUE, 4) != 0)
+            memcmp(at + 8, OP_OPAQUE, 4) != 0)
             return op_malformed(op, bytes);
         op->code = at[2];
         op->awaited = (size_t)len + 1;
@@ -595,8 +609,7 @@ static int advance(struct counter_op *op)
 /* The operation that has to go on before this one can: itself, or the first in its turn. */
 static struct counter_op *first_of(const struct counter_op *op)
 {
-    struct counter_op *self = unconst(op);
-    return op->state != OP_ENDED ? job_turn(self) : self;
+    return op->state != OP_ENDED && op->claim ? op->claim->first : unconst(op);
 }
 
 static int step(struct counter_op *op, bool may_wait)
@@ -672,9 +685,12 @@ void counter_op_free(counter_op *op)
     struct counter_client *client = op->client;
     leave_wire(op, false);
     forget_results(op);
-    job_end_turn(op);
+    end_turn(op);
     counter_hold_free(op->hold);
-    job_drop(op);
+    if (op->flags & OP_ENDS_JOB)
+        counter_job_free(op->job);
+    else if (op->job)
+        job_let_go(op->job);
     if (op->rows != &op->one)
         free(op->rows);
     text_free(&op->found);

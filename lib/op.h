@@ -26,6 +26,8 @@
 #define OP_ACQUIRES 256u /* has an event of its wait */
 #define OP_PUTS     512u /* has an event of its put */
 
+#define OP_OPAQUE "ctrd" /* of all requests of the binary protocol: none overtakes another */
+
 struct call {
     enum counter_protocol protocol;
     unsigned flags;

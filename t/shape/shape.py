@@ -31,7 +31,6 @@ LONG_FUNCTIONS = {
 }
 CIRCLES = [
     "bench/counterbench/driver bench/counterbench/link bench/counterbench/options bench/counterbench/run bench/counterbench/workload",
-    "lib/args lib/hold lib/job lib/op",
 ]
 
 
