@@ -1,9 +1,15 @@
-/* driver.c - one thread of load (driver.h). */
-#include "bench/counterbench/driver.h"
+/*
+ * driver.c - one thread of load: an epoll loop over its links.
+ *
+ * It connects its links, a few at a time, and waits until all threads have done so. Then it starts
+ * operations: in a closed loop as soon as a link has room for one, in an open loop at the time of
+ * the schedule. Answers from run->from_ns to run->until_ns count. At the end it waits for pending
+ * operations and leaves the links open.
+ */
+#include "bench/counterbench/run.h"
 
 #include "base/clock.h"
 #include "base/number.h"
-#include "bench/counterbench/run.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,9 +1,16 @@
-/* link.c - one connection to the target (link.h). */
-#include "bench/counterbench/link.h"
+/*
+ * link.c - one connection to the target, and its requests in flight.
+ *
+ * All links of a driver compose requests into one shared buffer; what a role asks during one call
+ * goes out in one send. The link keeps bytes that the kernel does not take, and the start of an
+ * answer that arrived in pieces. Both are rare. A link with many unsent bytes starts nothing new: a
+ * deep pipeline of long requests could otherwise fill any amount of memory.
+ *
+ * A role may ask right after link_open: the requests go out when the socket is connected.
+ */
+#include "bench/counterbench/run.h"
 
 #include "base/clock.h"
-#include "bench/counterbench/driver.h"
-#include "bench/counterbench/run.h"
 #include "bench/counterbench/secure.h"
 
 #include <errno.h>

@@ -3,9 +3,9 @@
 if CLIENT
 noinst_LIBRARIES += libcounterbench.a
 libcounterbench_a_SOURCES = \
-	bench/counterbench/driver.h bench/counterbench/driver.c \
+	bench/counterbench/driver.c \
 	bench/counterbench/latency.h bench/counterbench/latency.c \
-	bench/counterbench/link.h bench/counterbench/link.c \
+	bench/counterbench/link.c \
 	bench/counterbench/names.h \
 	bench/counterbench/options.h bench/counterbench/options.c \
 	bench/counterbench/protocol.h bench/counterbench/protocol.c \
@@ -15,6 +15,7 @@ libcounterbench_a_SOURCES = \
 	bench/counterbench/protocol_text.c \
 	bench/counterbench/report.c \
 	bench/counterbench/run.h bench/counterbench/run.c \
+	bench/counterbench/schedule.h \
 	bench/counterbench/secure.h bench/counterbench/secure.c \
 	bench/counterbench/server.h bench/counterbench/server.c \
 	bench/counterbench/target.h bench/counterbench/target.c \

@@ -53,6 +53,18 @@ enum bench_option {
 
 #define BENCH_BIT(option) (UINT64_C(1) << (option))
 
+/* Options of every workload. */
+#define WORKLOAD_OPTIONS_OF_ALL                                                                    \
+    (BENCH_BIT(BENCH_TARGET) | BENCH_BIT(BENCH_PROTOCOL) | BENCH_BIT(BENCH_THREADS) |              \
+     BENCH_BIT(BENCH_NAME_LENGTH) | BENCH_BIT(BENCH_PID) | BENCH_BIT(BENCH_CPU) |                  \
+     BENCH_BIT(BENCH_TLS) | BENCH_BIT(BENCH_TLS_CA) | BENCH_BIT(BENCH_SEED) |                      \
+     BENCH_BIT(BENCH_JSON) | BENCH_BIT(BENCH_QUIET) | BENCH_BIT(BENCH_HELP) |                      \
+     BENCH_BIT(BENCH_VERSION))
+
+/* Options of a workload that runs for a time. */
+#define WORKLOAD_TIMED                                                                             \
+    (BENCH_BIT(BENCH_SECONDS) | BENCH_BIT(BENCH_REQUESTS) | BENCH_BIT(BENCH_WARMUP))
+
 /* Values of the options. Strings point into the command line. 0 and NULL: not given. */
 struct bench_options {
     const struct workload *workload;

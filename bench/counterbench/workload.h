@@ -7,29 +7,17 @@
 #ifndef COUNTERBENCH_WORKLOAD_H
 #define COUNTERBENCH_WORKLOAD_H
 
-#include "bench/counterbench/link.h"
-#include "bench/counterbench/options.h"
 #include "bench/counterbench/protocol.h"
 
 #include <jansson.h>
 
-struct driver;
+struct bench_options;
+struct flight;
+struct link;
 struct run;
 
-/* Options of every workload. */
-#define WORKLOAD_OPTIONS_OF_ALL                                                                    \
-    (BENCH_BIT(BENCH_TARGET) | BENCH_BIT(BENCH_PROTOCOL) | BENCH_BIT(BENCH_THREADS) |              \
-     BENCH_BIT(BENCH_NAME_LENGTH) | BENCH_BIT(BENCH_PID) | BENCH_BIT(BENCH_CPU) |                  \
-     BENCH_BIT(BENCH_TLS) | BENCH_BIT(BENCH_TLS_CA) | BENCH_BIT(BENCH_SEED) |                      \
-     BENCH_BIT(BENCH_JSON) | BENCH_BIT(BENCH_QUIET) | BENCH_BIT(BENCH_HELP) |                      \
-     BENCH_BIT(BENCH_VERSION))
-
-/* Options of a workload that runs for a time. */
-#define WORKLOAD_TIMED                                                                             \
-    (BENCH_BIT(BENCH_SECONDS) | BENCH_BIT(BENCH_REQUESTS) | BENCH_BIT(BENCH_WARMUP))
-
 /*
- * What a connection does. The link is the connection (link.h). Either the driver starts its
+ * What a connection does. The link is the connection (run.h). Either the driver starts its
  * operations, or the role runs by itself from `begin`.
  */
 struct role {

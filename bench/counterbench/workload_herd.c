@@ -9,7 +9,6 @@
  * intervals; otherwise the server would have to wake them for each answer.
  */
 #include "base/clock.h"
-#include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"
 
 #include <stdlib.h>

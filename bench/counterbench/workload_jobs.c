@@ -15,7 +15,6 @@
  */
 #include "base/clock.h"
 #include "base/number.h"
-#include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"
 
 /* True if the protocol's requests name their tube. */

@@ -17,7 +17,6 @@
  * conflict often; a refusal is as good an answer as a grant.
  */
 #include "base/clock.h"
-#include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"
 
 /* The next operation uses a new connection. */

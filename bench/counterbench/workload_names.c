@@ -13,7 +13,6 @@
  * after the server had time to free what it needed to serve them.
  */
 #include "base/clock.h"
-#include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"
 
 /* ---- a connection that acquires one name after the other ------------------------------------- */

@@ -12,7 +12,6 @@
  * reads that it has the unit; with several units (--limit), from the last release.
  */
 #include "base/clock.h"
-#include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"
 
 /* ---- units that must be at the server before clients can take them --------------------------- */

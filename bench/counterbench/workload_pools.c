@@ -7,7 +7,6 @@
  * back as the one that was taken last.
  */
 #include "base/clock.h"
-#include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"
 
 /* Requests in flight while the pool is made. */

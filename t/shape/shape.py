@@ -30,7 +30,6 @@ LONG_FUNCTIONS = {
     "t/vectors/pools.c:reply_fields": 65,
 }
 CIRCLES = [
-    "bench/counterbench/driver bench/counterbench/link bench/counterbench/options bench/counterbench/run bench/counterbench/workload",
 ]
 
 

@@ -3,7 +3,9 @@
  * and addresses of the server and of ours.
  */
 #include "base/clock.h"
-#include "bench/counterbench/driver.h"
+#include "bench/counterbench/latency.h"
+#include "bench/counterbench/names.h"
+#include "bench/counterbench/schedule.h"
 #include "bench/counterbench/target.h"
 #include "t/unit/random.h"
 
