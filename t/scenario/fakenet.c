@@ -481,6 +481,30 @@ static const char *do_finish(void)
 
 /* ---- command line ------------------------------------------------------------------------ */
 
+/* Executes a command for one client. Returns NULL, or an error text. */
+static const char *do_to_client(struct client *c, const char *verb, const char *second)
+{
+    c->peer.news = true;
+    if (strcmp(verb, "send") == 0)
+        return do_send(c, second);
+    if (strcmp(verb, "part") == 0) {
+        c->peer.sealed = c->peer.input_len + (second ? strlen(second) / 2 : 0);
+        return do_send(c, second);
+    }
+    if (strcmp(verb, "eof") == 0)
+        c->peer.ended = true;
+    else if (strcmp(verb, "reset") == 0)
+        c->peer.broken = true;
+    else if (strcmp(verb, "stubborn") == 0)
+        c->peer.stubborn = true;
+    else if (strcmp(verb, "window") == 0 && second) {
+        c->peer.window = strcmp(second, "all") == 0 ? SIZE_MAX : strtoull(second, NULL, 10);
+        c->slow = false;
+    } else
+        return "no such command";
+    return NULL;
+}
+
 /* Executes a command. Returns NULL, or an error text. */
 static const char *carry_out(char *line)
 {
@@ -532,27 +556,7 @@ static const char *carry_out(char *line)
     if (strcmp(verb, "counts") == 0)
         return tell_counts(first);
     struct client *c = find(first);
-    if (!c)
-        return "no such client";
-    c->peer.news = true;
-    if (strcmp(verb, "send") == 0)
-        return do_send(c, second);
-    if (strcmp(verb, "part") == 0) {
-        c->peer.sealed = c->peer.input_len + (second ? strlen(second) / 2 : 0);
-        return do_send(c, second);
-    }
-    if (strcmp(verb, "eof") == 0)
-        c->peer.ended = true;
-    else if (strcmp(verb, "reset") == 0)
-        c->peer.broken = true;
-    else if (strcmp(verb, "stubborn") == 0)
-        c->peer.stubborn = true;
-    else if (strcmp(verb, "window") == 0 && second) {
-        c->peer.window = strcmp(second, "all") == 0 ? SIZE_MAX : strtoull(second, NULL, 10);
-        c->slow = false;
-    } else
-        return "no such command";
-    return NULL;
+    return c ? do_to_client(c, verb, second) : "no such client";
 }
 
 int main(void)

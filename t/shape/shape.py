@@ -25,9 +25,6 @@ LARGE_FILES = {
     "t/unit/jobs/commit_world.c": 827,
 }
 LONG_FUNCTIONS = {
-    "t/campaigns/cluster/simulate_faults.c:one_fault": 68,
-    "t/scenario/fakenet.c:carry_out": 71,
-    "t/vectors/pools.c:reply_fields": 65,
 }
 CIRCLES = [
 ]

@@ -142,71 +142,45 @@ static bool is_other(const struct message *message)
     return message->kind >= POOL_REPLY_OTHER;
 }
 
+#define OF struct pool_answer
+/* clang-format off */
+#define FIELDS(...) (const struct field[]){__VA_ARGS__, {0}}
+/* clang-format on */
+#define ROW(name) FIELD(NUMBER, OF, pool.name),
+static const struct field *const fields_of[POOL_REPLY_OTHER + 1] = {
+    [POOL_REPLY_BAD_VALUE] = FIELDS(FIELD(BYTES, OF, bad_value)),
+    [POOL_REPLY_TAKEN] = FIELDS(FIELD(BYTES, OF, taken.pool), FIELD(BYTES, OF, taken.member),
+                                FIELD(NUMBER, OF, taken.fence), FIELD(BYTES, OF, taken.value),
+                                ARRAY(PAIRS, OF, taken.attrs, taken.attr_count)),
+    [POOL_REPLY_WANT] = FIELDS(FIELD(BYTES, OF, want.pool), FIELD(NUMBER, OF, want.want)),
+    [POOL_REPLY_STOP] = FIELDS(FIELD(BYTES, OF, stop.pool), FIELD(BYTES, OF, stop.member),
+                               FIELD(BYTES, OF, stop.why)),
+    [POOL_REPLY_LOST] = FIELDS(FIELD(NUMBER, OF, lost)),
+    [POOL_REPLY_EVENT] = FIELDS(FIELD(BYTES, OF, event.pool), FIELD(BYTES, OF, event.member),
+                                FIELD(BYTES, OF, event.from), FIELD(BYTES, OF, event.to),
+                                FIELD(BYTES, OF, event.why), FIELD(NUMBER, OF, event.fence),
+                                FIELD(BYTES, OF, event.conn), FIELD(BYTES, OF, event.by)),
+    [POOL_REPLY_POOL] = FIELDS(
+        FIELD(BYTES, OF, pool.name), FIELD(BYTES, OF, pool.kind), FIELD(FLAG, OF, pool.draining),
+        FIELD(BYTES, OF, pool.group), POOL_COUNTS(ROW) FIELD(FLAG, OF, pool.has_want),
+        FIELD(NUMBER, OF, pool.want), ARRAY(PAIRS, OF, pool.options, pool.option_count)),
+    [POOL_REPLY_MEMBER] = FIELDS(
+        FIELD(BYTES, OF, member.name), FIELD(BYTES, OF, member.state),
+        FIELD(NUMBER, OF, member.since_ns), FIELD(NUMBER, OF, member.fence),
+        FIELD(BYTES, OF, member.holder), FIELD(NUMBER, OF, member.takes),
+        FIELD(NUMBER, OF, member.fails), FIELD(BYTES, OF, member.then), FIELD(BYTES, OF, member.by),
+        FIELD(BYTES, OF, member.note), ARRAY(PAIRS, OF, member.attrs, member.attr_count)),
+    [POOL_REPLY_WAITER] =
+        FIELDS(FIELD(BYTES, OF, waiter.client), FIELD(NUMBER, OF, waiter.since_ns),
+               FIELD(NUMBER, OF, waiter.timeout_ns), FIELD(NUMBER, OF, waiter.count),
+               WORDS(OF, waiter.take_for, purposes), FIELD(BYTES, OF, waiter.member),
+               FIELD(BYTES, OF, waiter.by), ARRAY(PAIRS, OF, waiter.with, waiter.with_count)),
+};
+#undef ROW
+
 static const struct field *reply_fields(size_t kind)
 {
-    static const struct field bad_value[] = {FIELD(BYTES, struct pool_answer, bad_value), {0}};
-    static const struct field taken[] = {
-        FIELD(BYTES, struct pool_answer, taken.pool),
-        FIELD(BYTES, struct pool_answer, taken.member),
-        FIELD(NUMBER, struct pool_answer, taken.fence),
-        FIELD(BYTES, struct pool_answer, taken.value),
-        ARRAY(PAIRS, struct pool_answer, taken.attrs, taken.attr_count),
-        {0}};
-    static const struct field want[] = {FIELD(BYTES, struct pool_answer, want.pool),
-                                        FIELD(NUMBER, struct pool_answer, want.want),
-                                        {0}};
-    static const struct field stop[] = {FIELD(BYTES, struct pool_answer, stop.pool),
-                                        FIELD(BYTES, struct pool_answer, stop.member),
-                                        FIELD(BYTES, struct pool_answer, stop.why),
-                                        {0}};
-    static const struct field lost[] = {FIELD(NUMBER, struct pool_answer, lost), {0}};
-    static const struct field event[] = {FIELD(BYTES, struct pool_answer, event.pool),
-                                         FIELD(BYTES, struct pool_answer, event.member),
-                                         FIELD(BYTES, struct pool_answer, event.from),
-                                         FIELD(BYTES, struct pool_answer, event.to),
-                                         FIELD(BYTES, struct pool_answer, event.why),
-                                         FIELD(NUMBER, struct pool_answer, event.fence),
-                                         FIELD(BYTES, struct pool_answer, event.conn),
-                                         FIELD(BYTES, struct pool_answer, event.by),
-                                         {0}};
-#define ROW(name) FIELD(NUMBER, struct pool_answer, pool.name),
-    static const struct field pool[] = {
-        FIELD(BYTES, struct pool_answer, pool.name),
-        FIELD(BYTES, struct pool_answer, pool.kind),
-        FIELD(FLAG, struct pool_answer, pool.draining),
-        FIELD(BYTES, struct pool_answer, pool.group),
-        POOL_COUNTS(ROW) FIELD(FLAG, struct pool_answer, pool.has_want),
-        FIELD(NUMBER, struct pool_answer, pool.want),
-        ARRAY(PAIRS, struct pool_answer, pool.options, pool.option_count),
-        {0}};
-#undef ROW
-    static const struct field member[] = {
-        FIELD(BYTES, struct pool_answer, member.name),
-        FIELD(BYTES, struct pool_answer, member.state),
-        FIELD(NUMBER, struct pool_answer, member.since_ns),
-        FIELD(NUMBER, struct pool_answer, member.fence),
-        FIELD(BYTES, struct pool_answer, member.holder),
-        FIELD(NUMBER, struct pool_answer, member.takes),
-        FIELD(NUMBER, struct pool_answer, member.fails),
-        FIELD(BYTES, struct pool_answer, member.then),
-        FIELD(BYTES, struct pool_answer, member.by),
-        FIELD(BYTES, struct pool_answer, member.note),
-        ARRAY(PAIRS, struct pool_answer, member.attrs, member.attr_count),
-        {0}};
-    static const struct field waiter[] = {
-        FIELD(BYTES, struct pool_answer, waiter.client),
-        FIELD(NUMBER, struct pool_answer, waiter.since_ns),
-        FIELD(NUMBER, struct pool_answer, waiter.timeout_ns),
-        FIELD(NUMBER, struct pool_answer, waiter.count),
-        WORDS(struct pool_answer, waiter.take_for, purposes),
-        FIELD(BYTES, struct pool_answer, waiter.member),
-        FIELD(BYTES, struct pool_answer, waiter.by),
-        ARRAY(PAIRS, struct pool_answer, waiter.with, waiter.with_count),
-        {0}};
-    static const struct field *const tables[] = {bad_value, taken, want,   stop,  lost,
-                                                 event,     pool,  member, waiter};
-    return kind >= POOL_REPLY_FIXED && kind < POOL_REPLY_OTHER ? tables[kind - POOL_REPLY_FIXED]
-                                                               : NULL;
+    return kind <= POOL_REPLY_OTHER ? fields_of[kind] : NULL;
 }
 
 const struct codec pools_reply = {

@@ -206,10 +206,34 @@ static void cut(struct sim *sim)
     }
 }
 
+static void restart(struct sim *sim, bool is_empty)
+{
+    sim_trace(sim, "the engine restarts %s", is_empty ? "empty" : "with its data");
+    fake_engine_do(sim->engines[sim->primary], "restart", !is_empty);
+    if (is_empty)
+        sim->wrong = NAMES;
+}
+
+static void flush(struct sim *sim)
+{
+    sim_trace(sim, "FLUSHALL");
+    fake_engine_do(sim->engines[sim->primary], "flush", 0);
+    sim->wrong = NAMES;
+}
+
+static void leave(struct sim *sim)
+{
+    if (!sim_one_in(sim, 3))
+        return;
+    struct place *p = some_place(sim);
+    place_leave(p);
+    if (p->leaving)
+        p->up_again_ns = sim->now_ns + 2 * LEASE_NS;
+}
+
 static void one_fault(struct sim *sim)
 {
     enum fault fault = (enum fault)sim_below(sim, FAULTS);
-    struct fake_engine *engine = sim->engines[sim->primary];
     switch (fault) {
     case FAULT_CUT:
         cut(sim);
@@ -225,14 +249,10 @@ static void one_fault(struct sim *sim)
         break;
     case FAULT_RESTART:
     case FAULT_EMPTY:
-        sim_trace(sim, "the engine restarts %s", fault == FAULT_EMPTY ? "empty" : "with its data");
-        fake_engine_do(engine, "restart", fault == FAULT_RESTART);
-        sim->wrong = fault == FAULT_RESTART ? sim->wrong : NAMES;
+        restart(sim, fault == FAULT_EMPTY);
         break;
     case FAULT_FLUSH:
-        sim_trace(sim, "FLUSHALL");
-        fake_engine_do(engine, "flush", 0);
-        sim->wrong = NAMES;
+        flush(sim);
         break;
     case FAULT_PAUSE:
         pause_place(sim);
@@ -242,12 +262,7 @@ static void one_fault(struct sim *sim)
         kill_place(sim, fault == FAULT_MOVE);
         break;
     case FAULT_LEAVE:
-        if (sim_one_in(sim, 3)) {
-            struct place *p = some_place(sim);
-            place_leave(p);
-            if (p->leaving)
-                p->up_again_ns = sim->now_ns + 2 * LEASE_NS;
-        }
+        leave(sim);
         break;
     case FAULT_UPGRADE:
         place_upgrade(some_place(sim));
@@ -259,7 +274,7 @@ static void one_fault(struct sim *sim)
         trouble(sim);
         break;
     case FAULT_SCRIPTS:
-        fake_engine_do(engine, "forget", 0);
+        fake_engine_do(sim->engines[sim->primary], "forget", 0);
         break;
     case FAULT_FAILOVER:
         failover(sim);
