@@ -43,7 +43,7 @@ enum part_kind {
 
 /* Flags of a part. */
 #define PART_OPTIONAL  1u /* may be missing: a number that is `min`, empty bytes */
-#define PART_ANY_ORDER 2u /* one of neighbours that come in any order, each once or not at all */
+#define PART_ANY_ORDER 2u /* one of neighbours in any order: once or not at all; pairs often */
 #define PART_MAY_MISS  (PART_OPTIONAL | PART_ANY_ORDER)
 #define PART_DASH      4u /* it is written as `none`, too, when it is missing and the next is not */
 #define PART_ONE_SPACE 8u /* exactly one space before it */

@@ -142,8 +142,8 @@ static bool fits_member_set(const struct pool_request *req)
 
 static const struct verb {
     const struct part *parts;
-    bool bare;                                      /* it may be alone on its line */
-    bool (*fits)(const struct pool_request *req_r); /* NULL: any parts fit together */
+    bool bare;                                    /* it may be alone on its line */
+    bool (*fits)(const struct pool_request *req); /* NULL: any parts fit together */
 } verbs[POOL_VERB_COUNT] = {
     [POOL_VERB_TAKE] = {take, .fits = fits_take},
     [POOL_VERB_RETURN] = {take_back, .bare = true},

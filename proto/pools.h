@@ -37,7 +37,7 @@ bool pool_is_attribute(struct bytes word);
 
 /* ---- Requests ------------------------------------------------------------------------------- */
 
-/* The verbs: name, and first word on the wire. */
+/* The verbs: name, and first word on the wire. Those with the same word are neighbours. */
 #define POOL_VERBS(ROW)                                                                            \
     ROW(TAKE, "TAKE")                                                                              \
     ROW(RETURN, "RETURN")                                                                          \
