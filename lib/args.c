@@ -52,17 +52,20 @@ static bool read_unix(double seconds, int64_t *ms_r, bool *is_whole_r)
     return true;
 }
 
-bool args_put(struct counter_op *op, const struct counter_put_args *args, struct args_put *put_r)
+bool args_put(struct counter_op *op, const struct counter_put_args *args, struct counter_bytes body,
+              struct bs_request *put_r)
 {
     struct counter_put_args all = COUNTER_PUT_ARGS;
     if (!ARGS_TAKE(op, all, args))
         return false;
-    *put_r = (struct args_put){.priority = args->priority,
-                               .options = {.key = args_bytes(args->key),
-                                           .root = args_bytes(args->root),
-                                           .tries = args->tries,
-                                           .has_tries = args->tries > 0,
-                                           .has_at = !(args->at < 0)}};
+    *put_r = (struct bs_request){.verb = BS_VERB_PUT_INTO,
+                                 .pri = args->priority,
+                                 .body_len = (uint32_t)body.len,
+                                 .options = {.key = args_bytes(args->key),
+                                             .root = args_bytes(args->root),
+                                             .tries = args->tries,
+                                             .has_tries = args->tries > 0,
+                                             .has_at = !(args->at < 0)}};
     struct bs_put_options *options = &put_r->options;
     if ((args->key.data && args->key.len == 0) || (args->root.data && args->root.len == 0)) {
         op_usage(op, ARGS_BAD_KEY);

@@ -24,12 +24,9 @@ bool args_round_up(struct counter_op *op, double seconds, const char *reason, ui
 
 #define ARGS_BAD_KEY "key and root: 1 to 64 of A-Za-z0-9-+/;.$_(); for other text pass a hash"
 
-/* The options of a put. */
-struct args_put {
-    uint32_t priority, delay_s, ttr_s;
-    struct bs_put_options options;
-};
-bool args_put(struct counter_op *op, const struct counter_put_args *args, struct args_put *put_r);
+/* The arguments and the body of a put, as a request without a tube. */
+bool args_put(struct counter_op *op, const struct counter_put_args *args, struct counter_bytes body,
+              struct bs_request *put_r);
 
 static inline struct bytes args_bytes(struct counter_bytes bytes)
 {

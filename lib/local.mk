@@ -19,8 +19,7 @@ libcounter_files = \
 libcounter_borrowed = \
 	proto/beanstalk.c proto/beanstalk_replies.c proto/beanstalk_yaml.c \
 	proto/counter.c proto/grammar.c proto/line.c \
-	proto/pools.c proto/pools_replies.c \
-	proto/poolcounter.c \
+	proto/pools.c \
 	src/base/check.c src/base/clock.c src/base/number.c src/base/text.c src/base/utf8.c
 EXTRA_DIST += lib/README.md lib/libcounter.map \
 	lib/examples/epoll.c \

@@ -48,21 +48,15 @@ static const struct call put_many_call = CALL(
 counter_op *counter_put(counter_client *client, struct counter_bytes tube,
                         struct counter_bytes body, const struct counter_put_args *args)
 {
-    struct args_put put;
+    struct bs_request put;
     uint8_t line[BS_NEW_LINE_MAX];
     struct counter_op *op = op_new(client, &put_call, tube);
-    if (!op || !args_is_tube(op, tube) || !args_put(op, args, &put))
+    if (!op || !args_is_tube(op, tube) || !args_put(op, args, body, &put))
         return op;
     if (body.len > UINT32_MAX)
         return op_usage(op, "a body has up to 4,294,967,295 bytes");
-    struct bs_request request = {.verb = BS_VERB_PUT_INTO,
-                                 .tube = args_bytes(tube),
-                                 .pri = put.priority,
-                                 .delay_s = put.delay_s,
-                                 .ttr_s = put.ttr_s,
-                                 .body_len = (uint32_t)body.len,
-                                 .options = put.options};
-    size_t len = bs_compose_request(&request, line, sizeof(line));
+    put.tube = args_bytes(tube);
+    size_t len = bs_compose_request(&put, line, sizeof(line));
     if (len == 0)
         return op_usage(op, ARGS_BAD_KEY);
     text_add(&op->text, line, len);
@@ -77,18 +71,13 @@ counter_op *counter_put(counter_client *client, struct counter_bytes tube,
 static bool add_record(struct counter_op *op, struct text *records,
                        const struct counter_new_job *job, bool *has_key)
 {
-    struct args_put put;
+    struct bs_request put;
     uint8_t line[BS_NEW_LINE_MAX];
-    if (!args_put(op, job->args, &put))
+    if (!args_put(op, job->args, job->body, &put))
         return false;
     *has_key = put.options.key.len > 0;
     if (job->body.len <= PUT_MANY_MAX) {
-        struct bs_record record = {.pri = put.priority,
-                                   .delay_s = put.delay_s,
-                                   .ttr_s = put.ttr_s,
-                                   .body_len = (uint32_t)job->body.len,
-                                   .options = put.options};
-        size_t len = bs_compose_record(&record, line, sizeof(line));
+        size_t len = bs_compose_record(&put, line, sizeof(line));
         if (len == 0) {
             op_usage(op, ARGS_BAD_KEY);
             return false;

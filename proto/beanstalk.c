@@ -409,23 +409,16 @@ bool bs_skip_line(const uint8_t *data, size_t len, size_t *used_r)
     return false;
 }
 
-enum bs_parsed bs_parse_record(const uint8_t *data, size_t len, struct bs_record *record_r,
+enum bs_parsed bs_parse_record(const uint8_t *data, size_t len, struct bs_request *record_r,
                                size_t *used_r)
 {
     struct bytes line;
-    struct bs_request req = {0};
     *used_r = 0;
     if (!find_line(bytes_at(data, len), BS_NEW_LINE_MAX, &line))
         return len < BS_NEW_LINE_MAX ? BS_MORE : BS_BAD_FORMAT;
     *used_r = line.len + 2;
-    if (!read_all(record_parts, line, &req))
-        return BS_BAD_FORMAT;
-    *record_r = (struct bs_record){.pri = req.pri,
-                                   .delay_s = req.delay_s,
-                                   .ttr_s = req.ttr_s,
-                                   .body_len = req.body_len,
-                                   .options = req.options};
-    return BS_PARSED;
+    memset(record_r, 0, sizeof(*record_r));
+    return read_all(record_parts, line, record_r) ? BS_PARSED : BS_BAD_FORMAT;
 }
 
 /* ---- Requests, written ---------------------------------------------------------------------- */
@@ -449,17 +442,12 @@ size_t bs_compose_request(const struct bs_request *req, uint8_t *to, size_t room
     return same ? len : 0;
 }
 
-size_t bs_compose_record(const struct bs_record *record, uint8_t *to, size_t room)
+size_t bs_compose_record(const struct bs_request *record, uint8_t *to, size_t room)
 {
-    struct bs_request req = {.pri = record->pri,
-                             .delay_s = record->delay_s,
-                             .ttr_s = record->ttr_s,
-                             .body_len = record->body_len,
-                             .options = record->options};
     struct out out = {.to = to, .room = room};
-    grammar_write(record_parts, &out, &req);
+    grammar_write(record_parts, &out, record);
     size_t len = end_crlf(&out), used;
-    struct bs_record again;
+    struct bs_request again;
     if (len == 0 || bs_parse_record(to, len, &again, &used) != BS_PARSED || used != len)
         return 0;
     return same_options(&record->options, &again.options) ? len : 0;

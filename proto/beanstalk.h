@@ -189,18 +189,13 @@ bool bs_next_tube(struct bytes *tubes, struct bytes *name_r);
 /* True when a tube may have this name. */
 bool bs_is_tube_name(struct bytes name);
 
-/* The line of a record of a batch. */
-struct bs_record {
-    uint32_t pri, delay_s, ttr_s, body_len;
-    struct bs_put_options options;
-};
-
 /*
- * Parses the line of a record at the start of `data`: PARSED, MORE or BAD_FORMAT. *used_r is the
+ * Parses the line of a record of a batch at the start of `data`: PARSED, MORE or BAD_FORMAT. A
+ * record is what follows the tube of a put-into; other fields are zero. *used_r is the
  * length of the line with its end; 0 for MORE, and for a line without an end in BS_NEW_LINE_MAX
  * bytes. The body and its "\r\n" follow.
  */
-enum bs_parsed bs_parse_record(const uint8_t *data, size_t len, struct bs_record *record_r,
+enum bs_parsed bs_parse_record(const uint8_t *data, size_t len, struct bs_request *record_r,
                                size_t *used_r);
 
 /*
@@ -211,7 +206,7 @@ enum bs_parsed bs_parse_record(const uint8_t *data, size_t len, struct bs_record
 size_t bs_compose_request(const struct bs_request *req, uint8_t *to, size_t room);
 
 /* The same for the line of a record. */
-size_t bs_compose_record(const struct bs_record *record, uint8_t *to, size_t room);
+size_t bs_compose_record(const struct bs_request *record, uint8_t *to, size_t room);
 
 /* ---- Answers -------------------------------------------------------------------------------- */
 

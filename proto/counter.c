@@ -18,21 +18,16 @@
 
 /* ---- Frames --------------------------------------------------------------------------------- */
 
-struct frame {
-    uint8_t opcode;
-    uint8_t status; /* of a reply; the flags of a request */
-    uint8_t opaque[4];
-    struct bytes body;
-};
+/* The frame of a request is that of a reply; what is the status there are its flags. */
 
 /* parse_frame for an incomplete header: takes the bytes that have arrived; the rest is 0. */
 static enum ctr_parsed parse_begun_frame(const uint8_t *data, size_t len, uint8_t magic,
-                                         struct frame *frame_r, size_t *used_r)
+                                         struct ctr_reply *frame_r, size_t *used_r)
 {
     uint8_t header[CTR_HEADER] = {0};
     if (len > 0)
         memcpy(header, data, len);
-    *frame_r = (struct frame){.opcode = header[AT_OPCODE], .status = header[AT_STATUS]};
+    *frame_r = (struct ctr_reply){.opcode = header[AT_OPCODE], .status = header[AT_STATUS]};
     memcpy(frame_r->opaque, header + AT_OPAQUE, sizeof(frame_r->opaque));
     bool good = len == 0 || header[0] == magic;
     *used_r = good ? CTR_HEADER : 0;
@@ -44,11 +39,12 @@ static enum ctr_parsed parse_begun_frame(const uint8_t *data, size_t len, uint8_
  * parsers.
  */
 static inline enum ctr_parsed parse_frame(const uint8_t *data, size_t len, uint8_t magic,
-                                          uint32_t body_max, struct frame *frame_r, size_t *used_r)
+                                          uint32_t body_max, struct ctr_reply *frame_r,
+                                          size_t *used_r)
 {
     if (len < CTR_HEADER)
         return parse_begun_frame(data, len, magic, frame_r, used_r);
-    *frame_r = (struct frame){.opcode = data[AT_OPCODE], .status = data[AT_STATUS]};
+    *frame_r = (struct ctr_reply){.opcode = data[AT_OPCODE], .status = data[AT_STATUS]};
     memcpy(frame_r->opaque, data + AT_OPAQUE, sizeof(frame_r->opaque));
     *used_r = 0;
     if (data[0] != magic)
@@ -146,7 +142,7 @@ static inline bool read_fields(const struct shape *shape, struct bytes body,
 enum ctr_parsed ctr_parse_request(const uint8_t *data, size_t len, struct ctr_request *req_r,
                                   size_t *used_r)
 {
-    struct frame frame;
+    struct ctr_reply frame;
     enum ctr_parsed framed =
         parse_frame(data, len, CTR_MAGIC_REQUEST, CTR_BODY_MAX, &frame, used_r);
     *req_r = (struct ctr_request){.opcode = frame.opcode};
@@ -262,13 +258,7 @@ size_t ctr_compose_stat(const char *name, const char *value, uint8_t *to, size_t
 enum ctr_parsed ctr_parse_reply(const uint8_t *data, size_t len, struct ctr_reply *reply_r,
                                 size_t *used_r)
 {
-    struct frame frame;
-    enum ctr_parsed framed =
-        parse_frame(data, len, CTR_MAGIC_REPLY, CTR_REPLY_BODY_MAX, &frame, used_r);
-    *reply_r =
-        (struct ctr_reply){.opcode = frame.opcode, .status = frame.status, .body = frame.body};
-    memcpy(reply_r->opaque, frame.opaque, sizeof(reply_r->opaque));
-    return framed;
+    return parse_frame(data, len, CTR_MAGIC_REPLY, CTR_REPLY_BODY_MAX, reply_r, used_r);
 }
 
 bool ctr_reply_number(const struct ctr_reply *reply, uint32_t *number_r)

@@ -55,7 +55,7 @@ static size_t compose_put(const struct request *request, enum bs_verb verb, uint
 
 static size_t compose_batch(const struct request *request, uint8_t *to, size_t room)
 {
-    const struct bs_record record = {.ttr_s = TTR_S, .body_len = request->terms.body};
+    const struct bs_request record = {.ttr_s = TTR_S, .body_len = request->terms.body};
     uint8_t line[BS_NEW_LINE_MAX];
     size_t each = bs_compose_record(&record, line, sizeof line);
     struct bs_request first = {.verb = BS_VERB_PUT_BATCH,

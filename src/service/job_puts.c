@@ -79,7 +79,7 @@ void job_batch_free(struct jobs *jobs, struct job_batch *b)
 
 /* Takes the next record, without its body. Returns BS_ANSWER_INSERTED, or an error. */
 static enum bs_answer take_record(const struct conn *conn, struct bytes *in,
-                                  struct bs_record *record, struct bytes *body_r)
+                                  struct bs_request *record, struct bytes *body_r)
 {
     size_t used;
     if (bs_parse_record(in->data, in->len, record, &used) != BS_PARSED)
@@ -99,7 +99,7 @@ static enum bs_answer take_record(const struct conn *conn, struct bytes *in,
 /* Checks all records. Returns BS_ANSWER_INSERTED, or the first error. */
 static enum bs_answer check_records(const struct conn *conn, struct bytes in, size_t count)
 {
-    struct bs_record record;
+    struct bs_request record;
     struct bytes body;
     for (size_t n = 0; n < count; n++) {
         enum bs_answer answer = take_record(conn, &in, &record, &body);
@@ -114,7 +114,7 @@ static bool make_batch(struct conn *conn, struct bytes in, struct job_batch *b)
 {
     struct job_session *s = job_session(conn);
     struct jobs *jobs = conn_jobs(conn);
-    struct bs_record record;
+    struct bs_request record;
     struct bytes body;
     size_t room = s->put.count * (sizeof(*b->puts) + sizeof(*b->duplicates));
     if (!jobs_charge(jobs, JOBS_PUTS, room))
