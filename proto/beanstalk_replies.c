@@ -2,8 +2,8 @@
  * beanstalk_replies.c - composes and parses the answers of job queues, their lists and
  * dictionaries.
  *
- * Each answer with parts is a row: its word and its parts, in order. Both directions follow it. The
- * server composes what it has checked before; so nothing is checked here.
+ * Each answer is a row: its word and its parts, in order. Both directions follow it. The server
+ * composes what it has checked before; so nothing is checked here.
  */
 #include "proto/beanstalk.h"
 
@@ -25,11 +25,11 @@
 #define REASON     {BYTES(reason, 1, SIZE_MAX), .flags = PART_ONE_SPACE | PART_REST}
 
 static const struct answer_row {
-    enum bs_answer answer;
     struct bytes word;
     const struct part *parts;
-} answers[] = {
-#define ROW(name, word, ...) {BS_ANSWER_##name, BYTES_OF_LITERAL(word), PARTS(__VA_ARGS__)},
+} answers[BS_ANSWER_COUNT] = {
+#define ROW(name, word, ...) [BS_ANSWER_##name] = {BYTES_OF_LITERAL(word), PARTS(__VA_ARGS__)},
+    BS_ANSWERS(ROW)
     ROW(INSERTED, "INSERTED", ID)
     ROW(RESERVED, "RESERVED", ID, BODY_LEN)
     ROW(CLAIMED_JOB, "RESERVED", ID, BODY_LEN, TOKEN, TUBE, TRY)
@@ -49,18 +49,16 @@ static const struct answer_row {
 #undef ROW
 };
 /* clang-format on */
-_Static_assert(ARRAY_SIZE(answers) == BS_ANSWER_COUNT - BS_ANSWER_FIXED, "a row for each answer");
-
-static const struct bytes fixed_lines[BS_ANSWER_FIXED + 1] = {
-#define ROW(name, text) [BS_ANSWER_##name] = BYTES_OF_LITERAL(text "\r\n"),
-    BS_ANSWERS(ROW)
-#undef ROW
-        [BS_ANSWER_FIXED] = BYTES_OF_LITERAL(""),
-};
 
 struct bytes bs_answer_line(enum bs_answer answer)
 {
-    return fixed_lines[(size_t)answer < BS_ANSWER_FIXED ? answer : BS_ANSWER_FIXED];
+    static const struct bytes lines[BS_ANSWER_FIXED + 1] = {
+#define ROW(name, text) [BS_ANSWER_##name] = BYTES_OF_LITERAL(text "\r\n"),
+        BS_ANSWERS(ROW)
+#undef ROW
+            [BS_ANSWER_FIXED] = BYTES_OF_LITERAL(""),
+    };
+    return lines[(size_t)answer < BS_ANSWER_FIXED ? answer : BS_ANSWER_FIXED];
 }
 
 /* ---- Answers, written ----------------------------------------------------------------------- */
@@ -70,43 +68,23 @@ size_t bs_compose_reply(const struct bs_reply *reply, uint8_t *to, size_t room)
     struct out out = {.to = to, .room = room};
     if ((size_t)reply->answer >= BS_ANSWER_COUNT)
         return 0;
-    if (reply->answer < BS_ANSWER_FIXED) {
-        put_bytes(&out, fixed_lines[reply->answer]);
-        return out_length(&out);
-    }
-    const struct answer_row *row = &answers[reply->answer - BS_ANSWER_FIXED];
-    put_bytes(&out, row->word);
-    grammar_write(row->parts, &out, reply);
+    put_bytes(&out, answers[reply->answer].word);
+    grammar_write(answers[reply->answer].parts, &out, reply);
     return end_crlf(&out);
 }
 
 /* ---- Answers, read -------------------------------------------------------------------------- */
 
-/* Parses what follows the row's word. */
-static bool parse_parts(struct bytes rest, const struct answer_row *row, struct bs_reply *reply_r)
-{
-    struct words words = words_of(rest);
-    *reply_r = (struct bs_reply){.answer = row->answer};
-    return grammar_read(row->parts, &words, reply_r) && words.at == words.end;
-}
-
 bool bs_parse_reply_line(struct bytes line, struct bs_reply *reply_r)
 {
     const uint8_t *space = line.len > 0 ? memchr(line.data, ' ', line.len) : NULL;
     struct bytes word = bytes_at(line.data, space ? (size_t)(space - line.data) : line.len);
-    if (!space) {
-        for (size_t i = 0; i < BS_ANSWER_FIXED; i++) {
-            struct bytes text = bytes_at(fixed_lines[i].data, fixed_lines[i].len - 2);
-            if (bytes_equal(word, text)) {
-                *reply_r = (struct bs_reply){.answer = (enum bs_answer)i};
-                return true;
-            }
-        }
-        return false;
-    }
-    struct bytes rest = bytes_at(space, line.len - word.len);
-    for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
-        if (bytes_equal(word, answers[i].word) && parse_parts(rest, &answers[i], reply_r))
+    for (enum bs_answer i = 0; i < BS_ANSWER_COUNT; i++) {
+        if (!bytes_equal(word, answers[i].word))
+            continue;
+        struct words words = words_of(bytes_at(space, line.len - word.len));
+        *reply_r = (struct bs_reply){.answer = i};
+        if (grammar_read(answers[i].parts, &words, reply_r) && words.at == words.end)
             return true;
     }
     return false;

@@ -72,7 +72,7 @@ struct part {
  * OF is the struct of the message.
  */
 /* clang-format off */
-#define PARTS(...)                 (const struct part[]){__VA_ARGS__, {.kind = PART_END}}
+#define PARTS(...)                 (const struct part[]){__VA_ARGS__ __VA_OPT__(,) {.kind = PART_END}}
 #define MEMBER(type, member)       .kind = PART_##type, .at = offsetof(OF, member)
 #define BYTES(member, least, most) MEMBER(BYTES, member), .min = (least), .max = (most)
 #define U32(member)                MEMBER(U32, member), .max = UINT32_MAX

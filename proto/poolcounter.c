@@ -16,10 +16,6 @@
 
 #include <strings.h>
 
-#define S_PER_MIN ((uint64_t)60)
-#define S_PER_H   ((uint64_t)3600)
-#define S_PER_DAY ((uint64_t)86400)
-
 /* ---- Bytes and words ------------------------------------------------------------------------ */
 
 static bool equals_any_case(struct bytes a, struct bytes b)
@@ -299,17 +295,28 @@ static void write_count(struct out *out, pc_ns value)
     put_number(out, (uint64_t)value, 1);
 }
 
+/* Writes seconds as "[[[N days ]Nh ]Nm ]N". `days`: how days are marked. */
+static void put_units(struct out *out, uint64_t seconds, bool all, const char *days)
+{
+    const struct {
+        uint64_t seconds;
+        const char *mark;
+    } units[] = {{86400, days}, {3600, "h "}, {60, "m "}};
+    uint64_t rest = seconds;
+    for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
+        if (all || seconds >= units[i].seconds) {
+            put_number(out, rest / units[i].seconds, 1);
+            put_text(out, units[i].mark);
+        }
+        rest %= units[i].seconds;
+    }
+    put_number(out, rest, 1);
+}
+
 /* Seconds: "N days, Nh Nm Ns". */
 static void write_uptime(struct out *out, pc_ns value)
 {
-    uint64_t seconds = (uint64_t)value;
-    put_number(out, seconds / S_PER_DAY, 1);
-    put_text(out, " days, ");
-    put_number(out, seconds % S_PER_DAY / S_PER_H, 1);
-    put_text(out, "h ");
-    put_number(out, seconds % S_PER_H / S_PER_MIN, 1);
-    put_text(out, "m ");
-    put_number(out, seconds % S_PER_MIN, 1);
+    put_units(out, (uint64_t)value, true, " days, ");
     put_text(out, "s");
 }
 
@@ -318,20 +325,7 @@ static void write_duration(struct out *out, pc_ns value)
 {
     if (value > PC_NS_MAX)
         value = PC_NS_MAX;
-    uint64_t seconds = (uint64_t)(value / NS_PER_S);
-    if (seconds >= S_PER_DAY) {
-        put_number(out, seconds / S_PER_DAY, 1);
-        put_text(out, " days ");
-    }
-    if (seconds >= S_PER_H) {
-        put_number(out, seconds % S_PER_DAY / S_PER_H, 1);
-        put_text(out, "h ");
-    }
-    if (seconds >= S_PER_MIN) {
-        put_number(out, seconds % S_PER_H / S_PER_MIN, 1);
-        put_text(out, "m ");
-    }
-    put_number(out, seconds % S_PER_MIN, 1);
+    put_units(out, (uint64_t)(value / NS_PER_S), false, " days ");
     put_text(out, ".");
     put_number(out, (uint64_t)(value % NS_PER_S) / NS_PER_US, 6);
     put_text(out, "s");
@@ -339,22 +333,21 @@ static void write_duration(struct out *out, pc_ns value)
 
 /* ---- Lines of STATS ------------------------------------------------------------------------- */
 
-/* The lines, in the order of FULL. `alone`: a client may request it by its label. */
+/* The lines, in the order of FULL. All but durations can be requested by their labels. */
 static const struct stat_row {
     const char *label;
     notation *write;
-    bool alone;
     bool derived;  /* computed from other fields; `offset` is unused */
     size_t offset; /* in struct pc_stats: of a pc_ns for durations, else of a uint64_t */
 } stat_rows[] = {
 #define DURATION(label, field)                                                                     \
     {                                                                                              \
-        label, write_duration, false, false, offsetof(struct pc_stats, field)                      \
+        label, write_duration, false, offsetof(struct pc_stats, field)                             \
     }
-#define COUNT(field) {#field, write_count, true, false, offsetof(struct pc_stats, field)},
-    {"uptime", write_uptime, true, false, offsetof(struct pc_stats, uptime_s)},
+#define COUNT(field) {#field, write_count, false, offsetof(struct pc_stats, field)},
+    {"uptime", write_uptime, false, offsetof(struct pc_stats, uptime_s)},
     DURATION("total processing time", processing_ns),
-    {"average processing time", write_duration, false, true, 0},
+    {"average processing time", write_duration, true, 0},
     DURATION("gained time", gained_ns),
     DURATION("waiting time", waiting_ns),
     DURATION("waiting time for me", waiting_for_me_ns),
@@ -388,7 +381,8 @@ size_t pc_compose_stats(const struct pc_stats *stats, struct bytes subject, char
     bool full = subject.len == 0 || equals_any_case(subject, bytes_of("full"));
     for (size_t i = 0; i < ARRAY_SIZE(stat_rows); i++) {
         const struct stat_row *row = &stat_rows[i];
-        if (full || (row->alone && equals_any_case(subject, bytes_of(row->label))))
+        if (full ||
+            (row->write != write_duration && equals_any_case(subject, bytes_of(row->label))))
             put_row(&out, row, stats);
     }
     if (full)

@@ -158,7 +158,7 @@ static const struct verb {
     [POOL_VERB_POOL_SHOW] = {PARTS(TEXT("SHOW"), POOL)},
     [POOL_VERB_POOL_LIST] = {PARTS(TEXT("LIST"), PREFIX)},
     [POOL_VERB_WATCH] = {PARTS(POOL_OR_ALL, LAST("mine", mine))},
-    [POOL_VERB_QUIT] = {&take[ARRAY_SIZE(take) - 1], .bare = true},
+    [POOL_VERB_QUIT] = {PARTS(), .bare = true},
 };
 
 static const struct bytes verb_words[POOL_VERB_COUNT] = {
