@@ -242,7 +242,7 @@ static void show_job(struct work *work, const struct listed *job)
 {
     struct bytes body = text_bytes(&job->body);
     json_t *row =
-        json_make({"id", json_count(job->id)}, {"state", json_name(bs_state_words[job->state])},
+        json_make({"id", json_count(job->id)}, {"state", json_string(bs_state_words[job->state])},
                   {"try", json_count(job->try)});
     if (!work->invocation->options.json) {
         struct text shown = {0};
@@ -290,7 +290,7 @@ static enum status export_job(struct work *work, const struct listed *job)
         job->state == BS_STATE_DELAYED ? dictionary_number(answer.body, "time-left") : 0;
     json_t *object = json_make(
         {"tube", json_name(work->tube)}, {"id", json_count(job->id)},
-        {"state", json_name(bs_state_words[job->state])},
+        {"state", json_string(bs_state_words[job->state])},
         {"pri", json_count(dictionary_number(answer.body, "pri"))}, {"delay", json_count(delay)},
         {"ttr", json_count(dictionary_number(answer.body, "ttr"))}, {"try", json_count(job->try)});
     job_line_set_body(object, text_bytes(&job->body));
