@@ -1,16 +1,11 @@
 /* jobs.c - see jobs.h. */
-#include "t/models/jobs.h"
-
-#include "t/unit/random.h"
+#include "t/models/jobs_inside.h"
 
 #include <string.h>
 
 struct model model;
 uint64_t model_step;
 uint64_t (*model_served)(int client);
-
-#define EACH_JOB(job)                                                                              \
-    for (struct m_job *job = model.jobs; job < model.jobs + model.job_count; job++)
 
 struct bytes m_name(int tube)
 {
@@ -34,8 +29,7 @@ struct bytes m_root(int root)
     return bytes_of(names[root]);
 }
 
-/* Forgets a tube, but for what is remembered of its keys and roots. */
-static void forget_tube(int t)
+void model_forget_tube(int t)
 {
     struct m_tube blank = {.exists = false};
     memcpy(blank.keys, model.tubes[t].keys, sizeof(blank.keys));
@@ -43,12 +37,12 @@ static void forget_tube(int t)
     model.tubes[t] = blank;
 }
 
-static void make_tube(int t)
+void model_make_tube(int t)
 {
     struct m_tube *tube = &model.tubes[t];
     if (tube->exists)
         return;
-    forget_tube(t);
+    model_forget_tube(t);
     tube->exists = true;
     tube->number = ++model.numbers;
     tube->settings = model.defaults;
@@ -66,7 +60,7 @@ void m_start(const struct job_settings *defaults, bool stored)
         for (int n = 0; n < M_ROOTS; n++)
             model.tubes[t].roots[n].time_ms = M_NO_TIME;
     }
-    make_tube(0);
+    model_make_tube(0);
 }
 
 void m_set_time(int64_t mono_ns, int64_t wall_ms)
@@ -99,7 +93,7 @@ void m_sweep(void)
     }
     for (int t = 0; t < M_TUBES; t++) {
         if (!needed[t] && !model.tubes[t].settings.given)
-            forget_tube(t);
+            model_forget_tube(t);
     }
 }
 
@@ -128,7 +122,7 @@ unsigned m_count(int tube, enum job_state state)
     return count;
 }
 
-static unsigned jobs_in(int tube)
+unsigned model_jobs_in(int tube)
 {
     unsigned count = 0;
     EACH_JOB(job)
@@ -136,7 +130,7 @@ static unsigned jobs_in(int tube)
     return count;
 }
 
-static bool is_read_only(int tube)
+bool model_is_read_only(int tube)
 {
     return model.tubes[tube].settings.read_only[0] != '\0';
 }
@@ -157,8 +151,7 @@ unsigned m_key_jobs(int tube, int key)
     return count;
 }
 
-/* The store forgets at that time, memory when it runs then. */
-static void forget_key(int tube, int key)
+void model_forget_key(int tube, int key)
 {
     struct m_mark *mark = &model.tubes[tube].keys[key];
     if (m_key_jobs(tube, key) == 0 && mark->until_ns <= memory_ns())
@@ -171,7 +164,7 @@ int64_t m_executed(int tube, int key)
     if (model.stored && m_key_jobs(tube, key) == 0)
         mark->time_ms = mark->kept_ms;
     if (model.stored)
-        forget_key(tube, key);
+        model_forget_key(tube, key);
     return mark->time_ms > model.wall_ms ? M_NO_TIME : mark->time_ms; /* the clock was set back */
 }
 
@@ -180,21 +173,20 @@ int64_t m_newest(int tube, int root)
     return model.tubes[tube].roots[root].time_ms;
 }
 
-static bool is_of_old_root(const struct m_job *job)
+bool model_is_of_old_root(const struct m_job *job)
 {
     return job->root != M_NONE && m_newest(job->tube, job->root) > job->now.root_ms;
 }
 
-/* True if a job must not be handed out: its key was executed since, or its root is old. */
-static bool is_stale(const struct m_job *job)
+bool model_is_stale(const struct m_job *job)
 {
-    return is_of_old_root(job) ||
+    return model_is_of_old_root(job) ||
            (job->key != M_NONE && m_executed(job->tube, job->key) > job->now.at_ms);
 }
 
-static bool is_good(const struct m_job *job)
+bool model_is_good(const struct m_job *job)
 {
-    return job->now.state == JOB_READY && !job->doomed && !is_stale(job);
+    return job->now.state == JOB_READY && !job->doomed && !model_is_stale(job);
 }
 
 static bool has_key(const struct m_job *job)
@@ -202,27 +194,25 @@ static bool has_key(const struct m_job *job)
     return job->now.state == JOB_READY || job->now.state == JOB_DELAYED;
 }
 
-/* Of a ready or delayed job, it is due at once. */
-static bool is_due(const struct m_job *job)
+bool model_is_due(const struct m_job *job)
 {
-    return job->doomed || (has_key(job) && is_of_old_root(job));
+    return job->doomed || (has_key(job) && model_is_of_old_root(job));
 }
 
-/* The job of which a put would be a duplicate. */
-static struct m_job *twin_of(int tube, int key, int root)
+struct m_job *model_twin_of(int tube, int key, int root)
 {
     struct m_job *twin = NULL;
     EACH_JOB(job)
     {
         if (job->tube == tube && job->key == key && has_key(job) && !job->doomed &&
-            (job->root == M_NONE || job->root == root) && !is_stale(job) &&
+            (job->root == M_NONE || job->root == root) && !model_is_stale(job) &&
             (!twin || job->id < twin->id))
             twin = job;
     }
     return twin;
 }
 
-static void learn_root(int tube, int root, int64_t time_ms)
+void model_learn_root(int tube, int root, int64_t time_ms)
 {
     if (root == M_NONE || time_ms < m_newest(tube, root))
         return;
@@ -231,16 +221,13 @@ static void learn_root(int tube, int root, int64_t time_ms)
     mark->until_ns = memory_ns() + INT64_C(28) * 86400 * NS_PER_S;
 }
 
-/* A put of a key, or its last job that goes, forgets an execution that is over, or ahead of the
- * clock, in the store, too. */
-static void forget_ahead(int tube, int key)
+void model_forget_ahead(int tube, int key)
 {
     struct m_mark *mark = &model.tubes[tube].keys[key];
     mark->time_ms = mark->kept_ms = m_executed(tube, key);
 }
 
-/* A reserved job is done. */
-static void execute(const struct m_job *job)
+void model_execute(const struct m_job *job)
 {
     if (job->key == M_NONE || job->now.began_ms > model.wall_ms)
         return;
@@ -255,7 +242,7 @@ int64_t m_marks_due(void)
 {
     int64_t at_ns = INT64_MAX;
     EACH_JOB(job)
-    at_ns = is_due(job) ? 0 : at_ns;
+    at_ns = model_is_due(job) ? 0 : at_ns;
     for (int t = 0; t < M_TUBES && !model.stored; t++) {
         for (int n = 0; n < M_KEYS + M_ROOTS; n++) {
             const struct m_mark *mark =
@@ -270,12 +257,12 @@ int64_t m_marks_due(void)
 
 /* ---- what comes next ------------------------------------------------------------------------- */
 
-static bool is_closed(int tube)
+bool model_is_closed(int tube)
 {
-    return model.tubes[tube].paused_until_ns != 0 || is_read_only(tube);
+    return model.tubes[tube].paused_until_ns != 0 || model_is_read_only(tube);
 }
 
-static bool comes_before(const struct m_job *a, const struct m_job *b)
+bool model_comes_before(const struct m_job *a, const struct m_job *b)
 {
     return a->now.pri < b->now.pri || (a->now.pri == b->now.pri && a->id < b->id);
 }
@@ -290,17 +277,16 @@ static struct m_job *next_of(int tube, uint64_t chosen, bool (*is)(const struct 
             continue;
         if (order == JOB_ORDER_RANDOM && job->id == chosen)
             return job;
-        if (!best || (order == JOB_ORDER_FIFO ? job->id < best->id : comes_before(job, best)))
+        if (!best || (order == JOB_ORDER_FIFO ? job->id < best->id : model_comes_before(job, best)))
             best = job;
     }
     AGREE(!best || order != JOB_ORDER_RANDOM);
     return best;
 }
 
-/* `chosen` is the one that the engine took. */
-static struct m_job *next_job(int tube, uint64_t chosen)
+struct m_job *model_next_job(int tube, uint64_t chosen)
 {
-    return next_of(tube, chosen, is_good);
+    return next_of(tube, chosen, model_is_good);
 }
 
 static bool is_ready(const struct m_job *job)
@@ -332,11 +318,11 @@ struct m_job *m_first(int tube, enum job_peek what)
     return best;
 }
 
-static bool has_ready(int tube)
+bool model_has_ready(int tube)
 {
     EACH_JOB(job)
     {
-        if (job->tube == tube && is_good(job))
+        if (job->tube == tube && model_is_good(job))
             return true;
     }
     return false;
@@ -385,67 +371,65 @@ int64_t m_client_due(int client)
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-static int64_t after(uint32_t seconds)
+int64_t model_after(uint32_t seconds)
 {
     return model.now.mono_ns + (int64_t)seconds * NS_PER_S;
 }
 
-static void remove_job(struct m_job *job)
+void model_remove_job(struct m_job *job)
 {
     int tube = job->tube, key = job->key;
     if (model.stored && key != M_NONE && m_key_jobs(tube, key) == 1)
-        forget_ahead(tube, key);
+        model_forget_ahead(tube, key);
     *job = model.jobs[--model.job_count];
     if (key == M_NONE || m_key_jobs(tube, key) > 0)
         return;
     model.tubes[tube].keys[key].until_ns =
         memory_ns() + (int64_t)model.tubes[tube].settings.is[JOB_SETTING_REMEMBER] * NS_PER_S;
-    forget_key(tube, key);
+    model_forget_key(tube, key);
 }
 
 bool m_may_go(const struct m_job *job)
 {
-    return job->doomed || is_stale(job) || m_prune_at(job) <= model.now.mono_ns;
+    return job->doomed || model_is_stale(job) || m_prune_at(job) <= model.now.mono_ns;
 }
 
 void m_gone(struct m_job *job)
 {
     model.tubes[job->tube].dropped += job->now.state != JOB_ABANDONED;
-    remove_job(job);
+    model_remove_job(job);
 }
 
-/* A point in monotonic time, by the wall clock. */
-static int64_t wall_of(int64_t mono_ns)
+int64_t model_wall_of(int64_t mono_ns)
 {
     return model.wall_ms * NS_PER_MS + (mono_ns - model.now.mono_ns);
 }
 
-/* The store has the job as it is. */
-static void keep(struct m_job *job)
+void model_keep(struct m_job *job)
 {
     job->kept = job->now;
-    job->kept.until_ns = wall_of(job->now.until_ns);
+    job->kept.until_ns = model_wall_of(job->now.until_ns);
 }
 
-static uint32_t most_tries(const struct m_job *job)
+uint32_t model_most_tries(const struct m_job *job)
 {
     return job->tries_max == JOB_TRIES_OF_TUBE
                ? model.tubes[job->tube].settings.is[JOB_SETTING_TRIES]
                : job->tries_max;
 }
 
-static void take(struct m_job *job, int client)
+void model_take(struct m_job *job, int client)
 {
     struct m_tube *tube = &model.tubes[job->tube];
-    uint32_t most = most_tries(job);
+    uint32_t most = model_most_tries(job);
     bool leases = tube->settings.is[JOB_SETTING_CLAIM] == JOB_CLAIM_LEASE;
     bool keeps = job->now.state != JOB_READY || most > 0 || leases;
-    AGREE(!is_stale(job));
+    AGREE(!model_is_stale(job));
     job->doomed = false;
     job->now.state = JOB_RESERVED;
     job->now.began_ms = model.wall_ms;
     job->holder = client;
-    job->now.until_ns = after(job->ttr_s);
+    job->now.until_ns = model_after(job->ttr_s);
     job->reservation = ++model.reservations;
     job->old_token = job->now.token ? job->now.token : job->old_token;
     job->now.token = 0;
@@ -455,7 +439,7 @@ static void take(struct m_job *job, int client)
     job->last_try = most > 0 && job->now.tries >= most;
     tube->claims++;
     if (keeps)
-        keep(job);
+        model_keep(job);
 }
 
 bool m_waits_for(const struct m_client *client, int tube)
@@ -483,13 +467,13 @@ static int first_waiting(int tube)
     return first;
 }
 
-static void serve(int tube)
+void model_serve(int tube)
 {
     int c;
-    while (!is_closed(tube) && (c = first_waiting(tube)) != M_NONE && has_ready(tube)) {
+    while (!model_is_closed(tube) && (c = first_waiting(tube)) != M_NONE && model_has_ready(tube)) {
         struct m_client *client = &model.clients[c];
-        struct m_job *job = next_job(tube, model_served(c));
-        take(job, c);
+        struct m_job *job = model_next_job(tube, model_served(c));
+        model_take(job, c);
         client->wait = M_SERVED;
         client->turn = tube;
         client->served.id = job->id;
@@ -503,13 +487,13 @@ void m_plan_burial(void)
 {
     int64_t next = model.last_burial + 1;
     model.last_burial = model.now.mono_ns > next ? model.now.mono_ns : next;
-    int64_t wall_ns = wall_of(model.last_burial);
+    int64_t wall_ns = model_wall_of(model.last_burial);
     if (wall_ns <= model.last_burial_wall && wall_ns > model.last_burial_wall - NS_PER_S)
         wall_ns = model.last_burial_wall + 1;
     model.last_burial_wall = wall_ns;
 }
 
-static void bury(struct m_job *job, enum job_state state)
+void model_bury(struct m_job *job, enum job_state state)
 {
     m_plan_burial();
     job->now.buried_ns = model.last_burial;
@@ -517,623 +501,15 @@ static void bury(struct m_job *job, enum job_state state)
     job->now.state = state;
 }
 
-/* A reservation ends. Returns true when it was the last try. */
-static bool give_back(struct m_job *job, uint32_t delay_s)
+bool model_give_back(struct m_job *job, uint32_t delay_s)
 {
     if (job->last_try) {
-        bury(job, JOB_ABANDONED);
+        model_bury(job, JOB_ABANDONED);
         model.tubes[job->tube].abandoned++;
-        keep(job);
+        model_keep(job);
         return true;
     }
     job->now.state = delay_s > 0 ? JOB_DELAYED : JOB_READY;
-    job->now.until_ns = after(delay_s);
+    job->now.until_ns = model_after(delay_s);
     return false;
-}
-
-/* ---- clients --------------------------------------------------------------------------------- */
-
-void m_client_new(int client)
-{
-    model.clients[client] =
-        (struct m_client){.exists = true, .watched = {0}, .watch_count = 1, .turn = M_NONE};
-}
-
-void m_end_wait(int client)
-{
-    model.clients[client].wait = M_IDLE;
-    model.clients[client].named_count = 0;
-}
-
-void m_client_end(int client)
-{
-    m_end_wait(client);
-    for (;;) {
-        struct m_job *first = NULL;
-        EACH_JOB(job)
-        {
-            if (job->now.state == JOB_RESERVED && job->holder == client &&
-                (!first || job->reservation < first->reservation))
-                first = job;
-        }
-        if (!first)
-            break;
-        int tube = first->tube;
-        if (first->now.lease)
-            first->holder = M_LEASES;
-        else
-            (void)give_back(first, 0);
-        serve(tube);
-    }
-    model.clients[client].exists = false;
-}
-
-void m_use(int client, int tube)
-{
-    make_tube(tube);
-    model.clients[client].used = tube;
-}
-
-void m_watch(int client, int tube)
-{
-    struct m_client *c = &model.clients[client];
-    make_tube(tube);
-    for (int n = 0; n < c->watch_count; n++) {
-        if (c->watched[n] == tube)
-            return;
-    }
-    c->watched[c->watch_count++] = tube;
-}
-
-enum jobs_status m_ignore(int client, int tube)
-{
-    struct m_client *c = &model.clients[client];
-    int at = 0;
-    while (at < c->watch_count && c->watched[at] != tube)
-        at++;
-    if (at == c->watch_count)
-        return JOBS_OK;
-    if (c->watch_count == 1)
-        return JOBS_NOT_IGNORED;
-    for (c->watch_count--; at < c->watch_count; at++)
-        c->watched[at] = c->watched[at + 1];
-    return JOBS_OK;
-}
-
-/* ---- jobs ------------------------------------------------------------------------------------ */
-
-static int64_t meant_ms(int64_t ms, bool whole)
-{
-    return ms + (whole ? 999 : 0);
-}
-
-static int key_of(const struct job_put *put)
-{
-    for (int n = 0; n < M_KEYS; n++) {
-        if (bytes_equal(put->key, m_key(n)))
-            return n;
-    }
-    return M_NONE;
-}
-
-/* One put; the tube is served later. */
-static enum jobs_status put(int tube, const struct job_put *put, struct job_duplicate *duplicate_r)
-{
-    struct m_tube *to = &model.tubes[tube];
-    struct m_job new = {.id = put->id, .tube = tube, .key = M_NONE, .root = M_NONE};
-    struct m_job *twin = NULL;
-    new.now.at_ms = put->has_at ? meant_ms(put->at_ms, put->at_whole) : model.wall_ms;
-    if (new.now.at_ms > model.wall_ms)
-        new.now.at_ms = model.wall_ms;
-    new.key = key_of(put);
-    for (int n = 0; n < M_ROOTS; n++)
-        new.root = bytes_equal(put->root, m_root(n)) ? n : new.root;
-    if (new.root != M_NONE)
-        new.now.root_ms = meant_ms(put->root_ms, put->root_whole);
-    *duplicate_r = (struct job_duplicate){.is = false};
-    if (is_read_only(tube))
-        return JOBS_READ_ONLY;
-    if (is_of_old_root(&new)) {
-        duplicate_r->is = true;
-    } else if (new.key != M_NONE) {
-        twin = twin_of(tube, new.key, new.root);
-        duplicate_r->is = twin || m_executed(tube, new.key) > new.now.at_ms;
-        duplicate_r->of = twin ? twin->id : 0;
-    }
-    if (twin) {
-        struct m_changing was = twin->now;
-        if (new.now.at_ms > was.at_ms)
-            twin->now.at_ms = new.now.at_ms;
-        if (twin->root != M_NONE && new.now.root_ms > was.root_ms)
-            twin->now.root_ms = new.now.root_ms;
-        if (twin->now.at_ms != was.at_ms || twin->now.root_ms != was.root_ms)
-            keep(twin);
-        learn_root(tube, new.root, new.now.root_ms);
-        forget_ahead(tube, new.key);
-    }
-    to->duplicates += duplicate_r->is;
-    if (duplicate_r->is)
-        return JOBS_OK;
-    if (to->settings.is[JOB_SETTING_LIMIT] > 0 &&
-        jobs_in(tube) >= to->settings.is[JOB_SETTING_LIMIT])
-        return JOBS_TUBE_FULL;
-    new.now.state = put->delay_s > 0 ? JOB_DELAYED : JOB_READY;
-    new.now.pri = put->pri;
-    new.now.delay_s = put->delay_s;
-    new.now.until_ns = after(put->delay_s);
-    new.ttr_s = put->ttr_s > 0 ? put->ttr_s : 1;
-    new.tries_max = put->tries;
-    new.put_ms = model.wall_ms;
-    keep(&new);
-    AGREE(model.job_count < M_JOBS);
-    if (new.key != M_NONE)
-        forget_ahead(tube, new.key);
-    model.jobs[model.job_count++] = new;
-    learn_root(tube, new.root, new.now.root_ms);
-    to->total_jobs++;
-    model.total_jobs++;
-    return JOBS_OK;
-}
-
-enum jobs_status m_put(int client, const struct job_put *puts, size_t count, size_t *failed_r,
-                       struct job_duplicate *duplicates_r)
-{
-    static struct model before;
-    int tube = model.clients[client].used;
-    for (int t = 0; puts->tube.len > 0 && t < M_TUBES; t++) {
-        if (bytes_equal(m_name(t), puts->tube))
-            tube = t;
-    }
-    make_tube(tube);
-    memcpy(&before, &model, (size_t)((char *)&model.jobs[model.job_count] - (char *)&model));
-    for (*failed_r = 0; *failed_r < count; ++*failed_r) {
-        enum jobs_status status = put(tube, &puts[*failed_r], &duplicates_r[*failed_r]);
-        if (status == JOBS_OK)
-            continue;
-        memcpy(&model, &before, (size_t)((char *)&before.jobs[before.job_count] - (char *)&before));
-        return status;
-    }
-    serve(tube);
-    return JOBS_OK;
-}
-
-/* True if some ready job of a tube in random order comes after this one. */
-static bool may_be_after(int tube, const struct m_job *best)
-{
-    EACH_JOB(job)
-    {
-        if (job->tube == tube && is_good(job) && comes_before(best, job))
-            return true;
-    }
-    return false;
-}
-
-enum jobs_status m_reserve(int client, bool waits, uint64_t chosen)
-{
-    struct m_client *c = &model.clients[client];
-    struct m_job *best = m_find(chosen);
-    bool any = false;
-    for (int n = 0; n < c->watch_count; n++) {
-        int tube = c->watched[n];
-        if (is_closed(tube) || !has_ready(tube))
-            continue;
-        any = true;
-        AGREE(best && is_good(best));
-        if (best->tube == tube)
-            AGREE(next_job(tube, chosen) == best);
-        else if (model.tubes[tube].settings.is[JOB_SETTING_ORDER] == JOB_ORDER_RANDOM)
-            AGREE(may_be_after(tube, best));
-        else
-            AGREE(comes_before(best, next_job(tube, 0)));
-    }
-    AGREE(any == (chosen != 0));
-    if (any) {
-        bool watched = false;
-        for (int n = 0; n < c->watch_count; n++)
-            watched = watched || (c->watched[n] == best->tube && !is_closed(best->tube));
-        AGREE(watched);
-        take(best, client);
-        c->turn = best->tube;
-        return JOBS_OK;
-    }
-    if (m_client_due(client) != INT64_MAX && m_client_due(client) - NS_PER_S <= model.now.mono_ns)
-        return JOBS_DEADLINE_SOON;
-    if (!waits)
-        return JOBS_TIMED_OUT;
-    c->wait = M_WAITS;
-    c->age = ++model.waits;
-    c->claims = false;
-    c->named_count = 0;
-    return JOBS_WAITS;
-}
-
-enum jobs_status m_claim(int client, const int *tubes, int tube_count, uint32_t count, bool waits,
-                         size_t answer_max, const uint64_t *chosen, size_t chosen_count)
-{
-    struct m_client *c = &model.clients[client];
-    int order[M_TUBES], orders = 0, first = 0, closed = 0;
-    size_t bytes = 0, taken = 0;
-    for (int n = 0; n < tube_count; n++) {
-        bool twice = false;
-        for (int i = 0; i < orders; i++)
-            twice = twice || order[i] == tubes[n];
-        if (!twice)
-            order[orders++] = tubes[n];
-        make_tube(tubes[n]);
-    }
-    if (tube_count == 0) {
-        orders = c->watch_count;
-        memcpy(order, c->watched, sizeof(order));
-    }
-    for (int n = 0; n < orders; n++) {
-        closed += is_read_only(order[n]);
-        if (order[n] == c->turn)
-            first = n + 1;
-    }
-    if (closed == orders)
-        return JOBS_READ_ONLY;
-    for (int n = first, idle = 0; taken < count && idle < orders; n++) {
-        int tube = order[n % orders];
-        idle++;
-        if (is_closed(tube) || !has_ready(tube))
-            continue;
-        idle = 0;
-        /* An answer ends when it is long; only then is one missing that is there. */
-        struct m_job *job = taken < chosen_count ? next_job(tube, chosen[taken]) : NULL;
-        if (!job) {
-            AGREE(taken > 0 && bytes + JOBS_LINE + m_name(tube).len + M_BODY_MAX > answer_max);
-            break;
-        }
-        AGREE(job->id == chosen[taken]);
-        bytes += JOBS_LINE + m_name(tube).len + m_body_len(job->id);
-        AGREE(taken == 0 || bytes <= answer_max);
-        take(job, client);
-        c->turn = tube;
-        taken++;
-    }
-    AGREE(taken == chosen_count);
-    if (taken > 0)
-        return JOBS_OK;
-    if (!waits)
-        return JOBS_TIMED_OUT;
-    c->wait = M_WAITS;
-    c->age = ++model.waits;
-    c->claims = true;
-    c->named_count = tube_count > 0 ? orders : 0;
-    memcpy(c->named, order, sizeof(order));
-    return JOBS_WAITS;
-}
-
-enum jobs_status m_reserve_job(int client, uint64_t id)
-{
-    struct m_job *job = m_find(id);
-    if (!job || job->now.state == JOB_RESERVED || is_read_only(job->tube))
-        return JOBS_NOT_FOUND;
-    if (is_stale(job)) {
-        job->doomed = true; /* it goes now, or with a store soon */
-        return JOBS_NOT_FOUND;
-    }
-    take(job, client);
-    return JOBS_OK;
-}
-
-void m_ack(struct m_job *job)
-{
-    model.tubes[job->tube].acks++;
-    execute(job);
-    remove_job(job);
-}
-
-enum jobs_status m_delete(int client, uint64_t id)
-{
-    struct m_job *job = m_find(id);
-    if (!job || (job->now.state == JOB_RESERVED && job->holder != client))
-        return JOBS_NOT_FOUND;
-    model.tubes[job->tube].cmd_delete++;
-    if (job->now.state == JOB_RESERVED)
-        m_ack(job);
-    else
-        remove_job(job);
-    return JOBS_OK;
-}
-
-enum jobs_status m_release(struct m_job *job, uint32_t pri, uint32_t delay_s)
-{
-    job->now.pri = pri;
-    if (give_back(job, delay_s))
-        return JOBS_BURIED;
-    job->now.delay_s = delay_s;
-    job->now.releases++;
-    keep(job);
-    serve(job->tube);
-    return JOBS_OK;
-}
-
-enum jobs_status m_bury(int client, uint64_t id, uint32_t pri)
-{
-    struct m_job *job = m_find(id);
-    if (!job || job->now.state != JOB_RESERVED || job->holder != client)
-        return JOBS_NOT_FOUND;
-    job->now.pri = pri;
-    job->now.buries++;
-    bury(job, JOB_BURIED);
-    keep(job);
-    return JOBS_OK;
-}
-
-void m_touch(struct m_job *job)
-{
-    job->now.until_ns = after(job->ttr_s);
-    if (job->now.lease)
-        keep(job);
-}
-
-static void kick(struct m_job *job)
-{
-    job->doomed = false;
-    job->now.state = JOB_READY;
-    job->now.tries = 0;
-    job->now.kicks++;
-    keep(job);
-    serve(job->tube);
-}
-
-uint32_t m_kick(int client, uint32_t bound)
-{
-    int tube = model.clients[client].used;
-    uint32_t kicked = 0;
-    if (is_read_only(tube))
-        return 0;
-    bool buried = m_first(tube, JOB_PEEK_BURIED) != NULL;
-    while (kicked < bound) {
-        struct m_job *job = m_first(tube, buried ? JOB_PEEK_BURIED : JOB_PEEK_DELAYED);
-        if (!job)
-            break;
-        kick(job);
-        kicked++;
-    }
-    return kicked;
-}
-
-enum jobs_status m_kick_job(uint64_t id)
-{
-    struct m_job *job = m_find(id);
-    if (!job || job->now.state == JOB_READY || job->now.state == JOB_RESERVED ||
-        is_read_only(job->tube))
-        return JOBS_NOT_FOUND;
-    kick(job);
-    return JOBS_OK;
-}
-
-/* ---- tubes ----------------------------------------------------------------------------------- */
-
-static void keep_pause(struct m_tube *tube)
-{
-    tube->kept_pause_s = tube->pause_s;
-    tube->kept_until_ns = wall_of(tube->paused_until_ns);
-}
-
-enum jobs_status m_pause(int tube, uint32_t seconds)
-{
-    struct m_tube *t = &model.tubes[tube];
-    if (!t->exists)
-        return JOBS_NOT_FOUND;
-    t->cmd_pause++;
-    t->pause_s = seconds;
-    t->paused_until_ns = seconds > 0 ? after(seconds) : 0;
-    keep_pause(t);
-    serve(tube);
-    return JOBS_OK;
-}
-
-/* Takes the settings of some numbers from others. */
-static void copy_settings(struct job_settings *to, const struct job_settings *from, uint32_t which)
-{
-    for (unsigned n = 0; n < JOB_SETTING_READ_ONLY; n++) {
-        if (which & 1u << n)
-            to->is[n] = from->is[n];
-    }
-    if (which & 1u << JOB_SETTING_READ_ONLY)
-        memcpy(to->read_only, from->read_only, sizeof(to->read_only));
-}
-
-uint32_t m_differ(const struct job_settings *a, const struct job_settings *b)
-{
-    uint32_t differ = (uint32_t)(strcmp(a->read_only, b->read_only) != 0) << JOB_SETTING_READ_ONLY;
-    for (unsigned n = 0; n < JOB_SETTING_READ_ONLY; n++)
-        differ |= (uint32_t)(a->is[n] != b->is[n]) << n;
-    return differ;
-}
-
-void m_set(int tube, const struct job_settings *settings)
-{
-    make_tube(tube);
-    struct job_settings *own = &model.tubes[tube].settings;
-    copy_settings(own, settings, settings->given);
-    own->given &= ~settings->given;
-    own->given |= settings->given & m_differ(own, &model.defaults);
-    keep_pause(&model.tubes[tube]);
-    serve(tube);
-}
-
-/* Tubes that were given a setting keep it. */
-void m_set_defaults(const struct job_settings *defaults)
-{
-    model.defaults = *defaults;
-    for (int t = 0; t < M_TUBES; t++)
-        copy_settings(&model.tubes[t].settings, defaults, ~model.tubes[t].settings.given);
-    for (uint64_t number = 1; number <= model.numbers; number++) {
-        for (int t = 0; t < M_TUBES; t++) {
-            if (model.tubes[t].exists && model.tubes[t].number == number)
-                serve(t);
-        }
-    }
-}
-
-enum jobs_status m_clear(int tube, unsigned state, uint64_t *deleted_r)
-{
-    *deleted_r = 0;
-    if (!model.tubes[tube].exists)
-        return JOBS_NOT_FOUND;
-    if (is_read_only(tube))
-        return JOBS_READ_ONLY;
-    for (unsigned n = model.job_count; n-- > 0;) {
-        struct m_job *job = &model.jobs[n];
-        bool is = state == JOBS_ALL ? job->now.state != JOB_RESERVED
-                  : state == JOB_BURIED
-                      ? job->now.state == JOB_BURIED || job->now.state == JOB_ABANDONED
-                      : job->now.state == state;
-        if (job->tube != tube || !is)
-            continue;
-        remove_job(job);
-        ++*deleted_r;
-    }
-    return JOBS_OK;
-}
-
-/* ---- time ------------------------------------------------------------------------------------ */
-
-static void run_tube(int tube)
-{
-    struct m_tube *t = &model.tubes[tube];
-    int64_t now_ns = model.now.mono_ns;
-    if (t->paused_until_ns && t->paused_until_ns <= now_ns) {
-        t->paused_until_ns = 0;
-        t->pause_s = 0;
-    }
-    for (unsigned n = model.job_count; n-- > 0;) {
-        struct m_job *job = &model.jobs[n];
-        if (job->tube == tube && job->now.state == JOB_DELAYED && !job->doomed &&
-            job->now.until_ns <= now_ns)
-            job->now.state = JOB_READY;
-        if (job->tube == tube && m_prune_at(job) <= now_ns)
-            remove_job(job);
-    }
-    serve(tube);
-}
-
-static void run_client(int client)
-{
-    for (;;) {
-        struct m_job *first = NULL;
-        EACH_JOB(job)
-        {
-            if (job->now.state == JOB_RESERVED && job->holder == client &&
-                job->now.until_ns <= model.now.mono_ns &&
-                (!first || job->now.until_ns < first->now.until_ns ||
-                 (job->now.until_ns == first->now.until_ns && job->id < first->id)))
-                first = job;
-        }
-        if (!first)
-            return;
-        int tube = first->tube;
-        /* The end of a connection, which a restart notices, is no timeout. */
-        bool times_out = client != M_LEASES || first->now.lease;
-        first->now.timeouts += times_out;
-        model.timeouts += times_out;
-        if (!give_back(first, 0))
-            model.tubes[tube].recycled++;
-        serve(tube);
-    }
-}
-
-static void drop_stale(void)
-{
-    for (unsigned n = model.job_count; n-- > 0;) {
-        if (is_due(&model.jobs[n]))
-            m_gone(&model.jobs[n]);
-    }
-}
-
-void m_run(void)
-{
-    for (;;) {
-        int64_t first_ns = model.now.mono_ns;
-        int which = M_NONE;
-        drop_stale();
-        for (int n = 0; n < M_TUBES + M_CLIENTS + 1; n++) {
-            int64_t due_ns = n < M_TUBES ? m_tube_due(n) : m_client_due(n - M_TUBES);
-            if (due_ns < first_ns || (due_ns == first_ns && which == M_NONE)) {
-                first_ns = due_ns;
-                which = n;
-            }
-        }
-        if (which == M_NONE)
-            break;
-        if (which < M_TUBES)
-            run_tube(which);
-        else
-            run_client(which - M_TUBES);
-    }
-    for (int t = 0; t < M_TUBES && !model.stored; t++) {
-        for (int n = 0; n < M_KEYS; n++)
-            forget_key(t, n);
-        for (int n = 0; n < M_ROOTS; n++) {
-            if (model.tubes[t].roots[n].until_ns <= model.now.mono_ns)
-                model.tubes[t].roots[n].time_ms = M_NO_TIME;
-        }
-    }
-}
-
-/* ---- restarts -------------------------------------------------------------------------------- */
-
-/* How long until a point in wall time, at most so many seconds. */
-static int64_t left_ns(int64_t wall_ns, uint32_t seconds)
-{
-    int64_t left = wall_ns - model.wall_ms * NS_PER_MS, most = (int64_t)seconds * NS_PER_S;
-    return left < 0 ? 0 : left < most ? left : most;
-}
-
-static void restart_job(struct m_job *job)
-{
-    int64_t left = 0;
-    job->now = job->kept;
-    job->doomed = false;
-    if (job->old_token == job->now.token) /* the store has an earlier reservation */
-        job->old_token = 0;
-    job->now.buried_ns = model.now.mono_ns + (job->kept.buried_wall_ns - model.wall_ms * NS_PER_MS);
-    bool buried = job->now.state == JOB_BURIED || job->now.state == JOB_ABANDONED;
-    if (buried && job->now.buried_ns > model.last_burial)
-        model.last_burial = job->now.buried_ns;
-    if (buried && job->now.buried_wall_ns > model.last_burial_wall)
-        model.last_burial_wall = job->now.buried_wall_ns;
-    if (job->now.state == JOB_DELAYED)
-        left = left_ns(job->kept.until_ns, job->now.delay_s);
-    if (job->now.state == JOB_RESERVED && job->now.lease)
-        left = left_ns(job->kept.until_ns, job->ttr_s);
-    job->now.until_ns = model.now.mono_ns + left;
-    if (job->now.state == JOB_DELAYED && left == 0)
-        job->now.state = JOB_READY;
-    if (job->now.state != JOB_RESERVED)
-        return;
-    job->last_try = most_tries(job) > 0 && job->now.tries >= most_tries(job);
-    job->now.lease = left > 0;
-    job->holder = M_LEASES;
-    job->reservation = ++model.reservations;
-    if (left == 0 && !job->last_try)
-        job->now.state = JOB_READY;
-}
-
-void m_restart(void)
-{
-    for (int c = 0; c < M_CLIENTS; c++)
-        model.clients[c] = (struct m_client){.exists = false};
-    for (int t = 0; t < M_TUBES; t++) {
-        struct m_tube was = model.tubes[t];
-        forget_tube(t);
-        model.tubes[t].settings = was.settings;
-        for (int n = 0; n < M_KEYS; n++)
-            model.tubes[t].keys[n].time_ms = model.tubes[t].keys[n].kept_ms;
-        model.tubes[t].exists = was.exists;
-        int64_t left = left_ns(was.kept_until_ns, was.kept_pause_s);
-        model.tubes[t].pause_s = left > 0 ? was.kept_pause_s : 0;
-        model.tubes[t].kept_pause_s = was.kept_pause_s;
-        model.tubes[t].kept_until_ns = was.kept_until_ns;
-        model.tubes[t].paused_until_ns = left > 0 ? model.now.mono_ns + left : 0;
-    }
-    model.timeouts = model.total_jobs = 0;
-    model.last_burial = model.last_burial_wall = 0;
-    EACH_JOB(job)
-    restart_job(job);
-    m_sweep();
 }
