@@ -20,7 +20,6 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 FILE_MAX, FUNCTION_MAX = 800, 60
 
 LARGE_FILES = {
-    "t/unit/jobs/commit_world.c": 827,
 }
 LONG_FUNCTIONS = {
 }

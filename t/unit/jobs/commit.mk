@@ -11,6 +11,7 @@ t_unit_jobs_commit_bounds_test_SOURCES = t/unit/jobs/commit_bounds_test.c t/unit
 t_unit_jobs_commit_bounds_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_jobs_commit_bounds_test_LDADD = $(commit_libs)
 t_unit_jobs_commit_model_test_SOURCES = t/unit/jobs/commit_model_test.c t/unit/jobs/commit_world.c \
+	t/unit/jobs/commit_promises.c t/unit/jobs/commit_promises.h \
 	t/unit/jobs/commit_world.h t/unit/jobs/bad_disk.c t/unit/jobs/bad_disk.h $(commit_rig_sources)
 t_unit_jobs_commit_model_test_CFLAGS = $(UNIT_CFLAGS) $(SQLITE_CFLAGS)
 t_unit_jobs_commit_model_test_LDADD = $(commit_libs)
