@@ -238,6 +238,7 @@ void arbiter_on_queued(struct mail *mail, void *worker)
     struct arbiter_link *link = conn ? arbiter_link_of(conn) : NULL;
     if (!link || link->request.on != WAIT_ON_NODE || link->request.ask != ask)
         return;
+    CHECK(service_of(conn)->row->wait_at);
     struct wait *wait = wait_of(conn);
     CHECK(wait->on == WAIT_ON_NOTHING); /* while there is one, no other acquisition is asked for */
     struct wait was = take(&link->request);
@@ -608,10 +609,10 @@ static bool ask_again(struct conn *conn, struct wait *wait, bool pending, bool k
     size_t len = record_get_bytes(r, &name);
     bool acquires = ask.op == NODE_ACQUIRE;
     if (len == 0 || len > TABLE_NAME_MAX || (!acquires && ask.op != NODE_GET) ||
-        kind > NODE_WAIT_ME || since_ns < 0 ||
+        kind > NODE_WAIT_ME || (kind != NODE_WAIT_NO && !wait_or_null(conn)) || since_ns < 0 ||
         (acquires && (ask.units == 0 || ask.units > ask.limit)))
         record_refuse(r, "a request for a shared name has inconsistent values");
-    if (!pending && (!acquires || kind == NODE_WAIT_NO || !wait))
+    if (!pending && (!acquires || kind == NODE_WAIT_NO))
         record_refuse(r, "a wait for a shared name has inconsistent values");
     struct arbiter_ask *again = record_ok(r) ? ask_new(conn, ask.op, bytes_at(name, len)) : NULL;
     if (!again) {
