@@ -311,6 +311,7 @@ static enum arbiter_status acquired(struct conn *conn, const struct arbiter_ask 
         return ask_table(conn, ask, answer);
     if (ask->ask.result == NODE_ENGINE_AWAY && service_is_draining(conn))
         return ARBITER_DRAINING;
+    CHECK(statuses[ask->ask.result] != ARBITER_OK);
     return statuses[ask->ask.result];
 }
 

@@ -126,13 +126,17 @@ static __attribute__((noinline)) void answer(struct conn *conn, const struct ctr
     static const enum ctr_status statuses[ARBITER_STATUS_COUNT] = {
         [ARBITER_OK] = CTR_STATUS_SUCCESS,
         [ARBITER_BUSY] = CTR_STATUS_NOT_AVAILABLE,
+        [ARBITER_FULL] = CTR_STATUS_NOT_AVAILABLE,
         [ARBITER_NOT_FOUND] = CTR_STATUS_NOT_FOUND,
         [ARBITER_NOT_HELD] = CTR_STATUS_NOT_ACQUIRED,
         [ARBITER_NO_MEMORY] = CTR_STATUS_OUT_OF_MEMORY,
+        [ARBITER_DONE] = CTR_STATUS_NOT_AVAILABLE,
+        [ARBITER_TIMED_OUT] = CTR_STATUS_NOT_AVAILABLE,
         [ARBITER_ENGINE_AWAY] = CTR_STATUS_NOT_AVAILABLE,
         [ARBITER_ENGINE_FULL] = CTR_STATUS_OUT_OF_MEMORY,
         [ARBITER_DRAINING] = CTR_STATUS_NOT_AVAILABLE,
     };
+    CHECK(status == ARBITER_OK || statuses[status] != CTR_STATUS_SUCCESS);
     reply_status(conn, req, statuses[status]);
 }
 

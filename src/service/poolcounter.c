@@ -72,11 +72,10 @@ static enum text_verb verb_of(enum pc_verb verb)
     return verb == PC_ACQ4ANY ? VERB_ACQ4ANY : VERB_ACQ4ME;
 }
 
-/* The answer to an acquisition. */
+/* The answer to an acquisition that got nothing. */
 static enum pc_reply word_of(enum arbiter_status status)
 {
     static const enum pc_reply words[ARBITER_STATUS_COUNT] = {
-        [ARBITER_OK] = PC_REPLY_LOCKED,
         [ARBITER_BUSY] = PC_REPLY_TIMEOUT,
         [ARBITER_FULL] = PC_REPLY_QUEUE_FULL,
         [ARBITER_NO_MEMORY] = PC_REPLY_OUT_OF_MEMORY,
@@ -86,6 +85,7 @@ static enum pc_reply word_of(enum arbiter_status status)
         [ARBITER_ENGINE_FULL] = PC_REPLY_ENGINE_FULL,
         [ARBITER_DRAINING] = PC_REPLY_SHUTTING_DOWN,
     };
+    CHECK(words[status] != PC_REPLY_LOCKED);
     return words[status];
 }
 

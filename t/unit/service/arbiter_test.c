@@ -121,4 +121,39 @@ TEST(only_a_protocol_with_waits_has_requests_that_wait)
 }
 END_TEST
 
+/* ---- late answers ---------------------------------------------------------------------------- */
+
+static uint64_t acquired(const struct world *world)
+{
+    const struct service *service = service_of(world->conn);
+    const struct service_row *row = service->row;
+    unsigned verb = 0, outcome = 0;
+    while (strcmp(row->verbs[verb], "acquire") != 0)
+        verb++;
+    while (strcmp(row->outcomes[outcome], "success") != 0)
+        outcome++;
+    return service_requests(service, verb, outcome);
+}
+
+TEST(a_binary_acquisition_succeeds_with_units_alone)
+{
+    static const enum arbiter_status ends[] = {
+        ARBITER_OK,   ARBITER_BUSY,      ARBITER_FULL,        ARBITER_NO_MEMORY,
+        ARBITER_DONE, ARBITER_TIMED_OUT, ARBITER_ENGINE_AWAY, ARBITER_ENGINE_FULL};
+    for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+        struct world world;
+        uint32_t number;
+        begin(&world, "counter");
+        ck_assert(conn_pend(world.conn, &number));
+        const struct arbiter_answer answer = {
+            .op = NODE_ACQUIRE, .status = ends[i], .was.pending = true, .units = 1};
+        conn_answer(world.conn, number);
+        service_of(world.conn)->row->answered(world.conn, &answer);
+        conn_answered(world.conn);
+        ck_assert_uint_eq(acquired(&world), ends[i] == ARBITER_OK);
+        end(&world);
+    }
+}
+END_TEST
+
 UNIT_MAIN("service/arbiter")
