@@ -422,6 +422,7 @@ void arbiter_expire(struct conn *conn)
     if (wait->on == WAIT_ON_NOTHING)
         wait = arbiter_request(conn);
     CHECK(wait); /* a wait that is over has no deadline */
+    CHECK(wait->on != WAIT_ON_NODE || wait->ask->ask.op == NODE_ACQUIRE);
     struct arbiter_answer answer = {
         .op = NODE_ACQUIRE, .status = ARBITER_TIMED_OUT, .was = *wait, .ended_ns = now_ns(conn)};
     if (!leave_table(conn, wait, WAITER_TIMED_OUT)) {

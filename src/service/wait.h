@@ -72,6 +72,7 @@ static inline int64_t wait_lasted(const struct wait *wait, int64_t ended_ns)
 /* It has ended at `ended_ns`; of a wait for units, in this way. */
 static inline void wait_end(struct conn *conn, struct wait *wait, enum waited how, int64_t ended_ns)
 {
+    CHECK(wait->on != WAIT_ON_NOTHING);
     conn_clear_deadline(conn, WAIT_DEADLINE);
     struct service_counts *counts = service_counts(conn);
     if (wait_is_for_units(wait))
