@@ -161,26 +161,48 @@ enum arbiter_status arbiter_acquire_shared(struct conn *conn, struct holder *hol
                                               held_r, waiter_r);
 }
 
+/* Makes a release for the node, if it is asked: else *ask_r is NULL. False: no memory, and the
+ * client waits for an answer (`answers`). */
+static bool make_release(struct conn *conn, struct bytes name, bool answers,
+                         enum patterns_class *class_r, struct arbiter_ask **ask_r)
+{
+    *ask_r = NULL;
+    if (!asks(conn, name, class_r))
+        return true;
+    *ask_r = ask_new(conn, NODE_RELEASE, name);
+    if (!*ask_r && !answers)
+        cluster_lost(cluster_view_of(conn)->cluster);
+    return *ask_r || !answers;
+}
+
 enum arbiter_status arbiter_release_shared(struct conn *conn, struct holder *holder,
-                                           const struct release *r, struct histogram *holds,
-                                           bool answers, verdicts *out)
+                                           const struct release *r, verdicts *out)
 {
     enum patterns_class class;
-    struct arbiter_ask *ask = NULL;
-    if (asks(conn, r->name, &class)) {
-        ask = ask_new(conn, NODE_RELEASE, r->name);
-        if (!ask && answers)
-            return ARBITER_NO_MEMORY;
-        if (!ask)
-            cluster_lost(cluster_view_of(conn)->cluster);
-    }
-    enum table_status status =
-        table_release(service_table(conn), holder, r, service_now(conn), holds, out);
+    struct arbiter_ask *ask;
+    if (!make_release(conn, r->name, true, &class, &ask))
+        return ARBITER_NO_MEMORY;
+    enum table_status status = table_release(service_table(conn), holder, r, service_now(conn),
+                                             &service_counts(conn)->holds, out);
     if (!ask || status != TABLE_OK || r->units == 0) {
         free(ask);
         return (enum arbiter_status)status;
     }
     ask->ask.units = r->units;
+    return pend(conn, ask, class);
+}
+
+enum arbiter_status arbiter_release_held_shared(struct conn *conn, struct holder *holder,
+                                                struct holding *held, bool answers, verdicts *out)
+{
+    enum patterns_class class;
+    struct arbiter_ask *ask;
+    if (!make_release(conn, holding_name(service_table(conn), held), answers, &class, &ask))
+        return ARBITER_NO_MEMORY;
+    table_release_held(service_table(conn), holder, held, 1, false, service_now(conn), out);
+    if (!ask)
+        return ARBITER_OK;
+    ask->ask.units = 1;
     if (answers)
         return pend(conn, ask, class);
     send_ask(conn, ask);
@@ -533,13 +555,9 @@ static void release_name(void *arg, struct bytes name, uint32_t units)
 {
     struct conn *conn = arg;
     enum patterns_class class;
-    if (!asks(conn, name, &class))
+    struct arbiter_ask *ask;
+    if (!make_release(conn, name, false, &class, &ask) || !ask)
         return;
-    struct arbiter_ask *ask = ask_new(conn, NODE_RELEASE, name);
-    if (!ask) {
-        cluster_lost(cluster_view_of(conn)->cluster);
-        return;
-    }
     ask->ask.by_end = true;
     ask->ask.units = units;
     send_ask(conn, ask);

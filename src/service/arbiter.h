@@ -68,8 +68,9 @@ enum arbiter_status arbiter_acquire_shared(struct conn *conn, struct holder *hol
                                            const struct acquire *a, struct holding **held_r,
                                            struct waiter **waiter_r);
 enum arbiter_status arbiter_release_shared(struct conn *conn, struct holder *holder,
-                                           const struct release *r, struct histogram *holds,
-                                           bool answers, verdicts *out);
+                                           const struct release *r, verdicts *out);
+enum arbiter_status arbiter_release_held_shared(struct conn *conn, struct holder *holder,
+                                                struct holding *held, bool answers, verdicts *out);
 enum arbiter_status arbiter_get_shared(struct conn *conn, struct bytes name, uint32_t *units_r);
 
 /* As table_acquire. The caller begins the wait of ARBITER_WAITS. */
@@ -88,7 +89,7 @@ static inline enum arbiter_status arbiter_release(struct conn *conn, struct hold
                                                   const struct release *r, verdicts *out)
 {
     if (unlikely(service_of(conn)->shares))
-        return arbiter_release_shared(conn, holder, r, &service_counts(conn)->holds, true, out);
+        return arbiter_release_shared(conn, holder, r, out);
     return (enum arbiter_status)table_release(service_table(conn), holder, r, service_now(conn),
                                               &service_counts(conn)->holds, out);
 }
@@ -99,10 +100,8 @@ static inline enum arbiter_status arbiter_release_held(struct conn *conn, struct
                                                        struct holding *held, bool answers,
                                                        verdicts *out)
 {
-    if (unlikely(service_of(conn)->shares)) {
-        struct release r = {.name = holding_name(service_table(conn), held), .units = 1};
-        return arbiter_release_shared(conn, holder, &r, NULL, answers, out);
-    }
+    if (unlikely(service_of(conn)->shares))
+        return arbiter_release_held_shared(conn, holder, held, answers, out);
     table_release_held(service_table(conn), holder, held, 1, false, service_now(conn), out);
     return ARBITER_OK;
 }
