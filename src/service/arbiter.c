@@ -157,8 +157,7 @@ enum arbiter_status arbiter_acquire_shared(struct conn *conn, struct holder *hol
     }
     struct arbiter_link *link = arbiter_link_of(conn);
     link->id = link->seq = 0; /* the place of an earlier wait is not that of the next */
-    return (enum arbiter_status)table_acquire(service_table(conn), holder, a, service_now(conn),
-                                              held_r, waiter_r);
+    return arbiter_ask_table(conn, holder, a, held_r, waiter_r);
 }
 
 /* Makes a release for the node, if it is asked: else *ask_r is NULL. False: no memory, and the

@@ -73,15 +73,27 @@ enum arbiter_status arbiter_release_held_shared(struct conn *conn, struct holder
                                                 struct holding *held, bool answers, verdicts *out);
 enum arbiter_status arbiter_get_shared(struct conn *conn, struct bytes name, uint32_t *units_r);
 
-/* As table_acquire. The caller begins the wait of ARBITER_WAITS. */
+/* As table_acquire, of a request that is served. */
+static inline enum arbiter_status arbiter_ask_table(struct conn *conn, struct holder *holder,
+                                                    const struct acquire *a,
+                                                    struct holding **held_r,
+                                                    struct waiter **waiter_r)
+{
+    enum table_status status =
+        table_acquire(service_table(conn), holder, a, service_now(conn), held_r, waiter_r);
+    if (unlikely(status == TABLE_NO_MEMORY))
+        conn_dear(conn); /* the table has looked for names that could go */
+    return (enum arbiter_status)status;
+}
+
+/* The same, or asks the node. The caller begins the wait of ARBITER_WAITS. */
 static inline enum arbiter_status arbiter_acquire(struct conn *conn, struct holder *holder,
                                                   const struct acquire *a, struct holding **held_r,
                                                   struct waiter **waiter_r)
 {
     if (unlikely(service_of(conn)->shares))
         return arbiter_acquire_shared(conn, holder, a, held_r, waiter_r);
-    return (enum arbiter_status)table_acquire(service_table(conn), holder, a, service_now(conn),
-                                              held_r, waiter_r);
+    return arbiter_ask_table(conn, holder, a, held_r, waiter_r);
 }
 
 /* As table_release; the caller sends `out`. ARBITER_NO_MEMORY: nothing has changed. */

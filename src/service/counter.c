@@ -148,8 +148,6 @@ static enum served answer_now(struct conn *conn, const struct ctr_request *req,
         memcpy(arbiter_request(conn)->note, req->opaque, sizeof(req->opaque));
         return SERVED_PENDING;
     }
-    if (status == ARBITER_NO_MEMORY)
-        conn_dear(conn); /* it has looked for names that could go */
     answer(conn, req, status);
     return SERVED;
 }

@@ -259,9 +259,6 @@ static enum served do_acquire(struct conn *conn, const struct pc_request *req, u
     case ARBITER_BUSY:
         tally_add(&service_counts(conn)->busy, 1);
         break;
-    case ARBITER_NO_MEMORY:
-        conn_dear(conn); /* it has looked for names that could go */
-        break;
     default:
         break;
     }
