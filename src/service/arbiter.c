@@ -305,10 +305,10 @@ static enum arbiter_status ask_table(struct conn *conn, const struct arbiter_ask
     if (status != TABLE_WAITING)
         return (enum arbiter_status)status;
     struct wait *wait = wait_of(conn);
-    if (answer->was.pending)
-        wait_begin(conn, wait, WAIT_ON_TABLE, waiter->since_ns);
     *wait = (struct wait){.on = WAIT_ON_TABLE, .waiter = waiter, .since_ns = waiter->since_ns};
     memcpy(wait->note, answer->was.note, sizeof(wait->note));
+    if (answer->was.pending) /* else it has begun before */
+        wait_begin(conn, wait, WAIT_ON_TABLE, waiter->since_ns);
     link->id = ask->ask.id;
     link->seq = ask->ask.seq;
     return ARBITER_WAITS;

@@ -27,7 +27,6 @@
 #include "service/wait.h"
 
 struct cluster;
-struct cluster_view;
 struct record_reader;
 struct record_writer;
 
@@ -135,11 +134,12 @@ struct wait *arbiter_request(struct conn *conn);
 
 /* `verdict` of rows: the table has ended the wait. */
 void arbiter_on_verdict(struct conn *conn, struct waiter *waiter);
-/* Ends the wait for units, or the acquisition that is pending, because its time is over, with an
- * answer. */
+/* `expire` of rows: ends the wait for units, or the acquisition that is pending, because its time
+ * is over, and answers. If a verdict came first, that is the answer. */
 void arbiter_expire(struct conn *conn);
-/* Ends the wait, which is for units. `tells`: if a verdict came first, it is answered, and false
- * returned. Else the client goes: what it was granted is its holder's. */
+/* Ends the wait, which is for units, without an answer. If a verdict came first: with `tells` it is
+ * answered, and false returned; without, the client goes, and what it was granted is its holder's.
+ */
 bool arbiter_cancel(struct conn *conn, bool tells);
 /* The name that it waits for. */
 struct bytes arbiter_wait_name(const struct conn *conn, const struct wait *wait);

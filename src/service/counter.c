@@ -3,9 +3,9 @@
  * limit. (Protocol page: "Counter (binary)".)
  *
  * Every request except Dump is answered at once, if its name is not shared with other nodes
- * (arbiter.h). Dump is answered in pieces. Each piece walks over
- * a few names, copies and sends them, and then lets other connections use the worker. The
- * connection's next request waits until the Dump is complete.
+ * (arbiter.h). Dump is answered in pieces. Each piece walks over a few names, copies and sends
+ * them, and then lets other connections use the worker. The connection's next request waits until
+ * the Dump is complete.
  */
 #include "proto/counter.h"
 #include "base/option.h"

@@ -29,7 +29,7 @@ struct pc_parsed_request {
     enum pc_parsed parsed; /* PC_OK, PC_POOLS, or an error */
     union {
         struct pc_request req; /* with PC_OK */
-        struct bytes line;     /* with PC_POOLS: without its end */
+        struct bytes line;     /* else, without its end; not with PC_LINE_TOO_LONG */
     };
     uint64_t hash; /* of its key; 0: not computed yet, or no key */
 };
@@ -405,7 +405,8 @@ static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, 
     return PARSED;
 }
 
-/* Prefetches for requests that acquire. RELEASE needs none: it finds its lock in the session. */
+/* Prefetches for requests that acquire. RELEASE needs none: it finds its lock in the session, and
+ * the table finds the counter by that. */
 static void on_prefetch(struct conn *conn, void *requests, unsigned count)
 {
     struct pc_parsed_request *all = requests;

@@ -61,7 +61,8 @@ static void restore_wait(struct conn *conn, struct waiter *waiter, struct record
     s->wait.note[0] = waiter->kind == WAIT_ANY ? PC_ACQ4ANY : PC_ACQ4ME;
 }
 
-/* Its wait is one thing, and has the deadline; a request whose answer is pending is such a thing.
+/* It waits once, for its wait or for a pending acquisition; the deadline is there if either may
+ * last.
  */
 static void check_wait(struct conn *conn, struct record_reader *r)
 {

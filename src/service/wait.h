@@ -4,9 +4,14 @@
  * How a service uses it. Its session has a struct wait, zero at open, and its row says where
  * (`wait_at`). wait_begin when a request must wait; if the wait has an end, deadline WAIT_DEADLINE
  * is it (conn_expire_in). `expire` of the row looks at `on`, and has the wait ended there.
- * wait_end when it is over, in whatever way: it clears the deadline and counts. While `on` is not
- * WAIT_ON_NOTHING, requests that would wait are refused. One more thing to wait for is a value of
- * enum wait_on, and a member of the union that says which.
+ * wait_end when it is over, in whatever way, once: it clears the deadline, and adds a wait for
+ * units to the histograms. While `on` is not WAIT_ON_NOTHING, requests that would wait are refused,
+ * or come later where answers are pending. One more thing to wait for is a value of enum wait_on,
+ * and a member of the union if it needs one.
+ *
+ * A request whose answer is pending at the node is a struct wait, too (`request` in struct
+ * arbiter_link): the arbiter begins and ends it, with neither function, and it is not counted as
+ * waiting.
  *
  * Threads: the thread of the connection's worker.
  */
@@ -52,7 +57,7 @@ static inline bool wait_is_for_units(const struct wait *wait)
     return wait->on == WAIT_ON_TABLE || wait->on == WAIT_ON_NODE;
 }
 
-/* A wait begins. The caller sets the rest of it. */
+/* A wait begins. The caller sets the rest of it, before or after. */
 static inline void wait_begin(struct conn *conn, struct wait *wait, enum wait_on on,
                               int64_t since_ns)
 {
