@@ -142,7 +142,7 @@ bool jobs_draining(const struct services *services);
 /* That switch. It stays on over an upgrade in place, not over a restart. Any thread. */
 bool jobs_drain_switched(const struct services *services);
 void jobs_switch_drain(struct services *services, bool on);
-/* Sends letters, and sets the timer. */
+/* Sends letters, and sets the timer. `from` is NULL in a thread that is no worker's. */
 void jobs_deliver(struct worker *from, const struct services *services,
                   struct jobs_effects *effects);
 /* Makes the timer run when something is due. */

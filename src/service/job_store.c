@@ -212,14 +212,10 @@ static void commit(struct store_resource *s, struct job_op_list *list)
 static void deliver(struct store_resource *s, struct jobs_effects *effects)
 {
     struct services *services = s->resource.services;
-    struct mail *mail;
-    while ((mail = mail_list_take(&effects->letters)) != NULL) {
-        mail->deliver = job_on_letter;
-        conn_post_late(services->server, container_of(mail, struct letter, mail));
-    }
-    while ((mail = mail_list_take(&effects->done)) != NULL) /* `deliver` is the owner's */
-        conn_post_late(services->server, container_of(mail, struct letter, mail));
-    jobs_set_timer(services);
+    jobs_deliver(NULL, services, effects);
+    for (struct mail *mail; (mail = mail_list_take(&effects->done)) != NULL;)
+        conn_post_late(services->server, /* `deliver` is the owner's */
+                       container_of(mail, struct letter, mail));
 }
 
 /* Does one transaction of what is queued. Returns false when nothing was. */

@@ -98,15 +98,6 @@ static void log_change(const struct asked_jobs *asked)
 
 /* ---- making changes -------------------------------------------------------------------------- */
 
-static void deliver(const struct services *services, struct jobs_effects *effects)
-{
-    for (struct mail *mail; (mail = mail_list_take(&effects->letters)) != NULL;) {
-        mail->deliver = job_on_letter;
-        conn_post(services->server, container_of(mail, struct letter, mail));
-    }
-    jobs_set_timer(services);
-}
-
 static void on_done(struct mail *mail, void *http);
 
 /* The operation is over, or a step of it: brings it to the admin's thread. Any thread. */
@@ -143,7 +134,7 @@ static void make(struct asked_jobs *asked, struct http_request *request)
     op->letter.mail.deliver = on_committed;
     if (jobs_submit(asked->jobs, op, clock_now(), &effects) != JOBS_COMMITS)
         bring(asked); /* else another thread has it by now */
-    deliver(services, &effects);
+    jobs_deliver(NULL, services, &effects);
 }
 
 static void on_done(struct mail *mail, void *http)

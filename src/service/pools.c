@@ -60,19 +60,11 @@ struct pools *pools_of(const struct services *services)
 
 /* ---- delivery, timer ------------------------------------------------------------------------- */
 
-/* Sends what a call of the engine has caused; `from` is NULL in the main thread. */
-static void send_effects(struct pools_resource *p, struct worker *from,
-                         struct pool_effects *effects)
+void pools_deliver(struct worker *from, const struct services *services,
+                   struct pool_effects *effects)
 {
-    struct services *services = p->resource.services;
-    for (struct mail *mail; (mail = mail_list_take(&effects->clients)) != NULL;) {
-        struct letter *letter = container_of(mail, struct letter, mail);
-        mail->deliver = pool_on_letter;
-        if (likely(from != NULL))
-            worker_deliver(from, letter);
-        else
-            conn_post(services->server, letter);
-    }
+    struct pools_resource *p = of_services(services);
+    service_send(from, services, &effects->clients, pool_on_letter);
     if (effects->woken.first && from)
         service_deliver(from, &effects->woken);
     else if (effects->woken.first)
@@ -82,17 +74,6 @@ static void send_effects(struct pools_resource *p, struct worker *from,
         atomic_store_explicit(&p->timer_ns, next_ns, memory_order_relaxed);
         shared_timer_by(&p->timer, next_ns);
     }
-}
-
-void pools_deliver(struct worker *from, const struct services *services,
-                   struct pool_effects *effects)
-{
-    send_effects(of_services(services), from, effects);
-}
-
-static void post(struct services *services, struct pool_effects *effects)
-{
-    send_effects(of_services(services), NULL, effects);
 }
 
 static void copy_text(char *to, size_t size, struct bytes from)
@@ -187,7 +168,7 @@ void pools_change_settings(struct services *services, const struct pools_setting
     pool_effects_init(&effects);
     p->limits = limits_of(settings);
     pools_set_limits(p->pools, &p->limits, clock_now(), &effects);
-    post(services, &effects);
+    pools_deliver(NULL, services, &effects);
     set_networks(p, settings);
 }
 
@@ -299,7 +280,7 @@ void pools_configure(struct services *services, const char *name,
         status = put_pool(p, name, options, members, now, &effects);
     else
         drop_of_file(p, bytes_of(name), now, &effects);
-    post(services, &effects);
+    pools_deliver(NULL, services, &effects);
     if (status != POOL_OK)
         log_error("pool %s: it is not as the configuration says: %s; reload again", name,
                   why_not(status));
@@ -370,7 +351,7 @@ static bool park(struct resource *r, int64_t until_ns)
     do {
         pool_effects_init(&effects);
         all = pools_finish(own(r)->pools, clock_now(), &effects);
-        post(r->services, &effects);
+        pools_deliver(NULL, r->services, &effects);
     } while (!all);
     return true;
 }
@@ -412,7 +393,7 @@ static bool restore_done(struct resource *r, struct record_reader *reader)
             "pools: not all are as the configuration says: there is no memory, or a pool is of "
             "the other kind or was made by POOL ADD");
     pools_free(&p->configured);
-    post(r->services, &effects);
+    pools_deliver(NULL, r->services, &effects);
     return true;
 }
 

@@ -16,7 +16,7 @@ struct pools *pools_of(const struct services *services);
 
 /*
  * Sends what a call of the engine has caused: letters of clients, and verdicts of the table. Call
- * it after each such call, in the thread of `from`; no lock is held. Leaves `effects` empty.
+ * it after each such call; no lock is held. `from`: as in service_send. Leaves `effects` empty.
  */
 void pools_deliver(struct worker *from, const struct services *services,
                    struct pool_effects *effects);

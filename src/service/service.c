@@ -91,6 +91,19 @@ static __attribute__((noinline)) void post_herd(struct server *server, verdicts 
     }
 }
 
+void service_send(struct worker *from, const struct services *services, struct mail_list *letters,
+                  void (*deliver)(struct mail *mail, void *worker))
+{
+    for (struct mail *mail; (mail = mail_list_take(letters)) != NULL;) {
+        struct letter *letter = container_of(mail, struct letter, mail);
+        mail->deliver = deliver;
+        if (likely(from != NULL))
+            worker_deliver(from, letter);
+        else
+            conn_post_late(services->server, letter);
+    }
+}
+
 void service_deliver(struct worker *from, verdicts *out)
 {
     for (unsigned i = 0; i < REACTOR_LETTERS; i++) {
@@ -103,7 +116,7 @@ void service_deliver(struct worker *from, verdicts *out)
     post_herd(worker_server(from), out);
 }
 
-void service_post(struct services *services, verdicts *out)
+void service_post(const struct services *services, verdicts *out)
 {
     post_herd(services->server, out);
 }

@@ -367,10 +367,15 @@ bool service_close_some(struct conn *conn, struct holder *holder, unsigned max,
 /* The `describe` of protocols whose connections have holders. */
 void service_describe(struct conn *conn, struct conn_info *info);
 
+/* Sends letters to connections, which `deliver` gets. `from`: the worker whose thread this is;
+ * NULL: another thread. */
+void service_send(struct worker *from, const struct services *services, struct mail_list *letters,
+                  void (*deliver)(struct mail *mail, void *worker));
+
 /* Sends the table's verdicts to their connections, in order. The row's `verdict` is called for
  * each. */
 void service_deliver(struct worker *from, verdicts *out);
 /* The same, as letters; any thread. */
-void service_post(struct services *services, verdicts *out);
+void service_post(const struct services *services, verdicts *out);
 
 #endif

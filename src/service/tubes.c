@@ -129,10 +129,7 @@ void jobs_count_root_ahead(struct services *services)
 void jobs_deliver(struct worker *from, const struct services *services,
                   struct jobs_effects *effects)
 {
-    for (struct mail *mail; (mail = mail_list_take(&effects->letters)) != NULL;) {
-        mail->deliver = job_on_letter;
-        worker_deliver(from, container_of(mail, struct letter, mail));
-    }
+    service_send(from, services, &effects->letters, job_on_letter);
     jobs_set_timer(services);
 }
 
@@ -208,9 +205,8 @@ static bool check_settings(struct option_check *check)
 
 static void settings_changed(void *services, const char *name, const void *was, const void *is)
 {
-    struct services *of = services;
     const struct tubes_settings *settings = is;
-    struct tubes *t = of_services(of);
+    struct tubes *t = of_services(services);
     struct jobs_effects effects;
     uint64_t place = 0;
     bool done = false;
@@ -221,12 +217,8 @@ static void settings_changed(void *services, const char *name, const void *was, 
     while (!done) {
         jobs_effects_init(&effects);
         done = jobs_set_defaults(t->jobs, &settings->defaults, &place, clock_now(), &effects);
-        for (struct mail *mail; (mail = mail_list_take(&effects.letters)) != NULL;) {
-            mail->deliver = job_on_letter;
-            conn_post(of->server, container_of(mail, struct letter, mail));
-        }
+        jobs_deliver(NULL, services, &effects);
     }
-    jobs_set_timer(of);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
