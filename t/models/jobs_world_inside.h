@@ -9,7 +9,7 @@
 
 #include "t/models/jobs_world.h"
 
-#include "jobs/jobs_op.h"
+#include "jobs/jobs_commit_inside.h"
 #include "t/models/jobs_check.h"
 #include "t/unit/jobs/commit_rig.h"
 #include "t/unit/jobs/fake_store.h"
