@@ -2,8 +2,8 @@
  * checker.h - checks members of a joined pool, over a connection of its own.
  *
  * A check takes the member, so that nobody uses it meanwhile, and runs the user's command. The
- * member is returned as ok if that exits with 0 in time; else as failed, and the server then stops
- * it. A member that is in use is not checked.
+ * member is returned as ok if that exits with 0 in time, or can't be started; else as failed, and
+ * the server then stops it. A member that is in use is not checked.
  */
 #ifndef CLI_CHECKER_H
 #define CLI_CHECKER_H

@@ -32,7 +32,9 @@ struct environment {
 void environment_add(struct environment *environment, const char *name, struct bytes value);
 void environment_add_number(struct environment *environment, const char *name, uint64_t number);
 
-/* Leaves out the variables whose names begin with `prefix`, and that are there by now. */
+/* Leaves out the variables that are there by now and whose entries, NAME=VALUE, begin with
+ * `prefix`.
+ */
 void environment_leave_out(struct environment *environment, const char *prefix);
 
 /* Writing as many bytes to a pipe that poll calls ready does not block. */

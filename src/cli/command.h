@@ -15,7 +15,7 @@ struct invocation {
     const struct command *command; /* NULL: --help or --version alone */
     struct options options;
     struct loop loop;  /* the command's event loop */
-    struct http *http; /* private to http.c: the admin interface; NULL: not asked yet */
+    struct http *http; /* the admin interface, as http_of makes it; NULL: not asked yet */
     char **arguments;  /* of the command, `count` of them; names are not decoded */
     size_t count;
     char **execute; /* the words after "--", ended by NULL; NULL: no "--" */

@@ -12,8 +12,9 @@
  * waits for its end. Passes on to it the signals that another process sends to us alone; afterwards
  * a signal ends the loop again. When the connection is lost meanwhile, prints so and closes it;
  * with options->strict also ends the command: TERM, and KILL after options->grace_ns. Returns the
- * exit status: the command's, or STATUS_LOST if the loss ended it. *how_r is the status of waitpid,
- * 0 if the command was not started.
+ * exit status: the command's, or that of child_start; with options->strict STATUS_LOST after a
+ * loss, however the command has ended. *how_r is the status of waitpid, 0 if the command was not
+ * started.
  */
 int held_run(char **argv, struct environment *environment, struct client *client,
              const struct options *options, int *how_r) MUST_USE;

@@ -89,8 +89,8 @@ enum option_type {
     OPTION_IS_TEXT,
     OPTION_IS_TEXTS,   /* struct texts: may be given `max` times, at most TEXTS_MAX */
     OPTION_IS_NUMBER,  /* uint32_t from min to max */
-    OPTION_IS_SECONDS, /* int64_t, nanoseconds, at least min seconds; "none" if that is the default
-                        */
+    OPTION_IS_SECONDS, /* int64_t, nanoseconds; "none" if that is the default. 0 only if that or no
+                          default is */
     OPTION_IS_WORD     /* uint32_t: the index in words */
 };
 

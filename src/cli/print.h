@@ -1,5 +1,5 @@
 /*
- * print.h - output of counterctl: errors, numbers for people, columns, JSON lines.
+ * print.h - output of counterctl: errors, numbers for people, forms, tables, JSON, progress.
  */
 #ifndef CLI_PRINT_H
 #define CLI_PRINT_H

@@ -33,7 +33,7 @@ struct slot {
     bool is_over;
 };
 
-/* What a command does with its slots. All but `size` and `protocol` are called with a slot. */
+/* What a command does with its slots. Its functions get a slot. */
 struct slots_kind {
     size_t size; /* of what it has for a slot */
     const struct protocol *protocol;
