@@ -17,22 +17,6 @@
 #define PAGE_MAX  1000
 #define PAGES_MAX 2000
 
-/* Requests the page at `path`, and frees `path`. Prints it with --json as it is; else the page of a
-   good answer by `print`. */
-static int show(struct invocation *invocation, struct text *path, bool is_post,
-                void (*print)(const json_t *answer))
-{
-    json_t *answer;
-    enum status status = http_ask(invocation, text_str(path), is_post, &answer);
-    if (answer && invocation->options.json)
-        json_line(json_incref(answer));
-    else if (status == STATUS_OK)
-        print(answer);
-    json_decref(answer);
-    text_free(path);
-    return (int)status;
-}
-
 /* ---- contended --------------------------------------------------------------------------- */
 
 static void print_contended(const json_t *answer)
@@ -55,7 +39,7 @@ int do_contended(struct invocation *invocation)
     struct text path = {0};
     text_addf(&path, "/api/v1/contended?by=%s&limit=%u", by_words[options->by],
               options->limit ? options->limit : 20);
-    return show(invocation, &path, false, print_contended);
+    return (int)http_show(invocation, &path, false, print_contended);
 }
 
 /* ---- holders ----------------------------------------------------------------------------- */
@@ -95,7 +79,7 @@ int do_holders(struct invocation *invocation)
     text_addf(&path, "/api/v1/names/");
     text_add_percent(&path, text_bytes(&name));
     text_free(&name);
-    return show(invocation, &path, false, print_holders);
+    return (int)http_show(invocation, &path, false, print_holders);
 }
 
 /* ---- connections ------------------------------------------------------------------------- */
@@ -187,7 +171,7 @@ int do_kill(struct invocation *invocation)
     text_addf(&path, "/api/v1/connections/");
     text_add_percent(&path, bytes_of(invocation->arguments[0]));
     text_addf(&path, "/kill");
-    return show(invocation, &path, true, print_killed);
+    return (int)http_show(invocation, &path, true, print_killed);
 }
 
 static void print_config(const json_t *answer)
@@ -206,7 +190,7 @@ int do_config(struct invocation *invocation)
 {
     struct text path = {0};
     text_addf(&path, "/api/v1/config");
-    return show(invocation, &path, false, print_config);
+    return (int)http_show(invocation, &path, false, print_config);
 }
 
 static void print_level(const json_t *answer)
@@ -223,7 +207,7 @@ int do_loglevel(struct invocation *invocation)
     if (given && !log_level_parse(given, &level))
         return complain_as(STATUS_USAGE, "loglevel: LEVEL is one of error, warning, info, debug");
     text_addf(&path, "/api/v1/loglevel%s%s", given ? "?level=" : "", given ? given : "");
-    return show(invocation, &path, given != NULL, print_level);
+    return (int)http_show(invocation, &path, given != NULL, print_level);
 }
 
 /* ---- reload, upgrade --------------------------------------------------------------------- */

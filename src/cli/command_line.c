@@ -222,9 +222,7 @@ bool command_line_parse(int argc, char **argv, struct invocation *invocation_r)
 {
     *invocation_r = (struct invocation){0};
     options_init(&invocation_r->options);
-    invocation_r->arguments = calloc((size_t)argc + 1, sizeof *invocation_r->arguments);
-    if (!invocation_r->arguments)
-        out_of_memory();
+    invocation_r->arguments = allocate(((size_t)argc + 1) * sizeof *invocation_r->arguments);
     struct parser p = {.invocation = invocation_r, .words = argv + (argc > 0)};
     if (!read_words(&p))
         return false;

@@ -126,8 +126,8 @@ static int take_get(struct call *call)
         return complain_no_number(call);
     if (call->invocation->options.json &&
         (is_found || call->reply.binary.status == CTR_STATUS_NOT_FOUND)) {
-        json_print({"name", json_name(call->request.name)}, {"id", json_id(call->request.name)},
-                   {"exists", json_boolean(is_found)}, {"in_use", json_count(in_use)});
+        json_print(JSON_NAME(call->request.name), {"exists", json_boolean(is_found)},
+                   {"in_use", json_count(in_use)});
         return is_found ? STATUS_OK : STATUS_NO;
     }
     if (!is_found)
@@ -144,8 +144,7 @@ int do_get(struct invocation *invocation)
 static int take_release(struct call *call)
 {
     if (call->invocation->options.json) {
-        json_print({"name", json_name(call->request.name)}, {"id", json_id(call->request.name)},
-                   {"ok", json_boolean(is_good(call))},
+        json_print(JSON_NAME(call->request.name), {"ok", json_boolean(is_good(call))},
                    {"status", json_string(answer_word(&call->reply))});
         return (int)answer_status(&call->reply);
     }
@@ -211,8 +210,7 @@ static int hold(struct call *call)
 static int hold_and_say(struct call *call)
 {
     if (call->invocation->options.json)
-        json_print({"name", json_name(call->request.name)}, {"id", json_id(call->request.name)},
-                   {"acquired", json_count(call->request.units)});
+        json_print(JSON_NAME(call->request.name), {"acquired", json_count(call->request.units)});
     else
         printf("acquired %u\n", call->request.units);
     int status = print_end(STATUS_OK);
@@ -248,8 +246,8 @@ static int take_acquire(struct call *call)
         return call->invocation->execute ? hold_and_execute(call) : hold_and_say(call);
     }
     if (options->json && !call->invocation->execute) {
-        json_print({"name", json_name(call->request.name)}, {"id", json_id(call->request.name)},
-                   {"acquired", json_count(0)}, {"status", json_string(answer_word(&call->reply))});
+        json_print(JSON_NAME(call->request.name), {"acquired", json_count(0)},
+                   {"status", json_string(answer_word(&call->reply))});
         return (int)answer_status(&call->reply);
     }
     if (options->quiet && call->reply.binary.status == CTR_STATUS_NOT_AVAILABLE)

@@ -79,8 +79,7 @@ static void print_entry(struct dump *dump, uint32_t in_use, uint32_t peak, struc
 {
     dump->printed++;
     if (dump->options->json) {
-        json_print({"name", json_name(name)}, {"id", json_id(name)}, {"in_use", json_count(in_use)},
-                   {"peak", json_count(peak)});
+        json_print(JSON_NAME(name), {"in_use", json_count(in_use)}, {"peak", json_count(peak)});
         return;
     }
     if (!dump->has_head)
@@ -149,9 +148,7 @@ static bool sort_in(struct dump *dump, struct entry *entry)
 
 static struct entry *make_entry(uint32_t in_use, uint32_t peak, struct bytes name)
 {
-    struct entry *entry = malloc(sizeof *entry + name.len);
-    if (!entry)
-        out_of_memory();
+    struct entry *entry = allocate(sizeof *entry + name.len);
     *entry = (struct entry){.in_use = in_use, .peak = peak, .len = (uint32_t)name.len};
     memcpy(entry->name, name.data, name.len);
     return entry;

@@ -17,9 +17,7 @@ void frame_make(struct frame *frame, int width, int height, bool is_unicode)
     frame->height = height < 1 ? 1 : height > FRAME_HEIGHT_MAX ? FRAME_HEIGHT_MAX : height;
     frame->is_unicode = is_unicode;
     size_t count = (size_t)frame->width * (size_t)frame->height;
-    frame->cells = calloc(count, sizeof *frame->cells);
-    if (!frame->cells)
-        out_of_memory();
+    frame->cells = allocate(count * sizeof *frame->cells);
     for (size_t i = 0; i < count; i++)
         frame->cells[i].character = L' ';
 }

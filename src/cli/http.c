@@ -96,9 +96,7 @@ static void on_due(void *http)
 static int want_socket(CURL *easy, curl_socket_t fd, int what, void *owner, void *of_socket)
 {
     struct http *http = owner;
-    struct http_socket *one = of_socket ? of_socket : calloc(1, sizeof *one);
-    if (!one)
-        out_of_memory();
+    struct http_socket *one = of_socket ? of_socket : allocate(sizeof *one);
     (void)easy;
     if (what == CURL_POLL_REMOVE) {
         watch_clear(http->loop, &one->watch);
@@ -132,11 +130,8 @@ struct http *http_of(struct invocation *invocation)
     struct server server;
     if (invocation->http || !find_server(options, &server))
         return invocation->http;
-    struct http *http = calloc(1, sizeof *http);
-    if (!http || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        out_of_memory();
-    http->multi = curl_multi_init();
-    if (!http->multi)
+    struct http *http = allocate(sizeof *http);
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !(http->multi = curl_multi_init()))
         out_of_memory();
     http->loop = &invocation->loop;
     http->timer = (struct timer){.on_due = on_due, .owner = http};
@@ -445,5 +440,19 @@ enum status http_ask(struct invocation *invocation, const char *path, bool is_po
     }
     *answer_r = json_incref(call.answer);
     http_call_free(&call);
+    return status;
+}
+
+enum status http_show(struct invocation *invocation, struct text *path, bool is_post,
+                      void (*print)(const json_t *answer))
+{
+    json_t *answer;
+    enum status status = http_ask(invocation, text_str(path), is_post, &answer);
+    if (answer && invocation->options.json)
+        json_line(json_incref(answer));
+    else if (status == STATUS_OK)
+        print(answer);
+    json_decref(answer);
+    text_free(path);
     return status;
 }

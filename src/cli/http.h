@@ -75,6 +75,11 @@ void http_call_free(struct http_call *call);
 enum status http_ask(struct invocation *invocation, const char *path, bool is_post,
                      json_t **answer_r) MUST_USE;
 
+/* Step: makes a call as http_ask does, and frees `path`. With --json prints the answer, whatever it
+   is; else `print` prints a good one. */
+enum status http_show(struct invocation *invocation, struct text *path, bool is_post,
+                      void (*print)(const json_t *answer));
+
 /* The exit status of a finished call. With `complains` it prints the error. */
 enum status http_status(const struct http_call *call, bool complains);
 

@@ -14,9 +14,7 @@
 static json_t *base64_of(struct bytes body)
 {
     /* Four characters for each three bytes, and a NUL. */
-    unsigned char *text = malloc((body.len + 2) / 3 * 4 + 1);
-    if (!text)
-        out_of_memory();
+    unsigned char *text = allocate((body.len + 2) / 3 * 4 + 1);
     int len = EVP_EncodeBlock(text, body.data, (int)body.len);
     json_t *made = json_stringn((char *)text, (size_t)len);
     free(text);
@@ -42,9 +40,7 @@ static bool add_base64(struct text *to, const char *text, size_t len)
         pads++;
     if (memchr(text, '=', len - pads))
         return false;
-    unsigned char *bytes = malloc(len / 4 * 3 + 1);
-    if (!bytes)
-        out_of_memory();
+    unsigned char *bytes = allocate(len / 4 * 3 + 1);
     int decoded = len ? EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)len) : 0;
     bool good = decoded >= 0 && (size_t)decoded == len / 4 * 3; /* it leaves blanks out */
     if (good)

@@ -619,17 +619,9 @@ static void say_drain(const json_t *answer)
 
 static enum status do_drain(struct work *work)
 {
-    const struct options *options = &work->invocation->options;
-    json_t *answer = NULL;
-    enum status status =
-        http_ask(work->invocation,
-                 options->off ? "/api/v1/drain?jobs=off" : "/api/v1/drain?jobs=on", true, &answer);
-    if (answer && options->json)
-        json_line(json_incref(answer));
-    else if (status == STATUS_OK)
-        say_drain(answer);
-    json_decref(answer);
-    return status;
+    struct text path = {0};
+    text_addf(&path, "/api/v1/drain?jobs=%s", work->invocation->options.off ? "off" : "on");
+    return http_show(work->invocation, &path, true, say_drain);
 }
 
 /* ---- the command line -------------------------------------------------------------------- */
@@ -698,9 +690,7 @@ static bool read_words(struct work *work, const struct verb *verb)
 
 int do_jobs(struct invocation *invocation)
 {
-    struct work *work = calloc(1, sizeof *work);
-    if (!work)
-        out_of_memory();
+    struct work *work = allocate(sizeof *work);
     work->invocation = invocation;
     work->words = invocation->arguments;
     work->count = invocation->count;

@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 {
     struct invocation invocation;
     text_no_memory = out_of_memory;
-    json_set_alloc_funcs(json_allocate, free);
+    json_set_alloc_funcs(allocate, free);
     if (!file_open_standard(true))
         return complain_as(
             STATUS_SYSTEM,

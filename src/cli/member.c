@@ -53,6 +53,7 @@ struct supplier {
     struct checker checker;
     struct place **places; /* by slot */
     uint32_t count;
+    size_t room;
     bool is_proven;      /* the server has taken us once; until then we give up when it refuses */
     bool has_started;    /* the same of the command */
     int status;          /* to exit with when we leave in order */
@@ -272,10 +273,8 @@ static struct place *make_place(struct supplier *s, uint32_t slot)
     if (slot < s->count)
         return s->places[slot];
     CHECK(slot == s->count); /* slots are used from the lowest on */
-    struct place *place = malloc(sizeof *place);
-    s->places = reallocarray(s->places, slot + 1, sizeof(struct place *));
-    if (!place || !s->places)
-        out_of_memory();
+    struct place *place = allocate(sizeof *place);
+    s->places = array_grow(s->places, slot, &s->room, sizeof(struct place *));
     *place = (struct place){.supplier = s,
                             .slot = slot,
                             .child = {.on_end = on_end,

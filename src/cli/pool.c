@@ -111,10 +111,9 @@ static void print_tables(const struct work *work)
 
 static void take_pool(struct work *work, const struct pool_pool_reply *pool)
 {
-    json_t *row =
-        json_make({"type", json_string("pool")}, {"name", json_name(pool->name)},
-                  {"id", json_id(pool->name)}, {"kind", json_name(pool->kind)},
-                  {"draining", json_boolean(pool->draining)}, {"group", name_if(pool->group)});
+    json_t *row = json_make(
+        {"type", json_string("pool")}, JSON_NAME(pool->name), {"kind", json_name(pool->kind)},
+        {"draining", json_boolean(pool->draining)}, {"group", name_if(pool->group)});
 #define ROW(count) json_object_set_new(row, #count, json_count(pool->count));
     POOL_COUNTS(ROW)
 #undef ROW
@@ -132,8 +131,8 @@ static void take_pool(struct work *work, const struct pool_pool_reply *pool)
 static void take_member(struct work *work, const struct pool_member_reply *member)
 {
     table_take(&work->table,
-               json_make({"type", json_string("member")}, {"name", json_name(member->name)},
-                         {"id", json_id(member->name)}, {"state", json_name(member->state)},
+               json_make({"type", json_string("member")}, JSON_NAME(member->name),
+                         {"state", json_name(member->state)},
                          {"seconds", seconds_of(member->since_ns)},
                          {"fence", number_if(member->fence)}, {"holder", name_if(member->holder)},
                          {"takes", json_count(member->takes)}, {"fails", json_count(member->fails)},

@@ -342,14 +342,6 @@ void print_array(const struct column *columns, const json_t *rows, const char *i
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
-void *json_allocate(size_t size)
-{
-    void *memory = malloc(size);
-    if (!memory)
-        out_of_memory();
-    return memory;
-}
-
 void json_line(json_t *value)
 {
     char *line = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);

@@ -96,6 +96,8 @@ void print_array(const struct column *columns, const json_t *rows, const char *i
 /* Prints `value` as one compact line, and drops the caller's reference. */
 void json_line(json_t *value);
 
+/* main has jansson allocate as we do, so no function that makes JSON fails. */
+
 /* A member of an object. */
 struct json_pair {
     const char *key;
@@ -106,6 +108,13 @@ struct json_pair {
 #define json_make(...)  json_make_of((const struct json_pair[]){__VA_ARGS__, {0}})
 #define json_print(...) json_line(json_make(__VA_ARGS__))
 
+/* The two pairs that say what a name is. */
+#define JSON_NAME(name)                                                                            \
+    {"name", json_name(name)},                                                                     \
+    {                                                                                              \
+        "id", json_id(name)                                                                        \
+    }
+
 /* Private to json_make: `pairs` ends with a key that is NULL. */
 json_t *json_make_of(const struct json_pair *pairs);
 
@@ -115,10 +124,6 @@ json_t *json_count(uint64_t number);
 /* A name as a text: escaped, and percent-encoded ("id"). */
 json_t *json_name(struct bytes name);
 json_t *json_id(struct bytes name);
-
-/* As malloc, but ends the process without memory. main has jansson use it, so no function that
-   makes JSON fails. */
-void *json_allocate(size_t size);
 
 /*
  * A member of an object as text or number; `none` when it is missing or has another type. `path` is

@@ -101,9 +101,7 @@ int slots_run(struct slots *all)
 {
     struct loop *loop = &all->invocation->loop;
     enum status status = STATUS_OK;
-    all->slots = calloc(all->count, all->kind->size);
-    if (!all->slots)
-        out_of_memory();
+    all->slots = allocate(all->count * all->kind->size);
     for (size_t i = 0; i < all->count; i++) {
         struct slot *slot = slot_at(all, i);
         *slot = (struct slot){.all = all,

@@ -17,6 +17,14 @@ _Noreturn void out_of_memory(void)
     exit(STATUS_INTERNAL); /* NOLINT(concurrency-mt-unsafe): one thread */
 }
 
+void *allocate(size_t size)
+{
+    void *memory = calloc(1, size);
+    if (!memory)
+        out_of_memory();
+    return memory;
+}
+
 void *array_grow(void *array, size_t count, size_t *room, size_t size)
 {
     if (count < *room)

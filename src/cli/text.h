@@ -15,6 +15,9 @@
    (text_no_memory). */
 _Noreturn void out_of_memory(void);
 
+/* Zeroed memory. Ends the process without any. */
+void *allocate(size_t size) MUST_USE;
+
 /* The array with room for one more element behind `count` of them, each of `size` bytes; it may
    move. Ends the process without memory. */
 void *array_grow(void *array, size_t count, size_t *room, size_t size) MUST_USE;
