@@ -14,21 +14,13 @@
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-static void asks_add(struct asks *list, struct node_ask *ask)
+/* `before`: one of the list; NULL: at the end. */
+static void asks_add(struct asks *list, struct node_ask *ask, struct node_ask *before)
 {
-    ask->next = NULL;
-    ask->prev = list->last;
-    *(list->last ? &list->last->next : &list->first) = ask;
-    list->last = ask;
-    list->count++;
-}
-
-static void asks_add_front(struct asks *list, struct node_ask *ask)
-{
-    ask->prev = NULL;
-    ask->next = list->first;
-    *(list->first ? &list->first->prev : &list->last) = ask;
-    list->first = ask;
+    ask->next = before;
+    ask->prev = before ? before->prev : list->last;
+    *(ask->prev ? &ask->prev->next : &list->first) = ask;
+    *(before ? &before->prev : &list->last) = ask;
     list->count++;
 }
 
@@ -71,7 +63,7 @@ void ask_set(struct node *node, struct node_ask *ask, unsigned state)
     set_state(ask, state);
     struct asks *list = asks_of(node, ask);
     CHECK(list);
-    asks_add(list, ask);
+    asks_add(list, ask, NULL);
     if (state == ASK_GRANTED)
         node->granted_held++;
 }
@@ -81,7 +73,7 @@ static void ask_again(struct node *node, struct node_ask *ask)
 {
     ask_unlist(node, ask);
     set_state(ask, ASK_TODO);
-    asks_add_front(&node->todo, ask);
+    asks_add(&node->todo, ask, node->todo.first);
 }
 
 static void ask_remove(struct node *node, struct node_ask *ask)
@@ -311,20 +303,19 @@ static struct node_ask *take_by_age(struct node_ask **rest, size_t count)
 
 void node_asks_by_age(struct node *node)
 {
-    struct asks waits = {0}, others = {0};
+    struct asks waits = {0};
     for (struct node_ask *ask = node->todo.first, *next; ask; ask = next) {
         next = ask->next;
-        asks_add(ASK_STATE(ask) == ASK_TODO && ask->queued ? &waits : &others, ask);
+        if (ASK_STATE(ask) != ASK_TODO || !ask->queued)
+            continue;
+        asks_remove(&node->todo, ask);
+        asks_add(&waits, ask, NULL);
     }
-    node->todo = (struct asks){0};
+    struct node_ask *others = node->todo.first;
     struct node_ask *ask = waits.count ? take_by_age(&waits.first, waits.count) : NULL;
     for (struct node_ask *next; ask; ask = next) {
         next = ask->next;
-        asks_add(&node->todo, ask);
-    }
-    for (struct node_ask *next, *other = others.first; other; other = next) {
-        next = other->next;
-        asks_add(&node->todo, other);
+        asks_add(&node->todo, ask, others);
     }
 }
 
@@ -374,7 +365,7 @@ static void sent_lost(struct node *node, struct asks *releases)
         before = ask->prev;
         ask->state &= ~(unsigned)ASK_EARLY;
         if (ask->op == NODE_RELEASE) {
-            asks_add_front(releases, take_release(node, ask));
+            asks_add(releases, take_release(node, ask), releases->first);
         } else if (ask->cancelled) {
             ask_finish(node, ask, ask_end(ask));
         } else if (ask->seq > 1) {
@@ -400,7 +391,7 @@ void node_asks_lost(struct node *node)
     for (struct node_ask *ask = node->todo.first, *next; ask; ask = next) {
         next = ask->next;
         if (ask->op == NODE_RELEASE)
-            asks_add(&releases, take_release(node, ask));
+            asks_add(&releases, take_release(node, ask), NULL);
         else if (ask->cancelled)
             ask_finish(node, ask, ask_end(ask));
     }
@@ -459,7 +450,7 @@ void node_asks_alone(struct node *node)
     for (struct node_ask *ask = node->todo.first, *next; ask; ask = next) {
         next = ask->next;
         if (ask->op == NODE_RELEASE && !ask->own)
-            asks_add(&releases, take_release(node, ask));
+            asks_add(&releases, take_release(node, ask), NULL);
     }
     for_all(node, ask_alone);
     release_all(node, &releases);

@@ -218,15 +218,7 @@ static struct bytes trimmed(struct bytes b)
     return b;
 }
 
-static size_t count_commas(const char *list)
-{
-    size_t count = 0;
-    for (; *list; list++)
-        count += *list == ',';
-    return count;
-}
-
-/* Adds the patterns of a list, for which there is room. */
+/* Adds the patterns of a list. */
 static bool add_list(struct patterns *p, enum patterns_class class, const char *list,
                      char *reason_r)
 {
@@ -307,10 +299,7 @@ struct patterns *patterns_new(const char *strict, const char *loose, bool *stric
 {
     strict = strict ? strict : "";
     loose = loose ? loose : "";
-    size_t room = count_commas(strict) + count_commas(loose) + 2;
-    if (room > PATTERNS_COUNT_MAX)
-        room = PATTERNS_COUNT_MAX;
-    struct patterns *p = calloc(1, sizeof(*p) + room * sizeof(*p->at));
+    struct patterns *p = calloc(1, sizeof(*p) + PATTERNS_COUNT_MAX * sizeof(*p->at));
     if (strict_wrong_r)
         *strict_wrong_r = false;
     if (!p) {
