@@ -11,26 +11,40 @@
 
 #include <string.h>
 
+enum change_kind { CHANGE_SETS_MEMBER, CHANGE_DROPS_MEMBER, CHANGE_DROPS_POOL };
+
 /* A request, and what came of it. */
 struct change {
     const struct route_request *r;
-    enum pool_status (*make)(struct change *change, struct pools *pools, struct moment now,
-                             struct pool_effects *effects);
-    struct bytes pool, member, note;
-    bool sets_state, sets_note, at_once;
-    enum pool_state state;
+    enum change_kind kind;
+    struct pool_member_change set; /* of what is dropped: pool, name, now */
     enum pool_status status;
     uint8_t pool_bytes[HTTP_HEADERS_MAX], member_bytes[HTTP_HEADERS_MAX];
     uint8_t note_bytes[HTTP_HEADERS_MAX];
 };
+
+static enum pool_status make_change(const struct change *change, struct moment now,
+                                    struct pool_effects *effects)
+{
+    struct pools *pools = pools_of(change->r->services);
+    const struct pool_member_change *set = &change->set;
+    switch (change->kind) {
+    case CHANGE_SETS_MEMBER:
+        return pool_member_set(pools, set, now, effects);
+    case CHANGE_DROPS_MEMBER:
+        return pool_member_drop(pools, NULL, false, set->pool, set->name, set->now, now, effects);
+    case CHANGE_DROPS_POOL:
+        break;
+    }
+    return pool_drop(pools, set->pool, set->now, now, effects);
+}
 
 static void make_there(struct worker *worker, void *arg)
 {
     struct change *change = arg;
     struct pool_effects effects;
     pool_effects_init(&effects);
-    change->status =
-        change->make(change, pools_of(change->r->services), worker_now(worker), &effects);
+    change->status = make_change(change, worker_now(worker), &effects);
     pools_deliver(worker, change->r->services, &effects);
 }
 
@@ -38,12 +52,12 @@ static void make_there(struct worker *worker, void *arg)
 static void log_change(const struct change *change, const char *what)
 {
     struct text pool = {0}, member = {0};
-    text_add_readable(&pool, change->pool);
-    text_add_readable(&member, change->member);
+    text_add_readable(&pool, change->set.pool);
+    text_add_readable(&member, change->set.name);
     log_info("admin: %s %s %s%spool %s%s%s%s", http_peer(change->r->http), what, text_str(&member),
-             member.len > 0 ? " of " : "", text_str(&pool), change->sets_state ? ": " : "",
-             change->sets_state ? pool_state_word(change->state) : "",
-             change->at_once ? ", now" : "");
+             member.len > 0 ? " of " : "", text_str(&pool), change->set.sets_state ? ": " : "",
+             change->set.sets_state ? pool_state_word(change->set.state) : "",
+             change->set.now ? ", now" : "");
     text_free(&pool);
     text_free(&member);
 }
@@ -92,20 +106,20 @@ static bool begin(struct change *change, struct query *query, const char *const 
     static const char *const words[] = {"false", "true", NULL};
     unsigned now = 0;
     if (!query_read(query, change->r->http, names) || !query_word(query, NOW, words, &now) ||
-        !slug_name(change->r, "pool", "POOL", change->pool_bytes, &change->pool))
+        !slug_name(change->r, "pool", "POOL", change->pool_bytes, &change->set.pool))
         return false;
-    change->at_once = now == 1;
+    change->set.now = now == 1;
     return true;
 }
 
 static bool read_member(struct change *change, const struct query *query)
 {
-    change->member.data = change->member_bytes;
-    if (!query_bytes(query, MEMBER, change->member_bytes, &change->member.len))
+    change->set.name.data = change->member_bytes;
+    if (!query_bytes(query, MEMBER, change->member_bytes, &change->set.name.len))
         return false;
-    if (change->member.len == 0)
+    if (change->set.name.len == 0)
         http_error(change->r->http, 400, "member=MEMBER is missing, percent-encoded");
-    return change->member.len > 0;
+    return change->set.name.len > 0;
 }
 
 /* True for what the wire allows as a note: SHOW has it in a line, between spaces. */
@@ -120,11 +134,11 @@ static bool is_note(struct bytes note)
 
 static bool read_note(struct change *change, const struct query *query)
 {
-    change->note.data = change->note_bytes;
-    change->sets_note = query->values[NOTE].text != NULL;
-    if (!query_bytes(query, NOTE, change->note_bytes, &change->note.len))
+    change->set.note.data = change->note_bytes;
+    change->set.sets_note = query->values[NOTE].text != NULL;
+    if (!query_bytes(query, NOTE, change->note_bytes, &change->set.note.len))
         return false;
-    if (is_note(change->note))
+    if (is_note(change->set.note))
         return true;
     http_error(change->r->http, 400, "note: it has at most %d bytes, without spaces and line ends",
                POOL_SHORT_MAX);
@@ -136,68 +150,39 @@ static bool read_state(struct change *change, const struct query *query)
     static const enum pool_state states[] = {MEMBER_FREE, MEMBER_DIRTY, MEMBER_DOWN};
     static const char *const words[] = {"free", "dirty", "down", NULL};
     unsigned state = 0;
-    change->sets_state = query->values[STATE].text != NULL;
+    change->set.sets_state = query->values[STATE].text != NULL;
     if (!query_word(query, STATE, words, &state))
         return false;
-    change->state = states[state];
+    change->set.state = states[state];
     return true;
 }
 
 /* ---- changes ------------------------------------------------------------------------------- */
 
-static enum pool_status set_there(struct change *change, struct pools *pools, struct moment now,
-                                  struct pool_effects *effects)
-{
-    struct pool_member_change set = {
-        .pool = change->pool,
-        .name = change->member,
-        .sets_state = change->sets_state,
-        .state = change->state,
-        .sets_note = change->sets_note,
-        .note = change->note,
-        .now = change->at_once,
-    };
-    return pool_member_set(pools, &set, now, effects);
-}
-
 void set_pool_member(const struct route_request *r)
 {
-    struct change change = {.r = r, .make = set_there};
+    struct change change = {.r = r, .kind = CHANGE_SETS_MEMBER};
     struct query query;
     if (!begin(&change, &query, set_names) || !read_member(&change, &query) ||
         !read_state(&change, &query) || !read_note(&change, &query))
         return;
-    if (!change.sets_state && !change.sets_note) {
+    if (change.set.sets_state || change.set.sets_note)
+        make(&change, "has changed");
+    else
         http_error(r->http, 400, "state=free, dirty or down is missing, or note=TEXT");
-        return;
-    }
-    make(&change, "has changed");
-}
-
-static enum pool_status drop_member_there(struct change *change, struct pools *pools,
-                                          struct moment now, struct pool_effects *effects)
-{
-    return pool_member_drop(pools, NULL, false, change->pool, change->member, change->at_once, now,
-                            effects);
 }
 
 void drop_pool_member(const struct route_request *r)
 {
-    struct change change = {.r = r, .make = drop_member_there};
+    struct change change = {.r = r, .kind = CHANGE_DROPS_MEMBER};
     struct query query;
     if (begin(&change, &query, member_names) && read_member(&change, &query))
         make(&change, "has dropped");
 }
 
-static enum pool_status drop_there(struct change *change, struct pools *pools, struct moment now,
-                                   struct pool_effects *effects)
-{
-    return pool_drop(pools, change->pool, change->at_once, now, effects);
-}
-
 void drop_pool(const struct route_request *r)
 {
-    struct change change = {.r = r, .make = drop_there};
+    struct change change = {.r = r, .kind = CHANGE_DROPS_POOL};
     struct query query;
     if (begin(&change, &query, drop_names))
         make(&change, "has dropped");

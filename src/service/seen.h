@@ -108,7 +108,7 @@ struct slug {
 struct route_request {
     struct http_request *http;
     struct services *services;
-    struct admin *admin; /* who asks; for routes of its own (admin/routes.c) */
+    struct admin *admin; /* for the routes of admin/routes.c */
     struct slug slug;
 };
 
