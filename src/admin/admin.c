@@ -152,10 +152,10 @@ static bool is_for_our_page(struct http_request *request)
 /* ---- routes -------------------------------------------------------------------------------- */
 
 /* True if a path matches a route; *slug_r is the part for its '*'. */
-static bool is_path(const char *route, const char *path, struct slug *slug_r)
+static bool is_path(const char *route, const char *path, struct bytes *slug_r)
 {
     size_t len = strlen(path), head = strcspn(route, "*");
-    *slug_r = (struct slug){.text = path + len};
+    *slug_r = bytes_at(path + len, 0);
     if (!route[head])
         return strcmp(route, path) == 0;
     const char *tail = route + head + 1;
@@ -163,8 +163,8 @@ static bool is_path(const char *route, const char *path, struct slug *slug_r)
     if (len < head + tail_len || strncmp(path, route, head) != 0 ||
         strcmp(path + len - tail_len, tail) != 0)
         return false;
-    *slug_r = (struct slug){.text = path + head, .len = len - head - tail_len};
-    return !memchr(slug_r->text, '/', slug_r->len);
+    *slug_r = bytes_at(path + head, len - head - tail_len);
+    return !memchr(slug_r->data, '/', slug_r->len);
 }
 
 static bool is_method(enum http_method route, enum http_method method)
@@ -176,7 +176,7 @@ static bool is_method(enum http_method route, enum http_method method)
 static void refuse(struct admin *admin, struct http_request *request)
 {
     char allow[32] = "";
-    struct slug slug;
+    struct bytes slug;
     const struct route_row *route;
     for (size_t i = 0; (route = admin_route_at(admin->config.services, i)) != NULL; i++) {
         if (!is_path(route->path, http_path(request), &slug))

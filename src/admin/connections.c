@@ -162,12 +162,12 @@ void kill_connection(const struct route_request *r)
     struct killing killing = {0};
     if (!query_none(r->http))
         return;
-    snprintf(text, sizeof(text), "%.*s", (int)r->slug.len, r->slug.text);
+    snprintf(text, sizeof(text), "%.*s", (int)r->slug.len, (const char *)r->slug.data);
     if (r->slug.len >= sizeof(text) || !conn_tag_parse(text, &killing.tag)) {
         http_error(r->http, 400,
                    "\"%.*s\" names no connection: \"0.12.3\" would (worker, place, generation), as "
                    "/api/v1/connections shows it",
-                   r->slug.len < 40 ? (int)r->slug.len : 40, r->slug.text);
+                   r->slug.len < 40 ? (int)r->slug.len : 40, (const char *)r->slug.data);
         return;
     }
     if (conn_tag_worker(killing.tag) < server->count)

@@ -15,18 +15,13 @@
 enum stage { STAGE_POOLS, STAGE_MEMBERS, STAGE_WAITERS, STAGE_COUNT };
 
 struct pool_listing {
+    struct conn *conn;
     uint8_t stage; /* enum stage */
     uint8_t len;   /* of name */
     uint8_t after; /* bytes of last */
     uint64_t after_seq;
     uint8_t name[POOL_NAME_MAX]; /* the pool, or the prefix */
     uint8_t last[POOL_NAME_MAX]; /* the last pool or member shown */
-};
-
-/* What visitors need. */
-struct piece {
-    struct conn *conn;
-    struct pool_listing *listing;
 };
 
 static void note_last(struct pool_listing *listing, struct bytes name)
@@ -70,15 +65,15 @@ static void write_pool(struct conn *conn, const struct pool_entry *entry)
 
 static bool visit_pool(void *arg, const struct pool_entry *entry)
 {
-    struct piece *piece = arg;
-    write_pool(piece->conn, entry);
-    note_last(piece->listing, entry->name);
+    struct pool_listing *listing = arg;
+    write_pool(listing->conn, entry);
+    note_last(listing, entry->name);
     return true;
 }
 
 static void visit_one_pool(void *arg, const struct pool_entry *entry)
 {
-    write_pool(((struct piece *)arg)->conn, entry);
+    write_pool(((struct pool_listing *)arg)->conn, entry);
 }
 
 /* Writes the id and the address of a connection: "0.12.3@10.0.0.7:53122". */
@@ -92,13 +87,13 @@ static struct bytes client_text(uint64_t tag, const void *owner, char *to, size_
 
 static bool visit_member(void *arg, const struct pool_member_entry *entry)
 {
-    struct piece *piece = arg;
+    struct pool_listing *listing = arg;
     uint8_t line[POOLS_MEMBER_ROOM];
     char holder[CONN_TAG_TEXT + CONN_PEER_TEXT + 1];
     struct pool_member_reply reply = {
         .name = entry->name,
         .state = bytes_of(pool_state_word(entry->state)),
-        .since_ns = service_now(piece->conn).mono_ns - entry->since_ns,
+        .since_ns = service_now(listing->conn).mono_ns - entry->since_ns,
         .fence = entry->fence,
         .takes = entry->takes,
         .fails = entry->fails,
@@ -113,19 +108,19 @@ static bool visit_member(void *arg, const struct pool_member_entry *entry)
         reply.holder = client_text(entry->holder, entry->holder_owner, holder, sizeof(holder));
     for (size_t i = 0; i < entry->attribute_count; i++)
         reply.attrs[i] = (struct pool_pair){entry->attributes[i].key, entry->attributes[i].value};
-    conn_reply(piece->conn, line, pool_compose_member(&reply, line, sizeof(line)));
-    note_last(piece->listing, entry->name);
+    conn_reply(listing->conn, line, pool_compose_member(&reply, line, sizeof(line)));
+    note_last(listing, entry->name);
     return true;
 }
 
 static bool visit_waiter(void *arg, const struct pool_waiter_entry *entry)
 {
-    struct piece *piece = arg;
+    struct pool_listing *listing = arg;
     uint8_t line[POOLS_WAITER_ROOM];
     char client[CONN_TAG_TEXT + CONN_PEER_TEXT + 1];
     struct pool_waiter_reply reply = {
         .client = client_text(entry->client, entry->owner, client, sizeof(client)),
-        .since_ns = service_now(piece->conn).mono_ns - entry->since_ns,
+        .since_ns = service_now(listing->conn).mono_ns - entry->since_ns,
         .timeout_ns = entry->timeout_ns,
         .count = entry->count,
         .take_for = (enum pool_take_for)entry->what,
@@ -137,8 +132,8 @@ static bool visit_waiter(void *arg, const struct pool_waiter_entry *entry)
         reply.since_ns = 0;
     for (size_t i = 0; i < entry->with_count; i++)
         reply.with[i] = (struct pool_pair){entry->with[i].key, entry->with[i].value};
-    conn_reply(piece->conn, line, pool_compose_waiter(&reply, line, sizeof(line)));
-    piece->listing->after_seq = entry->seq;
+    conn_reply(listing->conn, line, pool_compose_waiter(&reply, line, sizeof(line)));
+    listing->after_seq = entry->seq;
     return true;
 }
 
@@ -149,10 +144,10 @@ enum pool_reply pool_list_begin(struct conn *conn, bool show, struct bytes name)
     struct pool_session *s = pool_session_make(conn);
     bool good = s && conn_extend(conn); /* the answer of a wait may have to follow */
     struct pool_listing *listing = good ? calloc(1, sizeof(*listing)) : NULL;
-    struct piece piece = {conn, listing};
     if (!listing)
         return POOL_REPLY_OUT_OF_MEMORY;
-    if (show && !pool_show(pools_of(pool_services_of(conn)), name, visit_one_pool, &piece,
+    listing->conn = conn;
+    if (show && !pool_show(pools_of(pool_services_of(conn)), name, visit_one_pool, listing,
                            service_now(conn))) {
         free(listing);
         return POOL_REPLY_NO_POOL;
@@ -166,18 +161,17 @@ enum pool_reply pool_list_begin(struct conn *conn, bool show, struct bytes name)
 }
 
 /* Writes a piece. Returns true when the stage is over. */
-static bool write_piece(struct conn *conn, struct pool_listing *l)
+static bool write_piece(struct pool_listing *l)
 {
-    struct pools *pools = pools_of(pool_services_of(conn));
+    struct pools *pools = pools_of(pool_services_of(l->conn));
     struct bytes name = bytes_at(l->name, l->len), after = bytes_at(l->last, l->after);
-    struct piece piece = {conn, l};
     switch ((enum stage)l->stage) {
     case STAGE_POOLS:
-        return pools_list(pools, name, after, LINES_MAX, visit_pool, &piece, service_now(conn));
+        return pools_list(pools, name, after, LINES_MAX, visit_pool, l, service_now(l->conn));
     case STAGE_MEMBERS:
-        return pool_show_members(pools, name, after, LINES_MAX, visit_member, &piece);
+        return pool_show_members(pools, name, after, LINES_MAX, visit_member, l);
     case STAGE_WAITERS:
-        return pool_show_waiters(pools, name, l->after_seq, LINES_MAX, visit_waiter, &piece);
+        return pool_show_waiters(pools, name, l->after_seq, LINES_MAX, visit_waiter, l);
     case STAGE_COUNT:
         break;
     }
@@ -188,7 +182,7 @@ bool pool_list_resume(struct conn *conn)
 {
     struct pool_session *s = pool_session_of(conn);
     struct pool_listing *l = s->listing;
-    if (!write_piece(conn, l))
+    if (!write_piece(l))
         return false;
     if (l->stage == STAGE_MEMBERS) {
         l->stage = STAGE_WAITERS;
@@ -249,6 +243,7 @@ bool pool_list_restore(struct pool_session *s, struct record_reader *r)
         record_refuse(r, "there is no memory for a list of pools");
         return false;
     }
+    l->conn = s->conn;
     l->stage = stage;
     l->len = (uint8_t)len;
     l->after = (uint8_t)after;

@@ -197,7 +197,7 @@ bool slug_name(const struct route_request *r, const char *what, const char *capi
                struct bytes *name_r)
 {
     *name_r = bytes_at(to, 0);
-    if (!text_unpercent(r->slug.text, r->slug.len, to, &name_r->len))
+    if (!text_unpercent((const char *)r->slug.data, r->slug.len, to, &name_r->len))
         http_error(r->http, 400,
                    "a %% in the name needs two hexadecimal digits (a %% itself is %%25)");
     else if (name_r->len == 0)

@@ -98,18 +98,12 @@ void samples_add(struct samples *to, const struct metric_row *row, const void *r
 
 /* ---- routes -------------------------------------------------------------------------------- */
 
-/* The part of a path that stands for the '*' of its route: as sent, not ended by a null byte. */
-struct slug {
-    const char *text;
-    size_t len;
-};
-
 /* A request that has a route. Host names, pages of other sites and the token were checked. */
 struct route_request {
     struct http_request *http;
     struct services *services;
     struct admin *admin; /* for the routes of admin/routes.c */
-    struct slug slug;
+    struct bytes slug;   /* of the path: what stands for the '*' of its route, as sent */
 };
 
 /*

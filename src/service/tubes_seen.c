@@ -188,7 +188,7 @@ bool jobs_refuse_stopped(const struct route_request *r)
 
 bool jobs_read_id(const struct route_request *r, uint64_t *id_r)
 {
-    if (number_parse(bytes_at(r->slug.text, r->slug.len), UINT64_MAX, id_r))
+    if (number_parse(r->slug, UINT64_MAX, id_r))
         return true;
     http_error(r->http, 400, "the path has no job: /api/v1/jobs/ID, with ID in decimal");
     return false;
