@@ -92,10 +92,9 @@ static void take_piece(void *arg, struct http_request *request)
 }
 
 /* Reads where to go on. False: that is no cursor of ours. */
-static bool read_cursor(const char *text, size_t len, const struct server *server,
-                        struct connections_job *job)
+static bool read_cursor(struct bytes in, struct connections_job *job)
 {
-    struct bytes in = bytes_at(text, len);
+    const struct server *server = job->admin->config.server;
     uint64_t worker, slot;
     if (!number_take(&in, server->count - 1, &worker) || !bytes_take_text(&in, ".") ||
         !number_parse(in, UINT32_MAX, &slot))
@@ -126,14 +125,9 @@ void get_connections(const struct route_request *r)
     job->limit = limit;
     if (protocol < SERVICES_MAX)
         job->protocol = &services_at(services, protocol)->protocol;
-    const char *cursor = query.values[CURSOR].text;
-    if (cursor && !read_cursor(cursor, query.values[CURSOR].len, r->admin->config.server, job)) {
-        free(job);
-        http_error(r->http, 400,
-                   "cursor: not valid; send the cursor of the previous page, unchanged");
-        return;
-    }
-    http_later(r->http, take_piece, free, job);
+    struct bytes cursor = query.values[CURSOR];
+    bool good = query_cursor(&query, CURSOR, !cursor.data || read_cursor(cursor, job));
+    route_steps(r, good, take_piece, free, job);
 }
 
 /* ---- ending one ---------------------------------------------------------------------------- */

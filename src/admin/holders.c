@@ -247,11 +247,9 @@ void get_name(const struct route_request *r)
     struct bytes name;
     bool good = slug_name(r, "name", "NAME", job->name, &name);
     if (good && table_inspect(r->services->table, name, clock_now(), &job->entry, job->waits,
-                              SHOWN_MAX, &job->wait_count) != TABLE_NOT_FOUND) {
-        http_later(r->http, take_step, end_job, job);
-        return;
-    }
-    if (good)
+                              SHOWN_MAX, &job->wait_count) == TABLE_NOT_FOUND) {
         http_error(r->http, 404, "there is no such name");
-    end_job(job);
+        good = false;
+    }
+    route_steps(r, good, take_step, end_job, job);
 }

@@ -220,9 +220,8 @@ static void end_job(void *arg)
 /* ---- the request --------------------------------------------------------------------------- */
 
 /* Reads where to go on. False: that is no cursor of ours. */
-static bool read_cursor(const char *text, size_t len, struct table_walk *walk_r)
+static bool read_cursor(struct bytes in, struct table_walk *walk_r)
 {
-    struct bytes in = bytes_at(text, len);
     uint64_t shard, ref_from;
     if (!number_take_base(&in, 16, TABLE_SHARDS - 1, &shard) || !bytes_take_text(&in, ".") ||
         !number_take_base(&in, 16, UINT32_MAX, &ref_from) || !bytes_take_text(&in, ".") ||
@@ -244,22 +243,16 @@ void get_names(const struct route_request *r)
         return;
     job->table = r->services->table;
     job->limit = LIMIT_DEFAULT;
-    if (!query_read(&query, r->http, names) || !query_word(&query, SORT, orders, &job->order) ||
-        !query_number(&query, LIMIT, 1, NAMES_MAX, &job->limit) ||
-        !query_bytes(&query, PREFIX, job->prefix, &job->prefix_len)) {
-        end_job(job);
-        return;
-    }
-    job->room = job->order == ORDER_NONE ? job->limit : LOOKS;
-    const char *cursor = query.values[CURSOR].text;
-    if (cursor && job->order != ORDER_NONE) {
+    bool good = query_read(&query, r->http, names) &&
+                query_word(&query, SORT, orders, &job->order) &&
+                query_number(&query, LIMIT, 1, NAMES_MAX, &job->limit) &&
+                query_bytes(&query, PREFIX, job->prefix, &job->prefix_len);
+    struct bytes cursor = query.values[CURSOR];
+    if (good && cursor.data && job->order != ORDER_NONE) {
         http_error(r->http, 400, "only with sort=none is there a cursor");
-        end_job(job);
-    } else if (cursor && !read_cursor(cursor, query.values[CURSOR].len, &job->walk)) {
-        http_error(r->http, 400,
-                   "cursor: not valid; send the cursor of the previous page, unchanged");
-        end_job(job);
-    } else {
-        http_later(r->http, take_slice, end_job, job);
+        good = false;
     }
+    good = good && query_cursor(&query, CURSOR, !cursor.data || read_cursor(cursor, &job->walk));
+    job->room = job->order == ORDER_NONE ? job->limit : LOOKS;
+    route_steps(r, good, take_slice, end_job, job);
 }

@@ -30,32 +30,30 @@ static int shown(size_t len)
     return len < 60 ? (int)len : 60;
 }
 
-static bool is_word(const char *word, const char *text, size_t len)
-{
-    return strlen(word) == len && memcmp(word, text, len) == 0;
-}
-
-/* Takes note of one parameter: `len` bytes at `text`. */
-static bool note(struct query *query, const char *text, size_t len)
+/* Takes note of one parameter. */
+static bool note(struct query *query, struct bytes parameter)
 {
     char known[LIST_SIZE];
-    const char *equals = memchr(text, '=', len);
-    size_t name_len = equals ? (size_t)(equals - text) : len;
+    struct bytes name = parameter, value = bytes_at(parameter.data + parameter.len, 0);
+    const uint8_t *equals = memchr(parameter.data, '=', parameter.len);
+    if (equals) {
+        name.len = (size_t)(equals - parameter.data);
+        value = bytes_at(equals + 1, parameter.len - name.len - 1);
+    }
     unsigned i = 0;
-    while (query->names[i] && !is_word(query->names[i], text, name_len))
+    while (query->names[i] && !bytes_equal(name, bytes_of(query->names[i])))
         i++;
     if (!query->names[i]) {
-        http_error(query->request, 400, "there is no parameter \"%.*s\" here%s%s", shown(name_len),
-                   text, i ? ": there is " : "", list(query->names, known));
+        http_error(query->request, 400, "there is no parameter \"%.*s\" here%s%s", shown(name.len),
+                   (const char *)name.data, i ? ": there is " : "", list(query->names, known));
         return false;
     }
     CHECK(i < QUERY_MAX);
-    if (query->values[i].text) {
+    if (query->values[i].data) {
         http_error(query->request, 400, "parameter \"%s\" is given twice", query->names[i]);
         return false;
     }
-    query->values[i].text = equals ? equals + 1 : text + len;
-    query->values[i].len = equals ? len - name_len - 1 : 0;
+    query->values[i] = value;
     return true;
 }
 
@@ -65,7 +63,7 @@ bool query_read(struct query *query_r, struct http_request *request, const char 
     const char *text = http_query(request);
     while (text && *text) {
         size_t len = strcspn(text, "&");
-        if (len > 0 && !note(query_r, text, len))
+        if (len > 0 && !note(query_r, bytes_at(text, len)))
             return false;
         text += len + (text[len] == '&');
     }
@@ -79,18 +77,25 @@ bool query_none(struct http_request *request)
     return query_read(&query, request, none);
 }
 
+/* Answers that a value is wrong; `what` says what would be right. Returns false. */
+static bool wrong(const struct query *query, unsigned i, const char *what)
+{
+    struct bytes value = query->values[i];
+    http_error(query->request, 400, "%s=%.*s: %s", query->names[i], shown(value.len),
+               (const char *)value.data, what);
+    return false;
+}
+
 bool query_number(const struct query *query, unsigned i, unsigned min, unsigned max,
                   unsigned *value_r)
 {
-    const char *text = query->values[i].text;
-    size_t len = query->values[i].len;
-    if (!text)
-        return true;
+    char what[LIST_SIZE];
     uint64_t value;
-    if (!number_parse(bytes_at(text, len), max, &value) || value < min) {
-        http_error(query->request, 400, "%s=%.*s: it is a number from %u to %u", query->names[i],
-                   shown(len), text, min, max);
-        return false;
+    if (!query->values[i].data)
+        return true;
+    if (!number_parse(query->values[i], max, &value) || value < min) {
+        snprintf(what, sizeof(what), "it is a number from %u to %u", min, max);
+        return wrong(query, i, what);
     }
     *value_r = (unsigned)value;
     return true;
@@ -98,30 +103,33 @@ bool query_number(const struct query *query, unsigned i, unsigned min, unsigned 
 
 bool query_word(const struct query *query, unsigned i, const char *const *words, unsigned *value_r)
 {
-    char known[LIST_SIZE];
-    const char *text = query->values[i].text;
-    size_t len = query->values[i].len;
-    if (!text)
+    char known[LIST_SIZE], what[LIST_SIZE + 6];
+    if (!query->values[i].data)
         return true;
     for (unsigned word = 0; words[word]; word++) {
-        if (is_word(words[word], text, len)) {
+        if (bytes_equal(query->values[i], bytes_of(words[word]))) {
             *value_r = word;
             return true;
         }
     }
-    http_error(query->request, 400, "%s=%.*s: it is %s", query->names[i], shown(len), text,
-               list(words, known));
-    return false;
+    snprintf(what, sizeof(what), "it is %s", list(words, known));
+    return wrong(query, i, what);
 }
 
 bool query_bytes(const struct query *query, unsigned i, uint8_t *to, size_t *len_r)
 {
-    const char *text = query->values[i].text;
+    struct bytes value = query->values[i];
     *len_r = 0;
-    if (!text || text_unpercent(text, query->values[i].len, to, len_r))
+    if (!value.data || text_unpercent((const char *)value.data, value.len, to, len_r))
         return true;
-    http_error(query->request, 400,
-               "%s=%.*s: a %% needs two hexadecimal digits (a %% itself is %%25)", query->names[i],
-               shown(query->values[i].len), text);
-    return false;
+    return wrong(query, i, "a % needs two hexadecimal digits (a % itself is %25)");
+}
+
+bool query_cursor(const struct query *query, unsigned i, bool valid)
+{
+    const char *name = query->names[i];
+    if (!valid)
+        http_error(query->request, 400,
+                   "%s: not valid; send the %s of the previous page, unchanged", name, name);
+    return valid;
 }

@@ -5,6 +5,7 @@
 #ifndef NET_QUERY_H
 #define NET_QUERY_H
 
+#include "base/bytes.h"
 #include "net/http.h"
 
 #include <stdint.h>
@@ -13,11 +14,8 @@
 
 struct query {
     struct http_request *request;
-    const char *const *names; /* of the parameters known, ended by NULL */
-    struct {
-        const char *text; /* as sent; NULL: not given */
-        size_t len;
-    } values[QUERY_MAX];
+    const char *const *names;       /* of the parameters known, ended by NULL */
+    struct bytes values[QUERY_MAX]; /* as sent; data NULL: not given */
 };
 
 /*
@@ -40,5 +38,7 @@ bool query_word(const struct query *query, unsigned i, const char *const *words,
                 unsigned *value_r) MUST_USE;
 /* Bytes, decoded to `to`, which has room for as many as the query has; 0 where none are given. */
 bool query_bytes(const struct query *query, unsigned i, uint8_t *to, size_t *len_r) MUST_USE;
+/* A cursor, of which the caller has found if it is valid. */
+bool query_cursor(const struct query *query, unsigned i, bool valid) MUST_USE;
 
 #endif

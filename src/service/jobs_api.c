@@ -224,18 +224,13 @@ void get_tubes(const struct route_request *r)
         return;
     page->jobs = jobs_of(r->services);
     page->limit = LIMIT_DEFAULT;
-    if (!query_read(&query, r->http, names) ||
-        !query_bytes(&query, PREFIX, page->prefix, &page->prefix_len) ||
-        !query_bytes(&query, CURSOR, page->after, &page->after_len) ||
-        !query_number(&query, LIMIT, 1, LIMIT_MAX, &page->limit)) {
-        end_tubes(page);
-        return;
-    }
-    page->tubes = route_alloc(r, page->limit * sizeof(*page->tubes));
-    if (page->tubes)
-        http_later(r->http, take_tubes, end_tubes, page);
-    else
-        end_tubes(page);
+    bool good = query_read(&query, r->http, names) &&
+                query_bytes(&query, PREFIX, page->prefix, &page->prefix_len) &&
+                query_bytes(&query, CURSOR, page->after, &page->after_len) &&
+                query_number(&query, LIMIT, 1, LIMIT_MAX, &page->limit);
+    if (good)
+        page->tubes = route_alloc(r, page->limit * sizeof(*page->tubes));
+    route_steps(r, page->tubes != NULL, take_tubes, end_tubes, page);
 }
 
 void get_tube(const struct route_request *r)
@@ -323,23 +318,19 @@ void get_jobs(const struct route_request *r)
     page->jobs = jobs_of(r->services);
     page->state = JOBS_ALL;
     page->left = LIMIT_DEFAULT;
-    if (!query_read(&query, r->http, names) ||
-        !query_bytes(&query, TUBE, page->tube, &page->tube_len) ||
-        !query_word(&query, STATE, states, &page->state) ||
-        !query_number(&query, LIMIT, 1, LIMIT_MAX, &page->left)) {
-        end_jobs(page);
-        return;
-    }
-    struct bytes after = bytes_at(query.values[AFTER].text, query.values[AFTER].len);
-    if (after.data && !number_parse(after, UINT64_MAX, &page->after)) {
-        end_jobs(page);
+    bool good = query_read(&query, r->http, names) &&
+                query_bytes(&query, TUBE, page->tube, &page->tube_len) &&
+                query_word(&query, STATE, states, &page->state) &&
+                query_number(&query, LIMIT, 1, LIMIT_MAX, &page->left);
+    struct bytes after = query.values[AFTER];
+    if (good && after.data && !number_parse(after, UINT64_MAX, &page->after)) {
         http_error(r->http, 400, "after: it is the id of a job");
-    } else if (page->tube_len == 0) {
-        end_jobs(page);
+        good = false;
+    } else if (good && page->tube_len == 0) {
         http_error(r->http, 400, "tube=TUBE is missing, percent-encoded");
-    } else {
-        http_later(r->http, take_jobs, end_jobs, page);
+        good = false;
     }
+    route_steps(r, good, take_jobs, end_jobs, page);
 }
 
 void jobs_answer_job(struct services *services, struct http_request *request,

@@ -291,7 +291,7 @@ void pause_tube(const struct route_request *r)
         !slug_name(r, "tube", "TUBE", decoded, &name) ||
         !query_number(&query, SECONDS, 0, UINT32_MAX, &seconds))
         return;
-    if (!query.values[SECONDS].text) {
+    if (!query.values[SECONDS].data) {
         http_error(r->http, 400, "seconds=SECONDS is missing; 0 ends a pause");
         return;
     }
@@ -315,7 +315,7 @@ void clear_tube(const struct route_request *r)
     if (jobs_refuse_stopped(r) || !query_read(&query, r->http, names) ||
         !query_word(&query, STATE, states, &state) || !slug_name(r, "tube", "TUBE", decoded, &name))
         return;
-    if (!query.values[STATE].text) {
+    if (!query.values[STATE].data) {
         http_error(r->http, 400,
                    "state=ready, delayed, reserved, buried, abandoned or all is missing");
         return;
@@ -353,7 +353,7 @@ void switch_drain(const struct route_request *r)
     if (jobs_refuse_stopped(r) || !query_read(&query, r->http, names) ||
         !query_word(&query, JOBS, words, &on))
         return;
-    if (!query.values[JOBS].text) {
+    if (!query.values[JOBS].data) {
         http_error(r->http, 400, "jobs=on or jobs=off is missing");
         return;
     }

@@ -350,30 +350,23 @@ static struct pools_page *new_page(const struct route_request *r)
 /* Reads the cursor of pools or members. */
 static bool read_cursor(const struct query *query, unsigned i, struct pools_page *page)
 {
-    const char *text = query->values[i].text;
-    size_t len = query->values[i].len;
-    bool good = len % 2 == 0 && len <= 2 * sizeof(page->after);
-    for (size_t k = 0; good && k < len; k += 2) {
-        unsigned high = number_hex_digit(text[k]), low = number_hex_digit(text[k + 1]);
+    struct bytes text = query->values[i];
+    bool good = text.len % 2 == 0 && text.len <= 2 * sizeof(page->after);
+    for (size_t k = 0; good && k < text.len; k += 2) {
+        unsigned high = number_hex_digit((char)text.data[k]);
+        unsigned low = number_hex_digit((char)text.data[k + 1]);
         good = high < 16 && low < 16;
         page->after[k / 2] = (uint8_t)(high * 16 + low);
     }
-    page->after_len = len / 2;
-    return !text || (good && len > 0);
+    page->after_len = text.len / 2;
+    return query_cursor(query, i, !text.data || (good && text.len > 0));
 }
 
 static bool read_waiters_cursor(const struct query *query, unsigned i, struct pools_page *page)
 {
-    struct bytes text = bytes_at(query->values[i].text, query->values[i].len);
-    return !text.data ||
-           (number_take_base(&text, 16, UINT64_MAX - 1, &page->after_seq) && text.len == 0);
-}
-
-static void refuse_cursor(struct pools_page *page, struct http_request *request, const char *name)
-{
-    end_page(page);
-    http_error(request, 400, "%s: not valid; send the %s of the previous page, unchanged", name,
-               name);
+    struct bytes text = query->values[i];
+    bool good = number_take_base(&text, 16, UINT64_MAX - 1, &page->after_seq) && text.len == 0;
+    return query_cursor(query, i, !text.data || good);
 }
 
 void get_pools(const struct route_request *r)
@@ -385,18 +378,12 @@ void get_pools(const struct route_request *r)
     if (!page)
         return;
     page->limits[STAGE_POOLS] = LIMIT_DEFAULT;
-    if (!query_read(&query, r->http, names) ||
-        !query_bytes(&query, PREFIX, page->name, &page->name_len) ||
-        !query_number(&query, LIMIT, 1, LIMIT_MAX, &page->limits[STAGE_POOLS])) {
-        end_page(page);
-        return;
-    }
-    if (!read_cursor(&query, CURSOR, page)) {
-        refuse_cursor(page, r->http, names[CURSOR]);
-        return;
-    }
+    bool good = query_read(&query, r->http, names) &&
+                query_bytes(&query, PREFIX, page->name, &page->name_len) &&
+                query_number(&query, LIMIT, 1, LIMIT_MAX, &page->limits[STAGE_POOLS]) &&
+                read_cursor(&query, CURSOR, page);
     begin_stage(page, STAGE_POOLS);
-    http_later(r->http, take_step, end_page, page);
+    route_steps(r, good, take_step, end_page, page);
 }
 
 void get_pool(const struct route_request *r)
@@ -404,29 +391,23 @@ void get_pool(const struct route_request *r)
     enum { LIMIT, CURSOR, WAITERS_LIMIT, WAITERS_CURSOR };
     static const char *const names[] = {"limit", "cursor", "waiters_limit", "waiters_cursor", NULL};
     struct query query;
-    struct bytes name;
+    struct bytes name = {0};
     struct pools_page *page = new_page(r);
     if (!page)
         return;
     page->one = true;
     page->limits[STAGE_MEMBERS] = page->limits[STAGE_WAITERS] = LIMIT_DEFAULT;
-    if (!query_read(&query, r->http, names) ||
-        !query_number(&query, LIMIT, 0, LIMIT_MAX, &page->limits[STAGE_MEMBERS]) ||
-        !query_number(&query, WAITERS_LIMIT, 0, LIMIT_MAX, &page->limits[STAGE_WAITERS]) ||
-        !slug_name(r, "pool", "POOL", page->name, &name)) {
-        end_page(page);
-        return;
+    bool good = query_read(&query, r->http, names) &&
+                query_number(&query, LIMIT, 0, LIMIT_MAX, &page->limits[STAGE_MEMBERS]) &&
+                query_number(&query, WAITERS_LIMIT, 0, LIMIT_MAX, &page->limits[STAGE_WAITERS]) &&
+                slug_name(r, "pool", "POOL", page->name, &name) &&
+                read_cursor(&query, CURSOR, page) &&
+                read_waiters_cursor(&query, WAITERS_CURSOR, page);
+    if (good && !pool_show(page->pools, name, visit_one_pool, page, clock_now())) {
+        http_error(r->http, 404, "there is no such pool");
+        good = false;
     }
     page->name_len = name.len;
-    if (!read_cursor(&query, CURSOR, page)) {
-        refuse_cursor(page, r->http, names[CURSOR]);
-    } else if (!read_waiters_cursor(&query, WAITERS_CURSOR, page)) {
-        refuse_cursor(page, r->http, names[WAITERS_CURSOR]);
-    } else if (!pool_show(page->pools, name, visit_one_pool, page, clock_now())) {
-        end_page(page);
-        http_error(r->http, 404, "there is no such pool");
-    } else {
-        begin_stage(page, STAGE_MEMBERS);
-        http_later(r->http, take_step, end_page, page);
-    }
+    begin_stage(page, STAGE_MEMBERS);
+    route_steps(r, good, take_step, end_page, page);
 }

@@ -135,7 +135,7 @@ static bool is_note(struct bytes note)
 static bool read_note(struct change *change, const struct query *query)
 {
     change->set.note.data = change->note_bytes;
-    change->set.sets_note = query->values[NOTE].text != NULL;
+    change->set.sets_note = query->values[NOTE].data != NULL;
     if (!query_bytes(query, NOTE, change->note_bytes, &change->set.note.len))
         return false;
     if (is_note(change->set.note))
@@ -150,7 +150,7 @@ static bool read_state(struct change *change, const struct query *query)
     static const enum pool_state states[] = {MEMBER_FREE, MEMBER_DIRTY, MEMBER_DOWN};
     static const char *const words[] = {"free", "dirty", "down", NULL};
     unsigned state = 0;
-    change->set.sets_state = query->values[STATE].text != NULL;
+    change->set.sets_state = query->values[STATE].data != NULL;
     if (!query_word(query, STATE, words, &state))
         return false;
     change->set.state = states[state];

@@ -216,6 +216,16 @@ void *route_alloc(const struct route_request *r, size_t size)
     return memory;
 }
 
+void route_steps(const struct route_request *r, bool good,
+                 void (*step)(void *job, struct http_request *request), void (*end)(void *job),
+                 void *job)
+{
+    if (good)
+        http_later(r->http, step, end, job);
+    else
+        end(job);
+}
+
 bool services_seen(const struct services *services, unsigned i, const struct seen **seen_r)
 {
     unsigned protocols = services->service_count;

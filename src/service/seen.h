@@ -116,6 +116,12 @@ bool slug_name(const struct route_request *request, const char *what, const char
 /* Memory for the answer, zeroed. NULL: there is none; the request was answered. */
 void *route_alloc(const struct route_request *request, size_t size) MUST_USE;
 
+/* Answers in steps (http_later) if the parameters are `good`; else they were answered, and the job
+ * ends. */
+void route_steps(const struct route_request *request, bool good,
+                 void (*step)(void *job, struct http_request *request), void (*end)(void *job),
+                 void *job);
+
 /* Answers one kind of request: at once, in steps or by letter (net/http.h). */
 typedef void route_handler(const struct route_request *request);
 
