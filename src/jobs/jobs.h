@@ -61,6 +61,12 @@ enum jobs_status {
 /* States of a job. */
 enum job_state { JOB_READY, JOB_DELAYED, JOB_RESERVED, JOB_BURIED, JOB_ABANDONED, JOB_STATES };
 
+/* What is counted of a job. */
+enum job_count { JOB_RESERVES, JOB_TIMEOUTS, JOB_RELEASES, JOB_BURIES, JOB_KICKS, JOB_COUNTS };
+struct job_counts {
+    uint32_t of[JOB_COUNTS];
+};
+
 /* The word of a state; JOB_ABANDONED has its own, "abandoned". */
 const char *job_state_word(enum job_state state);
 
@@ -415,7 +421,7 @@ struct job_stats {
     enum job_state state;
     uint32_t pri, delay_s, ttr_s;
     uint64_t age_s, time_left_s;
-    uint32_t reserves, timeouts, releases, buries, kicks;
+    struct job_counts counts;
     uint32_t tries;    /* as in struct job_view */
     uint32_t body_len; /* bytes */
 };

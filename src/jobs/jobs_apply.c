@@ -140,21 +140,21 @@ void job_set(struct job *job, const struct job_change *c)
         job->token = c->token;
         job->is_lease = c->is_lease;
         job->last_try = c->last_try;
-        job->reserves++;
+        job->counts.of[JOB_RESERVES]++;
         job->tries++;
         break;
     case JOB_RELEASE:
     case JOB_NACK:
-        job->releases += c->state != JOB_ABANDONED;
+        job->counts.of[JOB_RELEASES] += c->state != JOB_ABANDONED;
         break;
     case JOB_EXPIRE:
-        job->timeouts++;
+        job->counts.of[JOB_TIMEOUTS]++;
         break;
     case JOB_BURY:
-        job->buries++;
+        job->counts.of[JOB_BURIES]++;
         break;
     case JOB_KICK:
-        job->kicks++;
+        job->counts.of[JOB_KICKS]++;
         job->tries = 0;
         break;
     default:

@@ -114,7 +114,7 @@ struct job {
         uint32_t came; /* of others: jobs->clears when it was put or its reservation ended */
     };
     uint32_t pri, delay_s, ttr_s;
-    uint32_t reserves, timeouts, releases, buries, kicks;
+    struct job_counts counts;
     uint32_t tries;         /* reservations since it was put or kicked */
     uint32_t tries_max;     /* JOB_TRIES_OF_TUBE; 0: no end */
     uint32_t body_len : 27; /* bytes, also of a body that only the store has */

@@ -191,11 +191,7 @@ static bool load_job(void *arg, const struct job_record *record)
     job->ttr_s = record->ttr_s;
     job->tries = was->tries;
     job->tries_max = record->tries_max;
-    job->reserves = was->reserves;
-    job->timeouts = was->timeouts;
-    job->releases = was->releases;
-    job->buries = was->buries;
-    job->kicks = was->kicks;
+    job->counts = was->counts;
     job_publish(jobs, handle);
     place(l, handle, was);
     return true;

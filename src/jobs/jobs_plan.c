@@ -150,11 +150,7 @@ static struct job_changing record_of(const struct job *job)
                                  .delay_s = job->delay_s,
                                  .token = job->token,
                                  .tries = job->tries,
-                                 .reserves = job->reserves,
-                                 .timeouts = job->timeouts,
-                                 .releases = job->releases,
-                                 .buries = job->buries,
-                                 .kicks = job->kicks,
+                                 .counts = job->counts,
                                  .at_ns = keys && keys->key ? keys->at_ms * NS_PER_MS : 0,
                                  .root_ns = keys && keys->root ? keys->root_ms * NS_PER_MS : 0};
 }

@@ -241,11 +241,7 @@ static void fill_job_stats(const struct job *job, struct moment now, int64_t wal
         .ttr_s = job->ttr_s,
         .age_s = age_of(job, wall_ms),
         .time_left_s = timed ? seconds_until((int64_t)job->turn, now) : 0,
-        .reserves = job->reserves,
-        .timeouts = job->timeouts,
-        .releases = job->releases,
-        .buries = job->buries,
-        .kicks = job->kicks,
+        .counts = job->counts,
         .tries = job->tries,
         .body_len = job->body_len,
     };

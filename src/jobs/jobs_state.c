@@ -39,11 +39,8 @@ static void save_job(void *arg, uint32_t handle)
     record_put_u32(w, job->ttr_s);
     record_put_u32(w, (uint32_t)(job->put_ms / 1000));
     record_put_u64(w, job->turn);
-    record_put_u32(w, job->reserves);
-    record_put_u32(w, job->timeouts);
-    record_put_u32(w, job->releases);
-    record_put_u32(w, job->buries);
-    record_put_u32(w, job->kicks);
+    for (unsigned n = 0; n < JOB_COUNTS; n++)
+        record_put_u32(w, job->counts.of[n]);
     record_put_u32(w, job->tries);
     record_put_u32(w, job->tries_max);
     record_put_u32(w, job->body_len);
@@ -306,11 +303,8 @@ static void restore_job(struct jobs *jobs, struct tube *tube, uint64_t next_id,
     read.ttr_s = record_get_u32(r);
     job_set_put(&read, (int64_t)record_get_u32(r) * 1000);
     read.turn = record_get_u64(r);
-    read.reserves = record_get_u32(r);
-    read.timeouts = record_get_u32(r);
-    read.releases = record_get_u32(r);
-    read.buries = record_get_u32(r);
-    read.kicks = record_get_u32(r);
+    for (unsigned n = 0; n < JOB_COUNTS; n++)
+        read.counts.of[n] = record_get_u32(r);
     read.tries = record_get_u32(r);
     read.tries_max = record_get_u32(r);
     if (record_ok(r) &&

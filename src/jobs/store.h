@@ -55,7 +55,7 @@ struct job_changing {
     int64_t began_ns; /* reserved: when that began; else 0 */
     uint64_t token;   /* reserved: of the reservation; else 0 */
     uint32_t tries;   /* reservations since it was put or kicked */
-    uint32_t reserves, timeouts, releases, buries, kicks;
+    struct job_counts counts;
     int64_t at_ns;   /* when it was enqueued, of one with a key; else 0 */
     int64_t root_ns; /* the time of its root job, of one with a root; else 0 */
 };

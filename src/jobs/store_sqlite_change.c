@@ -22,11 +22,8 @@ static void set_changing(sqlite3_stmt *statement, uint64_t id, const struct job_
     set_int(statement, 6, now->began_ns);
     set_int(statement, 7, (int64_t)now->token);
     set_int(statement, 8, now->tries);
-    set_int(statement, 9, now->reserves);
-    set_int(statement, 10, now->timeouts);
-    set_int(statement, 11, now->releases);
-    set_int(statement, 12, now->buries);
-    set_int(statement, 13, now->kicks);
+    for (int n = 0; n < JOB_COUNTS; n++)
+        set_int(statement, 9 + n, now->counts.of[n]);
     set_int(statement, 14, now->at_ns);
     set_int(statement, 22, now->root_ns);
 }

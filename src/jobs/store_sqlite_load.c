@@ -172,11 +172,8 @@ static enum job_store_status load_jobs(struct sqlite_store *s,
         } else {
             job.tries_max = row_u32(&row);
         }
-        job.now.reserves = row_u32(&row);
-        job.now.timeouts = row_u32(&row);
-        job.now.releases = row_u32(&row);
-        job.now.buries = row_u32(&row);
-        job.now.kicks = row_u32(&row);
+        for (unsigned n = 0; n < JOB_COUNTS; n++)
+            job.now.counts.of[n] = row_u32(&row);
         job.body_len = (uint32_t)row_number(&row, 0, JOB_BODY_MAX);
         job.key = row_text(&row, 0, JOBS_KEY_MAX);
         job.now.at_ns = row_number(&row, INT64_MIN, INT64_MAX);

@@ -152,18 +152,15 @@ void job_settings_from(const struct bs_settings *given, struct job_settings *set
 /* The machine, and a number that is new at each start. */
 const struct utsname *jobs_system(const struct services *services);
 uint64_t jobs_server_id(const struct services *services);
-/* The numbers of open connections that have ever put, and reserved. */
-uint64_t jobs_producers(const struct services *services);
-uint64_t jobs_workers(const struct services *services);
-/* The number of connections that wait now in a verb. */
-uint64_t jobs_waiting_in(const struct services *services, enum bs_verb verb);
-void jobs_count_waiting(struct services *services, enum bs_verb verb, int by);
-/* Root times that were far ahead of the wall clock; one more. */
-uint64_t jobs_roots_ahead(const struct services *services);
-void jobs_count_root_ahead(struct services *services);
-/* These change them by 1 or -1. */
-void jobs_count_producer(struct services *services, int by);
-void jobs_count_worker(struct services *services, int by);
+/* What is counted of all connections. Any thread. */
+enum {
+    JOBS_PRODUCERS,   /* open connections that have ever put */
+    JOBS_WORKERS,     /* the same, reserved */
+    JOBS_ROOTS_AHEAD, /* root times that were far ahead of the wall clock */
+    JOBS_WAITING,     /* and a verb: connections that wait in it now */
+};
+uint64_t jobs_counted(const struct services *services, unsigned what);
+void jobs_count(struct services *services, unsigned what, int by);
 
 /* ---- jobs.c ---------------------------------------------------------------------------------- */
 

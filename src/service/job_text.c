@@ -114,11 +114,11 @@ enum served job_stats_job(struct conn *conn, const struct bs_request *r)
     add_number(&text, "ttr", stats.ttr_s);
     add_number(&text, "time-left", stats.time_left_s);
     add_number(&text, "file", 0);
-    add_number(&text, "reserves", stats.reserves);
-    add_number(&text, "timeouts", stats.timeouts);
-    add_number(&text, "releases", stats.releases);
-    add_number(&text, "buries", stats.buries);
-    add_number(&text, "kicks", stats.kicks);
+    add_number(&text, "reserves", stats.counts.of[JOB_RESERVES]);
+    add_number(&text, "timeouts", stats.counts.of[JOB_TIMEOUTS]);
+    add_number(&text, "releases", stats.counts.of[JOB_RELEASES]);
+    add_number(&text, "buries", stats.counts.of[JOB_BURIES]);
+    add_number(&text, "kicks", stats.counts.of[JOB_KICKS]);
     job_text_answer(conn, r->verb, &text);
     return SERVED;
 }
@@ -197,7 +197,7 @@ void job_describe_tube(struct conn *conn, struct bytes tube, bool was_set)
 /* How often a verb was asked for, with those that wait. */
 static uint64_t asked(const struct conn *conn, enum bs_verb verb)
 {
-    uint64_t sum = jobs_waiting_in(service_of(conn)->services, verb);
+    uint64_t sum = jobs_counted(service_of(conn)->services, JOBS_WAITING + verb);
     for (unsigned n = 0; n < JOB_OUTCOME_COUNT; n++)
         sum += service_requests(service_of(conn), verb, n);
     return sum;
@@ -251,8 +251,8 @@ static void add_counts(struct job_text *text, const struct conn *conn)
     add_number(text, "current-tubes", stats.tubes);
     add_number(text, "current-connections",
                atomic_load_explicit(&protocol->connections, memory_order_relaxed));
-    add_number(text, "current-producers", jobs_producers(service_of(conn)->services));
-    add_number(text, "current-workers", jobs_workers(service_of(conn)->services));
+    add_number(text, "current-producers", jobs_counted(service_of(conn)->services, JOBS_PRODUCERS));
+    add_number(text, "current-workers", jobs_counted(service_of(conn)->services, JOBS_WORKERS));
     add_number(text, "current-waiting", stats.waiting);
     add_number(text, "total-connections",
                atomic_load_explicit(&protocol->connections_made, memory_order_relaxed));

@@ -94,11 +94,11 @@ static void write_job(struct json_text *to, const struct job_stats *stats)
     else
         json_text_null(to, "left_seconds");
     json_text_number(to, "tries", stats->tries);
-    json_text_number(to, "reserves", stats->reserves);
-    json_text_number(to, "timeouts", stats->timeouts);
-    json_text_number(to, "releases", stats->releases);
-    json_text_number(to, "buries", stats->buries);
-    json_text_number(to, "kicks", stats->kicks);
+    json_text_number(to, "reserves", stats->counts.of[JOB_RESERVES]);
+    json_text_number(to, "timeouts", stats->counts.of[JOB_TIMEOUTS]);
+    json_text_number(to, "releases", stats->counts.of[JOB_RELEASES]);
+    json_text_number(to, "buries", stats->counts.of[JOB_BURIES]);
+    json_text_number(to, "kicks", stats->counts.of[JOB_KICKS]);
     json_text_number(to, "body_bytes", stats->body_len);
 }
 

@@ -21,7 +21,7 @@ struct tubes {
     const char *stopped; /* why nothing is served; NULL: it is */
     struct shared_timer timer;
     _Atomic int64_t timer_ns; /* when the timer runs next */
-    _Atomic uint64_t producers, workers, waiting[BS_VERB_COUNT], roots_ahead;
+    _Atomic uint64_t counts[JOBS_WAITING + BS_VERB_COUNT];
     _Atomic bool drains; /* an administrator's switch */
     struct utsname system;
     uint64_t id;
@@ -81,47 +81,15 @@ bool jobs_draining(const struct services *services)
            jobs_drain_switched(services);
 }
 
-uint64_t jobs_producers(const struct services *services)
+uint64_t jobs_counted(const struct services *services, unsigned what)
 {
-    return atomic_load_explicit(&of_services(services)->producers, memory_order_relaxed);
+    return atomic_load_explicit(&of_services(services)->counts[what], memory_order_relaxed);
 }
 
-uint64_t jobs_workers(const struct services *services)
+void jobs_count(struct services *services, unsigned what, int by)
 {
-    return atomic_load_explicit(&of_services(services)->workers, memory_order_relaxed);
-}
-
-void jobs_count_producer(struct services *services, int by)
-{
-    atomic_fetch_add_explicit(&of_services(services)->producers, (uint64_t)(int64_t)by,
+    atomic_fetch_add_explicit(&of_services(services)->counts[what], (uint64_t)(int64_t)by,
                               memory_order_relaxed);
-}
-
-void jobs_count_worker(struct services *services, int by)
-{
-    atomic_fetch_add_explicit(&of_services(services)->workers, (uint64_t)(int64_t)by,
-                              memory_order_relaxed);
-}
-
-uint64_t jobs_waiting_in(const struct services *services, enum bs_verb verb)
-{
-    return atomic_load_explicit(&of_services(services)->waiting[verb], memory_order_relaxed);
-}
-
-void jobs_count_waiting(struct services *services, enum bs_verb verb, int by)
-{
-    atomic_fetch_add_explicit(&of_services(services)->waiting[verb], (uint64_t)(int64_t)by,
-                              memory_order_relaxed);
-}
-
-uint64_t jobs_roots_ahead(const struct services *services)
-{
-    return atomic_load_explicit(&of_services(services)->roots_ahead, memory_order_relaxed);
-}
-
-void jobs_count_root_ahead(struct services *services)
-{
-    atomic_fetch_add_explicit(&of_services(services)->roots_ahead, 1, memory_order_relaxed);
 }
 
 /* ---- delivery, timer ------------------------------------------------------------------------- */

@@ -77,7 +77,7 @@ static void read_tubes(struct services *services, struct moment now, void *to)
     struct jobs *jobs = jobs_of(services);
     uint64_t place = 0;
     jobs_get_stats(jobs, &reading->all);
-    reading->roots_ahead = jobs_roots_ahead(services);
+    reading->roots_ahead = jobs_counted(services, JOBS_ROOTS_AHEAD);
     reading->draining = jobs_draining(services);
     while (!jobs_visit_tubes(jobs, &place, PIECE, now, visit, reading))
         lock_give_way();

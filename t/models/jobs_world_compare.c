@@ -21,9 +21,10 @@ static void compare_job(const struct m_job *job)
     AGREE(s.id == job->id && bytes_equal(bytes_of(s.tube), m_name(job->tube)));
     AGREE(s.state == job->now.state && s.pri == job->now.pri && s.delay_s == job->now.delay_s);
     AGREE(s.ttr_s == job->ttr_s && s.age_s == age_of(job->put_ms));
-    AGREE(s.reserves == job->now.reserves && s.timeouts == job->now.timeouts);
-    AGREE(s.releases == job->now.releases && s.buries == job->now.buries &&
-          s.kicks == job->now.kicks);
+    AGREE(s.counts.of[JOB_RESERVES] == job->now.reserves &&
+          s.counts.of[JOB_TIMEOUTS] == job->now.timeouts);
+    AGREE(s.counts.of[JOB_RELEASES] == job->now.releases &&
+          s.counts.of[JOB_BURIES] == job->now.buries && s.counts.of[JOB_KICKS] == job->now.kicks);
     bool timed = job->now.state == JOB_RESERVED || job->now.state == JOB_DELAYED;
     AGREE(s.time_left_s == (timed ? left_of(job->now.until_ns) : 0));
 }
@@ -259,9 +260,10 @@ static bool compare_kept(void *count, const struct job_record *r)
     AGREE(bytes_equal(r->root, job->root == M_NONE ? bytes_at("", 0) : m_root(job->root)));
     AGREE(r->ttr_s == job->ttr_s && r->tries_max == job->tries_max);
     AGREE(r->now.state == now->state && r->now.pri == now->pri && r->now.tries == now->tries);
-    AGREE(r->now.delay_s == now->delay_s && r->now.reserves == now->reserves);
-    AGREE(r->now.timeouts == now->timeouts && r->now.releases == now->releases);
-    AGREE(r->now.buries == now->buries && r->now.kicks == now->kicks);
+    AGREE(r->now.delay_s == now->delay_s && r->now.counts.of[JOB_RESERVES] == now->reserves);
+    AGREE(r->now.counts.of[JOB_TIMEOUTS] == now->timeouts &&
+          r->now.counts.of[JOB_RELEASES] == now->releases);
+    AGREE(r->now.counts.of[JOB_BURIES] == now->buries && r->now.counts.of[JOB_KICKS] == now->kicks);
     bool reserved = now->state == JOB_RESERVED, delayed = now->state == JOB_DELAYED;
     AGREE((r->now.token != 0) == reserved &&
           (!now->token || !reserved || r->now.token == now->token));

@@ -94,7 +94,8 @@ static bool is_cleared(unsigned state, unsigned its)
 /* A kicked job has left its state, but is still one of all. */
 static uint32_t moves_of(const struct ask *ask, const struct job_stats *stats)
 {
-    return stats->reserves + (ask->op.state == JOBS_ALL ? 0 : stats->kicks);
+    return stats->counts.of[JOB_RESERVES] +
+           (ask->op.state == JOBS_ALL ? 0 : stats->counts.of[JOB_KICKS]);
 }
 
 void note_damage(uint64_t id)
