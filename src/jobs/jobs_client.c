@@ -75,9 +75,8 @@ bool client_watch(struct jobs_client *client, struct tube *tube, enum jobs_need 
         watch_begin(watch);
     } else if (client->watch_count > jobs->many_watches) {
         client->many = true;
-        for (struct ring *at = ring_first(&client->watched); at;
-             at = ring_after(&client->watched, at))
-            watch_begin(container_of(at, struct tube_watch, order));
+        for (watch = NULL; (watch = client_next_watch(client, watch)) != NULL;)
+            watch_begin(watch);
     }
     return true;
 }

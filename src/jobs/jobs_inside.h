@@ -340,6 +340,13 @@ void jobs_enter(struct jobs *jobs);
 /* Notes when something is due next, and unlocks. */
 void jobs_leave(struct jobs *jobs);
 
+/* Others may get the lock. */
+static inline void jobs_let_others(struct jobs *jobs)
+{
+    jobs_leave(jobs);
+    jobs_enter(jobs);
+}
+
 /* So many visits there may be under one hold of the lock, or for one put of a batch (jobs_check).
  */
 #define JOBS_VISITS_MAX (JOBS_STEP + 2 * JOBS_MANY_WATCHES)
@@ -474,6 +481,14 @@ void clients_free(struct jobs *jobs);
 bool client_watch(struct jobs_client *client, struct tube *tube, enum jobs_need need) MUST_USE;
 /* NULL: it does not watch this tube. */
 struct tube_watch *client_find_watch(const struct jobs_client *client, const struct tube *tube);
+/* The watch after this one (NULL: the first) in the order of watching; NULL: it was the last. */
+static inline struct tube_watch *client_next_watch(const struct jobs_client *client,
+                                                   struct tube_watch *watch)
+{
+    struct ring *at =
+        watch ? ring_after(&client->watched, &watch->order) : ring_first(&client->watched);
+    return at ? container_of(at, struct tube_watch, order) : NULL;
+}
 /* So many reservations and watches an ended client gives back at once. */
 #define JOBS_END_STEP 128u
 /* Goes on with the end of a client. Without effects, tubes are served later. */

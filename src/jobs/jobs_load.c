@@ -71,6 +71,19 @@ static bool load_tube(void *arg, const struct job_tube_record *record)
     return true;
 }
 
+/* The mark of a key or root of a job; NULL: no memory. */
+static struct job_mark *load_mark(struct jobs *jobs, const struct job *job, struct bytes name,
+                                  bool is_root)
+{
+    struct job_mark *mark = job_keys_mark(jobs, job->tube, name, is_root);
+    if (!mark)
+        return NULL;
+    mark->refs++;
+    mark->known = true; /* load_memory comes later */
+    mark_settle(jobs, mark);
+    return mark;
+}
+
 /* Gives a new job its key and root. Returns false without memory. */
 static bool load_keys(struct jobs *jobs, struct job *job, const struct job_record *record)
 {
@@ -83,23 +96,11 @@ static bool load_keys(struct jobs *jobs, struct job *job, const struct job_recor
     keys->at_ms = record->now.at_ns / NS_PER_MS;
     keys->root_ms = record->now.root_ns / NS_PER_MS;
     keys->began_ms = record->now.began_ns / NS_PER_MS;
-    if (record->key.len > 0) {
-        keys->key = job_keys_mark(jobs, job->tube, record->key, false);
-        if (!keys->key)
-            return false;
-        keys->key->refs++;
-        keys->key->known = true; /* load_memory comes later */
-        mark_settle(jobs, keys->key);
-    }
-    if (record->root.len > 0) {
-        keys->root = job_keys_mark(jobs, job->tube, record->root, true);
-        if (!keys->root)
-            return false;
-        keys->root->refs++;
-        keys->root->known = true;
-        mark_settle(jobs, keys->root);
-    }
-    return true;
+    if (record->key.len > 0)
+        keys->key = load_mark(jobs, job, record->key, false);
+    if (record->root.len > 0)
+        keys->root = load_mark(jobs, job, record->root, true);
+    return (record->key.len == 0 || keys->key) && (record->root.len == 0 || keys->root);
 }
 
 /* The turn of a job that was buried at this time. */

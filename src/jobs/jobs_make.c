@@ -179,8 +179,7 @@ static void make_many(struct jobs *jobs, struct job_op *op, struct moment now,
         }
         if ((int)op->kind != JOB_OP_DROP || (n + 1) % DROPS_STEP != 0)
             continue;
-        jobs_leave(jobs);
-        jobs_enter(jobs);
+        jobs_let_others(jobs);
     }
     if (op->kind == JOB_OP_KICK) {
         op->kick->left -= made;

@@ -306,8 +306,7 @@ static bool count_waiting(struct jobs *jobs, const struct tube *tube, unsigned *
         age = client->age + 1;
         if (++*done % JOBS_STEP != 0)
             continue;
-        jobs_leave(jobs);
-        jobs_enter(jobs);
+        jobs_let_others(jobs);
         tube = tube_from(jobs, number);
         if (!tube || tube->number != number)
             return false;

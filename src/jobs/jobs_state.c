@@ -170,11 +170,8 @@ void jobs_client_save(const struct jobs_client *client, struct record_writer *w)
     CHECK(client->wait != SERVED && client->wait != ASKED);
     put_name(w, client->used);
     record_put_u32(w, client->watch_count);
-    for (struct ring *at = ring_first(&client->watched); at;
-         at = ring_after(&client->watched, at)) {
-        const struct tube *tube = container_of(at, struct tube_watch, order)->tube;
-        put_name(w, tube);
-    }
+    for (struct tube_watch *watch = NULL; (watch = client_next_watch(client, watch)) != NULL;)
+        put_name(w, watch->tube);
     record_put_u32(w, client->reserved.count);
     for (uint32_t at = client->first_reserved; at != JOB_NONE; at = job_at(jobs, at)->next_reserved)
         record_put_u64(w, job_at(jobs, at)->id);
@@ -378,11 +375,9 @@ static void restore_tube(struct jobs *jobs, uint64_t numbers, uint64_t *last, ui
     tube_set_due(jobs, tube);
 }
 
-bool jobs_restore(struct jobs *jobs, struct record_reader *r)
+static void restore_state(struct jobs *jobs, struct record_reader *r)
 {
     uint64_t last = 0;
-    jobs_enter(jobs);
-    steps_unbounded(LOCK_RANK_JOBS);
     jobs->used = true;
     jobs_begin_load(jobs); /* until the clients have come, too */
     uint64_t next_id = record_get_u64(r);
@@ -392,11 +387,8 @@ bool jobs_restore(struct jobs *jobs, struct record_reader *r)
     if (record_ok(r) && (next_id == 0 || next_id > NUMBER_MAX || jobs->last_burial > NUMBER_MAX ||
                          jobs->tube_numbers == 0 || jobs->tube_numbers > NUMBER_MAX))
         record_refuse(r, "the numbers of the jobs are not good");
-    if (!record_ok(r)) {
-        record_leave(r);
-        jobs_leave(jobs);
-        return false;
-    }
+    if (!record_ok(r))
+        return;
     /* New tubes, and `default`, have numbers above those of the record, until each gets its own. */
     uint64_t numbers = jobs->tube_numbers;
     marks_restore(jobs, r);
@@ -412,15 +404,10 @@ bool jobs_restore(struct jobs *jobs, struct record_reader *r)
         jobs->total_jobs = total_jobs;
         atomic_store(&jobs->next_id, next_id);
     }
-    record_leave(r);
-    jobs_leave(jobs);
-    return record_ok(r);
 }
 
-bool jobs_restore_put_times(struct jobs *jobs, struct record_reader *r)
+static void restore_put_times(struct jobs *jobs, struct record_reader *r)
 {
-    jobs_enter(jobs);
-    steps_unbounded(LOCK_RANK_JOBS);
     for (uint64_t id; (id = record_get_u64(r)) != 0 && record_ok(r);) {
         uint32_t handle = job_find(jobs, id);
         uint16_t ms = record_get_u16(r);
@@ -429,28 +416,19 @@ bool jobs_restore_put_times(struct jobs *jobs, struct record_reader *r)
         if (record_ok(r))
             job_set_put(job_at(jobs, handle), (int64_t)job_at(jobs, handle)->put_ms + ms);
     }
-    record_leave(r);
-    jobs_leave(jobs);
-    return record_ok(r);
 }
 
-bool jobs_restore_burial(struct jobs *jobs, struct record_reader *r)
+static void restore_burial(struct jobs *jobs, struct record_reader *r)
 {
     uint64_t wall_ns = record_get_u64(r);
     if (record_ok(r) && wall_ns > NUMBER_MAX)
         record_refuse(r, "the time of the last burial is not good");
-    jobs_enter(jobs);
     if (record_ok(r))
         jobs->last_burial_wall_ns = (int64_t)wall_ns;
-    jobs_leave(jobs);
-    record_leave(r);
-    return record_ok(r);
 }
 
-bool jobs_restore_clears(struct jobs *jobs, struct record_reader *r)
+static void restore_clears(struct jobs *jobs, struct record_reader *r)
 {
-    jobs_enter(jobs);
-    steps_unbounded(LOCK_RANK_JOBS);
     jobs->clears = record_get_u32(r);
     if (record_ok(r) && jobs->clears > CLEARS_MAX)
         record_refuse(r, "there are too many clears");
@@ -466,6 +444,21 @@ bool jobs_restore_clears(struct jobs *jobs, struct record_reader *r)
         if (job->state != JOB_RESERVED)
             job->came = came;
     }
+}
+
+bool jobs_restore(struct jobs *jobs, uint32_t kind, struct record_reader *r)
+{
+    void (*restore)(struct jobs * jobs, struct record_reader * r) =
+        kind == JOBS_STATE       ? restore_state
+        : kind == JOBS_PUT_TIMES ? restore_put_times
+        : kind == JOBS_BURIAL    ? restore_burial
+        : kind == JOBS_CLEARS    ? restore_clears
+                                 : NULL;
+    if (!restore)
+        return false;
+    jobs_enter(jobs);
+    steps_unbounded(LOCK_RANK_JOBS);
+    restore(jobs, r);
     record_leave(r);
     jobs_leave(jobs);
     return record_ok(r);

@@ -54,14 +54,9 @@
 #define JOBS_BURIAL    (RECORD_OPTIONAL | UINT32_C(0x0607))
 
 void jobs_save(struct jobs *jobs, struct record_writer *w);
-/* Reads the section into new jobs. Returns false when `r` has failed. */
-bool jobs_restore(struct jobs *jobs, struct record_reader *r) MUST_USE;
-/* The same of the times of puts; after jobs_restore. */
-bool jobs_restore_put_times(struct jobs *jobs, struct record_reader *r) MUST_USE;
-/* The same of the last burial. */
-bool jobs_restore_burial(struct jobs *jobs, struct record_reader *r) MUST_USE;
-/* The same of clears under way; after jobs_restore. */
-bool jobs_restore_clears(struct jobs *jobs, struct record_reader *r) MUST_USE;
+/* Reads a section of this kind into new jobs, JOBS_STATE first. Returns false when `r` has failed,
+ * or it is of another kind. */
+bool jobs_restore(struct jobs *jobs, uint32_t kind, struct record_reader *r) MUST_USE;
 /* Checks that all reservations have their clients. Returns false when `r` has failed. */
 bool jobs_restore_done(struct jobs *jobs, struct record_reader *r) MUST_USE;
 

@@ -56,9 +56,11 @@ void client_each_waited(struct jobs_client *client, void (*visit)(struct tube_wa
         client->jobs->visits += client->named_count;
         return;
     }
-    for (struct ring *at = client->many ? NULL : ring_first(&client->watched); at;
-         at = ring_after(&client->watched, at), client->jobs->visits++)
-        visit(container_of(at, struct tube_watch, order));
+    struct tube_watch *watch = NULL;
+    while (!client->many && (watch = client_next_watch(client, watch)) != NULL) {
+        visit(watch);
+        client->jobs->visits++;
+    }
 }
 
 /* Waits for the `count` tubes in `named`, or for the watched ones. */
@@ -289,10 +291,10 @@ void client_serve_tubes(struct jobs_client *client, unsigned *budget, struct mom
             tube_serve_some(jobs, client->named[n].tube, budget, now, effects);
         return;
     }
-    for (struct ring *at = client->many ? NULL : ring_first(&client->watched);
-         at && client->wait == WAITING; at = ring_after(&client->watched, at))
-        tube_serve_some(jobs, container_of(at, struct tube_watch, order)->tube, budget, now,
-                        effects);
+    struct tube_watch *watch = NULL;
+    while (!client->many && client->wait == WAITING &&
+           (watch = client_next_watch(client, watch)) != NULL)
+        tube_serve_some(jobs, watch->tube, budget, now, effects);
 }
 
 bool jobs_search(struct jobs_client *client, struct moment now, struct jobs_effects *effects)
@@ -320,9 +322,8 @@ static uint32_t best_watched(struct jobs_client *client, unsigned *budget, struc
         return watches_best(client, budget, now);
     uint32_t best = JOB_NONE;
     const struct job *its = NULL;
-    for (struct ring *at = ring_first(&client->watched); at;
-         at = ring_after(&client->watched, at)) {
-        struct tube *tube = container_of(at, struct tube_watch, order)->tube;
+    for (struct tube_watch *watch = NULL; (watch = client_next_watch(client, watch)) != NULL;) {
+        const struct tube *tube = watch->tube;
         jobs->visits++;
         if (tube->ready.first == JOB_NONE || tube_is_closed(jobs, tube))
             continue;
@@ -470,8 +471,7 @@ static struct tube *next_turn(struct jobs_client *client, struct turns *turns, b
         struct tube *tube = watches_next_turn(client, &turns->after, &turns->looks);
         if (tube || turns->looks > 0 || !lets_others)
             return tube;
-        jobs_leave(client->jobs);
-        jobs_enter(client->jobs);
+        jobs_let_others(client->jobs);
         turns->looks = JOBS_STEP;
     }
     for (size_t n = 0; n < turns->count; n++) {
@@ -622,9 +622,9 @@ static bool list_tubes(struct jobs_client *client, struct tube_watch *named, siz
     size_t n = 0;
     for (; tubes && named && n < count; n++)
         tubes[n] = named[n].tube;
-    for (struct ring *at = ring_first(&client->watched); tubes && !named && at;
-         at = ring_after(&client->watched, at))
-        tubes[n++] = container_of(at, struct tube_watch, order)->tube;
+    struct tube_watch *watch = NULL;
+    while (tubes && !named && (watch = client_next_watch(client, watch)) != NULL)
+        tubes[n++] = watch->tube;
     turns_r->tubes = tubes;
     if (tubes)
         find_turn(client, turns_r);

@@ -191,9 +191,8 @@ void watch_end(struct tube_watch *watch)
 
 void watches_restore_last(struct jobs_client *client)
 {
-    for (struct ring *at = client->many ? ring_first(&client->watched) : NULL; at;
-         at = ring_after(&client->watched, at)) {
-        struct tube_watch *watch = container_of(at, struct tube_watch, order);
+    struct tube_watch *watch = NULL;
+    while (client->many && (watch = client_next_watch(client, watch)) != NULL) {
         if (watch->tube->turn == client->turn)
             client->last = watch;
     }
@@ -251,16 +250,12 @@ static void look_again(struct jobs_client *client)
     struct jobs *jobs = client->jobs;
     unsigned done = 0;
     client->passed_by = false;
-    for (struct ring *at = ring_first(&client->watched); at;
-         at = ring_after(&client->watched, at)) {
-        struct tube_watch *watch = container_of(at, struct tube_watch, order);
+    for (struct tube_watch *watch = NULL; (watch = client_next_watch(client, watch)) != NULL;) {
         jobs->visits++;
         if (has_job(jobs, watch->tube) && !tree_has(&watch->by_order))
             make_ready(watch);
-        if (++done % JOBS_STEP == 0) {
-            jobs_leave(jobs);
-            jobs_enter(jobs);
-        }
+        if (++done % JOBS_STEP == 0)
+            jobs_let_others(jobs);
     }
 }
 
@@ -333,8 +328,7 @@ uint32_t watches_best(struct jobs_client *client, unsigned *budget, struct momen
     uint32_t handle;
     unsigned looks = JOBS_STEP;
     while (!find_best(client, &looks, budget, now, &handle)) {
-        jobs_leave(jobs);
-        jobs_enter(jobs);
+        jobs_let_others(jobs);
         looks = JOBS_STEP;
     }
     return handle;
@@ -364,19 +358,15 @@ bool watches_read_only(struct jobs_client *client, char *reason_r)
 {
     struct jobs *jobs = client->jobs;
     unsigned done = 0;
-    for (struct ring *at = ring_first(&client->watched); at;
-         at = ring_after(&client->watched, at)) {
-        const struct tube *tube = container_of(at, struct tube_watch, order)->tube;
-        const char *reason = tube_read_only(jobs, tube);
+    for (struct tube_watch *watch = NULL; (watch = client_next_watch(client, watch)) != NULL;) {
+        const char *reason = tube_read_only(jobs, watch->tube);
         jobs->visits++;
         if (!*reason)
             return false;
         if (done++ == 0)
             memcpy(reason_r, reason, JOBS_READ_ONLY_MAX + 1);
-        if (done % JOBS_STEP == 0) {
-            jobs_leave(jobs);
-            jobs_enter(jobs);
-        }
+        if (done % JOBS_STEP == 0)
+            jobs_let_others(jobs);
     }
     return true;
 }
@@ -401,18 +391,21 @@ const struct jobs_client *watches_wait_from(const struct jobs *jobs, uint64_t ag
     return at ? of_wait(at) : NULL;
 }
 
+/* A watch that is not empty; NULL: all are. */
+static struct tube_watch *not_empty(const struct jobs_client *client)
+{
+    struct ring *unseen = ring_first(&client->unseen);
+    struct tree_node *ready = tree_first(&client->ready);
+    return unseen ? of_line(unseen) : ready ? of_turn(ready) : NULL;
+}
+
 void watches_line_up(struct jobs_client *client, unsigned budget)
 {
     struct jobs *jobs = client->jobs;
     client->lines_up = false;
     if (!client->many || !waits_here(client))
         return;
-    for (; !client->lines_up; budget--) {
-        struct ring *unseen = ring_first(&client->unseen);
-        struct tree_node *ready = tree_first(&client->ready);
-        if (!unseen && !ready)
-            break;
-        struct tube_watch *watch = unseen ? of_line(unseen) : of_turn(ready);
+    for (struct tube_watch *watch; !client->lines_up && (watch = not_empty(client)); budget--) {
         make_empty(watch);
         if (has_job(jobs, watch->tube)) {
             client->passed_by = true;
@@ -429,17 +422,11 @@ void watches_serve(struct jobs_client *client, unsigned *budget, struct moment n
     struct jobs *jobs = client->jobs;
     if (client->passed_by)
         look_again(client);
-    while (*budget > 0 && waits_here(client)) {
-        struct ring *unseen = ring_first(&client->unseen);
-        struct tree_node *ready = tree_first(&client->ready);
-        if (!unseen && !ready)
-            break;
-        struct tube_watch *watch = unseen ? of_line(unseen) : of_turn(ready);
+    struct tube_watch *watch;
+    while (*budget > 0 && waits_here(client) && (watch = not_empty(client)) != NULL) {
         (*budget)--;
         make_empty(watch);
         tube_serve_some(jobs, watch->tube, budget, now, effects);
     }
     watches_line_up(client, JOBS_STEP);
 }
-
-/* ---- checks ---------------------------------------------------------------------------------- */

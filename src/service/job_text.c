@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "service/job_session.h"
+#include "service/jobs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,27 +44,14 @@ static void add_number(struct job_text *text, const char *key, uint64_t value)
         text->len += bs_compose_number(key, value, to, BS_ENTRY_ROOM);
 }
 
-static void add_word(struct job_text *text, const char *key, const char *word)
-{
-    uint8_t *to = job_text_room(text, BS_ENTRY_ROOM);
-    if (to)
-        text->len += bs_compose_word(key, bytes_of(word), to, BS_ENTRY_ROOM);
-}
-
-static void add_string(struct job_text *text, const char *key, const char *value)
+/* Adds a text by a function of the codec. */
+typedef size_t composed(const char *key, struct bytes value, uint8_t *to, size_t room);
+static void add_text(struct job_text *text, composed *compose, const char *key, const char *value)
 {
     size_t size = BS_ENTRY_ROOM + strlen(value);
     uint8_t *to = job_text_room(text, size);
     if (to)
-        text->len += bs_compose_string(key, bytes_of(value), to, size);
-}
-
-static void add_quoted(struct job_text *text, const char *key, const char *value)
-{
-    size_t size = BS_ENTRY_ROOM + strlen(value);
-    uint8_t *to = job_text_room(text, size);
-    if (to)
-        text->len += bs_compose_quoted(key, bytes_of(value), to, size);
+        text->len += compose(key, bytes_of(value), to, size);
 }
 
 static void add_micros(struct job_text *text, const char *key, struct timeval time)
@@ -93,6 +81,16 @@ void job_text_answer(struct conn *conn, unsigned verb, struct job_text *text)
     job_body_drop(text->jobs, &text->body);
 }
 
+/* What a tube, and `stats`, say of the states of jobs. */
+static void add_states(struct job_text *text, uint64_t urgent, const uint64_t *states)
+{
+    add_number(text, "current-jobs-urgent", urgent);
+    add_number(text, "current-jobs-ready", states[JOB_READY]);
+    add_number(text, "current-jobs-reserved", states[JOB_RESERVED]);
+    add_number(text, "current-jobs-delayed", states[JOB_DELAYED]);
+    add_number(text, "current-jobs-buried", states[JOB_BURIED] + states[JOB_ABANDONED]);
+}
+
 /* ---- statistics ------------------------------------------------------------------------------ */
 
 enum served job_stats_job(struct conn *conn, const struct bs_request *r)
@@ -105,8 +103,8 @@ enum served job_stats_job(struct conn *conn, const struct bs_request *r)
     }
     job_text_begin(&text, conn);
     add_number(&text, "id", stats.id);
-    add_string(&text, "tube", stats.tube);
-    add_word(&text, "state",
+    add_text(&text, bs_compose_string, "tube", stats.tube);
+    add_text(&text, bs_compose_word, "state",
              job_state_word(stats.state == JOB_ABANDONED ? JOB_BURIED : stats.state));
     add_number(&text, "pri", stats.pri);
     add_number(&text, "age", stats.age_s);
@@ -132,13 +130,8 @@ enum served job_stats_tube(struct conn *conn, const struct bs_request *r)
         return SERVED;
     }
     job_text_begin(&text, conn);
-    add_string(&text, "name", stats.name);
-    add_number(&text, "current-jobs-urgent", stats.urgent);
-    add_number(&text, "current-jobs-ready", stats.states[JOB_READY]);
-    add_number(&text, "current-jobs-reserved", stats.states[JOB_RESERVED]);
-    add_number(&text, "current-jobs-delayed", stats.states[JOB_DELAYED]);
-    add_number(&text, "current-jobs-buried",
-               stats.states[JOB_BURIED] + stats.states[JOB_ABANDONED]);
+    add_text(&text, bs_compose_string, "name", stats.name);
+    add_states(&text, stats.urgent, stats.states);
     add_number(&text, "total-jobs", stats.total_jobs);
     add_number(&text, "current-using", stats.using);
     add_number(&text, "current-watching", stats.watching);
@@ -166,15 +159,15 @@ void job_describe_tube(struct conn *conn, struct bytes tube, bool was_set)
         memcpy(stats.name, tube.data, tube.len);
     }
     job_text_begin(&text, conn);
-    add_quoted(&text, "name", stats.name);
+    add_text(&text, bs_compose_quoted, "name", stats.name);
     for (unsigned n = 0; n < JOB_SETTING_READ_ONLY; n++) {
         const struct job_setting_row *row = &job_setting_rows[n];
         if (row->words)
-            add_word(&text, row->key, row->words[stats.settings.is[n]]);
+            add_text(&text, bs_compose_word, row->key, row->words[stats.settings.is[n]]);
         else
             add_number(&text, row->key, stats.settings.is[n]);
     }
-    add_quoted(&text, "read-only", stats.settings.read_only);
+    add_text(&text, bs_compose_quoted, "read-only", stats.settings.read_only);
     add_number(&text, "current-jobs-ready", stats.states[JOB_READY]);
     add_number(&text, "current-jobs-delayed", stats.states[JOB_DELAYED]);
     add_number(&text, "current-jobs-reserved", stats.states[JOB_RESERVED]);
@@ -203,48 +196,41 @@ static uint64_t asked(const struct conn *conn, enum bs_verb verb)
     return sum;
 }
 
-/* The commands that `stats` counts, in its order. */
-static const struct {
-    const char *key;
-    enum bs_verb verb;
-} commands[] = {
-    {"cmd-put", BS_VERB_PUT},
-    {"cmd-peek", BS_VERB_PEEK},
-    {"cmd-peek-ready", BS_VERB_PEEK_READY},
-    {"cmd-peek-delayed", BS_VERB_PEEK_DELAYED},
-    {"cmd-peek-buried", BS_VERB_PEEK_BURIED},
-    {"cmd-reserve", BS_VERB_RESERVE},
-    {"cmd-reserve-with-timeout", BS_VERB_RESERVE_WITH_TIMEOUT},
-    {"cmd-delete", BS_VERB_DELETE},
-    {"cmd-release", BS_VERB_RELEASE},
-    {"cmd-use", BS_VERB_USE},
-    {"cmd-watch", BS_VERB_WATCH},
-    {"cmd-ignore", BS_VERB_IGNORE},
-    {"cmd-bury", BS_VERB_BURY},
-    {"cmd-kick", BS_VERB_KICK},
-    {"cmd-touch", BS_VERB_TOUCH},
-    {"cmd-stats", BS_VERB_STATS},
-    {"cmd-stats-job", BS_VERB_STATS_JOB},
-    {"cmd-stats-tube", BS_VERB_STATS_TUBE},
-    {"cmd-list-tubes", BS_VERB_LIST_TUBES},
-    {"cmd-list-tube-used", BS_VERB_LIST_TUBE_USED},
-    {"cmd-list-tubes-watched", BS_VERB_LIST_TUBES_WATCHED},
-    {"cmd-pause-tube", BS_VERB_PAUSE_TUBE},
-};
+/* The verbs that `stats` counts, in its order. */
+static const uint8_t commands[] = {BS_VERB_PUT,
+                                   BS_VERB_PEEK,
+                                   BS_VERB_PEEK_READY,
+                                   BS_VERB_PEEK_DELAYED,
+                                   BS_VERB_PEEK_BURIED,
+                                   BS_VERB_RESERVE,
+                                   BS_VERB_RESERVE_WITH_TIMEOUT,
+                                   BS_VERB_DELETE,
+                                   BS_VERB_RELEASE,
+                                   BS_VERB_USE,
+                                   BS_VERB_WATCH,
+                                   BS_VERB_IGNORE,
+                                   BS_VERB_BURY,
+                                   BS_VERB_KICK,
+                                   BS_VERB_TOUCH,
+                                   BS_VERB_STATS,
+                                   BS_VERB_STATS_JOB,
+                                   BS_VERB_STATS_TUBE,
+                                   BS_VERB_LIST_TUBES,
+                                   BS_VERB_LIST_TUBE_USED,
+                                   BS_VERB_LIST_TUBES_WATCHED,
+                                   BS_VERB_PAUSE_TUBE};
 
 static void add_counts(struct job_text *text, const struct conn *conn)
 {
     const struct protocol *protocol = conn_protocol(conn);
     struct jobs_stats stats;
     jobs_get_stats(conn_jobs(conn), &stats);
-    add_number(text, "current-jobs-urgent", stats.urgent);
-    add_number(text, "current-jobs-ready", stats.states[JOB_READY]);
-    add_number(text, "current-jobs-reserved", stats.states[JOB_RESERVED]);
-    add_number(text, "current-jobs-delayed", stats.states[JOB_DELAYED]);
-    add_number(text, "current-jobs-buried", stats.states[JOB_BURIED] + stats.states[JOB_ABANDONED]);
-    for (size_t n = 0; n < ARRAY_SIZE(commands); n++)
-        add_number(text, commands[n].key,
-                   asked(conn, commands[n].verb) + (commands[n].verb == BS_VERB_STATS));
+    add_states(text, stats.urgent, stats.states);
+    for (size_t n = 0; n < ARRAY_SIZE(commands); n++) {
+        char key[32];
+        snprintf(key, sizeof(key), "cmd-%s", jobs_row.verbs[commands[n]]);
+        add_number(text, key, asked(conn, commands[n]) + (commands[n] == BS_VERB_STATS));
+    }
     add_number(text, "job-timeouts", stats.timeouts);
     add_number(text, "total-jobs", stats.total_jobs);
     add_number(text, "max-job-size", job_size_max(conn));
@@ -269,7 +255,7 @@ enum served job_stats(struct conn *conn, const struct bs_request *r)
     job_text_begin(&text, conn);
     add_counts(&text, conn);
     add_number(&text, "pid", (uint64_t)getpid());
-    add_quoted(&text, "version", PACKAGE_VERSION);
+    add_text(&text, bs_compose_quoted, "version", PACKAGE_VERSION);
     (void)getrusage(RUSAGE_SELF, &usage);
     add_micros(&text, "rusage-utime", usage.ru_utime);
     add_micros(&text, "rusage-stime", usage.ru_stime);
@@ -279,13 +265,14 @@ enum served job_stats(struct conn *conn, const struct bs_request *r)
     add_number(&text, "binlog-records-migrated", 0);
     add_number(&text, "binlog-records-written", 0);
     add_number(&text, "binlog-max-size", 0);
-    add_word(&text, "draining", jobs_draining(service_of(conn)->services) ? "true" : "false");
+    add_text(&text, bs_compose_word, "draining",
+             jobs_draining(service_of(conn)->services) ? "true" : "false");
     snprintf(id, sizeof(id), "%016llx",
              (unsigned long long)jobs_server_id(service_of(conn)->services));
-    add_word(&text, "id", id);
-    add_string(&text, "hostname", system->nodename);
-    add_string(&text, "os", system->version);
-    add_string(&text, "platform", system->machine);
+    add_text(&text, bs_compose_word, "id", id);
+    add_text(&text, bs_compose_string, "hostname", system->nodename);
+    add_text(&text, bs_compose_string, "os", system->version);
+    add_text(&text, bs_compose_string, "platform", system->machine);
     job_text_answer(conn, r->verb, &text);
     return SERVED;
 }

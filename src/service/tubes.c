@@ -289,20 +289,12 @@ static bool restore(struct resource *r, struct moment now, uint32_t kind,
                     struct record_reader *section)
 {
     (void)now;
-    if (kind == JOBS_STATE)
-        return jobs_restore(own(r)->jobs, section);
-    if (kind == JOBS_PUT_TIMES)
-        return jobs_restore_put_times(own(r)->jobs, section);
-    if (kind == JOBS_BURIAL)
-        return jobs_restore_burial(own(r)->jobs, section);
-    if (kind == JOBS_CLEARS)
-        return jobs_restore_clears(own(r)->jobs, section);
     if (kind == DRAIN_STATE) {
         jobs_switch_drain(r->services, true);
         return record_ok(section);
     }
     if (kind != SERVER_STATE)
-        return false;
+        return jobs_restore(own(r)->jobs, kind, section);
     own(r)->id = record_get_u64(section);
     return record_ok(section);
 }

@@ -207,12 +207,8 @@ static bool restore_all(struct jobs *to, struct jobs_client **new, struct record
     bool good = true, whole = false;
     while (record_enter(r, &kind, &section)) {
         whole = kind == 1; /* the last one */
-        if (kind == JOBS_STATE)
-            good = jobs_restore(to, &section) && good;
-        else if (kind == JOBS_PUT_TIMES)
-            good = jobs_restore_put_times(to, &section) && good;
-        else if (kind == JOBS_BURIAL)
-            good = jobs_restore_burial(to, &section) && good;
+        if (kind == JOBS_STATE || kind == JOBS_PUT_TIMES || kind == JOBS_BURIAL)
+            good = jobs_restore(to, kind, &section) && good;
         else if (whole)
             good = restore_clients(to, new, &section) && good;
         else

@@ -181,13 +181,9 @@ static void upgrade(void)
     jobs = new_jobs();
     map_record(&r, fd);
     ck_assert(record_enter(&r, &kind, &section) && kind == JOBS_STATE);
-    ck_assert(jobs_restore(jobs, &section));
-    while (record_enter(&r, &kind, &section)) {
-        if (kind == JOBS_CLEARS)
-            ck_assert(jobs_restore_clears(jobs, &section));
-        if (kind == JOBS_PUT_TIMES)
-            ck_assert(jobs_restore_put_times(jobs, &section));
-    }
+    ck_assert(jobs_restore(jobs, kind, &section));
+    while (record_enter(&r, &kind, &section))
+        ck_assert(jobs_restore(jobs, kind, &section));
     ck_assert(jobs_restore_done(jobs, &r));
     record_unmap(&r);
 }
