@@ -18,18 +18,26 @@
 #define REST_TIMES  16
 #define REST_NS_MAX NS_PER_S
 
+/* Where operations wait. */
+enum {
+    QUEUE,
+    BEHIND,
+    STEPS, /* of what changes many jobs */
+    PARKED,
+    LATE,    /* steps of clients that have not begun */
+    ARRIVED, /* what is submitted while parked ones are decided */
+    LISTS
+};
+
 struct job_ops {
     void (*wake)(void *arg);
     void *arg;
-    struct mail_list queue, behind, steps; /* steps: of what changes many jobs */
-    struct mail_list parked;
-    struct mail_list late;    /* steps of clients that have not begun */
-    struct mail_list arrived; /* what is submitted while parked ones are decided */
-    size_t under_way;         /* queued, or with the store's thread */
-    size_t own;               /* jobs of the jobs' own changes under way */
-    unsigned many;            /* steps of clients under way */
-    unsigned pieces;          /* of settling */
-    uint64_t parks;           /* operations that were parked or will be, so far */
+    struct mail_list lists[LISTS];
+    size_t under_way; /* queued, or with the store's thread */
+    size_t own;       /* jobs of the jobs' own changes under way */
+    unsigned many;    /* steps of clients under way */
+    unsigned pieces;  /* of settling */
+    uint64_t parks;   /* operations that were parked or will be, so far */
     bool rings, unparks;
     bool changed; /* by clients, since the last upkeep of the store */
 };
@@ -46,12 +54,8 @@ bool jobs_use_store(struct jobs *jobs, void (*wake)(void *arg), void *arg)
         return false;
     ops->wake = wake;
     ops->arg = arg;
-    mail_list_init(&ops->queue);
-    mail_list_init(&ops->behind);
-    mail_list_init(&ops->steps);
-    mail_list_init(&ops->parked);
-    mail_list_init(&ops->late);
-    mail_list_init(&ops->arrived);
+    for (unsigned n = 0; n < LISTS; n++)
+        mail_list_init(&ops->lists[n]);
     jobs->commit = ops;
     return true;
 }
@@ -75,7 +79,8 @@ void job_ops_wake(struct job_ops *ops)
 
 bool job_ops_rest(const struct job_ops *ops)
 {
-    return ops->under_way == 0 && !ops->parked.first && !ops->late.first && !ops->unparks;
+    return ops->under_way == 0 && !ops->lists[PARKED].first && !ops->lists[LATE].first &&
+           !ops->unparks;
 }
 
 bool jobs_has_ops(struct jobs *jobs)
@@ -98,7 +103,7 @@ static void count_client(struct job_op *op)
 /* The jobs' own changes that go in steps. */
 static bool is_own_step(const struct job_op *op)
 {
-    return (int)op->kind == JOB_OP_DROP || (int)op->kind == JOB_OP_CHANGE;
+    return op->kind == JOB_OP_DROP || op->kind == JOB_OP_CHANGE;
 }
 
 /* Counts an operation that is queued (`by` is 1), or over (-1). */
@@ -131,10 +136,7 @@ enum jobs_status job_op_queue(struct jobs *jobs, struct job_op *op)
     op->behind = !is_step && is_behind(op);
     count_queued(ops, op, 1);
     jobs->steps += is_step;
-    mail_list_add(is_step      ? &ops->steps
-                  : op->behind ? &ops->behind
-                               : &ops->queue,
-                  &op->letter.mail);
+    mail_list_add(&ops->lists[is_step ? STEPS : op->behind ? BEHIND : QUEUE], &op->letter.mail);
     ops->under_way++;
     ops->rings = true;
     return JOBS_COMMITS;
@@ -143,11 +145,11 @@ enum jobs_status job_op_queue(struct jobs *jobs, struct job_op *op)
 bool job_op_has_turn(struct jobs *jobs, struct job_op *op)
 {
     struct job_ops *ops = jobs->commit;
-    op->many = ops->many < JOBS_MANY_MAX && (!ops->late.first || ops->unparks);
+    op->many = ops->many < JOBS_MANY_MAX && (!ops->lists[LATE].first || ops->unparks);
     if (op->many)
         return true;
     count_client(op);
-    mail_list_add(&ops->late, &op->letter.mail);
+    mail_list_add(&ops->lists[LATE], &op->letter.mail);
     return false;
 }
 
@@ -160,7 +162,7 @@ enum jobs_status job_op_park(struct jobs *jobs, struct job_op *op)
 {
     count_client(op);
     job_op_will_wait(jobs);
-    mail_list_add(&jobs->commit->parked, &op->letter.mail);
+    mail_list_add(&jobs->commit->lists[PARKED], &op->letter.mail);
     return JOBS_COMMITS;
 }
 
@@ -206,7 +208,7 @@ static void finish(struct jobs *jobs, struct job_op *op, struct moment now,
     struct jobs_client *client = op->counted ? op->act.client : NULL;
     op->counted = op->fetches = op->many = false; /* its owner may submit it again */
     release(jobs, op);
-    if ((int)op->kind == JOB_OP_DROP)
+    if (op->kind == JOB_OP_DROP)
         free(op);
     else if (job_op_is_own(op))
         jobs_release_memory(jobs, op, own_size(op));
@@ -225,12 +227,12 @@ void jobs_hold(struct jobs *jobs, struct moment now)
     jobs->hold_until_ns = now.mono_ns + HOLD_NS;
 }
 
-static struct job_op *own_op(struct jobs *jobs, unsigned kind, size_t more)
+static struct job_op *own_op(struct jobs *jobs, enum job_op_kind kind, size_t more)
 {
     struct job_op *op =
         jobs_alloc(jobs, kind == JOB_OP_GIVE ? JOBS_REST : JOBS_ENDS, sizeof(*op) + more);
     if (op)
-        op->kind = (enum job_op_kind)kind;
+        op->kind = kind;
     return op;
 }
 
@@ -268,8 +270,7 @@ static struct job_op *drop_op(size_t count)
     struct job_op *op = malloc(sizeof(*op) + count * sizeof(struct job_write));
     if (!op)
         return NULL;
-    *op = (struct job_op){
-        .kind = (enum job_op_kind)JOB_OP_DROP, .act.verb = JOB_DROP, .write_room = count};
+    *op = (struct job_op){.kind = JOB_OP_DROP, .act.verb = JOB_DROP, .write_room = count};
     op->writes = (struct job_write *)(op + 1);
     return op;
 }
@@ -370,7 +371,7 @@ static enum jobs_status job_op_arrives(struct jobs *jobs, struct job_op *op)
 {
     count_client(op);
     job_op_will_wait(jobs);
-    mail_list_add(&jobs->commit->arrived, &op->letter.mail);
+    mail_list_add(&jobs->commit->lists[ARRIVED], &op->letter.mail);
     return JOBS_COMMITS;
 }
 
@@ -435,14 +436,15 @@ bool jobs_take_ops(struct jobs *jobs, struct job_op_list *list_r, size_t writes,
     mail_list_init(&list_r->ops);
     jobs_enter(jobs);
     struct job_ops *ops = jobs->commit;
-    take_ops(list_r, &ops->queue, writes, bytes, &sum);
-    take_ops(list_r, &ops->behind, writes / 2, bytes, &sum);
+    take_ops(list_r, &ops->lists[QUEUE], writes, bytes, &sum);
+    take_ops(list_r, &ops->lists[BEHIND], writes / 2, bytes, &sum);
     ops->changed = ops->changed || list_r->ops.first;
     /* A step, or several small ones, however much there was before. */
-    for (size_t count = 0; (mail = ops->steps.first) != NULL; count += op_of(mail)->write_count) {
+    for (size_t count = 0; (mail = ops->lists[STEPS].first) != NULL;
+         count += op_of(mail)->write_count) {
         if (count > 0 && count + op_of(mail)->write_count > JOBS_OP_STEP)
             break;
-        (void)mail_list_take(&ops->steps);
+        (void)mail_list_take(&ops->lists[STEPS]);
         (void)take_op(list_r, op_of(mail));
     }
     jobs_leave(jobs);
@@ -514,12 +516,12 @@ static void unpark(struct jobs *jobs, struct moment now, struct jobs_effects *ef
     struct mail *mail;
     size_t done = 0;
     mail_list_init(&parked);
-    while ((mail = mail_list_take(&ops->parked)) != NULL)
+    while ((mail = mail_list_take(&ops->lists[PARKED])) != NULL)
         mail_list_add(&parked, mail);
     ops->unparks = true;
     while ((mail = mail_list_take(&parked)) != NULL ||
-           (ops->many < JOBS_MANY_MAX && (mail = mail_list_take(&ops->late)) != NULL) ||
-           (mail = mail_list_take(&ops->arrived)) != NULL) {
+           (ops->many < JOBS_MANY_MAX && (mail = mail_list_take(&ops->lists[LATE])) != NULL) ||
+           (mail = mail_list_take(&ops->lists[ARRIVED])) != NULL) {
         decide_again(jobs, mail, now, effects);
         done++;
         let_others(jobs, &done);
@@ -559,11 +561,8 @@ void jobs_commit_free(struct jobs *jobs)
     struct job_ops *ops = jobs->commit;
     if (!ops)
         return;
-    free_list(jobs, &ops->queue);
-    free_list(jobs, &ops->behind);
-    free_list(jobs, &ops->steps);
-    free_list(jobs, &ops->parked);
-    free_list(jobs, &ops->late);
+    for (unsigned n = 0; n < LISTS; n++)
+        free_list(jobs, &ops->lists[n]);
     free(ops);
     jobs->commit = NULL;
 }

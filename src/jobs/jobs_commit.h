@@ -113,7 +113,11 @@ enum job_op_kind {
     JOB_OP_SET_TUBE,
     /* views, view_count: those without a body get it; a job that has gone gets none. OK, IO. */
     JOB_OP_READ,
-    JOB_OP_OWN, /* the jobs' own kinds follow */
+    /* The jobs' own: */
+    JOB_OP_GIVE,        /* reserve jobs for a client that waits */
+    JOB_OP_CHANGE,      /* end the last try of a job, or bury one without a readable body */
+    JOB_OP_DROP,        /* delete doomed jobs */
+    JOB_OP_FORGET_TUBE, /* a tube that the store has a row of has gone */
 };
 
 struct job_op {

@@ -6,17 +6,9 @@
 #include "jobs/jobs_commit.h"
 #include "jobs/jobs_inside.h"
 
-/* The jobs' own kinds, after those of clients. */
-enum {
-    JOB_OP_GIVE = JOB_OP_OWN, /* reserve jobs for a client that waits */
-    JOB_OP_CHANGE,            /* end the last try of a job, or bury one without a readable body */
-    JOB_OP_DROP,              /* delete doomed jobs */
-    JOB_OP_FORGET_TUBE,       /* a tube that the store has a row of has gone */
-};
-
 static inline bool job_op_is_own(const struct job_op *op)
 {
-    return op->kind >= JOB_OP_OWN;
+    return op->kind >= JOB_OP_GIVE;
 }
 
 /* ---- jobs_commit.c: the life of operations --------------------------------------------------- */

@@ -351,19 +351,21 @@ static uint32_t find_planned(struct jobs *jobs, const struct job_mark *key,
     return best;
 }
 
+static struct job_mark *find_text(const struct jobs *jobs, const struct tube *tube, char kind,
+                                  struct bytes text)
+{
+    uint64_t name[2];
+    if (text.len == 0)
+        return NULL;
+    name_mark(jobs, tube, kind, text, name);
+    return mark_find(jobs, name);
+}
+
 void job_keys_marks(const struct jobs *jobs, const struct tube *tube, const struct job_put *put,
                     struct job_mark **key_r, struct job_mark **root_r)
 {
-    uint64_t name[2];
-    *key_r = *root_r = NULL;
-    if (put->key.len > 0) {
-        name_mark(jobs, tube, 'k', put->key, name);
-        *key_r = mark_find(jobs, name);
-    }
-    if (put->root.len > 0) {
-        name_mark(jobs, tube, 'r', put->root, name);
-        *root_r = mark_find(jobs, name);
-    }
+    *key_r = find_text(jobs, tube, 'k', put->key);
+    *root_r = find_text(jobs, tube, 'r', put->root);
 }
 
 struct job_mark *job_keys_mark(struct jobs *jobs, const struct tube *tube, struct bytes text,

@@ -61,7 +61,7 @@ void job_op_forget(struct jobs *jobs, struct job_op *op, struct moment now,
             give_up(jobs, op, write, now);
         else if (write->unreadable)
             spoil(jobs, write, now);
-        else if ((int)op->kind == JOB_OP_DROP)
+        else if (op->kind == JOB_OP_DROP)
             job_doom(jobs, write->handle);
     }
     if (op->kind == JOB_OP_PUT && op->plans) {
@@ -70,7 +70,7 @@ void job_op_forget(struct jobs *jobs, struct job_op *op, struct moment now,
     }
     if (op->kind == JOB_OP_PAUSE || op->kind == JOB_OP_SET_TUBE)
         op->of->changing = false;
-    if ((int)op->kind == JOB_OP_GIVE) {
+    if (op->kind == JOB_OP_GIVE) {
         job_views_free(jobs, &op->act.client->claimed);
         client_refuse(op->act.client, !damaged, effects);
         unsigned budget = JOBS_STEP; /* they got jobs while it was in none of their lines */
@@ -177,7 +177,7 @@ static void make_many(struct jobs *jobs, struct job_op *op, struct moment now,
             give_up(jobs, op, write, now);
             left = tube;
         }
-        if ((int)op->kind != JOB_OP_DROP || (n + 1) % DROPS_STEP != 0)
+        if (op->kind != JOB_OP_DROP || (n + 1) % DROPS_STEP != 0)
             continue;
         jobs_let_others(jobs);
     }
@@ -195,7 +195,7 @@ void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
                  struct jobs_effects *effects)
 {
     op->status = JOBS_OK;
-    switch ((int)op->kind) {
+    switch (op->kind) {
     case JOB_OP_PUT:
         job_op_make_puts(jobs, op, now, effects);
         break;

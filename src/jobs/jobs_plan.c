@@ -56,7 +56,7 @@ void job_op_free_writes(struct jobs *jobs, struct job_op *op)
 {
     for (size_t n = 0; n < op->write_count; n++)
         job_body_drop(jobs, &op->writes[n].body);
-    if (op->writes && op->writes != &op->write && (int)op->kind != JOB_OP_DROP)
+    if (op->writes && op->writes != &op->write && op->kind != JOB_OP_DROP)
         jobs_release_memory(jobs, op->writes, op->write_room * sizeof(*op->writes));
     op->writes = NULL;
     op->write_count = op->write_room = 0;

@@ -38,11 +38,6 @@ static uint32_t tube_peek_ready(struct jobs *jobs, const struct tube *tube)
     return job_first_of(jobs, next, tube->frozen_by_id[JOB_READY].first);
 }
 
-static uint32_t tube_peek_delayed(const struct jobs *jobs, const struct tube *tube)
-{
-    return job_first_turn_of(jobs, tube->delayed.first, tube->frozen_by_turn[JOB_DELAYED].first);
-}
-
 static uint32_t tube_peek_buried(const struct jobs *jobs, const struct tube *tube)
 {
     uint32_t first = job_first_turn_of(jobs, tube_first_buried(jobs, tube, 0),
@@ -56,9 +51,11 @@ enum jobs_status jobs_peek_next(struct jobs_client *client, enum job_peek what,
     struct jobs *jobs = client->jobs;
     jobs_enter(jobs);
     const struct tube *tube = client->used;
-    uint32_t handle = what == JOB_PEEK_READY     ? tube_peek_ready(jobs, tube)
-                      : what == JOB_PEEK_DELAYED ? tube_peek_delayed(jobs, tube)
-                                                 : tube_peek_buried(jobs, tube);
+    uint32_t handle =
+        what == JOB_PEEK_READY ? tube_peek_ready(jobs, tube)
+        : what == JOB_PEEK_DELAYED
+            ? job_first_turn_of(jobs, tube->delayed.first, tube->frozen_by_turn[JOB_DELAYED].first)
+            : tube_peek_buried(jobs, tube);
     if (handle != JOB_NONE)
         job_see(jobs, handle, view_r);
     jobs_leave(jobs);
@@ -126,56 +123,6 @@ static void walk_on(const struct jobs *jobs, struct list_walk *walk, uint32_t fi
     }
 }
 
-/* A list of jobs that is made in steps, between which others get the lock. */
-struct listing {
-    size_t limit, count, bytes, answer_max;
-    uint64_t after, next;
-    bool found, over;
-};
-
-/* So many jobs are listed in a step. */
-#define LIST_STEP 64u
-
-static void list_step(struct jobs *jobs, struct listing *list, struct bytes name, unsigned state,
-                      struct job_view *views_r)
-{
-    struct list_walk walk;
-    jobs_enter(jobs);
-    list->found |= walk_begin(jobs, &walk, name, state, list->after) != NULL;
-    list->over = true; /* unless there are more */
-    for (uint32_t at, n = 0; (at = walk_first(jobs, &walk)) != JOB_NONE; n++) {
-        const struct job *job = job_at(jobs, at);
-        size_t len = JOBS_LINE + job->body_len;
-        bool room = list->bytes <= list->answer_max && len <= list->answer_max - list->bytes;
-        if (list->count == list->limit || (list->count > 0 && !room)) {
-            list->next = list->after;
-            break;
-        }
-        list->over = n < LIST_STEP;
-        if (!list->over)
-            break;
-        list->bytes += len;
-        list->after = job->id;
-        job_see(jobs, at, &views_r[list->count++]);
-        walk_on(jobs, &walk, at);
-    }
-    jobs_leave(jobs);
-}
-
-enum jobs_status jobs_list(struct jobs *jobs, struct bytes name, unsigned state, uint64_t after,
-                           size_t limit, size_t answer_max, struct job_view *views_r,
-                           size_t *count_r, uint64_t *next_r)
-{
-    struct listing list = {
-        .limit = limit < JOBS_STEP ? limit : JOBS_STEP, .answer_max = answer_max, .after = after};
-    do
-        list_step(jobs, &list, name, state, views_r);
-    while (!list.over);
-    *count_r = list.count;
-    *next_r = list.next;
-    return list.found ? JOBS_OK : JOBS_NOT_FOUND;
-}
-
 bool jobs_list_tubes(struct jobs *jobs, uint64_t *place, unsigned budget, struct job_body **names_r,
                      size_t *count_r)
 {
@@ -229,7 +176,7 @@ static void copy_name(const struct tube *tube, char *to)
     to[tube->name->len] = '\0';
 }
 
-static void fill_job_stats(const struct job *job, struct moment now, int64_t wall_ms,
+static void fill_job_stats(const struct jobs *jobs, const struct job *job, struct moment now,
                            struct job_stats *stats_r)
 {
     bool timed = job->state == JOB_RESERVED || job->state == JOB_DELAYED;
@@ -239,7 +186,7 @@ static void fill_job_stats(const struct job *job, struct moment now, int64_t wal
         .pri = job->pri,
         .delay_s = job->delay_s,
         .ttr_s = job->ttr_s,
-        .age_s = age_of(job, wall_ms),
+        .age_s = age_of(job, jobs_wall_ms(jobs, now)),
         .time_left_s = timed ? seconds_until((int64_t)job->turn, now) : 0,
         .counts = job->counts,
         .tries = job->tries,
@@ -254,32 +201,82 @@ enum jobs_status jobs_stats_job(struct jobs *jobs, uint64_t id, struct moment no
     jobs_enter(jobs);
     uint32_t handle = job_find(jobs, id);
     if (handle != JOB_NONE)
-        fill_job_stats(job_at(jobs, handle), now, jobs_wall_ms(jobs, now), stats_r);
+        fill_job_stats(jobs, job_at(jobs, handle), now, stats_r);
     jobs_leave(jobs);
     return handle != JOB_NONE ? JOBS_OK : JOBS_NOT_FOUND;
+}
+
+/* A list of jobs that is made in steps, between which others get the lock. */
+struct listing {
+    struct job_view *views;
+    struct job_stats *stats; /* instead of those, by this clock */
+    struct moment now;
+    size_t limit, count, bytes, answer_max;
+    uint64_t after, next;
+    bool found, over;
+};
+
+/* So many jobs are listed in a step. */
+#define LIST_STEP 64u
+
+static void list_step(struct jobs *jobs, struct listing *list, struct bytes name, unsigned state)
+{
+    struct list_walk walk;
+    jobs_enter(jobs);
+    list->found |= walk_begin(jobs, &walk, name, state, list->after) != NULL;
+    list->over = true; /* unless there are more */
+    for (uint32_t at, n = 0; (at = walk_first(jobs, &walk)) != JOB_NONE; n++) {
+        const struct job *job = job_at(jobs, at);
+        size_t len = JOBS_LINE + job->body_len;
+        bool room = list->bytes <= list->answer_max && len <= list->answer_max - list->bytes;
+        if (list->count == list->limit || (list->count > 0 && !room)) {
+            list->next = list->after;
+            break;
+        }
+        list->over = n < LIST_STEP;
+        if (!list->over)
+            break;
+        list->bytes += len;
+        list->after = job->id;
+        if (list->stats)
+            fill_job_stats(jobs, job, list->now, &list->stats[list->count++]);
+        else
+            job_see(jobs, at, &list->views[list->count++]);
+        walk_on(jobs, &walk, at);
+    }
+    jobs_leave(jobs);
+}
+
+/* Makes all of it. */
+static enum jobs_status make_list(struct jobs *jobs, struct listing *list, struct bytes name,
+                                  unsigned state, size_t *count_r, uint64_t *next_r)
+{
+    if (list->limit > JOBS_STEP)
+        list->limit = JOBS_STEP;
+    do
+        list_step(jobs, list, name, state);
+    while (!list->over);
+    *count_r = list->count;
+    *next_r = list->next;
+    return list->found ? JOBS_OK : JOBS_NOT_FOUND;
+}
+
+enum jobs_status jobs_list(struct jobs *jobs, struct bytes name, unsigned state, uint64_t after,
+                           size_t limit, size_t answer_max, struct job_view *views_r,
+                           size_t *count_r, uint64_t *next_r)
+{
+    struct listing list = {
+        .views = views_r, .limit = limit, .answer_max = answer_max, .after = after};
+    return make_list(jobs, &list, name, state, count_r, next_r);
 }
 
 enum jobs_status jobs_list_stats(struct jobs *jobs, struct bytes name, unsigned state,
                                  uint64_t after, size_t limit, struct moment now,
                                  struct job_stats *stats_r, size_t *count_r, uint64_t *next_r)
 {
-    *count_r = 0;
-    *next_r = 0;
-    jobs_enter(jobs);
-    struct list_walk walk;
-    const struct tube *tube = walk_begin(jobs, &walk, name, state, after);
-    int64_t wall_ms = jobs_wall_ms(jobs, now);
-    for (uint32_t at; (at = walk_first(jobs, &walk)) != JOB_NONE; walk_on(jobs, &walk, at)) {
-        const struct job *job = job_at(jobs, at);
-        if (*count_r == limit || *count_r == JOBS_STEP) {
-            *next_r = after;
-            break;
-        }
-        after = job->id;
-        fill_job_stats(job, now, wall_ms, &stats_r[(*count_r)++]);
-    }
-    jobs_leave(jobs);
-    return tube ? JOBS_OK : JOBS_NOT_FOUND;
+    struct listing list = {
+        .stats = stats_r, .now = now, .limit = limit, .answer_max = SIZE_MAX, .after = after};
+    return make_list(jobs, &list, name, state, count_r, next_r);
 }
 
 /* The settings of a tube that are in force. */

@@ -23,7 +23,7 @@ static bool is_put(const struct job_op *op)
 
 static bool is_of_many(const struct job_op *op)
 {
-    return op->kind == JOB_OP_KICK || op->kind == JOB_OP_CLEAR || (int)op->kind == JOB_OP_DROP;
+    return op->kind == JOB_OP_KICK || op->kind == JOB_OP_CLEAR || op->kind == JOB_OP_DROP;
 }
 
 /* Notes damage, whose reason is in the store. */

@@ -106,6 +106,7 @@ struct job_verb_row {
     bool ends;           /* it ends or prolongs reservations, or deletes jobs */
     enum job_verb act;   /* of job_change */
     enum bs_answer good; /* of job_answer_change */
+    enum job_peek peeks;
 };
 extern const struct job_verb_row job_verb_rows[BS_VERB_COUNT]; /* job_verbs.c */
 

@@ -411,29 +411,20 @@ static enum served do_claim(struct conn *conn, const struct bs_request *r)
 
 /* ---- many jobs ------------------------------------------------------------------------------- */
 
+_Static_assert((int)BS_STATE_READY == JOB_READY + 1 && (int)BS_STATE_DELAYED == JOB_DELAYED + 1 &&
+                   (int)BS_STATE_RESERVED == JOB_RESERVED + 1 &&
+                   (int)BS_STATE_BURIED == JOB_BURIED + 1 &&
+                   (int)BS_STATE_ABANDONED == JOB_ABANDONED + 1 && BS_STATE_ALL == JOBS_ALL + 1,
+               "they are in the same order");
+
 unsigned job_state_of(enum bs_state state)
 {
-    switch (state) {
-    case BS_STATE_READY:
-        return JOB_READY;
-    case BS_STATE_DELAYED:
-        return JOB_DELAYED;
-    case BS_STATE_RESERVED:
-        return JOB_RESERVED;
-    case BS_STATE_BURIED:
-        return JOB_BURIED;
-    case BS_STATE_ABANDONED:
-        return JOB_ABANDONED;
-    default:
-        return JOBS_ALL;
-    }
+    return state == BS_STATE_NONE ? JOBS_ALL : state - 1;
 }
 
 static enum bs_state word_of(enum job_state state)
 {
-    static const enum bs_state states[JOB_STATES] = {
-        BS_STATE_READY, BS_STATE_DELAYED, BS_STATE_RESERVED, BS_STATE_BURIED, BS_STATE_ABANDONED};
-    return states[state];
+    return (enum bs_state)(state + 1);
 }
 
 bool job_resume(struct conn *conn)
@@ -568,22 +559,11 @@ static enum served do_tube(struct conn *conn, const struct bs_request *r)
 
 static enum served do_peek(struct conn *conn, const struct bs_request *r)
 {
-    struct jobs_client *client = job_session(conn)->client;
     struct job_view view;
-    enum jobs_status status;
-    switch (r->verb) {
-    case BS_VERB_PEEK:
-        status = jobs_peek(conn_jobs(conn), r->id, &view);
-        break;
-    case BS_VERB_PEEK_READY:
-        status = jobs_peek_next(client, JOB_PEEK_READY, &view);
-        break;
-    case BS_VERB_PEEK_DELAYED:
-        status = jobs_peek_next(client, JOB_PEEK_DELAYED, &view);
-        break;
-    default:
-        status = jobs_peek_next(client, JOB_PEEK_BURIED, &view);
-    }
+    enum jobs_status status =
+        r->verb == BS_VERB_PEEK
+            ? jobs_peek(conn_jobs(conn), r->id, &view)
+            : jobs_peek_next(job_session(conn)->client, job_verb_rows[r->verb].peeks, &view);
     if (status != JOBS_OK)
         job_answer(conn, r->verb, BS_ANSWER_NOT_FOUND);
     else if (view.body)
@@ -626,9 +606,9 @@ const struct job_verb_row job_verb_rows[BS_VERB_COUNT] = {
     [BS_VERB_CLEAR] = {do_clear, .ends = true},
     [BS_VERB_PAUSE_TUBE] = {job_pause, .good = BS_ANSWER_PAUSED},
     [BS_VERB_PEEK] = {do_peek},
-    [BS_VERB_PEEK_READY] = {do_peek},
-    [BS_VERB_PEEK_DELAYED] = {do_peek},
-    [BS_VERB_PEEK_BURIED] = {do_peek},
+    [BS_VERB_PEEK_READY] = {do_peek, .peeks = JOB_PEEK_READY},
+    [BS_VERB_PEEK_DELAYED] = {do_peek, .peeks = JOB_PEEK_DELAYED},
+    [BS_VERB_PEEK_BURIED] = {do_peek, .peeks = JOB_PEEK_BURIED},
     [BS_VERB_USE] = {do_use},
     [BS_VERB_WATCH] = {do_watch},
     [BS_VERB_IGNORE] = {do_watch},
