@@ -283,7 +283,7 @@ void drops_set_due(struct jobs *jobs)
         deadline_set(&jobs->due, &jobs->drops, drops_from_ns(jobs));
 }
 
-unsigned jobs_begin_drops(struct jobs *jobs, struct moment now)
+unsigned jobs_begin_drops(struct jobs *jobs, unsigned budget, struct moment now)
 {
     struct job_times at = job_times_of(jobs, now);
     size_t count = jobs->doomed.count < JOBS_OP_STEP ? jobs->doomed.count : JOBS_OP_STEP;
@@ -296,7 +296,7 @@ unsigned jobs_begin_drops(struct jobs *jobs, struct moment now)
     if (op)
         (void)job_op_queue(jobs, op);
     drops_set_due(jobs);
-    return op ? (unsigned)count : 0;
+    return !op ? 0 : count < budget ? (unsigned)count : budget;
 }
 
 int64_t jobs_upkeep_over(struct jobs *jobs, int64_t took_ns, struct moment now)

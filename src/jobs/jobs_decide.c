@@ -5,10 +5,13 @@
  */
 #include "jobs/jobs_commit_inside.h"
 
-static void keep_tube(struct job_op *op, struct tube *tube)
+/* Keeps the tube that an operation needs; false: there is none. */
+static bool keep_tube(struct job_op *op, struct tube *tube)
 {
     op->of = tube;
-    tube->under_way++;
+    if (tube)
+        tube->under_way++;
+    return tube != NULL;
 }
 
 static void leave_look(struct jobs *jobs, struct job_mark *mark)
@@ -148,7 +151,7 @@ static enum jobs_status step_clear(struct jobs *jobs, struct job_op *op, struct 
     if (status != JOBS_OK || !tube)
         return status;
     if (!jobs->commit) {
-        keep_tube(op, tube);
+        (void)keep_tube(op, tube);
         return clear_now(jobs, op, now);
     }
     if (tube_jobs(tube) > JOB_OP_FEW && !job_op_has_turn(jobs, op))
@@ -208,14 +211,9 @@ static enum jobs_status decide_settings(struct jobs *jobs, struct job_op *op, st
                                         struct jobs_effects *effects)
 {
     bool pauses = op->kind == JOB_OP_PAUSE;
-    struct tube *tube = op->of;
-    if (!tube)
-        tube = pauses ? tube_find(jobs, op->tube) : tube_get(jobs, op->tube);
-    if (!tube)
+    if (!op->of && !keep_tube(op, pauses ? tube_find(jobs, op->tube) : tube_get(jobs, op->tube)))
         return pauses ? JOBS_NOT_FOUND : JOBS_NO_MEMORY;
-    if (!op->of)
-        keep_tube(op, tube);
-    if (tube->changing)
+    if (op->of->changing)
         return job_op_park(jobs, op);
     jobs->used = true;
     if (!jobs->commit) {
@@ -224,7 +222,7 @@ static enum jobs_status decide_settings(struct jobs *jobs, struct job_op *op, st
     }
     if (!plan_settings(jobs, op, job_times_of(jobs, now)))
         return JOBS_NO_MEMORY;
-    tube->changing = true;
+    op->of->changing = true;
     return job_op_queue(jobs, op);
 }
 
@@ -302,11 +300,9 @@ static enum jobs_status decide_put(struct jobs *jobs, struct job_op *op, struct 
 {
     enum jobs_status status = JOBS_OK;
     CHECK(op->count > 0 && op->count <= JOBS_STEP);
-    struct tube *tube = op->of ? op->of : tube_of_puts(jobs, op);
-    if (!tube)
+    if (!op->of && !keep_tube(op, tube_of_puts(jobs, op)))
         return JOBS_NO_MEMORY;
-    if (!op->of)
-        keep_tube(op, tube);
+    struct tube *tube = op->of;
     if (tube->changing)
         return job_op_park(jobs, op);
     if (jobs->commit && any_keyed(op))

@@ -673,8 +673,8 @@ bool job_needs_store(const struct jobs *jobs, const struct job *job);
  * without memory; they are then thawed. */
 bool jobs_promise(struct jobs_client *client, const uint32_t *handles, size_t count,
                   struct moment now) MUST_USE;
-/* Begins to delete doomed jobs, a step of them. Returns their number. */
-unsigned jobs_begin_drops(struct jobs *jobs, struct moment now);
+/* Begins to delete doomed jobs, a step of them. Returns what it uses of the budget. */
+unsigned jobs_begin_drops(struct jobs *jobs, unsigned budget, struct moment now);
 /* Sets when that is due next. */
 void drops_set_due(struct jobs *jobs);
 /* Begins a change of a job by the jobs themselves, of which the store must know. Returns false when

@@ -89,13 +89,6 @@ static void run_client(struct jobs *jobs, struct jobs_client *client, unsigned *
     client_set_due(jobs, client);
 }
 
-/* Begins a step of deletions. Returns what it uses of the budget. */
-static unsigned drops_run(struct jobs *jobs, unsigned budget, struct moment now)
-{
-    unsigned begun = jobs_begin_drops(jobs, now);
-    return begun < budget ? begun : budget;
-}
-
 void jobs_run(struct jobs *jobs, struct moment now, struct jobs_effects *effects)
 {
     unsigned budget = STEP;
@@ -110,7 +103,7 @@ void jobs_run(struct jobs *jobs, struct moment now, struct jobs_effects *effects
         else if (due->kind == DUE_MARK)
             mark_run(jobs, container_of(due, struct job_mark, due), &budget, now);
         else if (due->kind == DUE_DROPS)
-            budget -= drops_run(jobs, budget, now);
+            budget -= jobs_begin_drops(jobs, budget, now);
         else
             run_client(jobs, container_of(due, struct jobs_client, due), &budget, now, effects);
     }

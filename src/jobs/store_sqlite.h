@@ -108,6 +108,13 @@ static inline void set_int(sqlite3_stmt *statement, int at, int64_t value)
     CHECK(sqlite3_bind_int64(statement, at, value) == SQLITE_OK);
 }
 
+/* The same, where `null` stands for NULL. */
+static inline void set_int_or_null(sqlite3_stmt *statement, int at, int64_t value, int64_t null)
+{
+    CHECK((value == null ? sqlite3_bind_null(statement, at)
+                         : sqlite3_bind_int64(statement, at, value)) == SQLITE_OK);
+}
+
 /* An empty text is NULL. It must last until the statement has run. */
 static inline void set_text(sqlite3_stmt *statement, int at, struct bytes text)
 {

@@ -42,10 +42,7 @@ enum job_store_status sqlite_put(struct job_store *store, const struct job_recor
     set_text(put, 15, job->tube);
     set_int(put, 16, job->ttr_s);
     set_int(put, 17, job->put_ns);
-    if (job->tries_max == JOB_TRIES_OF_TUBE)
-        CHECK(sqlite3_bind_null(put, 18) == SQLITE_OK);
-    else
-        set_int(put, 18, job->tries_max);
+    set_int_or_null(put, 18, job->tries_max, JOB_TRIES_OF_TUBE);
     set_int(put, 19, (int64_t)body.len);
     set_text(put, 20, job->key);
     set_text(put, 21, job->root);
@@ -108,15 +105,6 @@ enum job_store_status sqlite_set_tube(struct job_store *store, const struct job_
 
 /* ---- executions and roots -------------------------------------------------------------------- */
 
-/* Sets forget_ns. */
-static void set_forget(sqlite3_stmt *statement, int at, int64_t forget_ns)
-{
-    if (forget_ns == JOB_STORE_KEEP)
-        CHECK(sqlite3_bind_null(statement, at) == SQLITE_OK);
-    else
-        set_int(statement, at, forget_ns);
-}
-
 enum job_store_status sqlite_execute(struct job_store *store, uint64_t id, int64_t time_ns,
                                      int64_t forget_ns)
 {
@@ -125,7 +113,7 @@ enum job_store_status sqlite_execute(struct job_store *store, uint64_t id, int64
     set_int(s->statements[which], 1, (int64_t)id);
     if (which == EXECUTE)
         set_int(s->statements[which], 2, time_ns);
-    set_forget(s->statements[which], 3, forget_ns);
+    set_int_or_null(s->statements[which], 3, forget_ns, JOB_STORE_KEEP);
     return run_on_one(s, which, "cannot keep an execution");
 }
 
@@ -135,7 +123,7 @@ enum job_store_status sqlite_remember(struct job_store *store, enum job_memory_k
     struct sqlite_store *s = inside_of(store);
     sqlite3_stmt *statement = of_kind(s, REMEMBER, kind, memory->tube, memory->name);
     set_int(statement, 3, memory->time_ns);
-    set_forget(statement, 4, memory->forget_ns);
+    set_int_or_null(statement, 4, memory->forget_ns, JOB_STORE_KEEP);
     return run(s, REMEMBER + kind, "cannot keep an execution or a root job");
 }
 

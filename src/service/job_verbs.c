@@ -95,27 +95,14 @@ void job_answer_read_only(struct conn *conn, unsigned verb, const char *reason)
 /* The answer that stands for a status; `good` for JOBS_OK. */
 static enum bs_answer answer_of(enum jobs_status status, enum bs_answer good)
 {
-    switch (status) {
-    case JOBS_OK:
-        return good;
-    case JOBS_TIMED_OUT:
-        return BS_ANSWER_TIMED_OUT;
-    case JOBS_DEADLINE_SOON:
-        return BS_ANSWER_DEADLINE_SOON;
-    case JOBS_NOT_FOUND:
-        return BS_ANSWER_NOT_FOUND;
-    case JOBS_BURIED:
-        return BS_ANSWER_BURIED;
-    case JOBS_NOT_IGNORED:
-        return BS_ANSWER_NOT_IGNORED;
-    case JOBS_TUBE_FULL:
-        return BS_ANSWER_TUBE_FULL;
-    case JOBS_IO:
-        return BS_ANSWER_INTERNAL_ERROR;
-    default:
-        CHECK(status == JOBS_NO_MEMORY);
-        return BS_ANSWER_OUT_OF_MEMORY;
-    }
+    static const enum bs_answer answers[] = {
+        [JOBS_TIMED_OUT] = BS_ANSWER_TIMED_OUT,     [JOBS_DEADLINE_SOON] = BS_ANSWER_DEADLINE_SOON,
+        [JOBS_NOT_FOUND] = BS_ANSWER_NOT_FOUND,     [JOBS_BURIED] = BS_ANSWER_BURIED,
+        [JOBS_NOT_IGNORED] = BS_ANSWER_NOT_IGNORED, [JOBS_TUBE_FULL] = BS_ANSWER_TUBE_FULL,
+        [JOBS_NO_MEMORY] = BS_ANSWER_OUT_OF_MEMORY, [JOBS_IO] = BS_ANSWER_INTERNAL_ERROR,
+    };
+    CHECK(status != JOBS_WAITS && status != JOBS_READ_ONLY && status != JOBS_COMMITS);
+    return status == JOBS_OK ? good : answers[status];
 }
 
 /* ---- put ------------------------------------------------------------------------------------- */
