@@ -36,7 +36,8 @@ bool option_say(char *reason_r, const char *format, ...)
     return false;
 }
 
-void option_say_value(char *reason_r, const char *text, size_t len, const char *is_not)
+/* Writes to reason_r `len` bytes of text in quotes and then `is_not`: "\"9x\" is not a number". */
+static void say_value(char *reason_r, const char *text, size_t len, const char *is_not)
 {
     bool cut = len > SHOWN_MAX;
     option_say(reason_r, "\"%.*s%s\" %s", cut ? SHOWN_MAX : (int)len, text, cut ? "..." : "",
@@ -153,7 +154,7 @@ static bool assign_string(void *field, const struct option_row *row, const char 
             if (row->secret)
                 option_say(reason_r, "it %s", wrong);
             else
-                option_say_value(reason_r, text, strlen(text), wrong);
+                say_value(reason_r, text, strlen(text), wrong);
             return false;
         }
     }
@@ -273,7 +274,7 @@ bool option_list_extend(void *value, const struct option_list *list, const char 
     char *at = (char *)(count + 1);
     CHECK(list->size <= sizeof one);
     if (!list->read(text, len, one)) {
-        option_say_value(reason_r, text, len, list->is_not);
+        say_value(reason_r, text, len, list->is_not);
         return false;
     }
     for (size_t i = 0; i < *count; i++)
@@ -410,7 +411,7 @@ bool option_value_assign(void *value, const struct option_row *row, const char *
         option_value_add_range(&valid, row);
     snprintf(is_not, sizeof is_not, "%s%s%s%s", type->is_not, *range ? " " : "", range,
              type->after ? type->after : "");
-    option_say_value(reason_r, text, strlen(text), is_not);
+    say_value(reason_r, text, strlen(text), is_not);
     return false;
 }
 

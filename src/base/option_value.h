@@ -84,7 +84,4 @@ void option_value_add_range(struct option_text *text, const struct option_row *r
 /* Writes a reason, and returns false. */
 bool option_say(char *reason_r, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Writes to reason_r `len` bytes of text in quotes and then `is_not`: "\"9x\" is not a number". */
-void option_say_value(char *reason_r, const char *text, size_t len, const char *is_not);
-
 #endif

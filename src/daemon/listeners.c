@@ -80,10 +80,7 @@ static struct sockaddr_storage address_of(const struct option_address *address, 
                                           char asked_r[ADDRESS_TEXT])
 {
     struct sockaddr_storage sa = address->sa;
-    if (sa.ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)&sa)->sin6_port = htons(port);
-    else
-        ((struct sockaddr_in *)&sa)->sin_port = htons(port);
+    *address_port(&sa) = htons(port);
     address_text((struct sockaddr *)&sa, asked_r, ADDRESS_TEXT);
     return sa;
 }
@@ -222,32 +219,28 @@ static bool open_protocol(struct listeners *listeners, struct inherited *inherit
            (!own.tls || open_port(listeners, inherited, protocol, &p->listen, p->tls_port, true));
 }
 
+/* Marks the inherited sockets of a port that will be used. */
+static void want_port(struct inherited *inherited, const char *owner,
+                      const struct option_addresses *list, uint16_t port, bool tls)
+{
+    char asked[ADDRESS_TEXT];
+    for (size_t i = 0; i < list->count; i++) {
+        (void)address_of(&list->at[i], port, asked);
+        inherited_want(inherited, owner, tls, asked);
+    }
+}
+
 /* Marks the inherited sockets that one protocol will use. */
 static void want_protocol(struct inherited *inherited, const char *name,
                           const struct settings_protocol *p, const struct handed *handed)
 {
-    char asked[ADDRESS_TEXT];
     struct own own = own_of(p, handed);
-    for (size_t i = 0; i < p->listen.count; i++) {
-        (void)address_of(&p->listen.at[i], p->port, asked);
-        if (own.plain)
-            inherited_want(inherited, name, false, asked);
-        (void)address_of(&p->listen.at[i], p->tls_port, asked);
-        if (own.tls)
-            inherited_want(inherited, name, true, asked);
-    }
+    if (own.plain)
+        want_port(inherited, name, &p->listen, p->port, false);
+    if (own.tls)
+        want_port(inherited, name, &p->listen, p->tls_port, true);
     if (own.socket)
         inherited_want(inherited, name, false, p->socket);
-}
-
-/* Marks the inherited sockets that the admin interface will use. */
-static void want_admin(struct inherited *inherited, const struct settings *settings, bool handed)
-{
-    char asked[ADDRESS_TEXT];
-    for (size_t i = 0; settings->admin_port && !handed && i < settings->admin_listen.count; i++) {
-        (void)address_of(&settings->admin_listen.at[i], settings->admin_port, asked);
-        inherited_want(inherited, "admin", false, asked);
-    }
 }
 
 bool listeners_open(struct listeners *listeners, struct services *services,
@@ -260,7 +253,8 @@ bool listeners_open(struct listeners *listeners, struct services *services,
     for (size_t i = 0; options_protocol_at(i); i++)
         want_protocol(inherited, options_protocol_at(i)->name, settings_protocol(settings, i),
                       &handed[i]);
-    want_admin(inherited, settings, listeners->admin_count > 0);
+    if (settings->admin_port && listeners->admin_count == 0)
+        want_port(inherited, "admin", &settings->admin_listen, settings->admin_port, false);
     inherited_close_unwanted(inherited);
     for (size_t i = 0; options_protocol_at(i); i++) {
         struct protocol *protocol = services_protocol(services, options_protocol_at(i)->name);
@@ -379,45 +373,27 @@ void listeners_say(const struct listeners *listeners)
                      listener_is_activated(&listeners->at[i]) ? " (inherited)" : "");
 }
 
-static enum reach reach_v4(uint32_t address)
-{
-    static const struct {
-        uint32_t network, mask;
-        enum reach reach;
-    } known[] = {
-        {0x7f000000, 0xff000000, REACH_MACHINE}, /* 127.0.0.0/8 */
-        {0x0a000000, 0xff000000, REACH_NETWORK}, /* 10.0.0.0/8 */
-        {0x64400000, 0xffc00000, REACH_NETWORK}, /* 100.64.0.0/10 */
-        {0xa9fe0000, 0xffff0000, REACH_NETWORK}, /* 169.254.0.0/16 */
-        {0xac100000, 0xfff00000, REACH_NETWORK}, /* 172.16.0.0/12 */
-        {0xc0a80000, 0xffff0000, REACH_NETWORK}, /* 192.168.0.0/16 */
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-        if ((address & known[i].mask) == known[i].network)
-            return known[i].reach;
-    return REACH_WORLD;
-}
-
-static enum reach reach_v6(const struct in6_addr *address)
-{
-    const uint8_t *bytes = address->s6_addr;
-    if (IN6_IS_ADDR_V4MAPPED(address))
-        return reach_v4((uint32_t)bytes[12] << 24 | (uint32_t)bytes[13] << 16 |
-                        (uint32_t)bytes[14] << 8 | bytes[15]);
-    if (IN6_IS_ADDR_LOOPBACK(address))
-        return REACH_MACHINE;
-    bool unique_local = (bytes[0] & 0xfe) == 0xfc;
-    return unique_local || IN6_IS_ADDR_LINKLOCAL(address) ? REACH_NETWORK : REACH_WORLD;
-}
-
 enum reach listeners_reach(const struct sockaddr *address)
 {
-    if (address->sa_family == AF_INET)
-        return reach_v4(
-            ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr));
-    if (address->sa_family == AF_INET6)
-        return reach_v6(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
-    return REACH_MACHINE;
+    static const struct {
+        const char *network;
+        enum reach reach;
+    } known[] = {
+        {"127.0.0.0/8", REACH_MACHINE},    {"::1", REACH_MACHINE},
+        {"10.0.0.0/8", REACH_NETWORK},     {"100.64.0.0/10", REACH_NETWORK},
+        {"169.254.0.0/16", REACH_NETWORK}, {"172.16.0.0/12", REACH_NETWORK},
+        {"192.168.0.0/16", REACH_NETWORK}, {"fc00::/7", REACH_NETWORK},
+        {"fe80::/10", REACH_NETWORK},
+    };
+    if (address->sa_family != AF_INET && address->sa_family != AF_INET6)
+        return REACH_MACHINE;
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+        struct access_network network;
+        CHECK(access_parse(known[i].network, strlen(known[i].network), &network));
+        if (access_allows(&network, 1, address))
+            return known[i].reach;
+    }
+    return REACH_WORLD;
 }
 
 enum reach listeners_fd_reach(int fd)

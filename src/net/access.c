@@ -110,19 +110,10 @@ bool access_allows(const struct access_network *list, size_t count, const struct
     if (count == 0)
         return true;
     struct sockaddr_storage sa;
-    struct sockaddr_in in;
-    struct sockaddr_in6 in6;
-    const uint8_t *address;
     address_normal(from, &sa);
-    if (sa.ss_family == AF_INET) {
-        memcpy(&in, &sa, sizeof(in));
-        address = (const uint8_t *)&in.sin_addr;
-    } else if (sa.ss_family == AF_INET6) {
-        memcpy(&in6, &sa, sizeof(in6));
-        address = in6.sin6_addr.s6_addr;
-    } else {
+    const uint8_t *address = address_bytes(&sa);
+    if (!address)
         return true;
-    }
     for (size_t i = 0; i < count; i++) {
         if (list[i].family == sa.ss_family && same_bits(list[i].address, address, list[i].bits))
             return true;

@@ -2,7 +2,6 @@
 #include "net/address.h"
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,24 +26,22 @@ void address_normal(const struct sockaddr *from, struct sockaddr_storage *to_r)
     memcpy(to_r, &in, sizeof(in));
 }
 
+const uint8_t *address_bytes(const struct sockaddr_storage *sa)
+{
+    if (sa->ss_family == AF_INET)
+        return (const uint8_t *)&((const struct sockaddr_in *)sa)->sin_addr;
+    return sa->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)sa)->sin6_addr.s6_addr : NULL;
+}
+
 size_t address_text(const struct sockaddr *from, char *to, size_t size)
 {
     struct sockaddr_storage sa;
     char host[INET6_ADDRSTRLEN] = "?";
-    int len;
     address_normal(from, &sa);
-    if (sa.ss_family == AF_INET6) {
-        struct sockaddr_in6 in6;
-        memcpy(&in6, &sa, sizeof(in6));
-        inet_ntop(AF_INET6, &in6.sin6_addr, host, sizeof(host));
-        len = snprintf(to, size, "[%s]:%u", host, ntohs(in6.sin6_port));
-    } else if (sa.ss_family == AF_INET) {
-        struct sockaddr_in in;
-        memcpy(&in, &sa, sizeof(in));
-        inet_ntop(AF_INET, &in.sin_addr, host, sizeof(host));
-        len = snprintf(to, size, "%s:%u", host, ntohs(in.sin_port));
-    } else {
-        len = snprintf(to, size, "?");
-    }
-    return (size_t)len;
+    const uint8_t *bytes = address_bytes(&sa);
+    if (!bytes)
+        return (size_t)snprintf(to, size, "?");
+    inet_ntop(sa.ss_family, bytes, host, sizeof(host));
+    return (size_t)snprintf(to, size, sa.ss_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host,
+                            ntohs(*address_port(&sa)));
 }

@@ -166,7 +166,8 @@ static void bury(struct http_request *client)
     *client = (struct http_request){0};
 }
 
-void http_end_job(struct http_request *client)
+/* Ends the job of a request that is answered in steps. */
+static void end_job(struct http_request *client)
 {
     if (!client->step)
         return;
@@ -192,7 +193,7 @@ bool http_has_left(const struct http_request *client)
 void http_drop(struct http_request *client)
 {
     struct evhttp_connection *evcon = evhttp_request_get_connection(client->req);
-    http_end_job(client);
+    end_job(client);
     http_end_pending(client);
     evhttp_connection_free(evcon);
     bury(client);
@@ -255,7 +256,7 @@ static void take_steps(struct http *http)
         client->step(client->job, client);
         lock_give_way();
         if (client->phase != HANDLING)
-            http_end_job(client);
+            end_job(client);
     }
 }
 
@@ -476,7 +477,7 @@ void http_free(struct http **http)
     http_pause(h);
     thread_end(&h->thread);
     for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++)
-        http_end_job(&h->clients[i]);
+        end_job(&h->clients[i]);
     if (h->server)
         evhttp_free(h->server); /* closes connections */
     for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++) {

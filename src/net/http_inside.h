@@ -86,8 +86,6 @@ struct http {
 
 /* ---- http.c -------------------------------------------------------------------------------- */
 
-/* Ends the job of a request that is answered in steps. */
-void http_end_job(struct http_request *client);
 /* True when the client has closed at least its sending side while its request is handled. */
 bool http_has_left(const struct http_request *client);
 /* Closes the connection of a client that has left. */

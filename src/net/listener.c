@@ -227,8 +227,6 @@ bool listener_find(struct listener *listener_r, int fd, uint16_t *port_r)
 {
     union {
         struct sockaddr any;
-        struct sockaddr_in in;
-        struct sockaddr_in6 in6;
         struct sockaddr_un local;
         struct sockaddr_storage storage;
     } sa = {0};
@@ -237,22 +235,16 @@ bool listener_find(struct listener *listener_r, int fd, uint16_t *port_r)
     *port_r = 0;
     if (!is_listening(fd) || getsockname(fd, &sa.any, &len) != 0)
         return false;
-    switch (sa.any.sa_family) {
-    case AF_UNIX:
-        listener_r->local = true;
+    listener_r->local = sa.any.sa_family == AF_UNIX;
+    if (listener_r->local) {
         name_unix(listener_r, &sa.local, len);
-        return true;
-    case AF_INET:
-        *port_r = ntohs(sa.in.sin_port);
-        break;
-    case AF_INET6:
-        *port_r = ntohs(sa.in6.sin6_port);
-        break;
-    default:
+    } else if (address_bytes(&sa.storage)) {
+        *port_r = ntohs(*address_port(&sa.storage));
+        address_text(&sa.any, listener_r->where, sizeof(listener_r->where));
+    } else {
         errno = EINVAL;
         return false;
     }
-    address_text(&sa.any, listener_r->where, sizeof(listener_r->where));
     return true;
 }
 

@@ -277,7 +277,7 @@ void reactor_ask(struct reactor *r, void (*fn)(struct reactor *r, void *arg), vo
     CHECK(sem_destroy(&errand.done) == 0);
 }
 
-/* ---- timers and hooks ---------------------------------------------------------------------- */
+/* ---- timers -------------------------------------------------------------------------------- */
 
 bool reactor_add_timer(struct reactor *r, struct timer *timer, int64_t at_ns)
 {
@@ -298,21 +298,6 @@ void reactor_remove_timer(struct reactor *r, struct timer *timer)
 {
     deadline_clear(&r->deadlines, &timer->deadline);
     deadlines_unreserve(&r->deadlines, 1);
-}
-
-void reactor_add_hook(struct reactor *r, struct reactor_hook *hook)
-{
-    hook->next = r->hooks;
-    r->hooks = hook;
-}
-
-void reactor_remove_hook(struct reactor *r, struct reactor_hook *hook)
-{
-    struct reactor_hook **at = &r->hooks;
-    while (*at && *at != hook)
-        at = &(*at)->next;
-    if (*at)
-        *at = hook->next;
 }
 
 /* ---- shared timers -------------------------------------------------------------------------- */

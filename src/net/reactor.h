@@ -2,7 +2,7 @@
  * reactor.h - a thread with an event loop, a mailbox and deadlines. A worker is a reactor with
  * connections. A resource that waits for a disk or for another machine has its own reactor.
  *
- * The loop runs in iterations (loop.h): wait, read the clock, call hooks, handle descriptors,
+ * The loop runs in iterations (loop.h): wait, read the clock, call the hook, handle descriptors,
  * deliver mail, run timers, end. `now` is the start time of the iteration.
  *
  * Threads: everything inside belongs to the reactor's thread. Other threads send letters
@@ -40,7 +40,6 @@ struct timer {
 /* Called at the start of each iteration, before any descriptor. */
 struct reactor_hook {
     void (*run)(struct reactor_hook *hook, struct moment now);
-    struct reactor_hook *next;
 };
 
 /* Maximum number of letters, and of letters in bundles, delivered before the loop checks for other
@@ -58,9 +57,9 @@ struct reactor {
     struct reactor *late[REACTOR_LATE]; /* to be woken at the end of this iteration */
     unsigned late_count;
     struct deadlines deadlines;
-    struct moment now; /* start of this iteration */
-    struct reactor_hook *hooks;
-    tally busy_ns; /* time spent working, without waiting */
+    struct moment now;         /* start of this iteration */
+    struct reactor_hook *hook; /* NULL: none */
+    tally busy_ns;             /* time spent working, without waiting */
     struct mail stop;
     struct thread thread;        /* of the main thread */
     _Atomic clockid_t cpu_clock; /* of the thread; 0: it does not run */
@@ -120,9 +119,17 @@ void reactor_set_timer(struct reactor *r, struct timer *timer, int64_t at_ns);
 /* Removes the timer. In the reactor's thread, or while it does not run. */
 void reactor_remove_timer(struct reactor *r, struct timer *timer);
 
-/* Adds or removes a hook for each iteration. While the thread does not run. */
-void reactor_add_hook(struct reactor *r, struct reactor_hook *hook);
-void reactor_remove_hook(struct reactor *r, struct reactor_hook *hook);
+/* Adds or removes the only hook. While the thread does not run. */
+static inline void reactor_add_hook(struct reactor *r, struct reactor_hook *hook)
+{
+    CHECK(!r->hook);
+    r->hook = hook;
+}
+static inline void reactor_remove_hook(struct reactor *r, struct reactor_hook *hook)
+{
+    if (r->hook == hook)
+        r->hook = NULL;
+}
 
 /* A timer that any thread may set to an earlier time, for a resource that uses a worker's thread.
  * Zero-initialise it, set `timer.run`, then call shared_timer_add. */
@@ -149,12 +156,12 @@ uint64_t reactor_cpu_ns(const struct reactor *r);
 
 /* ---- for the owner's handlers, in the reactor's thread --------------------------------------- */
 
-/* Begins an iteration: reads the clock and calls the hooks. Returns the monotonic time. */
+/* Begins an iteration: reads the clock and calls the hook. Returns the monotonic time. */
 static inline int64_t reactor_begin(struct reactor *r)
 {
     r->now = clock_now();
-    for (struct reactor_hook *hook = r->hooks; unlikely(hook); hook = hook->next)
-        hook->run(hook, r->now);
+    if (unlikely(r->hook))
+        r->hook->run(r->hook, r->now);
     return r->now.mono_ns;
 }
 

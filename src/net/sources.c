@@ -55,14 +55,10 @@ static void key_of(const struct sockaddr *from, uint8_t key_r[16])
     address_normal(from, &sa);
     memset(key_r, 0, 16);
     if (sa.ss_family == AF_INET6) {
-        struct sockaddr_in6 in6;
-        memcpy(&in6, &sa, sizeof(in6));
-        memcpy(key_r, in6.sin6_addr.s6_addr, 8);
+        memcpy(key_r, address_bytes(&sa), 8);
     } else {
-        struct sockaddr_in in;
-        memcpy(&in, &sa, sizeof(in));
         key_r[10] = key_r[11] = 0xff;
-        memcpy(key_r + 12, &in.sin_addr, 4);
+        memcpy(key_r + 12, address_bytes(&sa), 4);
     }
 }
 
