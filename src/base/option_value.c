@@ -27,6 +27,14 @@ void option_text_add(struct option_text *text, const char *format, ...)
     text->len += (size_t)len;
 }
 
+void option_text_add_words(struct option_text *text, const char *const *words)
+{
+    for (size_t i = 0; words[i]; i++) {
+        const char *joint = i == 0 ? "" : words[i + 1] ? ", " : " or ";
+        option_text_add(text, "%s%s", joint, words[i]);
+    }
+}
+
 bool option_say(char *reason_r, const char *format, ...)
 {
     va_list values;
@@ -251,10 +259,7 @@ static void add_size_range(struct option_text *text, const struct option_row *ro
 
 static void add_choices(struct option_text *text, const struct option_row *row)
 {
-    for (size_t i = 0; row->choices[i]; i++) {
-        const char *joint = i == 0 ? "" : row->choices[i + 1] ? ", " : " or ";
-        option_text_add(text, "%s%s", joint, row->choices[i]);
-    }
+    option_text_add_words(text, row->choices);
 }
 
 /* --- Lists ----------------------------------------------------------------------------------- */

@@ -21,6 +21,8 @@ struct option_text {
     size_t len;
 };
 void option_text_add(struct option_text *text, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Adds "a, b or c"; NULL ends the words. */
+void option_text_add_words(struct option_text *text, const char *const *words);
 
 /* A list is a size_t, the number of its elements, and then these, without duplicates. */
 struct option_list {

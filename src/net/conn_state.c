@@ -24,6 +24,7 @@
 #include "net/worker_inside.h"
 
 #include "base/log.h"
+#include "base/number.h"
 #include "net/address.h"
 
 #include <inttypes.h>
@@ -125,22 +126,14 @@ void conn_tag_text(uint64_t tag, char *to)
              (uint32_t)(tag >> 32) & 0xffffff, (uint32_t)tag);
 }
 
-/* Parses a decimal number up to `max`, without leading zeros, followed by the byte `end`. Moves
- * *text past both. */
+/* Parses a number up to `max` that ends before the byte `end`. Moves *text past both. */
 static bool parse_number(const char **text, uint32_t max, char end, uint64_t *number_r)
 {
-    const char *at = *text;
-    uint64_t number = 0;
-    while (*at >= '0' && *at <= '9') {
-        number = number * 10 + (uint64_t)(*at - '0');
-        at++;
-        if (number > max)
-            return false;
-    }
-    if (at == *text || *at != end || (**text == '0' && at > *text + 1))
+    const char *stop = strchrnul(*text, end);
+    struct bytes digits = bytes_at(*text, (size_t)(stop - *text));
+    if (*stop != end || !number_parse_plain(digits, max, number_r))
         return false;
-    *text = at + 1;
-    *number_r = number;
+    *text = stop + 1;
     return true;
 }
 

@@ -138,47 +138,51 @@ void http_error(struct http_request *request, int status, const char *format, ..
     http_answer(request, status, "application/json", body, len);
 }
 
-/* The reason for a request that evhttp itself has refused. */
-static const char *refusal(int status)
+/* What is said of requests that evhttp itself has refused; the last row is of all other ones. */
+static const struct refusal {
+    int status;
+    const char *phrase, *reason;
+} refusals[] = {
+    {413, "Request Entity Too Large",
+     "the request is too large: at most 8192 bytes of headers and 4096 of body"},
+    {417, "Expectation Failed", "the only Expect header supported is \"Expect: 100-continue\""},
+    {501, "Not Implemented", "unknown method: use GET, HEAD or POST"},
+    {0, "Bad Request", "not an HTTP request, or more than 8192 bytes of headers"},
+};
+
+/* Copies the beginning of the output as text. Returns false when there is none. */
+static bool peek(struct evbuffer *output, char *to, size_t size)
 {
-    switch (status) {
-    case 413:
-        return "the request is too large: at most 8192 bytes of headers and 4096 of body";
-    case 417:
-        return "the only Expect header supported is \"Expect: 100-continue\"";
-    case 501:
-        return "unknown method: use GET, HEAD or POST";
-    default:
-        return "not an HTTP request, or more than 8192 bytes of headers";
-    }
+    memset(to, 0, size);
+    /* After the first answer evhttp freezes the start of the buffer, so that only the socket takes
+     * from it. */
+    evbuffer_unfreeze(output, 1);
+    ev_ssize_t copied = evbuffer_copyout(output, to, size - 1);
+    evbuffer_freeze(output, 1);
+    return copied > 0;
 }
 
 void http_exchange_error_page(struct http_request *client)
 {
     struct evbuffer *output = bufferevent_get_output(client->bev);
-    char line[48] = {0}; /* "HTTP/1.1 400 ", or another version that the client sent */
-    /* After the first answer evhttp freezes the start of the buffer, so that only the socket takes
-     * from it. */
-    evbuffer_unfreeze(output, 1);
-    ev_ssize_t copied = evbuffer_copyout(output, line, sizeof(line) - 1);
-    evbuffer_freeze(output, 1);
+    char line[48]; /* "HTTP/1.1 400 ", or another version that the client sent */
+    bool any = peek(output, line, sizeof(line));
     const char *blank = strchr(line, ' ');
-    if (copied <= 0 || strncmp(line, "HTTP/", 5) != 0 || !blank)
+    if (!any || strncmp(line, "HTTP/", 5) != 0 || !blank)
         return;
     struct bytes in = bytes_of(blank + 1);
     uint64_t code;
     if (!number_take(&in, 999, &code) || code < 400)
         return;
     int status = (int)code;
+    const struct refusal *refusal = refusals;
+    while (refusal->status && refusal->status != status)
+        refusal++;
     client->phase = WRITING;
     client->refused = true;
     client->since_ns = clock_mono_ns();
     char body[ERROR_SIZE];
-    size_t len = write_error(body, status, refusal(status));
-    const char *phrase = status == 413   ? "Request Entity Too Large"
-                         : status == 417 ? "Expectation Failed"
-                         : status == 501 ? "Not Implemented"
-                                         : "Bad Request";
+    size_t len = write_error(body, status, refusal->reason);
     evbuffer_unfreeze(output, 1);
     evbuffer_drain(output, evbuffer_get_length(output));
     evbuffer_freeze(output, 1);
@@ -186,20 +190,16 @@ void http_exchange_error_page(struct http_request *client)
                         "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\n"
                         "Content-Length: %zu\r\nCache-Control: no-store\r\n"
                         "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
-                        status, phrase, len);
+                        status, refusal->phrase, len);
     evbuffer_add(output, body, len);
 }
 
 bool http_is_told_its_last(const struct http_request *client)
 {
-    struct evbuffer *output = bufferevent_get_output(client->bev);
-    char begin[128] = {0};
+    char begin[128];
     if (!client->refused || client->phase == HANDLING)
         return false;
-    evbuffer_unfreeze(output, 1);
-    ev_ssize_t copied = evbuffer_copyout(output, begin, sizeof(begin) - 1);
-    evbuffer_freeze(output, 1);
-    return copied <= 0 ||
+    return !peek(bufferevent_get_output(client->bev), begin, sizeof(begin)) ||
            (strncmp(begin, "HTTP/", 5) == 0 && strstr(begin, "\r\nContent-Type: text/html\r\n"));
 }
 

@@ -2,9 +2,9 @@
 #include "net/query.h"
 
 #include "base/number.h"
+#include "base/option_value.h"
 #include "base/text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Room for a list of words in an error. */
@@ -13,14 +13,9 @@
 /* "a, b or c" */
 static const char *list(const char *const *words, char *to)
 {
-    size_t len = 0;
-    to[0] = '\0';
-    for (size_t i = 0; words[i] && len < LIST_SIZE; i++)
-        len += (size_t)snprintf(to + len, LIST_SIZE - len, "%s%s",
-                                i == 0         ? ""
-                                : words[i + 1] ? ", "
-                                               : " or ",
-                                words[i]);
+    struct option_text text = {.to = to, .size = LIST_SIZE};
+    *to = '\0';
+    option_text_add_words(&text, words);
     return to;
 }
 
