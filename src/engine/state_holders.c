@@ -20,11 +20,11 @@
 
 static void fetch_ahead(const struct table *t, const struct record_reader *r)
 {
-    const uint8_t *at = r->data + r->pos;
-    if (r->len - r->pos < (AHEAD_MARK + 1) * HOLDING_SIZE)
+    const struct saved_holding *at = (const void *)(r->data + r->pos);
+    if (r->len - r->pos < (AHEAD_MARK + 1) * sizeof(*at))
         return;
-    __builtin_prefetch(marked_from(t->restoring, get_u32(at + AHEAD_MARK * HOLDING_SIZE)), 1);
-    const struct marked *m = marked_at(t->restoring, get_u32(at + AHEAD_COUNTER * HOLDING_SIZE));
+    __builtin_prefetch(marked_from(t->restoring, le32toh(at[AHEAD_MARK].mark)), 1);
+    const struct marked *m = marked_at(t->restoring, le32toh(at[AHEAD_COUNTER].mark));
     const struct counter *c = arena_at(&t->arena, m->counter);
     __builtin_prefetch(c, 1);
     __builtin_prefetch(&c->first.prev, 1); /* it may be in the next line */
@@ -37,13 +37,11 @@ static void fetch_ahead(const struct table *t, const struct record_reader *r)
 static struct holding *restore_holding(struct table *t, struct holder *holder, uint32_t mark,
                                        struct holding *last, struct record_reader *r)
 {
-    const uint8_t *at = record_take(r, HOLDING_SIZE - 4);
+    const struct saved_units *at = (const void *)record_take(r, sizeof(*at));
     struct marked *m = at ? find_marked(t, mark, r) : NULL;
     if (!m)
         return NULL;
-    uint32_t units = get_u32(at);
-    uint64_t since;
-    memcpy(&since, at + 8, sizeof(since));
+    uint32_t units = le32toh(at->units);
     struct counter *c = arena_at(&t->arena, m->counter);
     struct shard *s = marked_shard(t, m);
     if (units > m->units) {
@@ -62,9 +60,9 @@ static struct holding *restore_holding(struct table *t, struct holder *holder, u
     m->units -= units;
     c->consumption += units;
     s->units += units;
-    holding_begins(h, (struct moment){.mono_ns = (int64_t)le64toh(since)});
+    holding_begins(h, (struct moment){.mono_ns = (int64_t)le64toh(at->since_ns)});
     h->units = units;
-    h->limit = get_u32(at + 4);
+    h->limit = le32toh(at->limit);
     ref_t ref = arena_ref(&t->arena, h);
     if (last) {
         last->next = ref;

@@ -11,11 +11,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes before a name's own bytes; read_name of state_restore.c parses them. */
-#define NAME_FIXED 21
+/* A saved name, before its bytes. All numbers are little-endian. */
+struct saved_name {
+    uint32_t mark, consumption, peak, limit;
+    uint16_t interval;
+    uint8_t flags;
+    uint16_t len;
+} __attribute__((packed));
 
-/* Bytes of a saved holding. */
-#define HOLDING_SIZE 20
+/* A saved holding. */
+struct saved_holding {
+    uint32_t mark; /* 0: no more follow, nor the rest of this one */
+    struct saved_units {
+        uint32_t units, limit;
+        uint64_t since_ns;
+    } __attribute__((packed)) has;
+} __attribute__((packed));
 
 /* Restoring: the restored name of a mark. Threads that restore names add entries at the same time:
  * the one that sets `mark` fills in the rest. */
@@ -91,20 +102,6 @@ static inline struct marked *marked_at(const struct restoring *restoring, uint32
 static inline struct shard *marked_shard(struct table *t, const struct marked *m)
 {
     return &t->shards[t->restoring->owners[arena_page_of(m->counter)]];
-}
-
-static inline uint32_t get_u32(const uint8_t *at)
-{
-    uint32_t value;
-    memcpy(&value, at, sizeof(value));
-    return le32toh(value);
-}
-
-static inline uint16_t get_u16(const uint8_t *at)
-{
-    uint16_t value;
-    memcpy(&value, at, sizeof(value));
-    return le16toh(value);
 }
 
 #endif

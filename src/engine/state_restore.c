@@ -95,17 +95,17 @@ struct name_head {
 
 static bool read_name(struct record_reader *r, struct name_head *head_r)
 {
-    const uint8_t *at = record_take(r, NAME_FIXED);
+    const struct saved_name *at = (const void *)record_take(r, sizeof(*at));
     if (!at)
         return false;
     *head_r = (struct name_head){
-        .mark = get_u32(at),
-        .consumption = get_u32(at + 4),
-        .peak = get_u32(at + 8),
-        .limit = get_u32(at + 12),
-        .interval = get_u16(at + 16),
-        .flags = at[18],
-        .name.len = get_u16(at + 19),
+        .mark = le32toh(at->mark),
+        .consumption = le32toh(at->consumption),
+        .peak = le32toh(at->peak),
+        .limit = le32toh(at->limit),
+        .interval = le16toh(at->interval),
+        .flags = at->flags,
+        .name.len = le16toh(at->len),
     };
     head_r->name.data = record_take(r, head_r->name.len);
     if (!head_r->name.data)
@@ -441,7 +441,8 @@ bool table_restore(struct table *t, struct moment now, unsigned threads,
     uint64_t used = record_get_u64(r), names = record_get_u64(r);
     if (!record_ok(r))
         return false;
-    if (shards != TABLE_SHARDS || names > r->len / NAME_FIXED || names > UINT32_MAX / 4)
+    if (shards != TABLE_SHARDS || names > r->len / sizeof(struct saved_name) ||
+        names > UINT32_MAX / 4)
         return record_refuse(r, "the header of the table is invalid");
     t->restoring = calloc(1, sizeof(*t->restoring));
     if (!t->restoring || !make_room(t, used, names))

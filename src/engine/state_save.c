@@ -12,35 +12,25 @@
 #include <errno.h>
 #include <string.h>
 
-static void put_u32(uint8_t *to, uint32_t value)
-{
-    value = htole32(value);
-    memcpy(to, &value, sizeof(value));
-}
-
-static void put_u16(uint8_t *to, uint16_t value)
-{
-    value = htole16(value);
-    memcpy(to, &value, sizeof(value));
-}
-
 static void save_counter(const struct shard *s, ref_t ref, struct record_writer *w)
 {
     const struct counter *c = arena_at(s->slab.arena, ref);
-    uint8_t *to = record_room(w, NAME_FIXED);
+    struct bytes name = counter_name(c);
+    struct saved_name *to = (void *)record_room(w, sizeof(*to));
     if (!to)
         return;
-    put_u32(to, ref);
-    put_u32(to + 4, c->consumption);
-    put_u32(to + 8, c->peak);
-    put_u32(to + 12, c->limit);
-    put_u16(to + 16, c->interval);
-    to[18] = counter_is_kept(c);
-    put_u16(to + 19, c->name_len);
-    struct bytes name = counter_name(c);
-    to = record_room(w, name.len);
-    if (to)
-        memcpy(to, name.data, name.len);
+    *to = (struct saved_name){
+        .mark = htole32(ref),
+        .consumption = htole32(c->consumption),
+        .peak = htole32(c->peak),
+        .limit = htole32(c->limit),
+        .interval = htole16(c->interval),
+        .flags = counter_is_kept(c),
+        .len = htole16(c->name_len),
+    };
+    uint8_t *bytes = record_room(w, name.len);
+    if (bytes)
+        memcpy(bytes, name.data, name.len);
 }
 
 /* Fewer names of a shard are close to each other in any order. */
@@ -211,14 +201,15 @@ void holder_save(const struct table *t, const struct holder *holder, struct reco
             __builtin_prefetch(arena_at(&t->arena, r));
         if (is_only_reserved(holder, h))
             continue;
-        uint8_t *to = record_room(w, HOLDING_SIZE);
+        struct saved_holding *to = (void *)record_room(w, sizeof(*to));
         if (!to)
             return;
-        uint64_t since = htole64((uint64_t)since_of(h));
-        put_u32(to, counter_ref_of(&t->arena, h));
-        put_u32(to + 4, h->units);
-        put_u32(to + 8, h->limit);
-        memcpy(to + 12, &since, sizeof(since));
+        *to = (struct saved_holding){
+            .mark = htole32(counter_ref_of(&t->arena, h)),
+            .has.units = htole32(h->units),
+            .has.limit = htole32(h->limit),
+            .has.since_ns = htole64((uint64_t)since_of(h)),
+        };
     }
     record_put_u32(w, 0);
     for (const struct waiter *waiter = holder->waiters; waiter; waiter = waiter->next) {
