@@ -55,7 +55,7 @@ static bool next_target(const struct targets *t, struct target *at)
 /* for (EACH_TARGET(t, at)) */
 #define EACH_TARGET(t, at)                                                                         \
     struct target at = {0};                                                                        \
-    next_target(t, &at);
+    next_target(t, &(at));
 
 /* Finds the pools. POOL_LOOKS: members of clients that have ended must leave one of them first. */
 static enum pool_status resolve(struct pools *pools, const struct pool_take *take,
