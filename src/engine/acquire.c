@@ -357,11 +357,11 @@ static void free_waiter(struct shard *s, struct waiter *w)
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-/* Grants `a`, which must fit; notes its limit if `limits`. Returns false, and changes nothing, when
- * out of memory. */
+/* Grants `a`, which must fit; notes its limit unless that is 0. Returns false, and changes nothing,
+ * when out of memory. */
 static inline __attribute__((always_inline)) bool
 grant_now(struct table *t, struct shard *s, struct counter *c, uint64_t hash, struct holder *holder,
-          const struct acquire *a, bool limits, struct moment now, struct holding **held_r)
+          const struct acquire *a, struct moment now, struct holding **held_r)
 {
     bool made = !c;
     if (made) {
@@ -379,7 +379,7 @@ grant_now(struct table *t, struct shard *s, struct counter *c, uint64_t hash, st
     if (c->consumption == 0 && counter_is_kept(c))
         rest_ends(s, c);
     add_units(s, c, h, a->units, hash, now);
-    if (limits) {
+    if (a->limit > 0) {
         h->limit = a->limit;
         c->limit = a->limit;
     }
@@ -412,7 +412,7 @@ acquire(struct table *t, struct shard *s, uint64_t hash, uint32_t interval, stru
     if (a->queue_max && load >= a->queue_max)
         return refuse(s, c, hash, a, now, TABLE_FULL);
     if (fits(c, a->units, a->limit))
-        return grant_now(t, s, c, hash, holder, a, true, now, held_r) ? TABLE_OK : TABLE_NO_MEMORY;
+        return grant_now(t, s, c, hash, holder, a, now, held_r) ? TABLE_OK : TABLE_NO_MEMORY;
     if (a->wait == WAIT_NO)
         return refuse(s, c, hash, a, now, TABLE_BUSY);
     *waiter_r = begin_wait(t, s, c, hash, holder, a, now);
@@ -703,10 +703,8 @@ bool table_add_held(struct table *t, struct holding *held, uint32_t units, struc
     return has_room;
 }
 
-/* Adds units whatever the limit; notes the limit if `limits`. */
-static inline __attribute__((always_inline)) enum table_status
-add(struct table *t, struct holder *holder, const struct acquire *a, bool limits, struct moment now,
-    struct holding **held_r)
+enum table_status table_grant(struct table *t, struct holder *holder, const struct acquire *a,
+                              struct moment now, struct holding **held_r)
 {
     CHECK(a->units > 0);
     uint64_t hash = a->hash ? a->hash : hash_name(t, a->name);
@@ -722,8 +720,7 @@ add(struct table *t, struct holder *holder, const struct acquire *a, bool limits
         if (!fits(c, a->units, UINT32_MAX))
             status = TABLE_BUSY;
         else
-            status = grant_now(t, s, c, hash, holder, a, limits, now, held_r) ? TABLE_OK
-                                                                              : TABLE_NO_MEMORY;
+            status = grant_now(t, s, c, hash, holder, a, now, held_r) ? TABLE_OK : TABLE_NO_MEMORY;
     } while (unlikely(status == TABLE_NO_MEMORY) && shard_make_room(s, interval, &looks));
     lock_release(&s->lock);
     return status;
@@ -734,11 +731,5 @@ enum table_status table_add(struct table *t, struct holder *holder, struct bytes
                             struct holding **held_r)
 {
     const struct acquire a = {.name = name, .hash = hash, .units = units, .keep = true};
-    return add(t, holder, &a, false, now, held_r);
-}
-
-enum table_status table_grant(struct table *t, struct holder *holder, const struct acquire *a,
-                              struct moment now, struct holding **held_r)
-{
-    return add(t, holder, a, true, now, held_r);
+    return table_grant(t, holder, &a, now, held_r);
 }

@@ -223,7 +223,8 @@ enum table_status table_add(struct table *t, struct holder *holder, struct bytes
 
 /*
  * Grants what somebody else has admitted: adds a->units whatever the limit, and records the limit
- * and `keep` as table_acquire does; queue_max and wait have no meaning. Results as of table_add.
+ * (unless it is 0) and `keep` as table_acquire does; queue_max and wait have no meaning. Results as
+ * of table_add.
  */
 enum table_status table_grant(struct table *t, struct holder *holder, const struct acquire *a,
                               struct moment now, struct holding **held_r) MUST_USE;
