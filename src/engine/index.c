@@ -285,7 +285,9 @@ void index_remove(struct index *ix, uint32_t hash, ref_t entry)
     }
     CHECK(found);
     /* The last entry of the chain fills the gap. */
-    unsigned end = slots_used(last);
+    unsigned end = 1;
+    while (end < INDEX_SLOTS && last->ref[end])
+        end++;
     found->ref[at] = last->ref[end - 1];
     found->tag[at] = last->tag[end - 1];
     last->ref[end - 1] = 0;

@@ -70,11 +70,12 @@ void pool_leave(struct pools *pools)
     if (!ring_is_empty(&pools->touched) || !ring_is_empty(&pools->leaving) ||
         pools_next_ns(pools) == 0) /* clients left, or have left */
         do_noted_work(pools);
-    pools->effects->visits += pools->visits;
+    uint32_t visits = pools->visits;
+    pools->effects->visits += visits;
     pools->effects = NULL;
-    pools->sums.visited += pools->visits;
-    if (pools->sums.visited_most < pools->visits)
-        pools->sums.visited_most = pools->visits;
+    pools->sums.visited += visits;
+    if (visits > pools->sums.visited_most)
+        pools->sums.visited_most = visits;
     lock_release(&pools->lock);
 }
 
