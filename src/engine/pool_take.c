@@ -38,24 +38,23 @@ static struct pool *next_of_group(const struct targets *t, const struct pool *po
     return &next->of_group != all ? next : NULL;
 }
 
+/* The pool after `pool` (NULL: the first), before which there are `number`; NULL: none. */
+static struct pool *next_target(const struct targets *t, const struct pool *pool, size_t number)
+{
+    return t->group ? next_of_group(t, pool) : number < t->count ? t->list[number] : NULL;
+}
+
 struct target {
     struct pool *pool;
     size_t number; /* from 1 */
 };
 
-static bool next_target(const struct targets *t, struct target *at)
-{
-    at->pool = t->group                ? next_of_group(t, at->pool)
-               : at->number < t->count ? t->list[at->number]
-                                       : NULL;
-    at->number++;
-    return at->pool != NULL;
-}
-
+/* clang-format off */
 /* for (EACH_TARGET(t, at)) */
 #define EACH_TARGET(t, at)                                                                         \
-    struct target at = {0};                                                                        \
-    next_target(t, &(at));
+    struct target at = {next_target(t, NULL, 0), 1}; (at).pool;                                    \
+    (at).pool = next_target(t, (at).pool, (at).number++)
+/* clang-format on */
 
 /* Finds the pools. POOL_LOOKS: members of clients that have ended must leave one of them first. */
 static enum pool_status resolve(struct pools *pools, const struct pool_take *take,
