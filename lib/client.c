@@ -171,16 +171,11 @@ void wire_drop(struct wire *wire)
 {
     if (!wire)
         return;
-    if (wire->was_up && !link_is_abandoned(wire->link))
+    if (wire->was_up && !wire->link->is_abandoned)
         client_tell(wire->point->client, "disconnect", wire->point->server, NULL, 0, NULL,
                     COUNTER_OK);
     counter_link_free(wire->link);
     free(wire);
-}
-
-bool wire_is_fresh(struct wire *wire)
-{
-    return link_is_fresh(wire->link);
 }
 
 struct wire *wire_take(struct point *point)
@@ -189,7 +184,7 @@ struct wire *wire_take(struct point *point)
     int64_t oldest_ns = point->idle ? clock_mono_ns() - point->client->settings->idle_ns : 0;
     while ((wire = point->idle)) {
         point->idle = wire->older;
-        if (wire->since_ns >= oldest_ns && wire_is_fresh(wire))
+        if (wire->since_ns >= oldest_ns && link_is_fresh(wire->link))
             break;
         wire_drop(wire);
     }

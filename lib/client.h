@@ -86,9 +86,6 @@ void wire_give(struct wire *wire);
 /* Closes a connection. NULL: does nothing. */
 void wire_drop(struct wire *wire);
 
-/* It is open, without a byte that nobody asked for. */
-bool wire_is_fresh(struct wire *wire);
-
 /* Keeps an event for counter_next_event. `since_ns`: when began what has ended; 0 for nothing.
    `result` NULL: that of `status`, if there is an error. `kind`, `server` and `result` are not
    copied. */

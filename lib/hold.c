@@ -88,7 +88,7 @@ static void note_loss(struct counter_hold *hold, int status)
 
 int counter_hold_check(counter_hold *hold)
 {
-    if (hold->wire && !wire_is_fresh(hold->wire))
+    if (hold->wire && !link_is_fresh(hold->wire->link))
         note_loss(hold, COUNTER_OK);
     return hold->is_lost ? COUNTER_LOST : COUNTER_OK;
 }
@@ -146,7 +146,7 @@ static bool release_begin(struct counter_op *op)
     }
     if (!hold->wire)
         return op_fail(op, COUNTER_LOST, "the connection of the hold has ended");
-    if (hold->is_shared && !hold->release_ok && wire_is_fresh(hold->wire)) {
+    if (hold->is_shared && !hold->release_ok && link_is_fresh(hold->wire->link)) {
         op_end(op, COUNTER_OK);
         return false;
     }

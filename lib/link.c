@@ -4,7 +4,6 @@
 #include "lib/link.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "lib/failure.h"
 #include "lib/tls.h"
 
@@ -24,46 +23,12 @@
 #define FINISH_NS  (1 * NS_PER_S)
 #define RETRY_NS   (10 * NS_PER_MS) /* while a unix socket's queue is full */
 
-enum state { BEGUN, CONNECTING, SHAKING, UP, FINISHING, ENDED };
-
-struct counter_link {
-    struct settings *settings;
-    struct counter_link *next, **at; /* in the list of the settings */
-    enum counter_protocol protocol;
-    size_t server;
-    enum state state;
-    int fd; /* -1: none */
-    uint64_t serial;
-    struct tls_side *tls;            /* NULL: plain */
-    short read_events, write_events; /* poll's, for what reading and writing wait for */
-
-    size_t address;                 /* of the host: the one to try next */
-    int64_t connect_by, address_by; /* of all addresses; of this one, or when to try it again */
-
-    struct text out;
-    size_t sent;       /* bytes of it that the system has */
-    int64_t send_by;   /* deadline of the next bytes of it */
-    size_t send_mark;  /* so many must be sent before it is set anew */
-    int send_error;    /* no more can be sent, but reading goes on */
-    int64_t finish_by; /* of FINISHING */
-
-    uint8_t *in;
-    size_t in_len, in_room, taken;
-    size_t wanted;     /* length of the message that is awaited, as far as it is known */
-    int64_t expect_by; /* of the first byte of the next line */
-    int64_t part_by;   /* of the message that has begun, or of its next chunk */
-    size_t part_mark;  /* so many bytes must be there before it is set anew */
-    bool has_more;     /* TLS has bytes that poll does not tell of */
-
-    bool was_up, is_late, is_our_fault, has_sent, is_abandoned;
-    struct counter_error error;
-};
-
 /* ---- end --------------------------------------------------------------------------------- */
 
 static void close_socket(struct counter_link *link)
 {
-    if (link->tls && (link->state == UP || link->state == FINISHING) && !link->is_abandoned)
+    if (link->tls && (link->state == LINK_UP || link->state == LINK_FINISHING) &&
+        !link->is_abandoned)
         tls_goodbye(link->tls);
     tls_end(link->tls);
     link->tls = NULL;
@@ -76,7 +41,7 @@ static void close_socket(struct counter_link *link)
 static int end(struct counter_link *link)
 {
     close_socket(link);
-    link->state = ENDED;
+    link->state = LINK_ENDED;
     link->error.sent = link->has_sent;
     text_free(&link->out);
     link->sent = 0;
@@ -200,7 +165,7 @@ static bool read_bytes(struct counter_link *link)
             return got > 0;
         got += n;
         link->in_len += n;
-        if (link->state == FINISHING)
+        if (link->state == LINK_FINISHING)
             link->taken = link->in_len;
         /* A short read from the socket has emptied it. */
         goes_on = n == room || (link->tls && tls_has_more(link->tls));
@@ -241,7 +206,7 @@ static bool send_bytes(struct counter_link *link)
     while (n > 0 && done < STEP_MAX && unsent(link) > 0 && !link->send_error) {
         n = unsent(link) < STEP_MAX ? unsent(link) : STEP_MAX;
         n = send_some(link, link->out.data + link->sent, n);
-        if (link->state == ENDED)
+        if (link->state == LINK_ENDED)
             return true;
         link->sent += n;
         link->has_sent |= n > 0;
@@ -262,9 +227,9 @@ static bool send_bytes(struct counter_link *link)
 
 int counter_link_say(counter_link *link, const void *data, size_t len)
 {
-    if (link->state == ENDED)
+    if (link->state == LINK_ENDED)
         return link->error.status;
-    if (link->state == FINISHING)
+    if (link->state == LINK_FINISHING)
         return COUNTER_USAGE;
     if (link->sent > unsent(link)) { /* moves each byte once, on average */
         memmove(link->out.data, link->out.data + link->sent, unsent(link));
@@ -293,7 +258,7 @@ static void tune(int fd)
 
 static void go_up(struct counter_link *link)
 {
-    link->state = UP;
+    link->state = LINK_UP;
     link->was_up = true;
     link->read_events = POLLIN;
     link->write_events = POLLOUT;
@@ -325,7 +290,7 @@ static bool connected(struct counter_link *link, const struct host *host)
         end_without_memory(link);
         return true;
     }
-    link->state = SHAKING;
+    link->state = LINK_SHAKING;
     return shake(link);
 }
 
@@ -342,7 +307,7 @@ static int connect_to(struct counter_link *link, const struct host *host, const 
 {
     const struct sockaddr *address = to;
     close_socket(link);
-    link->state = CONNECTING;
+    link->state = LINK_CONNECTING;
     link->is_late = link->is_our_fault = false;
     link->fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (link->fd < 0)
@@ -443,7 +408,7 @@ static void go_on_connecting(struct counter_link *link)
 static void go_on_shaking(struct counter_link *link)
 {
     if (shake(link)) {
-        if (link->state != SHAKING || clock_mono_ns() < link->address_by)
+        if (link->state != LINK_SHAKING || clock_mono_ns() < link->address_by)
             return;
         link->is_late = true;
         failure_set(&link->error, COUNTER_UNREACHABLE,
@@ -458,12 +423,12 @@ static void go_on_shaking(struct counter_link *link)
 static int64_t deadline(const struct counter_link *link)
 {
     switch (link->state) {
-    case CONNECTING:
-    case SHAKING:
+    case LINK_CONNECTING:
+    case LINK_SHAKING:
         return link->address_by;
-    case FINISHING:
+    case LINK_FINISHING:
         return link->finish_by;
-    case UP: {
+    case LINK_UP: {
         int64_t by = link_unread(link).len > 0 || link->part_by != LINK_NO_DEADLINE
                          ? link->part_by
                          : link->expect_by;
@@ -479,7 +444,7 @@ static void end_if_late(struct counter_link *link)
     int64_t by = deadline(link);
     if (by == LINK_NO_DEADLINE || clock_mono_ns() < by)
         return;
-    if (link->state == FINISHING)
+    if (link->state == LINK_FINISHING)
         end_late(link, "it does not close the connection");
     else if (by == link->send_by)
         end_late(link, "it takes no more bytes (io_timeout)");
@@ -492,31 +457,31 @@ static void end_if_late(struct counter_link *link)
 static void move_bytes(struct counter_link *link)
 {
     bool has_moved = unsent(link) > 0 && send_bytes(link);
-    if (link->state == ENDED)
+    if (link->state == LINK_ENDED)
         return;
     /* The answer to what has just been sent is not there yet. */
     if (!has_moved || unsent(link) > 0 || link->has_more)
         has_moved |= read_bytes(link);
-    if ((!has_moved || link->state == FINISHING) && link->state != ENDED)
+    if ((!has_moved || link->state == LINK_FINISHING) && link->state != LINK_ENDED)
         end_if_late(link);
 }
 
 int counter_link_step(counter_link *link)
 {
     bool was_up = link->was_up;
-    if (link->state == BEGUN)
+    if (link->state == LINK_BEGUN)
         begin(link);
-    else if (link->state == CONNECTING)
+    else if (link->state == LINK_CONNECTING)
         go_on_connecting(link);
-    else if (link->state == SHAKING)
+    else if (link->state == LINK_SHAKING)
         go_on_shaking(link);
-    else if (link->state != ENDED)
+    else if (link->state != LINK_ENDED)
         move_bytes(link);
-    if (!was_up && link->state == UP && unsent(link) > 0)
+    if (!was_up && link->state == LINK_UP && unsent(link) > 0)
         move_bytes(link);
-    if (link->state == ENDED)
+    if (link->state == LINK_ENDED)
         return link->error.status;
-    return link->state == UP && unsent(link) == 0 ? COUNTER_OK : COUNTER_AGAIN;
+    return link->state == LINK_UP && unsent(link) == 0 ? COUNTER_OK : COUNTER_AGAIN;
 }
 
 int counter_link_fd(const counter_link *link)
@@ -532,12 +497,12 @@ uint64_t counter_link_fd_serial(const counter_link *link)
 short counter_link_events(const counter_link *link)
 {
     switch (link->state) {
-    case CONNECTING:
+    case LINK_CONNECTING:
         return POLLOUT;
-    case SHAKING:
-    case FINISHING:
+    case LINK_SHAKING:
+    case LINK_FINISHING:
         return link->read_events;
-    case UP: {
+    case LINK_UP: {
         bool sends = unsent(link) > 0 && !link->send_error;
         bool reads = link_unread(link).len < unread_max(link);
         return (short)((sends ? link->write_events : 0) | (reads ? link->read_events : 0));
@@ -568,7 +533,7 @@ const struct counter_error *counter_link_error(const counter_link *link)
 int link_lack(counter_link *link, size_t size, size_t part, bool has_begun)
 {
     size_t have = link_unread(link).len;
-    if (link->state == ENDED)
+    if (link->state == LINK_ENDED)
         return link->error.status;
     link->wanted = size;
     bool is_next_part = link->part_by == LINK_NO_DEADLINE || have >= link->part_mark ||
@@ -612,14 +577,14 @@ counter_link *link_open(struct settings *settings, enum counter_protocol protoco
 
 void counter_link_finish(counter_link *link)
 {
-    if (link->state == ENDED || link->state == FINISHING)
+    if (link->state == LINK_ENDED || link->state == LINK_FINISHING)
         return;
-    if (link->state != UP) {
+    if (link->state != LINK_UP) {
         failure_set(&link->error, COUNTER_UNREACHABLE, "it was closed before it was connected");
         end(link);
         return;
     }
-    link->state = FINISHING;
+    link->state = LINK_FINISHING;
     link->taken = link->in_len;
     text_free(&link->out);
     link->sent = 0;
@@ -650,7 +615,7 @@ void settings_forked(struct settings *settings)
             continue;
         link->is_abandoned = true;
         link->taken = link->in_len;
-        if (link->state == ENDED)
+        if (link->state == LINK_ENDED)
             continue;
         failure_set(&link->error, COUNTER_LOST, "the connection is that of the parent process");
         end(link);
@@ -659,49 +624,9 @@ void settings_forked(struct settings *settings)
 
 /* ---- for calls --------------------------------------------------------------------------- */
 
-void link_expect(counter_link *link, int64_t by_ns)
-{
-    link->expect_by = by_ns;
-}
-
-bool link_is_late(const counter_link *link)
-{
-    return link->state == ENDED && link->is_late;
-}
-
-bool link_is_our_fault(const counter_link *link)
-{
-    return link->state == ENDED && link->is_our_fault;
-}
-
-bool link_is_abandoned(const counter_link *link)
-{
-    return link->is_abandoned;
-}
-
-enum counter_protocol link_protocol(const counter_link *link)
-{
-    return link->protocol;
-}
-
-const struct settings *link_settings(const counter_link *link)
-{
-    return link->settings;
-}
-
-bool link_has_sent(const counter_link *link)
-{
-    return link->has_sent;
-}
-
-void link_new_request(counter_link *link)
-{
-    link->has_sent = false;
-}
-
 bool link_is_idle(const counter_link *link)
 {
-    return link->state == UP && unsent(link) == 0 && link_unread(link).len == 0;
+    return link->state == LINK_UP && unsent(link) == 0 && link_unread(link).len == 0;
 }
 
 bool link_is_fresh(counter_link *link)

@@ -23,14 +23,14 @@ static int not_of_protocol(struct counter_link *link)
         [COUNTER_JOBS] = "the answer is not of the protocol of job queues (is this the right "
                          "port?)",
     };
-    return link_malformed(link, link_unread(link), reasons[link_protocol(link)]);
+    return link_malformed(link, link_unread(link), reasons[link->protocol]);
 }
 
 /* Finds the line at the start of the unread bytes: its length, and that of its end. */
 static int find_line(struct counter_link *link, size_t max, size_t *len_r, size_t *end_r)
 {
     struct bytes in = link_unread(link);
-    bool has_cr = link_protocol(link) == COUNTER_JOBS;
+    bool has_cr = link->protocol == COUNTER_JOBS;
     size_t room = max + has_cr + 1 < in.len ? max + has_cr + 1 : in.len;
     const uint8_t *end = room > 0 ? memchr(in.data, '\n', room) : NULL;
     if (!end && in.len < max + has_cr + 1)
@@ -72,7 +72,7 @@ static int body_of(struct counter_link *link, struct bytes line, size_t *size_r)
         return not_of_protocol(link);
     if (!number_take(&rest, UINT64_MAX, &len))
         return not_of_protocol(link);
-    if (len > link_settings(link)->max_body || len > SIZE_MAX / 2)
+    if (len > link->settings->max_body || len > SIZE_MAX / 2)
         return link_malformed(link, line, TOO_MANY_BYTES);
     *size_r = (size_t)len + 2;
     return COUNTER_OK;
@@ -92,7 +92,7 @@ static int next_line(struct counter_link *link, struct counter_message *message)
 {
     size_t len = 0, end = 0, body = 0;
     int status = find_line(link, LINE_MAX_ANY, &len, &end);
-    if (status == COUNTER_OK && link_protocol(link) == COUNTER_JOBS)
+    if (status == COUNTER_OK && link->protocol == COUNTER_JOBS)
         status = body_of(link, bytes_at(link_unread(link).data, len), &body);
     if (status != COUNTER_OK)
         return status;
@@ -134,8 +134,7 @@ static int next_raw(struct counter_link *link, struct counter_message *message)
 
 int counter_link_next(counter_link *link, struct counter_message *message)
 {
-    if (link_protocol(link) == COUNTER_RAW)
+    if (link->protocol == COUNTER_RAW)
         return next_raw(link, message);
-    return link_protocol(link) == COUNTER_BINARY ? next_binary(link, message)
-                                                 : next_line(link, message);
+    return link->protocol == COUNTER_BINARY ? next_binary(link, message) : next_line(link, message);
 }

@@ -172,7 +172,7 @@ void op_end(struct counter_op *op, int status)
 static bool has_sent(const struct counter_op *op)
 {
     bool is_question = op->is_hello && (op->flags & OP_BODY); /* the request comes behind it */
-    return op->wire && link_has_sent(op->wire->link) && !is_question;
+    return op->wire && op->wire->link->has_sent && !is_question;
 }
 
 /* The connection of the attempt: to be used again after a refusal, else closed. */
@@ -249,7 +249,7 @@ static int link_failed(struct counter_op *op)
     struct counter_error *now = &op->client->error;
     const counter_link *link = op->wire->link;
     const struct counter_error *why = counter_link_error(link);
-    bool is_late = link_is_late(link);
+    bool is_late = link->is_late;
     if (why->status == COUNTER_MALFORMED || why->status == COUNTER_NO_MEMORY) {
         *now = *why;
         now->sent = true;
@@ -305,7 +305,7 @@ static bool pick(struct counter_op *op)
     op->was_cut = false;
     if (op->own && !op->own_tried) {
         op->own_tried = true;
-        if (*op->own && !wire_is_fresh(*op->own)) {
+        if (*op->own && !link_is_fresh((*op->own)->link)) {
             wire_drop(*op->own);
             *op->own = NULL;
         }
@@ -352,7 +352,7 @@ static bool fail_connect(struct counter_op *op, int status)
     struct point *point = op->point;
     const counter_link *link = op->wire->link;
     const char *reason = counter_link_error(link)->reason;
-    bool is_ours = link_is_our_fault(link);
+    bool is_ours = link->is_our_fault;
     char where[SETTINGS_WHERE];
     if (status != COUNTER_UNREACHABLE) {
         *now = *counter_link_error(link);
@@ -393,7 +393,7 @@ static void expect(struct counter_op *op, bool is_first)
         wait_ns = whole_seconds(op->told_ns) * NS_PER_S;
     else if (is_first && (op->flags & OP_TELLS_MS))
         wait_ns = op->told_ns;
-    link_expect(op->wire->link, clock_mono_ns() + wait_ns + op->client->settings->io_ns);
+    op->wire->link->expect_by = clock_mono_ns() + wait_ns + op->client->settings->io_ns;
 }
 
 /* Adds bytes to what is sent. False: no memory. */
@@ -419,7 +419,7 @@ static bool put_request(struct counter_op *op)
 static bool say(struct counter_op *op)
 {
     struct wire *wire = op->wire;
-    link_new_request(wire->link);
+    wire->link->has_sent = false;
     op->is_hello = op->call->protocol == COUNTER_JOBS && !wire->is_checked;
     wire->is_partial = op->is_hello;
     op->awaited = 0;

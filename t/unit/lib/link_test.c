@@ -257,7 +257,7 @@ TEST(a_full_queue_of_a_unix_socket_is_waited_for)
     fill_queue("&connect_timeout=0.05"); /* and stays full */
     ck_assert_int_eq(await_end(), COUNTER_UNREACHABLE);
     ck_assert(clock_mono_ns() - from >= 49 * NS_PER_MS);
-    ck_assert(link_is_late(at));
+    ck_assert(at->is_late);
     free_others();
     finish();
 }
@@ -294,7 +294,7 @@ TEST(each_address_of_a_host_has_its_share_of_the_time)
     ck_assert_int_eq(counter_link_step(at), COUNTER_AGAIN);
     uint64_t serial = counter_link_fd_serial(at);
     ck_assert_int_eq(await_end(), COUNTER_UNREACHABLE);
-    ck_assert(link_is_late(at) && clock_mono_ns() - from >= 4999 * NS_PER_MS);
+    ck_assert(at->is_late && clock_mono_ns() - from >= 4999 * NS_PER_MS);
     ck_assert_uint_ne(counter_link_fd_serial(at), serial);
     ck_assert_ptr_nonnull(strstr(counter_link_error(at)->reason, "TLS handshake"));
     struct pollfd fd = {.fd = listener, .events = POLLIN};
@@ -331,7 +331,7 @@ TEST(what_is_there_when_we_are_late_to_look_counts)
     struct bytes line;
     start(COUNTER_TEXT, "");
     ck_assert_int_eq(counter_link_wait_ms(at), -1);
-    link_expect(at, clock_mono_ns() - 1);
+    at->expect_by = clock_mono_ns() - 1;
     say_text("a\n");
     (void)step();
     ck_assert_int_eq(link_line(at, 100, &line), COUNTER_OK);
