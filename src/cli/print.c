@@ -201,8 +201,12 @@ static double sum_at(const json_t *row, char *path)
 
 static void add_value(struct text *to, char *spec, const json_t *row)
 {
-    char kind = spec[0] && spec[1] == ' ' ? spec[0] : '\0', number_text[NUMBER_TEXT];
-    char *path = kind ? spec + 2 : spec, *word = strchr(path, '|');
+    char kind = '\0', number_text[NUMBER_TEXT], *path = spec;
+    if (spec[0] && spec[1] == ' ') {
+        kind = spec[0];
+        path += 2;
+    }
+    char *word = strchr(path, '|');
     if (word)
         *word++ = '\0';
     double number = kind == '+' ? sum_at(row, path) : json_number_at(row, path, -1);
