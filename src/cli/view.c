@@ -184,13 +184,11 @@ static void draw_title(const struct view *view, struct frame *frame)
 
 static void draw_trouble(const struct view *view, struct frame *frame, int row)
 {
-    char age[NUMBER_TEXT];
+    char age[NUMBER_TEXT] = "";
     if (view->answers[ANSWER_STATS])
-        frame_text(frame, row, 0, frame->width, LOOK_ALERT, "No answer for %s, trying again: %s",
-                   seconds_text(view->age_seconds, age), text_str(&view->trouble));
-    else
-        frame_text(frame, row, 0, frame->width, LOOK_ALERT, "No answer, trying again: %s",
-                   text_str(&view->trouble));
+        seconds_text(view->age_seconds, age);
+    frame_text(frame, row, 0, frame->width, LOOK_ALERT, "No answer%s%s, trying again: %s",
+               *age ? " for " : "", age, text_str(&view->trouble));
 }
 
 #define RATE(of)                                                                                   \
