@@ -19,25 +19,13 @@
 
 static enum text_outcome outcome_of(enum pool_reply reply)
 {
-    switch (reply) {
-    case POOL_REPLY_OK:
-    case POOL_REPLY_BYE:
-        return OUTCOME_OK;
-    case POOL_REPLY_JOINED:
-        return OUTCOME_JOINED;
-    case POOL_REPLY_RETURNED:
-        return OUTCOME_RETURNED;
-    case POOL_REPLY_GONE:
-        return OUTCOME_GONE;
-    case POOL_REPLY_NOT_TAKEN:
-        return OUTCOME_NOT_TAKEN;
-    case POOL_REPLY_TIMEOUT:
-        return OUTCOME_TIMEOUT;
-    case POOL_REPLY_QUEUE_FULL:
-        return OUTCOME_QUEUE_FULL;
-    default:
-        return OUTCOME_ERROR;
-    }
+    static const enum text_outcome outcomes[POOL_REPLY_FIXED] = {
+        [POOL_REPLY_OK] = OUTCOME_OK,           [POOL_REPLY_BYE] = OUTCOME_OK,
+        [POOL_REPLY_JOINED] = OUTCOME_JOINED,   [POOL_REPLY_RETURNED] = OUTCOME_RETURNED,
+        [POOL_REPLY_GONE] = OUTCOME_GONE,       [POOL_REPLY_NOT_TAKEN] = OUTCOME_NOT_TAKEN,
+        [POOL_REPLY_TIMEOUT] = OUTCOME_TIMEOUT, [POOL_REPLY_QUEUE_FULL] = OUTCOME_QUEUE_FULL,
+    };
+    return outcomes[reply] ? outcomes[reply] : OUTCOME_ERROR;
 }
 
 static void answer(struct conn *conn, enum text_verb verb, enum pool_reply reply)
