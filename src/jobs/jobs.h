@@ -72,8 +72,8 @@ const char *job_state_word(enum job_state state);
 
 /* ---- memory ----------------------------------------------------------------------------------
  *
- * All that clients make the jobs keep is counted against a limit; jobs.c says what each need may
- * use.
+ * All that clients make the jobs keep is counted against a limit; jobs_memory.c says what each need
+ * may use.
  */
 
 enum jobs_need {

@@ -334,7 +334,7 @@ uint32_t job_tree_from_place(const struct jobs *jobs, const struct job_tree *tre
 void job_tree_visit(const struct jobs *jobs, const struct job_tree *tree,
                     void (*visit)(void *arg, uint32_t handle), void *arg);
 
-/* ---- jobs.c: life and lock ------------------------------------------------------------------- */
+/* ---- jobs_life.c: life and lock -------------------------------------------------------------- */
 
 void jobs_enter(struct jobs *jobs);
 /* Notes when something is due next, and unlocks. */

@@ -10,9 +10,9 @@
  * prolong reservations; so they share a commit. Any other one waits; and so does the next one
  * behind one that is parked, because each commit looks at all that are.
  *
- * Their memory counts against the limit of the jobs (jobs.c). Each connection has had the room for
- * one that ends a job since it was made. Those behind it wait until it is over while there is no
- * room for more.
+ * Their memory counts against the limit of the jobs (jobs_memory.c). Each connection has had the
+ * room for one that ends a job since it was made. Those behind it wait until it is over while there
+ * is no room for more.
  */
 #include "service/job_session.h"
 

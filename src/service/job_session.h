@@ -1,8 +1,8 @@
 /*
  * job_session.h - the session of a connection to the job queues, and the functions that the files
- * of that service share: jobs.c (life, requests and their bodies, options), job_verbs.c (what the
- * verbs do), job_puts.c and job_ready.c (what the verbs of these names do), job_lists.c (lists of
- * tubes), job_text.c (dictionaries).
+ * of that service share: beanstalk.c (life, requests and their bodies, options), job_verbs.c (what
+ * the verbs do), job_puts.c and job_ready.c (what the verbs of these names do), job_lists.c (lists
+ * of tubes), job_text.c (dictionaries).
  *
  * All in the thread of the connection's worker.
  */
@@ -163,7 +163,7 @@ enum {
 uint64_t jobs_counted(const struct services *services, unsigned what);
 void jobs_count(struct services *services, unsigned what, int by);
 
-/* ---- jobs.c ---------------------------------------------------------------------------------- */
+/* ---- beanstalk.c ----------------------------------------------------------------------------- */
 
 /* This connection reserves. */
 void job_works(struct conn *conn);

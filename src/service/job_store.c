@@ -12,9 +12,9 @@
 #include "base/log.h"
 #include "base/record.h"
 #include "jobs/jobs_commit.h"
+#include "service/beanstalk.h"
 #include "service/job_backup.h"
 #include "service/job_session.h"
-#include "service/jobs.h"
 #include "service/seen.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* job_text.c - the dictionaries of the job queues (protocol page, section 4). */
 #include "config.h"
 
+#include "service/beanstalk.h"
 #include "service/job_session.h"
-#include "service/jobs.h"
 
 #include <stdio.h>
 #include <string.h>

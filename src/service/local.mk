@@ -15,7 +15,7 @@ libservice_a_SOURCES = \
 	src/service/pool_lines.c src/service/pool_list.c \
 	src/service/pools_inside.h src/service/pools_seen.c \
 	src/service/pools_api.c src/service/pools_change.c \
-	src/service/jobs.h src/service/jobs.c src/service/job_session.h src/service/job_verbs.c \
+	src/service/beanstalk.h src/service/beanstalk.c src/service/job_session.h src/service/job_verbs.c \
 	src/service/job_commits.c src/service/job_store.c \
 	src/service/job_backup.h src/service/job_backup.c \
 	src/service/job_puts.c src/service/job_ready.c src/service/job_lists.c src/service/job_text.c \

@@ -1,7 +1,7 @@
 /* registry.c - the list of protocols and resources of this daemon. All other code finds them
  * through their rows here; a test may link another registry. */
+#include "service/beanstalk.h"
 #include "service/cluster.h"
-#include "service/jobs.h"
 #include "service/poolcounter.h"
 #include "service/pools.h"
 #include "service/table_resource.h"

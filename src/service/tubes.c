@@ -2,8 +2,8 @@
  * tubes.c - the jobs as a resource: their start, timer and end. The timer runs in the thread of the
  * first worker.
  */
+#include "service/beanstalk.h"
 #include "service/job_session.h"
-#include "service/jobs.h"
 #include "service/tubes_seen.h"
 
 #include "jobs/jobs_state.h"

@@ -6,7 +6,7 @@
 #define SERVING_H
 
 #include "net/rules.h"
-#include "service/jobs.h"
+#include "service/beanstalk.h"
 #include "service/poolcounter.h"
 #include "service/pools_config.h"
 #include "service/table_resource.h"

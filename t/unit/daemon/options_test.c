@@ -4,7 +4,7 @@
  */
 #include "daemon/config_file.h"
 #include "daemon/reload.c" /* what it says of changes */
-#include "service/jobs.h"
+#include "service/beanstalk.h"
 #include "service/pools_config.h"
 #include "service/table_resource.h"
 #include "t/unit/engine/faults.h"

@@ -1,9 +1,9 @@
 /*
- * jobs.h - the service of the job queues and its resource, as the registry and the admin interface
- * see them.
+ * beanstalk.h - the service of the job queues and its resource, as the registry and the admin
+ * interface see them.
  */
-#ifndef SERVICE_JOBS_H
-#define SERVICE_JOBS_H
+#ifndef SERVICE_BEANSTALK_H
+#define SERVICE_BEANSTALK_H
 
 #include "base/option.h"
 #include "jobs/jobs.h"

@@ -1,6 +1,6 @@
 /*
- * jobs.c - the service of the job queues: beanstalk's protocol and ten verbs of our own. (Protocol
- * page: job queues.)
+ * beanstalk.c - the service of the job queues: beanstalk's protocol and ten verbs of our own.
+ * (Protocol page: job queues.)
  *
  * A request is a line. After the line of a put comes a body, in as many parts as it takes; memory
  * for it grows as it comes. A body that cannot be kept is read away, and then refused.
@@ -8,7 +8,7 @@
  * A request that waits has a pending answer: the requests behind it are not read until that has
  * come, as a letter from whoever made a job ready, or from the connection's deadline.
  */
-#include "service/jobs.h"
+#include "service/beanstalk.h"
 
 #include "base/option.h"
 #include "base/record.h"

@@ -1,4 +1,4 @@
-/* jobs.c - life and lock of the jobs. */
+/* jobs_life.c - life and lock of the jobs. */
 #include "jobs/jobs_inside.h"
 
 #include <stdlib.h>
