@@ -1,7 +1,7 @@
 /*
  * jobs_apply.c - what a change makes of one job.
  *
- * job_apply says what becomes of a job by an act, and job_install makes it so. Without a store, one
+ * job_apply says what becomes of a job by an act, and install makes it so. Without a store, one
  * follows the other at once. With a store the job is frozen between both, and the store gets what
  * job_set makes of a copy of it (jobs_plan.c); so memory and the store have the same. Nothing is
  * allocated: a job has had the room for its end since its put.
@@ -73,11 +73,8 @@ static void reserve(struct jobs *jobs, const struct job *job, struct job_change 
     c->began_ms = unlikely(job->keys != NULL) ? jobs_wall_ms(jobs, now) : 0;
 }
 
-/* Inline, as `install`, for changes that are made at once. */
-static inline __attribute__((always_inline)) void apply(struct jobs *jobs,
-                                                        const struct job_act *act,
-                                                        const struct job *job, struct moment now,
-                                                        struct job_change *c)
+void job_apply(struct jobs *jobs, const struct job_act *act, const struct job *job,
+               struct moment now, struct job_change *c)
 {
     c->verb = act->verb;
     if (act->verb == JOB_DELETE || act->verb == JOB_ACK || act->verb >= JOB_CLEAR) {
@@ -181,8 +178,8 @@ static void count_move(struct jobs *jobs, const struct job *job, const struct jo
     tube->recycled += c->state != JOB_ABANDONED;
 }
 
-static inline __attribute__((always_inline)) void
-install(struct jobs *jobs, uint32_t handle, const struct job_change *c, struct moment now)
+static void install(struct jobs *jobs, uint32_t handle, const struct job_change *c,
+                    struct moment now)
 {
     struct job *job = job_at(jobs, handle);
     if (c->state == JOB_STATES) {
@@ -208,14 +205,13 @@ void job_change_now(struct jobs *jobs, uint32_t handle, const struct job_act *ac
                     struct moment now)
 {
     struct job_change c;
-    apply(jobs, act, job_at(jobs, handle), now, &c);
+    job_apply(jobs, act, job_at(jobs, handle), now, &c);
     install(jobs, handle, &c, now);
 }
 
-/* Does what follows for others. Returns the answer. */
-static inline enum jobs_status install_act(struct jobs *jobs, uint32_t handle,
-                                           const struct job_change *c, struct job_view *view_r,
-                                           struct moment now, struct jobs_effects *effects)
+enum jobs_status job_install_act(struct jobs *jobs, uint32_t handle, const struct job_change *c,
+                                 struct job_view *view_r, struct moment now,
+                                 struct jobs_effects *effects)
 {
     struct tube *tube = job_at(jobs, handle)->tube;
     install(jobs, handle, c, now);
@@ -233,19 +229,6 @@ enum jobs_status job_act_now(struct jobs *jobs, uint32_t handle, const struct jo
                              struct jobs_effects *effects)
 {
     struct job_change c;
-    apply(jobs, act, job_at(jobs, handle), now, &c);
-    return install_act(jobs, handle, &c, view_r, now, effects);
-}
-
-void job_apply(struct jobs *jobs, const struct job_act *act, const struct job *job,
-               struct moment now, struct job_change *c)
-{
-    apply(jobs, act, job, now, c);
-}
-
-enum jobs_status job_install_act(struct jobs *jobs, uint32_t handle, const struct job_change *c,
-                                 struct job_view *view_r, struct moment now,
-                                 struct jobs_effects *effects)
-{
-    return install_act(jobs, handle, c, view_r, now, effects);
+    job_apply(jobs, act, job_at(jobs, handle), now, &c);
+    return job_install_act(jobs, handle, &c, view_r, now, effects);
 }
