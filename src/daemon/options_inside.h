@@ -23,7 +23,7 @@ struct table_group {
 };
 
 /* Limit of groups: two of each protocol, those of the registry, two of the daemon. */
-#define TABLE_GROUPS_MAX (4 * OPTION_PROTOCOLS_MAX)
+#define TABLE_GROUPS_MAX ((size_t)4 * OPTION_PROTOCOLS_MAX)
 
 struct table {
     size_t count;

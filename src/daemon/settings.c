@@ -361,11 +361,12 @@ void settings_compare(const struct settings *was, const struct settings *is,
 {
     const struct table *table = options_table();
     const struct settings_group none = {.count = 0};
-    for (size_t i = 0; i < 2 * table->count; i++) { /* twice: families come last */
-        size_t at = i % table->count;
-        const struct option_group *group = table->groups[at].is;
-        if (group->size > 0 && (group->names_max > 0) == (i >= table->count))
-            compare_groups(group, was ? &was->groups[at] : &none, &is->groups[at], found, arg);
+    for (unsigned families = 0; families < 2; families++) { /* they come last */
+        for (size_t i = 0; i < table->count; i++) {
+            const struct option_group *group = table->groups[i].is;
+            if (group->size > 0 && (group->names_max > 0) == (families == 1))
+                compare_groups(group, was ? &was->groups[i] : &none, &is->groups[i], found, arg);
+        }
     }
 }
 
