@@ -309,7 +309,7 @@ bool queue_join(struct shard *s, struct queue *q, struct waiter *w, uint64_t seq
     return true;
 }
 
-/* ---- the whole table --------------------------------------------------------------------- */
+/* ---- memory kept elsewhere --------------------------------------------------------------- */
 
 bool table_charge(struct table *t, size_t bytes)
 {

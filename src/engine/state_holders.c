@@ -44,19 +44,15 @@ static struct holding *restore_holding(struct table *t, struct holder *holder, u
     uint32_t units = le32toh(at->units);
     struct counter *c = arena_at(&t->arena, m->counter);
     struct shard *s = marked_shard(t, m);
-    if (units > m->units) {
+    struct holding *h = NULL;
+    if (units > m->units)
         record_refuse(r, "a holder has more units than the name");
-        return NULL;
-    }
-    if (holding_find(s, c, holder->id)) {
+    else if (holding_find(s, c, holder->id))
         record_refuse(r, "a holder has two holdings of a name");
-        return NULL;
-    }
-    struct holding *h = holding_place(s, c, holder->id);
-    if (!h) {
+    else if (!(h = holding_place(s, c, holder->id)))
         record_refuse(r, NO_MEMORY);
+    if (!h)
         return NULL;
-    }
     m->units -= units;
     c->consumption += units;
     s->units += units;
