@@ -32,11 +32,6 @@ void words_skip_spaces(struct words *words)
         words->at++;
 }
 
-static inline bool word_ends(const struct words *words)
-{
-    return words->at == words->end || *words->at == ' ';
-}
-
 bool word_split(struct bytes word, char mark, struct bytes *before_r, struct bytes *after_r)
 {
     const uint8_t *at = word.len > 0 ? memchr(word.data, mark, word.len) : NULL;
@@ -281,17 +276,6 @@ static void put_millis(struct out *out, int64_t ns)
     put_number(out, ms % 1000, 3);
 }
 
-static void put_pairs(struct out *out, const struct part *part, const struct bytes *pairs,
-                      size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        put_key(out, part->key);
-        put_bytes(out, pairs[2 * i]);
-        put_byte(out, '=');
-        put_bytes(out, pairs[2 * i + 1]);
-    }
-}
-
 /* The value of a number, a word or a flag; of bytes their length, of pairs how many they are. */
 static uint64_t value_of(const struct part *part, const uint8_t *message)
 {
@@ -318,6 +302,17 @@ static uint64_t value_of(const struct part *part, const uint8_t *message)
     return 0;
 }
 
+static void put_pairs(struct out *out, const struct part *part, const uint8_t *message)
+{
+    const struct bytes *pairs = (const void *)(message + part->at);
+    for (size_t i = 0, count = value_of(part, message); i < count; i++) {
+        put_key(out, part->key);
+        put_bytes(out, pairs[2 * i]);
+        put_byte(out, '=');
+        put_bytes(out, pairs[2 * i + 1]);
+    }
+}
+
 /* True when the part is there; of one that cannot be missing: when it is not written as `none`. */
 static bool is_there(const struct part *part, const uint8_t *message)
 {
@@ -327,33 +322,31 @@ static bool is_there(const struct part *part, const uint8_t *message)
     return value_of(part, message) != missing;
 }
 
-static inline void put_value(struct out *out, const struct part *part, const void *from)
+static inline void put_value(struct out *out, const struct part *part, const uint8_t *message)
 {
-    unsigned word;
+    const struct bytes *bytes = (const void *)(message + part->at);
+    uint64_t value = value_of(part, message);
     switch ((enum part_kind)part->kind) {
     case PART_U32:
-        put_number(out, *(const uint32_t *)from, 1);
-        break;
     case PART_U64:
-        put_number(out, *(const uint64_t *)from, 1);
+        put_number(out, value, 1);
         break;
     case PART_BYTES:
         if (part->flags & PART_CLIENT)
-            put_client(out, *(const struct bytes *)from);
+            put_client(out, *bytes);
         else
-            put_bytes(out, *(const struct bytes *)from);
+            put_bytes(out, *bytes);
         break;
     case PART_SECONDS:
-        put_seconds(out, *(const int64_t *)from);
+        put_seconds(out, (int64_t)value);
         break;
     case PART_MILLIS:
-        put_millis(out, *(const int64_t *)from);
+        put_millis(out, (int64_t)value);
         break;
     case PART_WORD:
     case PART_FLAG:
-        word = part->kind == PART_FLAG ? *(const bool *)from : *(const unsigned *)from;
-        if (word <= part->max)
-            put_text(out, part->words[word]);
+        if (value <= part->max)
+            put_text(out, part->words[value]);
         break;
     default:
         break;
@@ -363,18 +356,17 @@ static inline void put_value(struct out *out, const struct part *part, const voi
 void grammar_write(const struct part *parts, struct out *out, const void *message)
 {
     for (const struct part *part = parts; part->kind != PART_END; part++) {
-        const void *from = (const uint8_t *)message + part->at;
         if (part->write) {
             part->write(out, message);
         } else if (part->kind == PART_PAIRS) {
-            put_pairs(out, part, from, value_of(part, message));
+            put_pairs(out, part, message);
         } else if (!(part->flags & PART_MAY_MISS) || is_there(part, message) ||
                    (part->flags & PART_DASH && is_there(part + 1, message))) {
             put_key(out, part->key);
             if (part->none && !is_there(part, message))
                 put_text(out, part->none);
             else
-                put_value(out, part, from);
+                put_value(out, part, message);
         }
     }
 }

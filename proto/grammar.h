@@ -25,6 +25,12 @@ struct bytes words_take(struct words *words);
 
 void words_skip_spaces(struct words *words);
 
+/* True when a word ends here. */
+static inline bool word_ends(const struct words *words)
+{
+    return words->at == words->end || *words->at == ' ';
+}
+
 /* The kinds: what the word is, and the type of the member. */
 enum part_kind {
     PART_END,     /* no part: it ends a row */

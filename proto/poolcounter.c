@@ -11,7 +11,7 @@
 #include "proto/poolcounter.h"
 
 #include "base/number.h"
-#include "proto/line.h"
+#include "proto/grammar.h"
 #include "proto/pools.h"
 
 #include <strings.h>
@@ -62,25 +62,16 @@ static inline enum pc_parsed split_line(const uint8_t *data, size_t len, size_t 
 /* ---- Arguments of requests ------------------------------------------------------------------ */
 
 /*
- * The rest of a line. The line end follows at `end`, so `at` can always be read, and `end` has
- * neither a space nor a digit: loops over these need not check for the end.
+ * The line end follows the words, so the byte at `end` can be read, and is neither a space nor a
+ * digit: loops over these need not check for the end.
  */
-struct args {
-    const uint8_t *at, *end;
-};
 
 /* Skips the spaces before a word. */
-static inline const uint8_t *word_begin(struct args args)
+static inline const uint8_t *word_begin(struct words args)
 {
     while (*args.at == ' ')
         args.at++;
     return args.at;
-}
-
-/* True when a word ends at `args->at`. */
-static inline bool word_ends(const struct args *args)
-{
-    return *args->at == ' ' || args->at == args->end;
 }
 
 static bool is_key(struct bytes key)
@@ -89,7 +80,7 @@ static bool is_key(struct bytes key)
 }
 
 /* Takes a key; it is empty if there is no word. Returns false when the word is not a valid key. */
-static inline bool take_key(struct args *args, struct bytes *key_r)
+static inline bool take_key(struct words *args, struct bytes *key_r)
 {
     const uint8_t *begin = word_begin(*args);
     size_t len = word_length(bytes_at(begin, (size_t)(args->end - begin)));
@@ -99,7 +90,7 @@ static inline bool take_key(struct args *args, struct bytes *key_r)
 }
 
 /* Takes a limit: decimal digits only, 1 to 4,294,967,295. Returns false if there is none. */
-static inline bool take_limit(struct args *args, uint32_t *limit_r)
+static inline bool take_limit(struct words *args, uint32_t *limit_r)
 {
     uint64_t value;
     args->at = word_begin(*args);
@@ -113,14 +104,14 @@ static inline bool take_limit(struct args *args, uint32_t *limit_r)
  * Reads the next word as seconds with an optional fraction. Returns nanoseconds; 0 for anything
  * else.
  */
-static inline int64_t read_timeout(struct args args)
+static inline int64_t read_timeout(struct words args)
 {
     args.at = word_begin(args);
     int64_t ns = number_scan_seconds(&args.at, PC_TIMEOUT_MAX_NS / NS_PER_S);
     return word_ends(&args) ? ns : 0;
 }
 
-static bool read_acquire(struct args args, struct pc_request *req_r)
+static bool read_acquire(struct words args, struct pc_request *req_r)
 {
     struct bytes key;
     uint32_t workers;
@@ -148,7 +139,7 @@ static bool write_acquire(struct out *out, const struct pc_request *req)
     return true;
 }
 
-static bool read_release(struct args args, struct pc_request *req_r)
+static bool read_release(struct words args, struct pc_request *req_r)
 {
     struct bytes key;
     if (!take_key(&args, &key))
@@ -166,7 +157,7 @@ static bool write_release(struct out *out, const struct pc_request *req)
     return true;
 }
 
-static bool read_stats(struct args args, struct pc_request *req_r)
+static bool read_stats(struct words args, struct pc_request *req_r)
 {
     struct bytes rest = {.data = args.at, .len = (size_t)(args.end - args.at)};
     *req_r = (struct pc_request){.subject = trim(rest)};
@@ -199,7 +190,7 @@ static const struct verb {
     /*
      * Fills in all fields except the verb. Returns false, and writes nothing, on wrong arguments.
      */
-    bool (*read)(struct args args, struct pc_request *req_r);
+    bool (*read)(struct words args, struct pc_request *req_r);
     bool (*write)(struct out *out, const struct pc_request *req);
 } verbs[] = {
 #define ROW(verb, word, bare, read, write) [verb] = {BYTES_OF_LITERAL(word), bare, read, write},
@@ -232,7 +223,7 @@ enum pc_parsed pc_parse_request(const uint8_t *data, size_t len, size_t max_line
     if (number == ARRAY_SIZE(verbs))
         return pool_is_request(line) ? PC_POOLS : PC_BAD_COMMAND;
     const struct verb *verb = &verbs[number];
-    struct args args = {.at = line.data + verb->word.len, .end = line.data + line.len};
+    struct words args = {.at = line.data + verb->word.len, .end = line.data + line.len};
     if (!word_ends(&args) || (args.at == args.end && !verb->bare))
         return PC_BAD_COMMAND;
     if (!verb->read(args, req_r))
