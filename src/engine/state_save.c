@@ -28,7 +28,7 @@ static void save_counter(const struct shard *s, ref_t ref, struct record_writer 
         .flags = counter_is_kept(c),
         .len = htole16(c->name_len),
     };
-    uint8_t *bytes = record_room(w, name.len);
+    uint8_t *bytes = record_room(w, name.len); /* the longest name fills the writer's buffer */
     if (bytes)
         memcpy(bytes, name.data, name.len);
 }

@@ -5,6 +5,7 @@
 #include "base/option_value.h"
 #include "base/text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Room for a list of words in an error. */
