@@ -432,6 +432,14 @@ enum pool_status pool_watch(struct pool_client *client, struct bytes name, bool 
 
 /* ---- LIST and SHOW, metrics ----------------------------------------------------------------- */
 
+/* Counts since the start, in the order of a record. */
+struct pool_totals {
+    uint64_t late;        /* holds past hold_warn */
+    uint64_t late_starts; /* times that a supplier was late (start_timeout) */
+    uint64_t takes[POOL_FOR_COUNT][POOL_TAKES_COUNT];
+    uint64_t moves[POOL_WHY_COUNT];
+};
+
 struct pool_entry {
     struct bytes name;
     const struct pool_options *options;
@@ -505,9 +513,7 @@ struct pool_counts {
     struct bytes name; /* valid during the visit */
     bool joined;
     uint32_t states[MEMBER_STATES], waiting, want;
-    uint64_t late, late_starts;
-    uint64_t takes[POOL_FOR_COUNT][POOL_TAKES_COUNT];
-    uint64_t moves[POOL_WHY_COUNT];
+    struct pool_totals totals;
     struct buckets_sum waits, holds;
 };
 /* Visits all pools by name; takes the lock for each anew. */

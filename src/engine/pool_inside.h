@@ -344,10 +344,7 @@ struct pool {
     uint32_t unsupplied; /* members, without stopping ones, of clients that do not supply */
     int64_t cull_ns;     /* when to look for members to cull */
 
-    uint64_t late;        /* holds past hold_warn */
-    uint64_t late_starts; /* suppliers that did not come up to `want` in time */
-    uint64_t takes[POOL_FOR_COUNT][POOL_TAKES_COUNT];
-    uint64_t moves[POOL_WHY_COUNT];
+    struct pool_totals totals;
     struct buckets waits, hold_times;
 
     uint64_t counter_hash;

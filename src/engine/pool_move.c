@@ -182,7 +182,7 @@ void pool_move(struct pool_member *m, enum pool_state to, enum pool_why why, boo
     if (was_usable != pool_is_usable(m))
         pool_fit_usable(m, was_usable ? -1 : 1);
     enter_state(m, same_place);
-    pool->moves[why]++;
+    pool->totals.moves[why]++;
     if (m->joined && counted != counts)
         pool_supplier_count(m, counts ? 1 : -1);
     else if (from == MEMBER_STOPPING)

@@ -192,10 +192,7 @@ static bool get_pool(struct record_reader *r, struct pools *pools)
     pool->draining = flags >> 1 & 1;
     pool->want = record_get_u32(r);
     pool->cull_ns = get_due_time(r);
-    pool->late = record_get_u64(r);
-    pool->late_starts = record_get_u64(r);
-    get_u64s(r, &pool->takes[0][0], (size_t)POOL_FOR_COUNT * POOL_TAKES_COUNT);
-    get_u64s(r, pool->moves, POOL_WHY_COUNT);
+    get_u64s(r, (uint64_t *)&pool->totals, sizeof(pool->totals) / sizeof(uint64_t));
     get_buckets(r, &pool->waits);
     get_buckets(r, &pool->hold_times);
     pool->options.max = 0; /* what there was stays, even if the maximum is lower now */

@@ -121,10 +121,7 @@ static void put_pool(struct record_writer *w, const struct pool *pool)
     record_put_u8(w, (uint8_t)(pool->of_file | pool->draining << 1));
     record_put_u32(w, pool->want);
     record_put_i64(w, pool->cull_ns);
-    record_put_u64(w, pool->late);
-    record_put_u64(w, pool->late_starts);
-    put_u64s(w, &pool->takes[0][0], (size_t)POOL_FOR_COUNT * POOL_TAKES_COUNT);
-    put_u64s(w, pool->moves, POOL_WHY_COUNT);
+    put_u64s(w, (const uint64_t *)&pool->totals, sizeof(pool->totals) / sizeof(uint64_t));
     put_buckets(w, &pool->waits);
     put_buckets(w, &pool->hold_times);
     record_put_u32(w, pool->member_count);

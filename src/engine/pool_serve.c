@@ -208,7 +208,7 @@ void pool_hand_out(struct pool_hold *hold, struct pool_member *m, const struct p
 
 void pool_count_taken(struct pool *pool, enum pool_for what)
 {
-    pool->takes[what][POOL_TAKES_TAKEN]++;
+    pool->totals.takes[what][POOL_TAKES_TAKEN]++;
     if (pool_is_joined(pool) && what == POOL_FOR_USE &&
         pool->states[MEMBER_FREE] < pool->options.min_free)
         pool_raise_want(pool, 0);

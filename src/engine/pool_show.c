@@ -36,8 +36,8 @@ static void describe(const struct pool *pool, struct moment now, struct pool_ent
         .suppliers = pool->supplier_count,
         .oldest_wait_ns = -1,
         .longest_hold_ns = -1,
-        .late = pool->late,
-        .late_starts = pool->late_starts,
+        .late = pool->totals.late,
+        .late_starts = pool->totals.late_starts,
     };
     memcpy(entry_r->states, pool->states, sizeof(pool->states));
     const struct pool_place *oldest =
@@ -216,12 +216,9 @@ static void count(const struct pool *pool, struct pool_counts *counts_r)
         .joined = pool_is_joined(pool),
         .waiting = pool->waiting[LINE_USE],
         .want = pool->want,
-        .late = pool->late,
-        .late_starts = pool->late_starts,
+        .totals = pool->totals,
     };
     memcpy(counts_r->states, pool->states, sizeof(pool->states));
-    memcpy(counts_r->takes, pool->takes, sizeof(pool->takes));
-    memcpy(counts_r->moves, pool->moves, sizeof(pool->moves));
     buckets_sum_up(&counts_r->waits, &pool->waits);
     buckets_sum_up(&counts_r->holds, &pool->hold_times);
 }

@@ -252,9 +252,10 @@ static void count_refused(struct pool *pool, const struct pool_ask *ask, enum po
     if (use)
         pool_raise_want(pool, ask->member.len > 0 || ask->with_count > 0 ? 0 : ask->count);
     bool grows = use && pool->want > pool->member_count - pool->states[MEMBER_STOPPING];
+    if (outcome == POOL_TAKES_BUSY && grows)
+        outcome = POOL_TAKES_GROWING;
     if (first)
-        pool->takes[ask->what]
-                   [outcome == POOL_TAKES_BUSY && grows ? POOL_TAKES_GROWING : outcome]++;
+        pool->totals.takes[ask->what][outcome]++;
 }
 
 static void count_all_refused(const struct targets *t, const struct pool_ask *ask,

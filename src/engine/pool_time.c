@@ -138,7 +138,7 @@ static void warn(struct pool *pool, int64_t now_ns)
             return;
         hold->warned = true;
         pool_next_unwarned(pool);
-        pool->late++;
+        pool->totals.late++;
         pool_tell_late(hold);
     }
 }
@@ -187,7 +187,7 @@ static void note_late_starts(struct pool *pool, int64_t now_ns)
             after(s->short_ns, pool->options.start_timeout_ns) > now_ns)
             continue;
         s->late = true;
-        pool->late_starts++;
+        pool->totals.late_starts++;
         pool_share_later(pool); /* also finds the next one */
     }
 }

@@ -172,7 +172,7 @@ void pool_refuse_place(struct pool_place *place, enum pool_status why)
     give_up(place);
     if (w->in_line == 0) {
         if (why == POOL_QUEUE_FULL)
-            pool->takes[w->ask.what][POOL_TAKES_QUEUE_FULL]++;
+            pool->totals.takes[w->ask.what][POOL_TAKES_QUEUE_FULL]++;
         w->state = WAIT_REFUSED;
         w->refused = why;
         pool_post(w->client);
@@ -235,7 +235,7 @@ void pool_count_timed_out(struct pool_waiter *w)
 {
     const struct pool_place *first = pool_next_place(w, NULL);
     CHECK(first); /* else it would be over */
-    first->pool->takes[w->ask.what][POOL_TAKES_TIMED_OUT]++;
+    first->pool->totals.takes[w->ask.what][POOL_TAKES_TIMED_OUT]++;
 }
 
 int64_t pool_wait_left(const struct pool_client *client, struct moment now)

@@ -614,8 +614,8 @@ static void see_counts(void *arg, const struct pool_counts *counts)
     const struct m_pool *pool = &model_pools[p];
     while (++*last < p)
         AGREE(!model_pools[*last].there);
-    AGREE(pool->there && memcmp(counts->takes, pool->takes, sizeof(pool->takes)) == 0);
-    AGREE(memcmp(counts->moves, pool->moves, sizeof(pool->moves)) == 0);
+    AGREE(pool->there && memcmp(counts->totals.takes, pool->takes, sizeof(pool->takes)) == 0);
+    AGREE(memcmp(counts->totals.moves, pool->moves, sizeof(pool->moves)) == 0);
 }
 
 static bool see_listed(void *arg, const struct pool_entry *entry)
