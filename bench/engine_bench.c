@@ -35,7 +35,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* ---- threads ----------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 /* What to measure. */
 struct run {
@@ -95,7 +95,7 @@ static void acquire(struct runner *r, unsigned i, struct moment now)
 
 static void release(struct runner *r, unsigned i, struct moment now)
 {
-    verdicts out;
+    results out;
     mail_list_init(&out);
     struct release rel = {.name = {r->names[i], NAME_LEN}, .hash = r->hashes[i], .units = 1};
     CHECK(table_release(t, &r->holder, &rel, now, &r->holds, &out) == TABLE_OK);
@@ -174,7 +174,7 @@ static double measure_pairs(const struct run *run)
     return 1 / pairs_per_ns;
 }
 
-/* ---- tables ------------------------------------------------------------------------------ */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static void make_names(uint64_t count)
 {

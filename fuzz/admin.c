@@ -15,7 +15,7 @@
 #include "fuzz/fuzz.h"
 #include "net/http.c"
 
-#include "admin/admin_inside.h"
+#include "admin/admin_internal.h"
 #include "t/unit/serving.h"
 
 #include <jansson.h>
@@ -39,7 +39,7 @@ static struct admin *admin;
 static struct sockaddr_un unix_address = {.sun_family = AF_UNIX};
 static socklen_t unix_address_len;
 
-/* ---- data to show -------------------------------------------------------------------------- */
+/* ---- data to show ---------------------------------------------------------------------------- */
 
 /* Clients of the worker that hold or wait for units and members. */
 static struct holder_client {
@@ -96,7 +96,7 @@ static void connect_holders(void)
     }
 }
 
-/* ---- the server ---------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 static bool hook_ready(void *arg)
 {
@@ -138,9 +138,9 @@ static void hook_upgrades(void *arg, struct admin_upgrades *upgrades_r)
 
 static void start(void)
 {
-    struct rules_config rules = {.limits = {.output_buffer = 1u << 20,
-                                            .request_timeout_ns = 3600 * NS_PER_S,
-                                            .write_timeout_ns = 3600 * NS_PER_S}};
+    struct snapshot_config snapshot = {.limits = {.output_buffer = 1u << 20,
+                                                  .request_timeout_ns = 3600 * NS_PER_S,
+                                                  .write_timeout_ns = 3600 * NS_PER_S}};
     struct serving_config config = {.table = {.buckets = 64,
                                               .memory_limit = (size_t)16 << 20,
                                               .stats_interval_s = 86400,
@@ -149,7 +149,7 @@ static void start(void)
                                     .poolcounter_max_line = 8192};
     signal(SIGPIPE, SIG_IGN); /* the server's own thread blocks all signals */
     log_set_level(LOG_LEVEL_ERROR);
-    services = serving_make(&server, 1, &rules, &config);
+    services = serving_make(&server, 1, &snapshot, &config);
     CHECK(worker_prepare(server.workers[0]));
     reactor_resume(worker_reactor(server.workers[0]));
     int fds[] = {socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
@@ -198,7 +198,7 @@ static bool has_clients(void)
     return false;
 }
 
-/* ---- a client ------------------------------------------------------------------------------ */
+/* ---- a client -------------------------------------------------------------------------------- */
 
 /* The answer received so far. */
 struct got {

@@ -32,7 +32,7 @@
 #define PIECE_MAX ((size_t)512 << 10)
 #define HELLO     "OK 20\r\n---\nname: \"default\"\n\r\n"
 
-/* ---- time and memory --------------------------------------------------------------------- */
+/* ---- time and memory ------------------------------------------------------------------------- */
 
 static int64_t now_ns;
 
@@ -67,7 +67,7 @@ void *__wrap_realloc(void *at, size_t size)
     return __real_realloc(at, size);
 }
 
-/* ---- the server -------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 static int listeners[COUNTER_RAW] = {-1, -1, -1}; /* by protocol; they live on */
 static char url[256];
@@ -159,7 +159,7 @@ static bool server_turn(void)
     return false;
 }
 
-/* ---- what is promised -------------------------------------------------------------------- */
+/* ---- what is promised ------------------------------------------------------------------------ */
 
 static void check_text(const char *text, size_t room)
 {
@@ -230,7 +230,7 @@ static void check_rows(counter_op *op, size_t most)
     }
 }
 
-/* ---- the calls --------------------------------------------------------------------------- */
+/* ---- the calls ------------------------------------------------------------------------------- */
 
 static counter_client *client;
 static uint8_t next; /* what follows */

@@ -102,7 +102,7 @@ static void on_received(struct fake_peer *peer, const uint8_t *bytes, size_t len
     add(&container_of(peer, struct client, peer)->got, bytes, len);
 }
 
-/* ---- answers ------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* Number of lines sent, up to and including one that is too long. */
 static size_t count_lines(const struct input_bytes *s)
@@ -238,7 +238,7 @@ static void check_answers(struct client *c)
     c->cut = false;
 }
 
-/* ---- the server ---------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 /* Instead of the C library's (--wrap), so that an input always gives the same result. */
 ssize_t __wrap_getrandom(void *to, size_t len, unsigned flags);
@@ -267,9 +267,9 @@ static void make_server(size_t size)
     log_set_level(LOG_LEVEL_ERROR);
     tubes_settings.defaults = job_default_settings;
     tubes_settings.memory_limit = size % 4 == 0 ? 6000 : 1 << 20; /* a few jobs; enough */
-    const struct rules_config rules = {.limits = {.output_buffer = 4096,
-                                                  .request_timeout_ns = 30 * NS_PER_S,
-                                                  .write_timeout_ns = 30 * NS_PER_S}};
+    const struct snapshot_config snapshot = {.limits = {.output_buffer = 4096,
+                                                        .request_timeout_ns = 30 * NS_PER_S,
+                                                        .write_timeout_ns = 30 * NS_PER_S}};
     const struct serving_config config = {.table = {.buckets = 64,
                                                     .memory_limit = (size_t)16 << 20,
                                                     .stats_interval_s = INTERVAL_S,
@@ -279,7 +279,7 @@ static void make_server(size_t size)
                                           .pools = &pools_settings,
                                           .jobs = &job_settings,
                                           .tubes = &tubes_settings};
-    services = serving_make(&server, 1, &rules, &config);
+    services = serving_make(&server, 1, &snapshot, &config);
 }
 
 static struct loop *loop_of_server(void)
@@ -335,8 +335,8 @@ static void drop_pools(void)
     pools_sums(pools, &sums);
     CHECK(sums.held == 0 && sums.waiting == 0);
     while (name.len = 0, pools_list(pools, all, all, 1, note_name, &name, fake_now), name.len > 0) {
-        struct pool_effects none;
-        pool_effects_init(&none);
+        struct pool_outbox none;
+        pool_outbox_init(&none);
         CHECK(pool_drop(pools, name, true, fake_now, &none) == POOL_OK);
         CHECK(!none.clients.first && !none.woken.first);
     }
@@ -370,7 +370,7 @@ static void drain(void)
     fake_peers_leave();
 }
 
-/* ---- steps --------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void send_bytes(unsigned i, const uint8_t *bytes, size_t len)
 {

@@ -35,7 +35,7 @@ static struct call {
 
 static bool unfit; /* a number of the call is none that its type can say */
 
-/* ---- JSON -------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* Makes bytes of all {"hex": ...}. */
 static json_t *decoded(json_t *value)
@@ -150,7 +150,7 @@ static json_t *valued(json_t *value)
     return json_pack("{s:o}", "value", value);
 }
 
-/* ---- handles ----------------------------------------------------------------------------- */
+/* ---- handles --------------------------------------------------------------------------------- */
 
 static struct kept *keep(const char *name)
 {
@@ -184,7 +184,7 @@ static json_t *drop(const char *of)
     return valued(json_null());
 }
 
-/* ---- calls that end at once -------------------------------------------------------------- */
+/* ---- calls that end at once ------------------------------------------------------------------ */
 
 /* Options are parameters of the URL here; they win over its own ones. */
 static char *url_with(const char *url, json_t *options)
@@ -307,7 +307,7 @@ static json_t *in_child(json_t *then)
     return valued(given);
 }
 
-/* ---- calls that make operations ---------------------------------------------------------- */
+/* ---- calls that make operations -------------------------------------------------------------- */
 
 static struct counter_put_args put_args(const json_t *args)
 {
@@ -488,7 +488,7 @@ static json_t *begin(struct call *call)
     return NULL;
 }
 
-/* ---- results ----------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static json_t *job_of(const struct call *call, counter_job *job, size_t number)
 {
@@ -599,7 +599,7 @@ static json_t *go_on(struct call *call, int (*go)(counter_op *))
     return status == COUNTER_OK ? valued(value_of(call)) : failed(counter_op_error(call->op));
 }
 
-/* ---- the loop ---------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static void free_call(struct call *call)
 {

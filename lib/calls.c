@@ -16,7 +16,7 @@ static int add_number(struct counter_op *op, uint64_t number)
     return COUNTER_OK;
 }
 
-/* ---- Locks ---------------------------------------------------------------------------------- */
+/* ---- Locks ----------------------------------------------------------------------------------- */
 
 static int take_lock(struct counter_op *op, const struct answer *answer);
 
@@ -67,7 +67,7 @@ counter_op *counter_lock(counter_client *client, struct counter_bytes name,
     return op_ready(op);
 }
 
-/* ---- Units ---------------------------------------------------------------------------------- */
+/* ---- Units ----------------------------------------------------------------------------------- */
 
 /* The number in an answer, which has 4 bytes. */
 static bool read_units(const struct answer *answer, uint32_t *units_r)
@@ -145,7 +145,7 @@ counter_op *counter_usage(counter_client *client, struct counter_bytes name)
     return op ? add_binary(op, &request, name) : NULL;
 }
 
-/* ---- Members -------------------------------------------------------------------------------- */
+/* ---- Members --------------------------------------------------------------------------------- */
 
 /* Reads a line of TAKEN, which was checked. Returns the place behind its attributes. */
 static struct counter_pair *read_member(struct bytes line, struct counter_member *member,
@@ -285,7 +285,7 @@ counter_op *counter_member(counter_client *client, struct counter_bytes target,
     return op_ready(op);
 }
 
-/* ---- Tubes ---------------------------------------------------------------------------------- */
+/* ---- Tubes ----------------------------------------------------------------------------------- */
 
 /* The entries of a dictionary. Those of `ready` are numbers, no more than asked for. */
 static int take_dictionary(struct counter_op *op, const struct answer *answer)
@@ -398,7 +398,7 @@ counter_op *counter_ready(counter_client *client, struct counter_bytes pattern,
     return op_ready(op);
 }
 
-/* ---- Jobs that nobody has to give back ------------------------------------------------------ */
+/* ---- Jobs that nobody has to give back ------------------------------------------------------- */
 
 static bool list_begin(struct counter_op *op)
 {

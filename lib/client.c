@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-/* ---- Opening and closing -------------------------------------------------------------------- */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 counter_client *counter_open(const char *url, struct counter_error *error)
 {
@@ -87,7 +87,7 @@ counter_link *counter_link_open(counter_client *client, enum counter_protocol pr
     return client->is_closed ? NULL : link_open(client->settings, protocol, server);
 }
 
-/* ---- Servers -------------------------------------------------------------------------------- */
+/* ---- Servers --------------------------------------------------------------------------------- */
 
 struct point *client_points(struct counter_client *client, enum counter_protocol protocol,
                             size_t *count_r)
@@ -152,7 +152,7 @@ void point_set_up(struct point *point)
     client_tell(point->client, "up", point->server, NULL, 0, NULL, COUNTER_OK);
 }
 
-/* ---- Connections ---------------------------------------------------------------------------- */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
 struct wire *wire_open(struct point *point)
 {
@@ -216,7 +216,7 @@ void wire_give(struct wire *wire)
     }
 }
 
-/* ---- Events --------------------------------------------------------------------------------- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 void client_tell(struct counter_client *client, const char *kind, const char *server,
                  const struct bytes *name, int64_t since_ns, const char *result, int status)

@@ -53,7 +53,7 @@ static inline struct counter_bytes counter_str(const char *string)
     return counter_bytes_at(string, strlen(string));
 }
 
-/* ---- errors ------------------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 enum counter_status {
     COUNTER_OK = 0,
@@ -108,7 +108,7 @@ struct counter_error {
         sizeof(struct counter_error), COUNTER_OK, false, "", "", "", ""                            \
     }
 
-/* ---- client ------------------------------------------------------------------------------ */
+/* ---- client ---------------------------------------------------------------------------------- */
 
 /*
  * Makes a client; connects to nothing. `url`: counter://HOST[:PORT][,HOST...][/][?K=V&...], as
@@ -164,7 +164,7 @@ struct counter_event {
  * last 64. */
 const struct counter_event *counter_next_event(counter_client *client);
 
-/* ---- operations -------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 /*
  * Every call below returns an operation that the caller frees, in any state; NULL: no memory. Wrong
@@ -200,7 +200,7 @@ const struct counter_error *counter_op_error(const counter_op *op);
 
 void counter_op_free(counter_op *op);
 
-/* ---- locks, units ------------------------------------------------------------------------ */
+/* ---- locks, units ---------------------------------------------------------------------------- */
 
 struct counter_lock_args {
     size_t size;
@@ -237,7 +237,7 @@ counter_op *counter_units(counter_client *client, struct counter_bytes name,
  */
 counter_op *counter_usage(counter_client *client, struct counter_bytes name);
 
-/* ---- members of pools -------------------------------------------------------------------- */
+/* ---- members of pools ------------------------------------------------------------------------ */
 
 struct counter_pair {
     struct counter_bytes key, value;
@@ -267,7 +267,7 @@ struct counter_member_args {
 counter_op *counter_member(counter_client *client, struct counter_bytes target,
                            const struct counter_member_args *args);
 
-/* ---- holds ------------------------------------------------------------------------------- */
+/* ---- holds ----------------------------------------------------------------------------------- */
 
 /* The hold of an operation that ended well, which is then the caller's; NULL: none (more). One that
    is not taken goes with the operation. */
@@ -309,7 +309,7 @@ counter_op *counter_release(counter_hold *hold, bool ok);
 /* Closes the connection without a word: the server frees what was held. */
 void counter_hold_free(counter_hold *hold);
 
-/* ---- jobs -------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 struct counter_put_args {
     size_t size;
@@ -443,7 +443,7 @@ struct counter_row {
  */
 const struct counter_row *counter_next_row(counter_op *op);
 
-/* ---- one floor below: any request over a connection -------------------------------------- */
+/* ---- one floor below: any request over a connection ------------------------------------------ */
 
 enum counter_protocol {
     COUNTER_TEXT,

@@ -104,7 +104,7 @@ void counter_hold_free(counter_hold *hold)
     client_drop(client);
 }
 
-/* ---- Release -------------------------------------------------------------------------------- */
+/* ---- Release --------------------------------------------------------------------------------- */
 
 counter_op *counter_release(counter_hold *hold, bool ok)
 {
@@ -160,8 +160,8 @@ static int take_release(struct counter_op *op, const struct answer *answer)
     bool is_good = op->call->protocol == COUNTER_BINARY && answer->code == 0;
     for (size_t i = 0; i < ARRAY_SIZE(good); i++)
         is_good |= bytes_equal(answer->words[0], bytes_of(good[i]));
-    if (!is_good && op->verdict == COUNTER_OK) {
-        op->verdict = failure_set(&op->error, COUNTER_LOST, "the server had taken it away");
+    if (!is_good && op->result == COUNTER_OK) {
+        op->result = failure_set(&op->error, COUNTER_LOST, "the server had taken it away");
         op->error.sent = true;
         if (op->call->protocol == COUNTER_BINARY)
             answer_code(answer->code, answer->body, &op->error);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- Claim ---------------------------------------------------------------------------------- */
+/* ---- Claim ----------------------------------------------------------------------------------- */
 
 /* Is the tube one of those that were asked for? Their names stand behind the time. */
 static bool is_claimed(const struct counter_op *op, struct bytes tube)
@@ -113,7 +113,7 @@ counter_job *counter_take_job(counter_op *op)
     return job;
 }
 
-/* ---- What gives a job back ------------------------------------------------------------------ */
+/* ---- What gives a job back ------------------------------------------------------------------- */
 
 static const struct call ack_call, nack_call, bury_call, renew_call;
 
@@ -180,7 +180,7 @@ static int take_job_answer(struct counter_op *op, const struct answer *answer)
     static const struct good buried[] = {{"BURIED", 1}, {"NOT_FOUND", 1}, {NULL, 0}};
     if (bytes_equal(answer->words[0], bytes_of("NOT_FOUND"))) {
         bool earlier = op->error.status == COUNTER_UNANSWERED;
-        op->verdict = failure_set(
+        op->result = failure_set(
             &op->error, earlier ? COUNTER_UNANSWERED : COUNTER_LOST,
             earlier ? "the job is reserved no more: the first request, which was not answered, may "
                       "have done it"

@@ -23,7 +23,7 @@
 #define FINISH_NS  (1 * NS_PER_S)
 #define RETRY_NS   (10 * NS_PER_MS) /* while a unix socket's queue is full */
 
-/* ---- end --------------------------------------------------------------------------------- */
+/* ---- end ------------------------------------------------------------------------------------- */
 
 static void close_socket(struct counter_link *link)
 {
@@ -80,7 +80,7 @@ int link_malformed(counter_link *link, struct bytes answer, const char *reason)
     return end(link);
 }
 
-/* ---- receiving --------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 struct bytes link_unread(const counter_link *link)
 {
@@ -174,7 +174,7 @@ static bool read_bytes(struct counter_link *link)
     return got > 0;
 }
 
-/* ---- sending ----------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static size_t unsent(const struct counter_link *link)
 {
@@ -241,7 +241,7 @@ int counter_link_say(counter_link *link, const void *data, size_t len)
     return link->out.failed ? end_without_memory(link) : COUNTER_OK;
 }
 
-/* ---- connecting -------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 /* Sends small messages at once, and notices a vanished server within half a minute. */
 static void tune(int fd)
@@ -417,7 +417,7 @@ static void go_on_shaking(struct counter_link *link)
     connect_next(link);
 }
 
-/* ---- steps ------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 /* The deadline of what the link waits for; LINK_NO_DEADLINE: none. */
 static int64_t deadline(const struct counter_link *link)
@@ -528,7 +528,7 @@ const struct counter_error *counter_link_error(const counter_link *link)
     return &link->error;
 }
 
-/* ---- taking ------------------------------------------------------------------------------ */
+/* ---- taking ---------------------------------------------------------------------------------- */
 
 int link_lack(counter_link *link, size_t size, size_t part, bool has_begun)
 {
@@ -554,7 +554,7 @@ const uint8_t *link_take(counter_link *link, size_t size)
     return at;
 }
 
-/* ---- the whole --------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 counter_link *link_open(struct settings *settings, enum counter_protocol protocol, size_t server)
 {
@@ -622,7 +622,7 @@ void settings_forked(struct settings *settings)
     }
 }
 
-/* ---- for calls --------------------------------------------------------------------------- */
+/* ---- for calls ------------------------------------------------------------------------------- */
 
 bool link_is_idle(const counter_link *link)
 {

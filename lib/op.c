@@ -10,7 +10,7 @@
 
 static const struct good hello_good[] = {{"OK", 2}, {NULL, 0}};
 
-/* ---- Making --------------------------------------------------------------------------------- */
+/* ---- Making ---------------------------------------------------------------------------------- */
 
 struct counter_op *op_new(struct counter_client *client, const struct call *call,
                           struct counter_bytes target)
@@ -73,7 +73,7 @@ bool op_seconds(struct counter_op *op, double seconds, int64_t *ns_r)
     return is_good;
 }
 
-/* ---- Results -------------------------------------------------------------------------------- */
+/* ---- Results --------------------------------------------------------------------------------- */
 
 struct counter_row *op_add_row(struct counter_op *op)
 {
@@ -128,7 +128,7 @@ int op_no_memory(struct counter_op *op)
     return failure_no_memory(&op->client->error);
 }
 
-/* ---- Ends ----------------------------------------------------------------------------------- */
+/* ---- Ends ------------------------------------------------------------------------------------ */
 
 /* It is no longer in the turns, if it was: the next one has its turn. */
 static void end_turn(struct counter_op *op)
@@ -264,7 +264,7 @@ static int link_failed(struct counter_op *op)
     return now->status;
 }
 
-/* ---- An attempt ----------------------------------------------------------------------------- */
+/* ---- An attempt ------------------------------------------------------------------------------ */
 
 /* Each returns false when it has to wait. */
 
@@ -446,7 +446,7 @@ static bool send_all(struct counter_op *op)
     return true;
 }
 
-/* ---- Answers -------------------------------------------------------------------------------- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 /* What came of looking for bytes, as read_answer returns it. */
 static int looked(struct counter_op *op, int status)
@@ -542,7 +542,7 @@ static bool succeed(struct counter_op *op)
         *op->keep = wire;
     else if (!op->own || wire != *op->own)
         wire_give(wire);
-    op_end(op, op->verdict);
+    op_end(op, op->result);
     return true;
 }
 
@@ -582,7 +582,7 @@ static bool hear(struct counter_op *op)
     return true;
 }
 
-/* ---- Stepping ------------------------------------------------------------------------------- */
+/* ---- Stepping -------------------------------------------------------------------------------- */
 
 static int advance(struct counter_op *op)
 {

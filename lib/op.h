@@ -58,7 +58,7 @@ struct counter_op {
     unsigned flags; /* of the call, and of its arguments */
     enum op_state state;
     int status;     /* once it has ended */
-    int verdict;    /* how it ends although the server has answered; *error is filled then */
+    int result;     /* how it ends although the server has answered; *error is filled then */
     unsigned forks; /* of the client when it was made */
     bool may_wait;  /* for the address of a name */
     struct counter_error error;

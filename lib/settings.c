@@ -57,7 +57,7 @@ static size_t place_of(enum counter_protocol protocol)
     return protocol == COUNTER_RAW ? COUNTER_TEXT : protocol;
 }
 
-/* ---- options ----------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static char **find_value(struct values *values, const char *name)
 {
@@ -171,7 +171,7 @@ static int take_tls(struct settings *settings, const struct values *values,
     return settings->tls ? COUNTER_OK : error ? error->status : why.status;
 }
 
-/* ---- servers ----------------------------------------------------------------------------- */
+/* ---- servers --------------------------------------------------------------------------------- */
 
 static int take_port(const char *text, uint16_t *port_r, struct counter_error *error)
 {
@@ -324,7 +324,7 @@ static int take_own(struct settings *settings, size_t protocol, char *value,
     return status;
 }
 
-/* ---- the whole --------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static int read_url(struct settings *settings, struct counter_error *error)
 {
@@ -396,7 +396,7 @@ void settings_drop(struct settings *settings)
     free(settings);
 }
 
-/* ---- servers of a protocol --------------------------------------------------------------- */
+/* ---- servers of a protocol ------------------------------------------------------------------- */
 
 size_t settings_servers(const struct settings *settings, enum counter_protocol protocol,
                         struct counter_error *error)
@@ -465,7 +465,7 @@ const char *settings_where(const struct settings *settings, enum counter_protoco
     return to;
 }
 
-/* ---- addresses --------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static int look_up(struct host *host)
 {

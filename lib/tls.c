@@ -18,7 +18,7 @@ struct tls {
     BIO_METHOD *method; /* of sockets */
 };
 
-/* ---- OpenSSL's errors -------------------------------------------------------------------- */
+/* ---- OpenSSL's errors ------------------------------------------------------------------------ */
 
 #define ERRORS_MAX 16                    /* that OpenSSL keeps */
 #define CALL_MAX   (INT64_C(256) * 1024) /* bytes that one call reads, and a little more */
@@ -98,7 +98,7 @@ struct tls_side {
     struct fault fault;
 };
 
-/* ---- the socket -------------------------------------------------------------------------- */
+/* ---- the socket ------------------------------------------------------------------------------ */
 
 /* Tells OpenSSL to come again, if it may. */
 static int passed(BIO *bio, ssize_t n, void (*wait)(BIO *bio))
@@ -146,7 +146,7 @@ static long socket_control(BIO *bio, int command, long number, void *pointer)
     return command == BIO_CTRL_FLUSH;
 }
 
-/* ---- what connections have in common ----------------------------------------------------- */
+/* ---- what connections have in common --------------------------------------------------------- */
 
 /* Instead of asking at the terminal. */
 static int give_no_password(char *to, int room, int for_writing, void *data)
@@ -223,7 +223,7 @@ void tls_free(struct tls *tls)
     free(tls);
 }
 
-/* ---- a connection ------------------------------------------------------------------------ */
+/* ---- a connection ---------------------------------------------------------------------------- */
 
 /* Sets the name that the server's certificate must have. */
 static bool set_name(SSL *ssl, const char *name)

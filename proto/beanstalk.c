@@ -14,9 +14,9 @@
 /* A parsed request of a service has up to 128 bytes, some of them the service's own. */
 _Static_assert(sizeof(struct bs_request) <= 120, "a parsed request is small");
 
-/* ---- Names ---------------------------------------------------------------------------------- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
-/* The bytes of names, a bit each: letters, digits, and "-+/;.$_()". */
+/* The bytes of names, a bit each: messages, digits, and "-+/;.$_()". */
 #define BIT(byte) (UINT64_C(1) << ((byte)&63))
 static const uint64_t name_bytes[] = {
     BIT('0') * 0x3ff | BIT('-') | BIT('+') | BIT('/') | BIT(';') | BIT('.') | BIT('$') | BIT('(') |
@@ -101,7 +101,7 @@ enum bs_state bs_find_state(struct bytes word)
     return state;
 }
 
-/* ---- Options of puts ------------------------------------------------------------------------ */
+/* ---- Options of puts ------------------------------------------------------------------------- */
 
 /* Reads all of a word as seconds with up to three decimals. */
 static bool read_time(struct bytes word, int64_t *ms_r, bool *whole_r)
@@ -178,7 +178,7 @@ static bool same_options(const struct bs_put_options *a, const struct bs_put_opt
            a->root_whole == b->root_whole;
 }
 
-/* ---- Settings of tubes ---------------------------------------------------------------------- */
+/* ---- Settings of tubes ----------------------------------------------------------------------- */
 
 static const char *const order_words[] = {
     [BS_ORDER_PRIORITY] = "priority",
@@ -202,7 +202,7 @@ static bool is_reason(struct bytes text)
     return good;
 }
 
-/* ---- Verbs ---------------------------------------------------------------------------------- */
+/* ---- Verbs ----------------------------------------------------------------------------------- */
 
 #define ALONE_IS_BAD 1u /* without its space, a known verb */
 #define HAS_BODY     2u /* a wrong line closes the connection */
@@ -314,7 +314,7 @@ static enum bs_verb split_verb(struct bytes line, struct bytes *rest_r)
     return find_verb(bytes_at(line.data, len));
 }
 
-/* ---- Requests, read ------------------------------------------------------------------------- */
+/* ---- Requests, read -------------------------------------------------------------------------- */
 
 /* A page can make a browser connect to any port, and choose most lines, but not the first words. */
 static bool is_web(struct bytes in)
@@ -421,7 +421,7 @@ enum bs_parsed bs_parse_record(const uint8_t *data, size_t len, struct bs_reques
     return read_all(record_parts, line, record_r) ? BS_PARSED : BS_BAD_FORMAT;
 }
 
-/* ---- Requests, written ---------------------------------------------------------------------- */
+/* ---- Requests, written ----------------------------------------------------------------------- */
 
 size_t bs_compose_request(const struct bs_request *req, uint8_t *to, size_t room)
 {

@@ -24,7 +24,7 @@
 #define BS_REMEMBER_MAX 31536000   /* seconds */
 #define BS_TIME_MAX_MS  ((int64_t)4294967295 * 1000 + 999)
 
-/* ---- Requests ------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 /* The verbs: name, and word on the wire. Those that are sent most often come first. */
 #define BS_VERBS(ROW)                                                                              \
@@ -208,7 +208,7 @@ size_t bs_compose_request(const struct bs_request *req, uint8_t *to, size_t room
 /* The same for the line of a record. */
 size_t bs_compose_record(const struct bs_request *record, uint8_t *to, size_t room);
 
-/* ---- Answers -------------------------------------------------------------------------------- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 /* The answers of fixed text: name, and text on the wire without its end. */
 #define BS_ANSWERS(ROW)                                                                            \
@@ -293,7 +293,7 @@ enum bs_parsed bs_parse_reply(const uint8_t *data, size_t len, struct bs_reply *
  * when it is wrong. */
 bool bs_parse_reply_line(struct bytes line, struct bs_reply *reply_r);
 
-/* ---- Lists and dictionaries ----------------------------------------------------------------- */
+/* ---- Lists and dictionaries ------------------------------------------------------------------ */
 
 /* The first line of each. */
 #define BS_TEXT_START "---\n"

@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "proto/grammar.h"
 
-/* ---- Rows ----------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* clang-format off */
 #define OF struct bs_reply
@@ -61,7 +61,7 @@ struct bytes bs_answer_line(enum bs_answer answer)
     return lines[(size_t)answer < BS_ANSWER_FIXED ? answer : BS_ANSWER_FIXED];
 }
 
-/* ---- Answers, written ----------------------------------------------------------------------- */
+/* ---- Answers, written ------------------------------------------------------------------------ */
 
 size_t bs_compose_reply(const struct bs_reply *reply, uint8_t *to, size_t room)
 {
@@ -73,7 +73,7 @@ size_t bs_compose_reply(const struct bs_reply *reply, uint8_t *to, size_t room)
     return end_crlf(&out);
 }
 
-/* ---- Answers, read -------------------------------------------------------------------------- */
+/* ---- Answers, read --------------------------------------------------------------------------- */
 
 bool bs_parse_reply_line(struct bytes line, struct bs_reply *reply_r)
 {
@@ -102,7 +102,7 @@ enum bs_parsed bs_parse_reply(const uint8_t *data, size_t len, struct bs_reply *
     return bs_parse_reply_line(bytes_at(data, line_len), reply_r) ? BS_PARSED : BS_BAD_FORMAT;
 }
 
-/* ---- Lists and dictionaries, written -------------------------------------------------------- */
+/* ---- Lists and dictionaries, written --------------------------------------------------------- */
 
 static size_t end_entry(struct out *out)
 {
@@ -188,7 +188,7 @@ size_t bs_compose_ready(struct bytes tube, uint64_t jobs, uint8_t *to, size_t ro
     return end_entry(&out);
 }
 
-/* ---- Lists and dictionaries, read ----------------------------------------------------------- */
+/* ---- Lists and dictionaries, read ------------------------------------------------------------ */
 
 static struct bytes without_quotes(struct bytes word)
 {

@@ -16,7 +16,7 @@
 #define AT_BODY_LEN 4
 #define AT_OPAQUE   8
 
-/* ---- Frames --------------------------------------------------------------------------------- */
+/* ---- Frames ---------------------------------------------------------------------------------- */
 
 /* The frame of a request is that of a reply; what is the status there are its flags. */
 
@@ -78,7 +78,7 @@ static uint8_t *store_bytes(uint8_t *to, const void *data, size_t len)
     return to + len;
 }
 
-/* ---- Requests ------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 /*
  * The body of each opcode's request: its fields, in this order, and the body's length without the
@@ -175,7 +175,7 @@ size_t ctr_compose_request(const struct ctr_request *req, uint8_t *to, size_t ro
     return CTR_HEADER + body_len;
 }
 
-/* ---- Replies, composed by the server -------------------------------------------------------- */
+/* ---- Replies, composed by the server --------------------------------------------------------- */
 
 static struct bytes status_text(uint8_t status)
 {
@@ -253,7 +253,7 @@ size_t ctr_compose_stat(const char *name, const char *value, uint8_t *to, size_t
     return 4 + name_len + value_len;
 }
 
-/* ---- Replies, parsed by a client ------------------------------------------------------------ */
+/* ---- Replies, parsed by a client ------------------------------------------------------------- */
 
 enum ctr_parsed ctr_parse_reply(const uint8_t *data, size_t len, struct ctr_reply *reply_r,
                                 size_t *used_r)

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 
-/* ---- Words ---------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 struct words words_of(struct bytes line)
 {
@@ -42,7 +42,7 @@ bool word_split(struct bytes word, char mark, struct bytes *before_r, struct byt
     return true;
 }
 
-/* ---- Reading -------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static bool read_seconds(struct bytes word, uint64_t max_ns, int64_t *ns_r)
 {
@@ -246,7 +246,7 @@ bool grammar_read(const struct part *parts, struct words *words, void *message)
     return true;
 }
 
-/* ---- Writing -------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static inline void put_key(struct out *out, struct bytes key)
 {
@@ -371,7 +371,7 @@ void grammar_write(const struct part *parts, struct out *out, const void *messag
     }
 }
 
-/* ---- Comparing ------------------------------------------------------------------------------ */
+/* ---- Comparing ------------------------------------------------------------------------------- */
 
 static bool same_bytes(const struct bytes *a, const struct bytes *b, size_t count)
 {

@@ -102,7 +102,7 @@ void grammar_write(const struct part *parts, struct out *out, const void *messag
 /* True when the members of all parts are alike. */
 bool grammar_same(const struct part *parts, const void *a, const void *b);
 
-/* ---- For functions of parts ----------------------------------------------------------------- */
+/* ---- For functions of parts ------------------------------------------------------------------ */
 
 /* Inline: the compiler knows the length of a literal. */
 static inline bool word_is(struct bytes word, const char *text)

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 
-/* ---- Lengths -------------------------------------------------------------------------------- */
+/* ---- Lengths --------------------------------------------------------------------------------- */
 
 /* True when all eight bytes at `at` are above the space; takes 5 instructions. */
 static bool eight_above_space(const uint8_t *at)
@@ -45,7 +45,7 @@ size_t line_length(struct bytes in)
     return in.len;
 }
 
-/* ---- Writing -------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 size_t out_length(const struct out *out)
 {

@@ -16,7 +16,7 @@
 
 #include <strings.h>
 
-/* ---- Bytes and words ------------------------------------------------------------------------ */
+/* ---- Bytes and words ------------------------------------------------------------------------- */
 
 static bool equals_any_case(struct bytes a, struct bytes b)
 {
@@ -32,7 +32,7 @@ static struct bytes trim(struct bytes b)
     return b;
 }
 
-/* ---- Lines ---------------------------------------------------------------------------------- */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 /*
  * Finds the line at the start of `data`: *line_r is its content, *used_r its length with the line
@@ -59,7 +59,7 @@ static inline enum pc_parsed split_line(const uint8_t *data, size_t len, size_t 
     return PC_OK;
 }
 
-/* ---- Arguments of requests ------------------------------------------------------------------ */
+/* ---- Arguments of requests ------------------------------------------------------------------- */
 
 /*
  * The line end follows the words, so the byte at `end` can be read, and is neither a space nor a
@@ -175,7 +175,7 @@ static bool write_stats(struct out *out, const struct pc_request *req)
     return true;
 }
 
-/* ---- Requests ------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 /* The verbs: word, true if it may stand alone without a space, parser, composer. */
 #define VERBS(ROW)                                                                                 \
@@ -244,7 +244,7 @@ size_t pc_compose_request(const struct pc_request *req, uint8_t *to, size_t room
     return out_length(&out);
 }
 
-/* ---- Replies -------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
 static const struct bytes reply_lines[PC_REPLY_COUNT + 1] = {
 #define ROW(name, word) [PC_REPLY_##name] = BYTES_OF_LITERAL(word "\n"),
@@ -276,7 +276,7 @@ enum pc_parsed pc_parse_reply(const uint8_t *data, size_t len, size_t max_line,
     return PC_OK;
 }
 
-/* ---- Notations of STATS --------------------------------------------------------------------- */
+/* ---- Notations of STATS ---------------------------------------------------------------------- */
 
 /* Writes a value. Values have 64 bits, sums of times more. */
 typedef void notation(struct out *out, pc_ns value);
@@ -322,7 +322,7 @@ static void write_duration(struct out *out, pc_ns value)
     put_text(out, "s");
 }
 
-/* ---- Lines of STATS ------------------------------------------------------------------------- */
+/* ---- Lines of STATS -------------------------------------------------------------------------- */
 
 /* The lines, in the order of FULL. All but durations can be requested by their labels. */
 static const struct stat_row {

@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "proto/grammar.h"
 
-/* ---- Words ---------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 /* A name from a list, which has no comma. */
 static bool is_pool_in_list(struct bytes word)
@@ -80,7 +80,7 @@ static void write_targets(struct out *out, const void *message)
     }
 }
 
-/* ---- Rows ----------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* clang-format off */
 
@@ -167,7 +167,7 @@ static const struct bytes verb_words[POOL_VERB_COUNT] = {
 #undef ROW
 };
 
-/* ---- Requests ------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 /*
  * Returns the first verb with the line's first word; POOL_VERB_COUNT for a line that is no request.
@@ -237,7 +237,7 @@ size_t pool_compose_request(const struct pool_request *req, uint8_t *to, size_t 
     return same_request(req, &again) ? len : 0;
 }
 
-/* ---- Members files -------------------------------------------------------------------------- */
+/* ---- Members files --------------------------------------------------------------------------- */
 
 #undef OF
 #define OF struct pool_member_line

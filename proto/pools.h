@@ -35,7 +35,7 @@ struct pool_pair {
 /* True for "key=value" of a member: within its bounds, and the key is no word of our own. */
 bool pool_is_attribute(struct bytes word);
 
-/* ---- Requests ------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 /* The verbs: name, and first word on the wire. Those with the same word are neighbours. */
 #define POOL_VERBS(ROW)                                                                            \
@@ -144,7 +144,7 @@ struct pool_member_line {
  */
 bool pool_parse_member(struct bytes line, struct pool_member_line *line_r);
 
-/* ---- Replies -------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
 /* The replies of fixed text: name, and text on the wire without its line end. */
 #define POOL_REPLIES(ROW)                                                                          \

@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "proto/grammar.h"
 
-/* ---- Rows ----------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* clang-format off */
 
@@ -145,7 +145,7 @@ static const struct bytes reply_lines[POOL_REPLY_FIXED + 1] = {
         [POOL_REPLY_FIXED] = BYTES_OF_LITERAL(""),
 };
 
-/* ---- Replies, written ----------------------------------------------------------------------- */
+/* ---- Replies, written ------------------------------------------------------------------------ */
 
 struct bytes pool_reply_line(enum pool_reply reply)
 {
@@ -210,7 +210,7 @@ COMPOSER(pool, POOL)
 COMPOSER(member, MEMBER)
 COMPOSER(waiter, WAITER)
 
-/* ---- Replies, read -------------------------------------------------------------------------- */
+/* ---- Replies, read --------------------------------------------------------------------------- */
 
 /* True when no word has a byte that words cannot have. */
 static bool is_line(struct words words)

@@ -88,7 +88,7 @@ single_threaded = $(filter t/vectors/% fuzz/%,$(TESTS)) \
 	t/models/jobs_test \
 	t/campaigns/simulate/test_simulate.py t/campaigns/cluster/simulate \
 	$(filter t/unit/cluster/node_%,$(TESTS)) \
-	t/unit/cluster/url_test t/unit/cluster/where_test t/unit/cluster/wire_test \
+	t/unit/cluster/url_test t/unit/cluster/location_test t/unit/cluster/wire_test \
 	t/unit/net/dial_test t/unit/net/dial_tls_test t/unit/net/script_test t/scenario/run.py t/clients/test_stories_c.py
 threads_tests = $(filter-out $(single_threaded),$(sanitized_tests))
 

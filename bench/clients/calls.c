@@ -27,7 +27,7 @@ static void check(bool is_so, const char *what)
     }
 }
 
-/* ---- libcounter ---- */
+/* ---- libcounter ------------------------------------------------------------------------------ */
 
 static counter_client *client;
 
@@ -72,7 +72,7 @@ static void library_claim(const char *tube)
     counter_op_free(op);
 }
 
-/* ---- send and recv ---- */
+/* ---- send and recv --------------------------------------------------------------------------- */
 
 static int locks, queue;
 static char sent[SEND_BYTES], got[RECV_BYTES];
@@ -127,7 +127,7 @@ static void bare_claim(const char *tube)
     ask(queue, snprintf(sent, sizeof(sent), "ack %llu %llu\r\n", id, token), "DELETED\r\n");
 }
 
-/* ---- measuring ---- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static double seconds(const struct timespec *t)
 {

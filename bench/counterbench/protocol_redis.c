@@ -87,8 +87,7 @@ static const struct command jobs[ASK_COUNT] = {
     [ASK_DELETE] = {"LREM %c -1 %d", FOUND},
 };
 
-/* ---- Redis's protocol: arrays of strings, and numbers, strings or errors ----------------------
- */
+/* ---- Redis's protocol: arrays of strings, and numbers, strings or errors --------------------- */
 
 /* The longest line of an answer that we accept. */
 #define LINE_MAX_BYTES 1024
@@ -190,13 +189,13 @@ static struct bytes hash_of_script(char hash[41])
     return bytes_of(hash);
 }
 
-/* The word that stands for a letter. Returns false if it does not fit. */
-static bool take_word(char letter, const struct request *request, struct values *values,
+/* The word that stands for a message. Returns false if it does not fit. */
+static bool take_word(char message, const struct request *request, struct values *values,
                       struct bytes *word_r)
 {
     int len = 0;
     uint64_t stamp = 0;
-    switch (letter) {
+    switch (message) {
     case 'n':
         *word_r = request->name;
         return true;
@@ -224,7 +223,7 @@ static bool take_word(char letter, const struct request *request, struct values 
         return len < LIST_MAX;
     default:
         snprintf(values->number, sizeof values->number, "%" PRId64,
-                 letter == 'l' ? request->terms.limit : request->terms.timeout_ns / NS_PER_S);
+                 message == 'l' ? request->terms.limit : request->terms.timeout_ns / NS_PER_S);
         *word_r = bytes_of(values->number);
         return true;
     }

@@ -246,8 +246,7 @@ static bool start_threads(struct run *run, unsigned *started_r, char *reason_r)
     return true;
 }
 
-/* ---- a progress bar on a terminal: one line of standard error
- * ------------------------------------ */
+/* ---- a progress bar on a terminal: one line of standard error -------------------------------- */
 
 struct progress {
     bool is_shown;

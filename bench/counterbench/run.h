@@ -25,7 +25,7 @@
 
 struct driver;
 
-/* ---- Links (link.c) ------------------------------------------------------------------------- */
+/* ---- Links (link.c) -------------------------------------------------------------------------- */
 
 /* An unanswered request. */
 struct flight {
@@ -109,7 +109,7 @@ static inline uint32_t link_random(struct link *link, uint32_t bound)
     return (uint32_t)(((x ^ x >> 31) >> 32) * bound >> 32);
 }
 
-/* ---- Threads of load (driver.c) ------------------------------------------------------------- */
+/* ---- Threads of load (driver.c) -------------------------------------------------------------- */
 
 #define DRIVER_REASON_SIZE 512
 
@@ -218,7 +218,7 @@ void driver_heard(struct link *link, const struct flight *flight, enum heard hea
 /* Called when the link has failed; it is closed. */
 void driver_lost(struct link *link, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* ---- Runs (run.c) --------------------------------------------------------------------------- */
+/* ---- Runs (run.c) ---------------------------------------------------------------------------- */
 
 #define RUN_LANGUAGES  2
 #define RUN_NO_LIMIT   INT64_MAX
@@ -296,7 +296,7 @@ void run_end(struct run *run, int64_t until_ns);
 /* Calls the `woken` of all roles, each in its own thread. */
 void run_wake(struct run *run);
 
-/* ---- the result (report.c) ---- */
+/* ---- the result (report.c) ------------------------------------------------------------------- */
 
 /* The whole result as JSON; the caller frees it with json_decref. NULL: no memory. */
 json_t *report_make(const struct run *run) MUST_USE;

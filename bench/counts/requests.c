@@ -35,7 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- the server -------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 static struct server server;
 static struct services *services;
@@ -50,7 +50,7 @@ enum language { TEXT, BINARY, JOBS };
 
 static void set_up(void)
 {
-    const struct rules_config rules_config = {
+    const struct snapshot_config snapshot_config = {
         .limits = {.output_buffer = 262144,
                    .request_timeout_ns = 30 * NS_PER_S,
                    .write_timeout_ns = 30 * NS_PER_S},
@@ -67,7 +67,7 @@ static void set_up(void)
     };
     struct sockaddr_in any_port = {.sin_family = AF_INET,
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    services = serving_make(&server, 1, &rules_config, &config);
+    services = serving_make(&server, 1, &snapshot_config, &config);
     struct protocol *const protocols[] = {
         [TEXT] = services_protocol(services, "poolcounter"),
         [BINARY] = services_protocol(services, "counter"),
@@ -90,7 +90,7 @@ static void tear_down(void)
     serving_free(&server, &services);
 }
 
-/* ---- clients ----------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 #define CLIENTS     100
 #define CLIENT_ROOM 4096
@@ -148,7 +148,7 @@ static bool client_is_answered(struct client *c)
     return true;
 }
 
-/* ---- requests ---------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 #define NAMES    1000
 #define NAME_LEN 24
@@ -181,7 +181,7 @@ static void put_binary(struct client *c, enum ctr_opcode opcode, unsigned name)
                          : ctr_compose_number(req.opcode, req.opaque, 1, to);
 }
 
-/* ---- the script -------------------------------------------------------------------------- */
+/* ---- the script ------------------------------------------------------------------------------ */
 
 /* Whose turn it is: all clients, one of them, or the one of this round and the next. */
 enum who { EACH, FIRST, SECOND, REST, TURN, NEXT };
@@ -297,36 +297,35 @@ static void make_pool(const struct count *count)
     struct pools *pools = pools_of(services);
     struct moment now = worker_now(server.workers[0]);
     struct pool_options options;
-    struct pool_effects effects;
-    pool_effects_init(&effects);
-    pools_set_limits(pools, &limits, now, &effects);
+    struct pool_outbox outbox;
+    pool_outbox_init(&outbox);
+    pools_set_limits(pools, &limits, now, &outbox);
     pool_options_init(&options);
     options.order = POOL_LIFO;
     options.queue_max = UINT32_MAX;
-    CHECK(pool_add(pools, bytes_of(POOL), &options, false, now, &effects) == POOL_OK);
+    CHECK(pool_add(pools, bytes_of(POOL), &options, false, now, &outbox) == POOL_OK);
     pool_options_free(&options);
     for (unsigned i = 0; i < count->members; i++) {
         char name[sizeof(MEMBER)];
         snprintf(name, sizeof(name), "db_%06u", i % 1000000);
         struct pool_new_member member = {
             .pool = bytes_of(POOL), .name = bytes_of(name), .value = bytes_of(MEMBER_ADDR)};
-        CHECK(pool_member_add(pools, &member, now, &effects) == POOL_OK);
+        CHECK(pool_member_add(pools, &member, now, &outbox) == POOL_OK);
     }
-    CHECK(!effects.clients.first && !effects.woken.first);
+    CHECK(!outbox.clients.first && !outbox.woken.first);
 }
 
 /* Ends the pool. All connections have closed. */
 static void end_pool(void)
 {
-    struct pool_effects effects;
-    pool_effects_init(&effects);
+    struct pool_outbox outbox;
+    pool_outbox_init(&outbox);
     CHECK(pool_drop(pools_of(services), bytes_of(POOL), true, worker_now(server.workers[0]),
-                    &effects) == POOL_OK);
-    CHECK(!effects.clients.first && !effects.woken.first);
+                    &outbox) == POOL_OK);
+    CHECK(!outbox.clients.first && !outbox.woken.first);
 }
 
-/* ---- a store of jobs that keeps nothing -------------------------------------------------------
- */
+/* ---- a store of jobs that keeps nothing ------------------------------------------------------ */
 
 static enum job_store_status keep_put(struct job_store *store, const struct job_record *job,
                                       struct bytes body)
@@ -377,7 +376,7 @@ static void commit_jobs(void)
     struct jobs *jobs = jobs_of(services);
     struct job_store store = {.does = &keeps_nothing};
     struct job_op_list list;
-    struct jobs_effects effects;
+    struct jobs_outbox outbox;
     struct mail *mail;
     const struct moment now = clock_now();
     store_rings = false;
@@ -385,11 +384,11 @@ static void commit_jobs(void)
         return;
     job_ops_read(jobs, &store, &list, 0);
     job_ops_committed(&list, job_ops_write(&store, &list, now.mono_ns, false), false);
-    jobs_effects_init(&effects);
-    jobs_settle(jobs, &list, now, &effects);
-    CHECK(!effects.letters.first && effects.done.first);
-    while ((mail = mail_list_take(&effects.done)) != NULL)
-        conn_post_late(&server, container_of(mail, struct letter, mail));
+    jobs_outbox_init(&outbox);
+    jobs_settle(jobs, &list, now, &outbox);
+    CHECK(!outbox.messages.first && outbox.done.first);
+    while ((mail = mail_list_take(&outbox.done)) != NULL)
+        conn_post_late(&server, container_of(mail, struct message, mail));
     jobs_set_timer(services);
     due++; /* the mailbox */
 }
@@ -525,7 +524,7 @@ static bool act(void)
     return true;
 }
 
-/* ---- in place of the kernel -------------------------------------------------------------- */
+/* ---- in place of the kernel ------------------------------------------------------------------ */
 
 #define PATIENCE_MS 10000 /* limit for the loopback network to deliver */
 
@@ -632,7 +631,7 @@ int epoll_pwait2(int epoll_fd, struct epoll_event *events, int room, const struc
     return await_events(epoll_fd, events, room);
 }
 
-/* ---- running ----------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 __attribute__((noinline)) static void counts_serve(void)
 {

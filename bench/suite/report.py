@@ -70,16 +70,16 @@ def goal_line(goal, store):
 
 
 def goals_part(store):
-    verdicts = [goals.judged(goal, store)[1] for goal in goals.GOALS]
-    measured = [one for one in verdicts if one is not None]
+    results = [goals.judged(goal, store)[1] for goal in goals.GOALS]
+    measured = [one for one in results if one is not None]
     yield "## Goals"
     yield ""
     yield "%d of %d are met%s. The column \"seen\" is the median over rounds, or for a worst " \
         "answer the worst of all rounds; a ratio is one of two runs of the same round. The " \
         "spread is from the least to the greatest value, \"measured\" both numbers of a ratio." % (
-            sum(measured), len(verdicts),
-            "" if len(measured) == len(verdicts)
-            else ", %d have not been measured" % (len(verdicts) - len(measured)))  # fmt: skip
+            sum(measured), len(results),
+            "" if len(measured) == len(results)
+            else ", %d have not been measured" % (len(results) - len(measured)))  # fmt: skip
     yield ""
     lines = [goal_line(goal, store) for goal in goals.GOALS]
     yield from table(["workload", "measure", "goal", "seen", "spread", "measured", "met"], lines, 2)

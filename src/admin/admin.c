@@ -7,7 +7,7 @@
  */
 #include "admin/admin.h"
 
-#include "admin/admin_inside.h"
+#include "admin/admin_internal.h"
 #include "admin/process.h"
 #include "base/log.h"
 
@@ -20,7 +20,7 @@
 
 _Static_assert(ADMIN_REASON_SIZE >= HTTP_REASON_SIZE, "the server's reason fits");
 
-/* ---- the token ----------------------------------------------------------------------------- */
+/* ---- the token ------------------------------------------------------------------------------- */
 
 void admin_set_token(struct admin *admin, const char *digest)
 {
@@ -79,7 +79,7 @@ static bool may_change(struct admin *admin, struct http_request *request)
     return false;
 }
 
-/* ---- names --------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 void admin_set_hosts(struct admin *admin, const char *hosts)
 {
@@ -149,7 +149,7 @@ static bool is_for_our_page(struct http_request *request)
     return false;
 }
 
-/* ---- routes -------------------------------------------------------------------------------- */
+/* ---- routes ---------------------------------------------------------------------------------- */
 
 /* True if a path matches a route; *slug_r is the part for its '*'. */
 static bool is_path(const char *route, const char *path, struct bytes *slug_r)
@@ -219,7 +219,7 @@ static void sample(void *arg)
     history_add(admin->history, &totals);
 }
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 struct admin *admin_new(const struct admin_config *config, char *reason_r)
 {
@@ -238,7 +238,7 @@ struct admin *admin_new(const struct admin_config *config, char *reason_r)
         .handle = handle,
         .every_second = sample,
         .arg = admin,
-        .confine = config->server->confine,
+        .sandbox = config->server->sandbox,
     };
     admin->http = http_new(&http, reason_r);
     if (!admin->http) {

@@ -4,7 +4,7 @@
 #ifndef ADMIN_CLIENT_H
 #define ADMIN_CLIENT_H
 
-#include "admin/admin_inside.h"
+#include "admin/admin_internal.h"
 
 /* So many connections or holders are asked of a worker at once. Four names or waits of theirs that
  * are counted for it count as one more. */

@@ -27,7 +27,7 @@ void client_add(struct json_text *to, const struct conn_info *info)
     json_words(to, "transport", transport_word(info->transport));
 }
 
-/* ---- the list ------------------------------------------------------------------------------ */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 struct connections_job {
     struct admin *admin;
@@ -130,7 +130,7 @@ void get_connections(const struct route_request *r)
     route_steps(r, good, take_piece, free, job);
 }
 
-/* ---- ending one ---------------------------------------------------------------------------- */
+/* ---- ending one ------------------------------------------------------------------------------ */
 
 struct killing {
     uint64_t tag;

@@ -1,5 +1,5 @@
 /* contended.c - the names that most is waited for, or that most are refused. */
-#include "admin/admin_inside.h"
+#include "admin/admin_internal.h"
 #include "engine/contention.h"
 #include "net/query.h"
 

@@ -1,5 +1,5 @@
 /* health.c - whether it lives, and whether it serves. */
-#include "admin/admin_inside.h"
+#include "admin/admin_internal.h"
 
 #include <string.h>
 

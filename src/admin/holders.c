@@ -49,7 +49,7 @@ struct name_job {
     uint8_t name[HTTP_HEADERS_MAX];
 };
 
-/* ---- the oldest holders -------------------------------------------------------------------- */
+/* ---- the oldest holders ---------------------------------------------------------------------- */
 
 static int compare_holds(const void *a, const void *b, void *none)
 {
@@ -74,7 +74,7 @@ static void list_some(struct name_job *job)
     }
 }
 
-/* ---- who they are -------------------------------------------------------------------------- */
+/* ---- who they are ---------------------------------------------------------------------------- */
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -180,7 +180,7 @@ static int compare_parties(const void *a, const void *b)
     return (x->since_ns > y->since_ns) - (x->since_ns < y->since_ns);
 }
 
-/* ---- the answer ---------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 static void add_party(struct json_text *to, const struct party *party, int64_t now_ns)
 {

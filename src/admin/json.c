@@ -1,5 +1,5 @@
 /* json.c - what all answers in JSON share. */
-#include "admin/admin_inside.h"
+#include "admin/admin_internal.h"
 
 #include <math.h>
 #include <string.h>

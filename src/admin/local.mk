@@ -1,7 +1,7 @@
 noinst_LIBRARIES += libadmin.a
 libadmin_a_SOURCES = \
 	src/admin/admin.h src/admin/admin.c \
-	src/admin/admin_inside.h src/admin/routes.c \
+	src/admin/admin_internal.h src/admin/routes.c \
 	src/admin/client.h \
 	src/admin/connections.c \
 	src/admin/contended.c \

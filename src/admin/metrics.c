@@ -7,11 +7,11 @@
  * To add one: a row, which says what its samples are made of, and a passage in counterd-admin(7); a
  * test fails while that is missing.
  */
-#include "admin/admin_inside.h"
+#include "admin/admin_internal.h"
 #include "admin/process.h"
 #include "base/log.h"
 #include "base/tally.h"
-#include "service/seen.h"
+#include "service/monitor.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -149,7 +149,7 @@ static void each_worker(struct samples *to, const struct metric_row *row, const 
     }
 }
 
-/* ---- the table ----------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 #define COUNTER   METRIC_COUNTER
 #define GAUGE     METRIC_GAUGE
@@ -246,17 +246,17 @@ static void write_rows(struct text *text, const struct metric_row *rows, const v
 }
 
 /* Writes the metrics of one protocol or resource. */
-static void write_seen(struct text *text, struct services *services, const struct seen *seen,
-                       struct moment now)
+static void write_monitor(struct text *text, struct services *services,
+                          const struct monitor *monitor, struct moment now)
 {
-    void *reading = calloc(1, seen->reading_size + 1);
+    void *reading = calloc(1, monitor->reading_size + 1);
     if (!reading) {
         text->failed = true;
         return;
     }
-    if (seen->read)
-        seen->read(services, now, reading);
-    write_rows(text, seen->metrics, reading);
+    if (monitor->read)
+        monitor->read(services, now, reading);
+    write_rows(text, monitor->metrics, reading);
     free(reading);
 }
 
@@ -266,12 +266,12 @@ void get_metrics(const struct route_request *r)
     struct text text = {0};
     struct moment now = clock_now();
     struct exposition e = {0};
-    const struct seen *seen;
+    const struct monitor *monitor;
     read_all(r->admin, &e);
     write_rows(&text, metrics, &e);
-    for (unsigned i = 0; services_seen(services, i, &seen); i++) {
-        if (seen && seen->metrics)
-            write_seen(&text, services, seen, now);
+    for (unsigned i = 0; services_monitor(services, i, &monitor); i++) {
+        if (monitor && monitor->metrics)
+            write_monitor(&text, services, monitor, now);
     }
     size_t len;
     char *body = text_take(&text, &len);

@@ -6,7 +6,7 @@
  * visitor, under the lock of a shard, only copies what it may need. An answer holds NAMES_MAX names
  * at most, and at most as many as have BYTES_MAX bytes together.
  */
-#include "admin/admin_inside.h"
+#include "admin/admin_internal.h"
 #include "base/heap.h"
 #include "base/number.h"
 #include "net/query.h"
@@ -51,7 +51,7 @@ struct names_job {
     bool no_memory;
 };
 
-/* ---- the best so many ---------------------------------------------------------------------- */
+/* ---- the best so many ------------------------------------------------------------------------ */
 
 static uint32_t key_of(const struct table_entry *e, enum order order)
 {
@@ -131,7 +131,7 @@ static void consider(struct names_job *job, const struct table_entry *entry)
     }
 }
 
-/* ---- slices -------------------------------------------------------------------------------- */
+/* ---- slices ---------------------------------------------------------------------------------- */
 
 /* Under a shard's lock. */
 static bool visit(void *arg, const struct table_entry *entry)
@@ -217,7 +217,7 @@ static void end_job(void *arg)
     free(job);
 }
 
-/* ---- the request --------------------------------------------------------------------------- */
+/* ---- the request ----------------------------------------------------------------------------- */
 
 /* Reads where to go on. False: that is no cursor of ours. */
 static bool read_cursor(struct bytes in, struct table_walk *walk_r)

@@ -2,7 +2,7 @@
  * routes.c - the table of what is served: the admin's own routes, and behind them those that
  * protocols and resources bring (service/seen.h).
  */
-#include "admin/admin_inside.h"
+#include "admin/admin_internal.h"
 
 static const struct route_row admin_routes[] = {
     {HTTP_GET, "/", get_page, false},
@@ -30,12 +30,12 @@ static const struct route_row admin_routes[] = {
 
 const struct route_row *admin_route_at(const struct services *services, size_t i)
 {
-    const struct seen *seen;
+    const struct monitor *monitor;
     if (i < ARRAY_SIZE(admin_routes))
         return &admin_routes[i];
     i -= ARRAY_SIZE(admin_routes);
-    for (unsigned part = 0; services_seen(services, part, &seen); part++) {
-        for (const struct route_row *r = seen ? seen->routes : NULL; r && r->path; r++) {
+    for (unsigned part = 0; services_monitor(services, part, &monitor); part++) {
+        for (const struct route_row *r = monitor ? monitor->routes : NULL; r && r->path; r++) {
             if (i-- == 0)
                 return r;
         }

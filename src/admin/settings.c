@@ -1,5 +1,5 @@
 /* settings.c - the options in force, reading them again, and the log's level. */
-#include "admin/admin_inside.h"
+#include "admin/admin_internal.h"
 #include "base/log.h"
 #include "net/query.h"
 

@@ -1,9 +1,9 @@
 /* stats.c - the numbers of the whole daemon: now, since the start, and of the last ten minutes. */
-#include "admin/admin_inside.h"
+#include "admin/admin_internal.h"
 #include "admin/process.h"
 #include "base/tally.h"
 #include "net/query.h"
-#include "service/seen.h"
+#include "service/monitor.h"
 #include "service/table_resource.h"
 
 #include <math.h>
@@ -94,12 +94,12 @@ static void add_listeners(struct json_text *to, const struct admin_config *confi
 
 /* Adds the statistics that a protocol or a resource brings (service/seen.h), if it does. */
 static void add_statistics(struct json_text *to, const char *key, struct services *services,
-                           const struct seen *seen, struct moment now)
+                           const struct monitor *monitor, struct moment now)
 {
-    if (!seen || !seen->statistics)
+    if (!monitor || !monitor->statistics)
         return;
     json_text_open(to, key, '{');
-    seen->statistics(services, now, to);
+    monitor->statistics(services, now, to);
     json_text_close(to, '}');
 }
 
@@ -109,11 +109,11 @@ static void add_resources(struct json_text *to, struct services *services, struc
     bool any = false;
     for (unsigned i = 0; i < services->resource_count; i++) {
         const struct resource_row *row = services->resources[i]->row;
-        if (!any && row->seen && row->seen->statistics) {
+        if (!any && row->monitor && row->monitor->statistics) {
             json_text_open(to, "resources", '{');
             any = true;
         }
-        add_statistics(to, row->name, services, row->seen, now);
+        add_statistics(to, row->name, services, row->monitor, now);
     }
     if (any)
         json_text_close(to, '}');
@@ -139,7 +139,7 @@ static void add_protocol(struct json_text *to, const struct admin_config *config
     json_text_close(to, '}');
     add_times(to, "holds", service, SERVICE_HOLDS);
     add_times(to, "answers", service, SERVICE_ANSWERS);
-    add_statistics(to, "own", config->services, service->row->seen, now);
+    add_statistics(to, "own", config->services, service->row->monitor, now);
     json_text_close(to, '}');
 }
 

@@ -1,5 +1,5 @@
 /* status_page.c - the status page and what it is made of (page.h). */
-#include "admin/admin_inside.h"
+#include "admin/admin_internal.h"
 #include "admin/page.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  * The thread that answers ends with the old program, so nobody waits for the end of an upgrade in a
  * request: who asked for it looks again, and may find another program answering.
  */
-#include "admin/admin_inside.h"
+#include "admin/admin_internal.h"
 #include "base/log.h"
 #include "net/query.h"
 

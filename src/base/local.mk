@@ -24,7 +24,7 @@ libbase_a_SOURCES = \
 	src/base/syslog.h src/base/syslog.c \
 	src/base/tally.h \
 	src/base/text.h src/base/text.c \
-	src/base/together.h src/base/together.c \
+	src/base/parallel.h src/base/parallel.c \
 	src/base/tree.h src/base/tree.c \
 	src/base/utf8.h src/base/utf8.c
 EXTRA_DIST += src/base/record.md

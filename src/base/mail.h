@@ -2,10 +2,10 @@
  * mail.h - messages between threads: an intrusive, lock-free queue with many senders and one
  * reader.
  *
- * A letter is embedded in the struct that it is about, so sending never allocates and never fails.
+ * A message is embedded in the struct that it is about, so sending never allocates and never fails.
  * Senders push onto a stack with one compare-and-swap. The reader takes the whole stack with one
- * exchange and reverses it, so letters of one sender arrive in the order sent. Only the sender that
- * finds the box empty must wake the reader.
+ * exchange and reverses it, so messages of one sender arrive in the order sent. Only the sender
+ * that finds the box empty must wake the reader.
  */
 #ifndef BASE_MAIL_H
 #define BASE_MAIL_H
@@ -22,10 +22,10 @@ struct mail {
 };
 
 /*
- * A letter to one of the reader's objects. `to` is a number that the reader understands (for
+ * A message to one of the reader's objects. `to` is a number that the reader understands (for
  * workers: a conn_tag).
  */
-struct letter {
+struct message {
     struct mail mail; /* first member */
     uint64_t to;
 };
@@ -35,18 +35,18 @@ struct mailbox {
 };
 
 /*
- * Letters to one reader that are sent together, as one letter, and delivered in order, some at a
+ * Messages to one reader that are sent together, as one message, and delivered in order, some at a
  * time. Embedded in the last of them.
  */
 struct bundle {
     struct mail mail; /* first member */
-    struct mail *letters;
+    struct mail *messages;
 };
 
-/* A list of letters in order. */
+/* A list of messages in order. */
 struct mail_list {
     struct mail *first;
-    struct mail **end; /* the pointer that will link the next letter */
+    struct mail **end; /* the pointer that will link the next message */
 };
 
 static inline void mail_list_init(struct mail_list *list)
@@ -63,13 +63,13 @@ static inline void mail_list_add(struct mail_list *list, struct mail *mail)
     list->end = &mail->next;
 }
 
-/* The last letter of a list that is not empty. */
+/* The last message of a list that is not empty. */
 static inline struct mail *mail_list_last(const struct mail_list *list)
 {
     return (struct mail *)(void *)((char *)list->end - offsetof(struct mail, next));
 }
 
-/* Removes and returns the first letter of `list`; NULL when it is empty. */
+/* Removes and returns the first message of `list`; NULL when it is empty. */
 static inline struct mail *mail_list_take(struct mail_list *list)
 {
     struct mail *mail = list->first;
@@ -87,12 +87,12 @@ static inline void mailbox_init(struct mailbox *box)
 }
 
 /*
- * Sends one letter. Any thread. Returns true when the box was empty: the caller must wake the
+ * Sends one message. Any thread. Returns true when the box was empty: the caller must wake the
  * reader.
  */
 bool mailbox_send(struct mailbox *box, struct mail *mail);
 
-/* Takes all letters, oldest first; NULL when there are none. The reader's thread only. */
+/* Takes all messages, oldest first; NULL when there are none. The reader's thread only. */
 struct mail *mailbox_take(struct mailbox *box);
 
 #endif

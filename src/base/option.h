@@ -151,7 +151,7 @@ struct option_group {
     /*
      * Asks the owner, before a reload changes anything, whether the new settings may be put in
      * force. Arguments as in `changed`, but `is` also has new values of options that are not
-     * reloadable. The rehearsal of an upgrade asks the same when the owner has the state of the old
+     * reloadable. The dry run of an upgrade asks the same when the owner has the state of the old
      * process; `was` is NULL then. Returns false with a reason (OPTIONS_REASON_SIZE bytes): then
      * the reload or the upgrade fails. NULL: they may.
      */

@@ -16,7 +16,7 @@
 
 static const uint8_t magic[8] = {'c', 'o', 'u', 'n', 't', 'e', 'r', 'd'};
 
-/* ---- sums ---------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 /* Two factors, odd and without pattern: digits of pi. */
 #define SUM_ONE UINT64_C(0x243f6a8885a308d3)
@@ -69,7 +69,7 @@ uint64_t record_sum(const void *data, size_t len)
     return sum;
 }
 
-/* ---- writing ------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 void record_writer_init(struct record_writer *w, int fd)
 {
@@ -212,7 +212,7 @@ bool record_finish(struct record_writer *w)
     return !w->failed;
 }
 
-/* ---- reading ------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 void record_reader_init(struct record_reader *r, const void *data, size_t len)
 {

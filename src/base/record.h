@@ -50,7 +50,7 @@ uint64_t record_sum_block(const void *block, size_t len, uint64_t number);
 /* The sum of all bytes. */
 uint64_t record_sum(const void *data, size_t len);
 
-/* ---- writing ------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* Large: do not put it on a thread's stack. */
 struct record_writer {
@@ -135,7 +135,7 @@ uint64_t record_put_sum(struct record_writer *w);
  */
 bool record_finish(struct record_writer *w) MUST_USE;
 
-/* ---- reading ------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 struct record_reader {
     const uint8_t *data;

@@ -17,7 +17,7 @@
 #define PAGE_MAX  1000
 #define PAGES_MAX 2000
 
-/* ---- contended --------------------------------------------------------------------------- */
+/* ---- contended ------------------------------------------------------------------------------- */
 
 static void print_contended(const json_t *answer)
 {
@@ -42,7 +42,7 @@ int do_contended(struct invocation *invocation)
     return (int)http_show(invocation, &path, false, print_contended);
 }
 
-/* ---- holders ----------------------------------------------------------------------------- */
+/* ---- holders --------------------------------------------------------------------------------- */
 
 static void print_holders(const json_t *answer)
 {
@@ -82,7 +82,7 @@ int do_holders(struct invocation *invocation)
     return (int)http_show(invocation, &path, false, print_holders);
 }
 
-/* ---- connections ------------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 /* The path of the page at `cursor` ("": the first), with `count` rows. */
 static void page_path(const struct options *options, const struct text *cursor, uint64_t count,
@@ -158,7 +158,7 @@ int do_connections(struct invocation *invocation)
     return (int)status;
 }
 
-/* ---- kill, config, loglevel -------------------------------------------------------------- */
+/* ---- kill, config, loglevel ------------------------------------------------------------------ */
 
 static void print_killed(const json_t *answer)
 {
@@ -210,7 +210,7 @@ int do_loglevel(struct invocation *invocation)
     return (int)http_show(invocation, &path, given != NULL, print_level);
 }
 
-/* ---- reload, upgrade --------------------------------------------------------------------- */
+/* ---- reload, upgrade ------------------------------------------------------------------------- */
 
 /*
  * Prints the lines of a report, if there is one, and frees it. A good report goes to standard

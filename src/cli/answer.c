@@ -140,7 +140,7 @@ enum status answer_refused(const struct client *client, const struct answer *ans
     return answer_status(answer);
 }
 
-/* ---- job queues -------------------------------------------------------------------------- */
+/* ---- job queues ------------------------------------------------------------------------------ */
 
 struct bs_request kind_request(void)
 {

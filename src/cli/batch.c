@@ -29,7 +29,7 @@ struct batch {
     bool any_no, any_error;
 };
 
-/* ---- answers ----------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* Answers that the line is wrong. */
 PRINTF_LIKE(2, 3)
@@ -114,7 +114,7 @@ static void say_answer(struct batch *batch, const char *word, const struct ctr_r
     putchar('\n');
 }
 
-/* ---- lines ------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 /* A command of a batch, and the positions of its words. */
 struct batch_command {
@@ -249,7 +249,7 @@ static enum status execute_lines(struct batch *batch, bool is_end)
     return status;
 }
 
-/* ---- input ------------------------------------------------------------------------------- */
+/* ---- input ----------------------------------------------------------------------------------- */
 
 /* Reads once. STATUS_OK: *is_end_r is true at the end of the input. */
 static enum status read_input(struct batch *batch, bool *is_end_r)

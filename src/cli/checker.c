@@ -17,7 +17,7 @@ static void checked(struct check *check)
     check->checker->on_checked(check->checker->owner, check->slot);
 }
 
-/* ---- the command ------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static void give_back(struct check *check, bool failed)
 {
@@ -66,7 +66,7 @@ static void start(struct check *check, struct bytes line)
     taken_free(&taken);
 }
 
-/* ---- the connection ---------------------------------------------------------------------- */
+/* ---- the connection -------------------------------------------------------------------------- */
 
 static bool on_taken(void *owner, const struct answer *answer)
 {
@@ -128,7 +128,7 @@ static void on_lost(void *owner, enum status status)
     end_all(checker);
 }
 
-/* ---- checks ------------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 void checker_add(struct checker *checker, struct check *check, uint32_t slot)
 {

@@ -25,7 +25,7 @@
 /* All commands that run. */
 static struct child *running;
 
-/* ---- the environment --------------------------------------------------------------------- */
+/* ---- the environment ------------------------------------------------------------------------- */
 
 /* Takes over the entry, "NAME=value"; NULL: makes room for one. */
 static void append(struct environment *environment, char *entry)
@@ -83,7 +83,7 @@ static void free_environment(struct environment *environment)
     *environment = (struct environment){0};
 }
 
-/* ---- start ------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 /* True if the system takes all variables: Linux takes up to 32 pages for each, with the NUL at its
    end. Prints which one is too long. */
@@ -182,7 +182,7 @@ static int start(struct child *child, char **argv, int output, int *fd_r, bool *
     return error;
 }
 
-/* ---- passing on its output --------------------------------------------------------------- */
+/* ---- passing on its output ------------------------------------------------------------------- */
 
 /* A pipe's usual size: what can have arrived when we close. */
 #define PIPE_SIZE 65536
@@ -322,7 +322,7 @@ static void relay_close(struct relay *relay)
     relay_end(relay);
 }
 
-/* ---- end --------------------------------------------------------------------------------- */
+/* ---- end ------------------------------------------------------------------------------------- */
 
 /* After the end of a command that is apart: sends a signal (0: none) to what is left of its group.
    Returns false when nothing is left, and always from then on. */
@@ -376,7 +376,7 @@ static void kill_all(void *child)
     child_signal(child, SIGKILL);
 }
 
-/* ---- the interface ----------------------------------------------------------------------- */
+/* ---- the interface --------------------------------------------------------------------------- */
 
 int child_start(struct child *child, struct loop *loop, char **argv)
 {

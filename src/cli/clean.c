@@ -66,7 +66,7 @@ static void stop(void *owner, bool at_once)
         slot_over(&job->slot);
 }
 
-/* ---- giving a member back ---------------------------------------------------------------- */
+/* ---- giving a member back -------------------------------------------------------------------- */
 
 static void take(void *owner);
 
@@ -129,7 +129,7 @@ static void on_command_end(void *owner, int how, bool leaves_some)
         give_back(job);
 }
 
-/* ---- taking a member --------------------------------------------------------------------- */
+/* ---- taking a member ------------------------------------------------------------------------- */
 
 static void start_command(struct job *job)
 {
@@ -209,7 +209,7 @@ static void on_lost(void *owner, enum status status)
     terminate(job);
 }
 
-/* ---- the command line -------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 /* Step: finds the members that are dirty now. Returns the exit status. */
 static enum status list_dirty(struct clean *clean)

@@ -29,7 +29,7 @@ const struct protocol protocol_text = {COUNTER_TEXT, "text protocol", PORT_TEXT,
 /* How long find_opener gives the same. */
 #define OPENER_NS (5 * NS_PER_S)
 
-/* ---- the end ----------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 void client_complain(const struct client *client)
 {
@@ -110,7 +110,7 @@ static void fail_as(struct client *client, const struct counter_error *error)
          error->reason);
 }
 
-/* ---- answers ----------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* Sets the timer for the next part of the oldest request's answer. */
 static void time_first(struct client *client)
@@ -224,7 +224,7 @@ static void take_all(struct client *client)
     }
 }
 
-/* ---- looking up a host ------------------------------------------------------------------- */
+/* ---- looking up a host ----------------------------------------------------------------------- */
 
 /* The C library's resolver blocks, so it runs in a thread of its own. That thread can't be stopped:
    a caller that gives up closes the descriptor and leaves it running. */
@@ -294,7 +294,7 @@ static struct lookup *take_lookup(int fd)
     return lookup;
 }
 
-/* ---- the link ---------------------------------------------------------------------------- */
+/* ---- the link -------------------------------------------------------------------------------- */
 
 /* Waits for what the link waits for. What is left when the loop is over is taken when it runs
    again. */
@@ -418,7 +418,7 @@ static void on_time(void *owner)
         begin(client);
 }
 
-/* ---- the connection ---------------------------------------------------------------------- */
+/* ---- the connection -------------------------------------------------------------------------- */
 
 enum status client_begin(struct client *client, const struct protocol *protocol, struct loop *loop,
                          const struct options *options, void (*on_up)(void *owner),
@@ -545,7 +545,7 @@ bool client_quit(struct client *client)
     return is_said;
 }
 
-/* ---- requests ---------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void say(struct client *client, const void *data, size_t len)
 {

@@ -18,7 +18,7 @@
 
 #define PREFIX_MAX 32
 
-/* ---- the access list --------------------------------------------------------------------- */
+/* ---- the access list ------------------------------------------------------------------------- */
 
 /* The commands that nodes and their scripts use. */
 #define ENGINE_COMMANDS                                                                            \
@@ -54,7 +54,7 @@ static enum status print_access(const struct options *options)
     return STATUS_OK;
 }
 
-/* ---- asking ------------------------------------------------------------------------------ */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 /*
  * Requests the page, or what it says of a name (NULL: none). STATUS_OK: the server shares limits,
@@ -95,7 +95,7 @@ static enum status ask_cluster(struct invocation *invocation, const struct text 
     return status;
 }
 
-/* ---- this node --------------------------------------------------------------------------- */
+/* ---- this node ------------------------------------------------------------------------------- */
 
 static double number(const json_t *object, const char *key)
 {
@@ -205,7 +205,7 @@ static void print_this_node(const json_t *answer)
     print_reconnects(answer);
 }
 
-/* ---- all nodes --------------------------------------------------------------------------- */
+/* ---- all nodes ------------------------------------------------------------------------------- */
 
 /* True for a session that lives and has other patterns than this node. */
 static bool has_other_patterns(const json_t *node)
@@ -262,7 +262,7 @@ static enum status show_all(struct invocation *invocation)
     return status;
 }
 
-/* ---- one name ---------------------------------------------------------------------------- */
+/* ---- one name -------------------------------------------------------------------------------- */
 
 static void print_name(const json_t *answer, const struct text *name)
 {
@@ -290,7 +290,7 @@ static enum status show_name(struct invocation *invocation, const struct text *n
     return status;
 }
 
-/* ---- check ------------------------------------------------------------------------------- */
+/* ---- check ----------------------------------------------------------------------------------- */
 
 /* Notes a finding. */
 static void find(struct text *findings, const char *about, const char *what)
@@ -356,7 +356,7 @@ static enum status check(struct invocation *invocation)
     return status;
 }
 
-/* ---- the command ------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 int do_cluster(struct invocation *invocation)
 {

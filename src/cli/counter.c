@@ -33,7 +33,7 @@ static int complain_no_number(const struct call *call)
     return complain_as(STATUS_PROTOCOL, "%s: the answer lacks its number", call->client.where);
 }
 
-/* ---- arguments --------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static bool read_units(const struct invocation *invocation, size_t which, uint32_t least,
                        const char *what, uint32_t *units_r)
@@ -99,7 +99,7 @@ static int ask_for(struct invocation *invocation, enum ctr_opcode opcode,
     return status;
 }
 
-/* ---- noop, get, release ------------------------------------------------------------------ */
+/* ---- noop, get, release ---------------------------------------------------------------------- */
 
 static int take_noop(struct call *call)
 {
@@ -159,7 +159,7 @@ int do_release(struct invocation *invocation)
     return ask_for(invocation, CTR_RELEASE, take_release);
 }
 
-/* ---- acquire ----------------------------------------------------------------------------- */
+/* ---- acquire --------------------------------------------------------------------------------- */
 
 /* Gives the units back as finished work. A lost connection gets a message, no more; a signal ends
    the wait for the answer. Returns the exit status. */

@@ -38,7 +38,7 @@ struct dump {
     int64_t drawn_ns; /* when we last drew the progress bar */
 };
 
-/* ---- progress ---------------------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 #define BAR_WIDTH       30
 #define BAR_INTERVAL_NS (NS_PER_S / 10)
@@ -73,7 +73,7 @@ static void clear_bar(const struct dump *dump)
         fputs("\r\033[K", stderr);
 }
 
-/* ---- printing ---------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static void print_entry(struct dump *dump, uint32_t in_use, uint32_t peak, struct bytes name)
 {
@@ -91,7 +91,7 @@ static void print_entry(struct dump *dump, uint32_t in_use, uint32_t peak, struc
     text_free(&text);
 }
 
-/* ---- sorting ----------------------------------------------------------------------------- */
+/* ---- sorting --------------------------------------------------------------------------------- */
 
 /* Below 0 if `a` is printed before `b`: the higher number first, then by name. */
 static int compare(const struct entry *a, const struct entry *b, enum sort sort)
@@ -164,7 +164,7 @@ static void print_sorted(struct dump *dump)
     }
 }
 
-/* ---- requests ---------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static bool is_wanted(const struct dump *dump, uint32_t in_use, struct bytes name)
 {

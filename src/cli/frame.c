@@ -156,7 +156,7 @@ void frame_spark(struct frame *frame, int row, int column, int room, const doubl
     }
 }
 
-/* ---- as text ----------------------------------------------------------------------------- */
+/* ---- as text --------------------------------------------------------------------------------- */
 
 /* The number of columns used in a row. */
 static int row_length(const struct frame *frame, int row)

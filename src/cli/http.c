@@ -27,7 +27,7 @@ struct http {
     long connect_ms;
 };
 
-/* ---- address ----------------------------------------------------------------------------- */
+/* ---- address --------------------------------------------------------------------------------- */
 
 /* Finds where the interface is: by itself, or at the server's host. Prints what is wrong. */
 static bool find_server(const struct options *options, struct server *server)
@@ -49,7 +49,7 @@ static long whole_ms(int64_t ns)
     return ms > INT32_MAX / 4 ? INT32_MAX / 4 : (long)ms;
 }
 
-/* ---- libcurl in the loop ----------------------------------------------------------------- */
+/* ---- libcurl in the loop --------------------------------------------------------------------- */
 
 /* A socket of libcurl. */
 struct http_socket {
@@ -164,7 +164,7 @@ const char *http_where(const struct http *http)
     return http->where;
 }
 
-/* ---- the token --------------------------------------------------------------------------- */
+/* ---- the token ------------------------------------------------------------------------------- */
 
 /* Takes a token from a text without its line end. Returns false for an invalid token. */
 static bool set_token(struct http *http, const char *text, const char *from)
@@ -215,7 +215,7 @@ static enum status read_token(struct http *http, const struct options *options)
     return set_token(http, token, "$COUNTER_ADMIN_TOKEN") ? STATUS_OK : STATUS_USAGE;
 }
 
-/* ---- calls ------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* The connection is there, and the request goes out. The time for the answer begins with the first
    one, also when it is made again. */

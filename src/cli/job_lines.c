@@ -9,7 +9,7 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 
-/* ---- bodies ------------------------------------------------------------------------------ */
+/* ---- bodies ---------------------------------------------------------------------------------- */
 
 static json_t *base64_of(struct bytes body)
 {
@@ -49,7 +49,7 @@ static bool add_base64(struct text *to, const char *text, size_t len)
     return good;
 }
 
-/* ---- lines ------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 /* Reads a number that may be missing; then it stays as it is. */
 static bool read_number(const json_t *object, const char *key, uint32_t *number_r,
@@ -122,7 +122,7 @@ void job_line_free(struct job_line *job)
     *job = (struct job_line){0};
 }
 
-/* ---- dictionaries ------------------------------------------------------------------------ */
+/* ---- dictionaries ---------------------------------------------------------------------------- */
 
 json_t *job_line_dictionary(struct bytes dictionary)
 {

@@ -72,7 +72,7 @@ struct work {
     size_t line;
 };
 
-/* ---- requests ---------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 /* Prints that the server has refused a request. Returns the exit status. */
 static enum status refused(struct work *work, const char *what, const struct answer *answer)
@@ -124,7 +124,7 @@ static void print_number(const struct work *work, const char *key, uint64_t numb
         printf("%s: %" PRIu64 "\n", key, number);
 }
 
-/* ---- tubes ------------------------------------------------------------------------------- */
+/* ---- tubes ----------------------------------------------------------------------------------- */
 
 static const struct column tube_columns[] = {
     {"READY", 'r', "{current-jobs-ready}"},
@@ -179,7 +179,7 @@ static enum status do_tubes(struct work *work)
     return status;
 }
 
-/* ---- list and export --------------------------------------------------------------------- */
+/* ---- list and export ------------------------------------------------------------------------- */
 
 /* True for a job that the page may go on with: ids ascend, so a list has an end. */
 static bool is_next_job(const struct work *work, const struct answer *answer)
@@ -330,7 +330,7 @@ static enum status do_export(struct work *work)
     return status == STATUS_OK && work->unreadable > 0 ? STATUS_DATA : status;
 }
 
-/* ---- import ------------------------------------------------------------------------------ */
+/* ---- import ---------------------------------------------------------------------------------- */
 
 /* Step: awaits the answers to all that was sent, and buries the jobs that must be. */
 static enum status await_answers(struct work *work)
@@ -447,7 +447,7 @@ static enum status do_import(struct work *work)
     return status;
 }
 
-/* ---- peek, kick, clear ------------------------------------------------------------------- */
+/* ---- peek, kick, clear ----------------------------------------------------------------------- */
 
 /* Prints a body as it is; on a terminal with escapes, because it could steer that. */
 static void print_body(struct bytes body)
@@ -520,7 +520,7 @@ static enum status do_clear(struct work *work)
     return status;
 }
 
-/* ---- backup ------------------------------------------------------------------------------ */
+/* ---- backup ---------------------------------------------------------------------------------- */
 
 /* The interval of looks at a backup, and how long they may get no answer. */
 #define BACKUP_LOOK_MS    100
@@ -604,7 +604,7 @@ static enum status do_backup(struct work *work)
     return status == STATUS_CONFIG ? STATUS_TEMPORARY : status;
 }
 
-/* ---- drain ------------------------------------------------------------------------------- */
+/* ---- drain ----------------------------------------------------------------------------------- */
 
 static void say_drain(const json_t *answer)
 {
@@ -624,7 +624,7 @@ static enum status do_drain(struct work *work)
     return http_show(work->invocation, &path, true, say_drain);
 }
 
-/* ---- the command line -------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 static const struct verb {
     const char *word, *words;

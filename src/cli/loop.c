@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* ---- watches ----------------------------------------------------------------------------- */
+/* ---- watches --------------------------------------------------------------------------------- */
 
 void watch_set(struct loop *loop, struct watch *watch, int fd, short events)
 {
@@ -46,7 +46,7 @@ static void prepare(struct loop *loop)
     loop->count = count;
 }
 
-/* ---- timers ------------------------------------------------------------------------------ */
+/* ---- timers ---------------------------------------------------------------------------------- */
 
 void timer_set(struct loop *loop, struct timer *timer, int64_t at_ns)
 {
@@ -84,7 +84,7 @@ static void call_due(struct loop *loop)
     }
 }
 
-/* ---- the loop ---------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 /* Waits for the first descriptor or timer. Returns the number of watches polled. */
 static size_t wait(struct loop *loop)

@@ -61,7 +61,7 @@ struct supplier {
     bool has_complained; /* of the connection, or of a refusal, since it was well */
 };
 
-/* ---- what we ask for --------------------------------------------------------------------- */
+/* ---- what we ask for ------------------------------------------------------------------------- */
 
 /* Sets an attribute, or replaces its value. False: there are too many. */
 static bool set_pair(struct pool_request *request, struct pool_pair pair)
@@ -159,7 +159,7 @@ static void send_supply(struct supplier *s, bool resigns)
     ask(s, &request, resigns ? ignore_answer : on_supplied, s);
 }
 
-/* ---- members ----------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 /* True if the member may be able to join later. */
 static bool may_join_later(const struct supplier *s, enum pool_reply reply)
@@ -209,7 +209,7 @@ static void on_checked(void *owner, uint32_t slot)
     supply_checked(&s->supply, slot, clock_mono_ns());
 }
 
-/* ---- commands ---------------------------------------------------------------------------- */
+/* ---- commands -------------------------------------------------------------------------------- */
 
 /* The command has said READY: the member joins, or its start has failed. What was said is never
    printed, because the value may be a secret. */
@@ -334,7 +334,7 @@ static void terminate(struct place *place)
     child_signal(&place->child, SIGCONT); /* it may be stopped */
 }
 
-/* ---- the connection ---------------------------------------------------------------------- */
+/* ---- the connection -------------------------------------------------------------------------- */
 
 static void on_up(void *owner)
 {
@@ -401,7 +401,7 @@ static void connect_to_server(struct supplier *s)
     s->client.on_notice = on_notice;
 }
 
-/* ---- the loop ---------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static void carry_out(struct supplier *s, struct supply_action action)
 {
@@ -492,7 +492,7 @@ static int supply(struct supplier *s)
     return status;
 }
 
-/* ---- the command line -------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 /* What names begin with: --name, or the name of this host; and without a command our number. */
 static void make_name(struct supplier *s)

@@ -20,7 +20,7 @@ struct work {
     struct table table, waiters; /* table: of pools, or of members */
 };
 
-/* ---- names and pairs --------------------------------------------------------------------- */
+/* ---- names and pairs ------------------------------------------------------------------------- */
 
 /* NULL, which leaves the member out: an empty name, or 0. */
 static json_t *name_if(struct bytes name)
@@ -50,7 +50,7 @@ static json_t *seconds_of(int64_t ns)
     return json_real((double)ns / (double)NS_PER_S);
 }
 
-/* ---- tables ------------------------------------------------------------------------------ */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static const struct column pool_columns[] = {
     {"KIND", 'l', "{kind}"},
@@ -107,7 +107,7 @@ static void print_tables(const struct work *work)
     table_print(&work->waiters, "  ");
 }
 
-/* ---- rows of list and show --------------------------------------------------------------- */
+/* ---- rows of list and show ------------------------------------------------------------------- */
 
 static void take_pool(struct work *work, const struct pool_pool_reply *pool)
 {
@@ -155,7 +155,7 @@ static void take_waiter(struct work *work, const struct pool_waiter_reply *waite
                work->invocation->options.json);
 }
 
-/* ---- answers ----------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* Prints that the server has refused, and returns the exit status. */
 static enum status refused(const struct work *work, const struct answer *answer)
@@ -198,7 +198,7 @@ static void print_ok(const struct invocation *invocation)
         puts("ok");
 }
 
-/* ---- watch ------------------------------------------------------------------------------- */
+/* ---- watch ----------------------------------------------------------------------------------- */
 
 /* True if the event is about the pool itself. */
 static bool is_of_pool(const struct pool_event_reply *event)
@@ -256,7 +256,7 @@ static bool take_event(void *owner, const struct answer *answer)
     return true;
 }
 
-/* ---- the command line -------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 static const struct verb {
     const char *words; /* on the command line; the arguments follow */

@@ -34,7 +34,7 @@ struct put {
     struct progress progress;
 };
 
-/* ---- answers ----------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* Says where the job came from that the server refuses. */
 static enum status refused(struct put *put, const struct answer *answer)
@@ -81,7 +81,7 @@ static bool on_put(void *owner, const struct answer *answer)
     return true;
 }
 
-/* ---- jobs -------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 /* Sends a job. STATUS_OK: its answer may come later. */
 static enum status send_job(struct put *put, struct bytes body)
@@ -131,7 +131,7 @@ static enum status send_lines(struct put *put, bool is_end)
     return status;
 }
 
-/* ---- input ------------------------------------------------------------------------------- */
+/* ---- input ----------------------------------------------------------------------------------- */
 
 /* Reads once. STATUS_OK: *is_end_r is true at the end of the input. */
 static enum status read_input(struct put *put, bool *is_end_r)
@@ -169,7 +169,7 @@ static enum status put_input(struct put *put)
     return status == STATUS_OK ? await_answers(put) : status;
 }
 
-/* ---- the server and the command line ----------------------------------------------------- */
+/* ---- the server and the command line --------------------------------------------------------- */
 
 /* Finds out what the server can, and makes the request fit. A plain beanstalkd puts into the tube
    that is in use. */

@@ -79,7 +79,7 @@ static int wait_child(pid_t child, const sigset_t *taken)
     return how;
 }
 
-/* ---- in the child ------------------------------------------------------------------------ */
+/* ---- in the child ---------------------------------------------------------------------------- */
 
 bool reaper_is_gone(void)
 {
@@ -118,7 +118,7 @@ static int watch_ends(struct loop *loop)
     return STATUS_OK;
 }
 
-/* ---- both --------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 bool reaper_begin(struct loop *loop, bool spares, int *status_r)
 {

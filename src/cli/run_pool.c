@@ -29,7 +29,7 @@ struct run {
     bool is_gone; /* a member had been taken away */
 };
 
-/* ---- the command line -------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 /* Prints what a value of an option is not. Returns false. */
 static bool wrong(const char *option, const char *given, const char *form)
@@ -130,7 +130,7 @@ static bool make_request(struct run *run)
            wrong("--member", options->member, "the name of a member; --pool must be one pool");
 }
 
-/* ---- TAKE -------------------------------------------------------------------------------- */
+/* ---- TAKE ------------------------------------------------------------------------------------ */
 
 /* Prints why there is no member, and returns the exit status. */
 static enum status not_taken(const struct run *run, const struct answer *answer)
@@ -175,7 +175,7 @@ static int take(struct run *run)
     return status;
 }
 
-/* ---- RETURN ------------------------------------------------------------------------------ */
+/* ---- RETURN ---------------------------------------------------------------------------------- */
 
 static void not_returned(struct run *run, const struct pool_taken_reply *member,
                          const struct answer *answer)
@@ -209,7 +209,7 @@ static enum status give_back(struct run *run, bool failed)
     return status;
 }
 
-/* ---- the command ------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int run_holding(struct run *run)
 {

@@ -40,7 +40,7 @@ static void add(struct stats *stats, struct bytes name, struct bytes value)
     text_free(&key);
 }
 
-/* ---- binary ------------------------------------------------------------------------------ */
+/* ---- binary ---------------------------------------------------------------------------------- */
 
 static enum status ask_binary_stats(struct stats *stats)
 {
@@ -60,7 +60,7 @@ static enum status ask_binary_stats(struct stats *stats)
     return status;
 }
 
-/* ---- text -------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static enum status ask_text_stats(struct stats *stats)
 {
@@ -83,7 +83,7 @@ static enum status ask_text_stats(struct stats *stats)
     }
 }
 
-/* ---- both -------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 struct protocol_stats {
     const char *name;

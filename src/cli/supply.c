@@ -37,7 +37,7 @@ static void back_off(struct backoff *b, int64_t now_ns)
     b->until_ns = now_ns + pause_longer(&b->pause_ns);
 }
 
-/* ---- states ------------------------------------------------------------------------------ */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 #define TO(name) (1u << SLOT_##name)
 
@@ -81,7 +81,7 @@ enum slot_state supply_state(const struct supply *s, uint32_t slot)
     return slot < s->count ? s->slots[slot].state : SLOT_FREE;
 }
 
-/* ---- what to do next --------------------------------------------------------------------- */
+/* ---- what to do next ------------------------------------------------------------------------- */
 
 /* True when the time has come; else *next_r is no later than it. */
 static bool is_due(int64_t at_ns, int64_t now_ns, int64_t *next_r)
@@ -208,7 +208,7 @@ struct supply_action supply_next(struct supply *s, int64_t now_ns)
     return action;
 }
 
-/* ---- the connection ---------------------------------------------------------------------- */
+/* ---- the connection -------------------------------------------------------------------------- */
 
 void supply_up(struct supply *s)
 {
@@ -255,7 +255,7 @@ void supply_want(struct supply *s, uint32_t want)
         s->ask = (struct backoff){0};
 }
 
-/* ---- a slot ------------------------------------------------------------------------------ */
+/* ---- a slot ---------------------------------------------------------------------------------- */
 
 void supply_ready(struct supply *s, uint32_t slot_number, int64_t now_ns)
 {
@@ -319,7 +319,7 @@ void supply_ended(struct supply *s, uint32_t slot_number, bool leaves_some, int6
         stop(slot, false);
 }
 
-/* ---- the end ----------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 void supply_finish(struct supply *s, bool at_once)
 {

@@ -94,7 +94,7 @@ struct supply_action supply_next(struct supply *s, int64_t now_ns) MUST_USE;
 
 enum slot_state supply_state(const struct supply *s, uint32_t slot);
 
-/* ---- the connection ---------------------------------------------------------------------- */
+/* ---- the connection -------------------------------------------------------------------------- */
 
 /* The connection is up, or is lost or can't be made. */
 void supply_up(struct supply *s);
@@ -106,7 +106,7 @@ void supply_answered(struct supply *s, bool is_taken, int64_t now_ns);
 /* The server wants this many members. */
 void supply_want(struct supply *s, uint32_t want);
 
-/* ---- a slot ------------------------------------------------------------------------------ */
+/* ---- a slot ---------------------------------------------------------------------------------- */
 
 /* Its command has said that it is ready. Ignored unless it is starting. */
 void supply_ready(struct supply *s, uint32_t slot, int64_t now_ns);
@@ -128,7 +128,7 @@ void supply_checked(struct supply *s, uint32_t slot, int64_t now_ns);
  */
 void supply_ended(struct supply *s, uint32_t slot, bool leaves_some, int64_t now_ns);
 
-/* ---- the end ----------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* Ends: no member is handed out any more, and all commands end. With `at_once` they are killed
    without grace. May be called again. */

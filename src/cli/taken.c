@@ -51,7 +51,7 @@ void taken_free(struct taken *taken)
     *taken = (struct taken){0};
 }
 
-/* ---- variables --------------------------------------------------------------------------- */
+/* ---- variables ------------------------------------------------------------------------------- */
 
 /* Adds a variable with a part of each member, and of several members one for each. */
 static void add_parts(const struct taken *taken, struct environment *environment, const char *name,

@@ -60,7 +60,7 @@ struct top {
     enum by asked_by; /* the order of the pending request */
 };
 
-/* ---- requests ---------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static bool are_calls_done(const struct top *top)
 {
@@ -151,7 +151,7 @@ static void end_calls(struct top *top)
     top->is_asking = false;
 }
 
-/* ---- once -------------------------------------------------------------------------------- */
+/* ---- once ------------------------------------------------------------------------------------ */
 
 static bool is_utf8(void)
 {
@@ -197,7 +197,7 @@ static enum status show_once(struct top *top)
     return status;
 }
 
-/* ---- the terminal ------------------------------------------------------------------------ */
+/* ---- the terminal ---------------------------------------------------------------------------- */
 
 #define PAIR_ALERT 1
 #define PAIR_BAR   2
@@ -373,7 +373,7 @@ static void draw(struct top *top)
     show_frame(&top->frame);
 }
 
-/* ---- watching ---------------------------------------------------------------------------- */
+/* ---- watching -------------------------------------------------------------------------------- */
 
 /* Translates a key of ncurses to one of view.h. */
 static uint32_t key_of(int kind, wint_t key)

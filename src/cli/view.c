@@ -39,7 +39,7 @@ static int draw_form(struct frame *frame, int row, int column, unsigned look, co
     return column;
 }
 
-/* ---- the lists of names, of pools and of tubes ------------------------------------------- */
+/* ---- the lists of names, of pools and of tubes ----------------------------------------------- */
 
 #define COLUMN 8
 
@@ -165,7 +165,7 @@ static size_t list_count(const struct view *view)
     return view->screen == VIEW_DETAIL ? detail_count(view) : row_count(view, view->screen);
 }
 
-/* ---- the upper part ---------------------------------------------------------------------- */
+/* ---- the upper part -------------------------------------------------------------------------- */
 
 static void draw_title(const struct view *view, struct frame *frame)
 {
@@ -355,7 +355,7 @@ static int draw_upper(const struct view *view, struct frame *frame)
     return row + (frame->height >= HEIGHT_WITH_NUMBERS);
 }
 
-/* ---- lists ------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 /* The number of rows for a list below the row of its heads. */
 static int list_room(const struct frame *frame, int heads_row, const struct view *view)
@@ -445,7 +445,7 @@ static void draw_list(struct view *view, struct frame *frame, int row, enum view
     }
 }
 
-/* ---- all lists, printed once ------------------------------------------------------------- */
+/* ---- all lists, printed once ----------------------------------------------------------------- */
 
 /* The rows of a list that is printed below the names; no tubes where only the first tube is there,
    and was never used. */
@@ -483,7 +483,7 @@ int view_rows(const struct view *view)
     return rows < HEIGHT_WITH_HISTORY ? HEIGHT_WITH_HISTORY : rows;
 }
 
-/* ---- one name ---------------------------------------------------------------------------- */
+/* ---- one name -------------------------------------------------------------------------------- */
 
 static const struct detail_column {
     int at, room;
@@ -557,7 +557,7 @@ static void draw_detail(struct view *view, struct frame *frame)
     }
 }
 
-/* ---- help and keys ----------------------------------------------------------------------- */
+/* ---- help and keys --------------------------------------------------------------------------- */
 
 static const char *const help_lines[] = {
     "Keys",
@@ -624,7 +624,7 @@ void view_draw(struct view *view, struct frame *frame)
         draw_keys(view, frame);
 }
 
-/* ---- keys -------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static void move_selection(struct view *view, long by)
 {

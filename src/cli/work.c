@@ -31,7 +31,7 @@
 enum state { PAUSED, CLAIMING, LOOKING, LOCKING, RUNNING, REPORTING };
 
 /* What becomes of a job. */
-enum verdict { DONE, BURY, RETRY, RETURN };
+enum result { DONE, BURY, RETRY, RETURN };
 
 struct place {
     struct slot slot;
@@ -48,7 +48,7 @@ struct place {
     bool is_lost;       /* the job is not ours any more */
     bool is_ended;      /* we have told the command to end */
     bool is_said_again; /* the report was sent once already */
-    enum verdict verdict;
+    enum result result;
     uint32_t delay_s;
 };
 
@@ -67,7 +67,7 @@ static struct work *work_of(const struct place *place)
     return container_of(place->slot.all, struct work, slots);
 }
 
-/* ---- complaints -------------------------------------------------------------------------- */
+/* ---- complaints ------------------------------------------------------------------------------ */
 
 /* Complains about the job of a place. */
 PRINTF_LIKE(2, 3)
@@ -84,7 +84,7 @@ static void complain_of(const struct place *place, const char *format, ...)
     text_free(&what);
 }
 
-/* ---- the states of a place --------------------------------------------------------------- */
+/* ---- the states of a place ------------------------------------------------------------------- */
 
 static void forget(void *owner)
 {
@@ -119,12 +119,12 @@ static void terminate(struct place *place)
 }
 
 /* Decides what becomes of the job, and tells the server. */
-static void decide(struct place *place, enum verdict verdict, uint32_t delay_s)
+static void decide(struct place *place, enum result result, uint32_t delay_s)
 {
     timer_clear(place->slot.loop, &place->renewal);
     client_close(&place->lock);
     place->state = REPORTING;
-    place->verdict = verdict;
+    place->result = result;
     place->delay_s = delay_s;
     if (place->is_known)
         report(place);
@@ -169,16 +169,16 @@ static void ask(struct place *place, struct bs_request request, answer_handler *
              on_answer, place);
 }
 
-/* ---- reporting --------------------------------------------------------------------------- */
+/* ---- reporting ------------------------------------------------------------------------------- */
 
 /* Says what becomes of a job that has not gone well. */
 static void say_report(const struct place *place, bool is_buried)
 {
-    if (place->slot.options->quiet || place->verdict == DONE)
+    if (place->slot.options->quiet || place->result == DONE)
         return;
-    if (place->verdict == RETURN && !is_buried)
+    if (place->result == RETURN && !is_buried)
         complain_of(place, "given back");
-    else if (is_buried && place->verdict != BURY)
+    else if (is_buried && place->result != BURY)
         complain_of(place, "that was its last try; it is buried");
     else if (is_buried)
         complain_of(place, "it is buried");
@@ -211,9 +211,9 @@ static void report(struct place *place)
 {
     bool is_plain = place->is_plain;
     struct bs_request request = {.id = place->id};
-    if (place->verdict == DONE) {
+    if (place->result == DONE) {
         request.verb = is_plain ? BS_VERB_DELETE : BS_VERB_ACK;
-    } else if (place->verdict == BURY) {
+    } else if (place->result == BURY) {
         request.verb = BS_VERB_BURY;
         request.pri = place->pri;
     } else {
@@ -227,7 +227,7 @@ static void report(struct place *place)
     ask(place, request, on_report);
 }
 
-/* ---- renewing ---------------------------------------------------------------------------- */
+/* ---- renewing -------------------------------------------------------------------------------- */
 
 /* The server, or its loss, says that the job is not ours any more. */
 static void lose(struct place *place, const char *why)
@@ -274,7 +274,7 @@ static void renew(void *owner)
         ask(place, request, on_renewed);
 }
 
-/* ---- running ----------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* How long a failed job waits: longer after each try. */
 static uint32_t delay_after(const struct place *place)
@@ -358,7 +358,7 @@ static void start_command(struct place *place)
     }
 }
 
-/* ---- the lock ---------------------------------------------------------------------------- */
+/* ---- the lock -------------------------------------------------------------------------------- */
 
 /* There is no lock: gives the job back for a time. */
 static void on_no_lock(struct place *place, struct text *what)
@@ -424,7 +424,7 @@ static void take_lock(struct place *place)
         slots_end(place->slot.all, (int)status, false);
 }
 
-/* ---- claiming ---------------------------------------------------------------------------- */
+/* ---- claiming -------------------------------------------------------------------------------- */
 
 /* Takes what the server says about the job, and begins with it. */
 static bool on_look(void *owner, const struct answer *answer)
@@ -518,7 +518,7 @@ static void claim(struct place *place)
              once ? place->slot.options->io_timeout_ns : SECONDS_NONE, on_claim, place);
 }
 
-/* ---- the connection ---------------------------------------------------------------------- */
+/* ---- the connection -------------------------------------------------------------------------- */
 
 static bool on_watch(void *owner, const struct answer *answer)
 {
@@ -605,7 +605,7 @@ static void on_again(void *owner)
         claim(place);
 }
 
-/* ---- the command line -------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 static bool read_tubes(struct work *work)
 {

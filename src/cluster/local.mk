@@ -3,16 +3,16 @@ noinst_LIBRARIES += libcluster.a
 libcluster_a_SOURCES = \
 	src/cluster/node.c \
 	src/cluster/node.h \
-	src/cluster/node_asks.c \
+	src/cluster/node_requests.c \
 	src/cluster/node_assert.c \
 	src/cluster/node_calls.c \
 	src/cluster/node_checks.c \
 	src/cluster/node_connect.c \
-	src/cluster/node_inside.h \
+	src/cluster/node_internal.h \
 	src/cluster/node_live.c \
 	src/cluster/node_messages.c \
 	src/cluster/node_names.c \
-	src/cluster/node_seen.c \
+	src/cluster/node_stats.c \
 	src/cluster/node_sentinel.c \
 	src/cluster/node_watch.c \
 	src/cluster/node_wires.c \
@@ -22,8 +22,8 @@ libcluster_a_SOURCES = \
 	src/cluster/scripts.h \
 	src/cluster/url.c \
 	src/cluster/url.h \
-	src/cluster/where.c \
-	src/cluster/where.h \
+	src/cluster/location.c \
+	src/cluster/location.h \
 	src/cluster/wire.c \
 	src/cluster/wire.h
 libcluster_a_CFLAGS = $(AM_CFLAGS) $(HIREDIS_CFLAGS)

@@ -1,13 +1,13 @@
 /*
  * node.c - the life of a node: its phases, how it loses the engine and begins again, patience,
- * leaving and parking.
+ * leaving and pausing.
  *
  * There is one way to agreement with the engine: open a session, assert all, go live. Every
  * failure, whatever it is, ends in node_lose, which closes the session and begins that way again.
  *
  * Threads: one uses a node.
  */
-#include "cluster/node_inside.h"
+#include "cluster/node_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -114,7 +114,7 @@ void node_log(struct node *node, enum node_level level, const char *format, ...)
 
 /* ---- the loss of the engine ------------------------------------------------------------------ */
 
-/* Closes the session and its wires; asks are as if they were never sent. */
+/* Closes the session and its wires; requests are as if they were never sent. */
 static void drop_session(struct node *node)
 {
     if (node->phase == PHASE_LIVE) {
@@ -139,7 +139,7 @@ static void drop_session(struct node *node)
     node->grace = node->grace_asked = false;
     node->leave_sent = false;
     node_watch_clear(node);
-    node_asks_lost(node);
+    node_requests_lost(node);
 }
 
 /* The time until the next attempt: doubled each time, with a random part. */
@@ -180,7 +180,7 @@ static void look_at_patience(struct node *node)
         "cluster: no engine, and patience is over: loose names are admitted by this node alone, "
         "strict names are refused");
     node->does.serve_alone(node->arg);
-    node_asks_alone(node);
+    node_requests_alone(node);
 }
 
 static void begin_again(struct node *node, int64_t delay_ns)
@@ -193,7 +193,7 @@ static void begin_again(struct node *node, int64_t delay_ns)
     node_move(node, PHASE_BACKOFF);
     node->retry_ns = node->now_ns + delay_ns;
     if (node->alone)
-        node_asks_alone(node);
+        node_requests_alone(node);
     look_at_patience(node);
 }
 
@@ -397,10 +397,10 @@ static void opening_tick(struct node *node)
 {
     char why[NODE_REASON_SIZE];
     if (node->step_ns && node->now_ns >= node->step_ns) {
-        bool asks = node->phase == PHASE_FINDING || node->phase == PHASE_MAJORITY;
-        if (asks)
+        bool requests = node->phase == PHASE_FINDING || node->phase == PHASE_MAJORITY;
+        if (requests)
             node_sentinel_why(node, why, sizeof(why));
-        node_lose(node, NODE_LOSS_SLOW, asks ? why : "no answer within a fifth of the lease");
+        node_lose(node, NODE_LOSS_SLOW, requests ? why : "no answer within a fifth of the lease");
     } else if (is_silent(node))
         node_lose(node, NODE_LOSS_SLOW,
                   "no answer within a fifth of the lease, or within cluster.patience");
@@ -453,7 +453,7 @@ void node_set_patterns(struct node *node, const struct patterns *patterns, int64
     patterns_free(&before);
     node_forget_wrong(node);
     node_lose(node, NODE_LOSS_RELOAD, "the patterns of shared names have changed");
-    node_asks_patterns(node);
+    node_requests_patterns(node);
 }
 
 bool node_set_access(struct node *node, const char *user, const char *password, int64_t now_ns)
@@ -494,10 +494,10 @@ void node_leave(struct node *node, int64_t now_ns)
     if (node->leaving)
         return;
     node->leaving = true;
-    for (struct node_ask *ask = node->todo.first, *next; ask; ask = next) {
-        next = ask->next;
-        if (ask->op == NODE_ACQUIRE && ASK_STATE(ask) == ASK_TODO)
-            ask_finish(node, ask, NODE_ENGINE_AWAY);
+    for (struct node_request *request = node->todo.first, *next; request; request = next) {
+        next = request->next;
+        if (request->op == NODE_ACQUIRE && REQUEST_STATE(request) == REQUEST_TODO)
+            request_finish(node, request, NODE_ENGINE_AWAY);
     }
     if (node->phase == PHASE_LIVE) {
         node->leave_ns = now_ns;
@@ -529,7 +529,7 @@ bool node_has_left(const struct node *node)
     return node->leaving && (node->phase == PHASE_LEFT || node->phase == PHASE_IDLE);
 }
 
-void node_park(struct node *node, int64_t now_ns)
+void node_pause(struct node *node, int64_t now_ns)
 {
     if (node->phase == PHASE_IDLE)
         return;

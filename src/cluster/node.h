@@ -10,8 +10,8 @@
  * every connection holds. A node keeps no units itself. Each time it opens a session it asks the
  * owner for a report of the ledger (`report`), and asserts that, and the waits that it has.
  *
- * A request of a connection is a struct node_ask. It belongs to the node from node_submit until the
- * node calls `answer` for it, exactly once.
+ * A request of a connection is a struct node_request. It belongs to the node from node_submit until
+ * the node calls `answer` for it, exactly once.
  *
  * Threads: one thread uses a node. Nothing here blocks.
  */
@@ -66,7 +66,7 @@ struct node_entry {
     uint64_t hash;
 };
 
-struct node_ask {
+struct node_request {
     /* Of the owner, constant while the node has it: */
     enum node_op op;
     enum node_wait wait;   /* ACQUIRE */
@@ -90,8 +90,8 @@ struct node_ask {
     struct node_share *shares;         /* HOLDERS: from malloc, the owner frees it */
     size_t share_count;
     /* Of the node: */
-    struct node_ask *next, *prev;
-    struct node_ask *same_name, *same_name_prev; /* in its index of acquisitions by name */
+    struct node_request *next, *prev;
+    struct node_request *same_name, *same_name_prev; /* in its index of acquisitions by name */
     struct node_name *of_name;
     struct node_entry by_id;
     uint32_t state;
@@ -132,10 +132,10 @@ struct node_does {
     void (*close)(void *arg, unsigned wire);
 
     /* An acquisition that its client still waits for is a wait now: it has its place, or the engine
-     * is away. Called at most once for an ask, before `answer`. */
-    void (*queued)(void *arg, struct node_ask *ask);
-    /* The answer; the ask is the owner's again. */
-    void (*answer)(void *arg, struct node_ask *ask);
+     * is away. Called at most once for a request, before `answer`. */
+    void (*queued)(void *arg, struct node_request *request);
+    /* The answer; the request is the owner's again. */
+    void (*answer)(void *arg, struct node_request *request);
 
     /*
      * Asks for a report of the ledger, under `patterns`: from then on all threads serve as
@@ -158,7 +158,7 @@ struct node_does {
      * read it after this, so that no LOCKED is written later. */
     void (*lease)(void *arg, int64_t end_ns);
 
-    /* True when the process `where` ran on this machine and is gone (where.h). */
+    /* True when the process `where` ran on this machine and is gone (location.h). */
     bool (*is_gone)(void *arg, const char *where);
     uint64_t (*random)(void *arg);
     void (*log)(void *arg, enum node_level level, const char *text);
@@ -170,7 +170,7 @@ struct node_config {
     const struct url *url;           /* outlives the node */
     const char *user, *password;     /* may be empty; copied */
     const char *node;                /* 1 to 64 visible bytes; copied */
-    const char *where;               /* this process (where.h); copied */
+    const char *where;               /* this process (location.h); copied */
     const char *prefix;              /* copied */
     const struct patterns *patterns; /* the node takes a share */
     int64_t lease_ns, patience_ns;
@@ -179,10 +179,11 @@ struct node_config {
 /* Makes a node. Nothing is opened before node_start. NULL: no memory. */
 struct node *node_new(const struct node_config *config, const struct node_does *does,
                       void *arg) MUST_USE;
-/* Frees *node and sets it to NULL; NULL is harmless. It must have no asks (node_forget_asks). */
+/* Frees *node and sets it to NULL; NULL is harmless. It must have no requests
+ * (node_forget_requests). */
 void node_free(struct node **node);
 
-/* Begins: patience counts from now. Also after node_park, when an upgrade failed. */
+/* Begins: patience counts from now. Also after node_pause, when an upgrade failed. */
 void node_start(struct node *node, int64_t now_ns);
 
 /* The time of the next node_tick; INT64_MAX: none. May change with every call. */
@@ -197,7 +198,7 @@ void node_opened(struct node *node, unsigned wire, int64_t now_ns);
 void node_received(struct node *node, unsigned wire, const void *data, size_t len, int64_t now_ns);
 void node_closed(struct node *node, unsigned wire, const char *reason, int64_t now_ns);
 
-void node_submit(struct node *node, struct node_ask *ask, int64_t now_ns);
+void node_submit(struct node *node, struct node_request *request, int64_t now_ns);
 /* The client of this acquisition has its answer, or has gone. Harmless when it was answered. */
 void node_cancel(struct node *node, uint64_t id, int64_t now_ns);
 
@@ -208,8 +209,8 @@ void node_strict_closed(struct node *node, int64_t now_ns);
 /* The ledger lost a release (no memory for its message): opens anew, with a report. */
 void node_open_anew(struct node *node, const char *why, int64_t now_ns);
 
-/* Reload. New patterns open anew: asks for names that are shared no more are answered NODE_ALONE.
- * The node takes a share of `patterns`. False: no memory, nothing has changed. */
+/* Reload. New patterns open anew: requests for names that are shared no more are answered
+ * NODE_ALONE. The node takes a share of `patterns`. False: no memory, nothing has changed. */
 void node_set_patterns(struct node *node, const struct patterns *patterns, int64_t now_ns);
 bool node_set_access(struct node *node, const char *user, const char *password,
                      int64_t now_ns) MUST_USE;
@@ -231,14 +232,15 @@ bool node_has_left(const struct node *node);
 
 /*
  * Before an upgrade: closes the wires; releases that were not answered are answered RELEASED;
- * acquisitions stay asks. Nothing is sent from then on. node_start goes on if the upgrade fails.
+ * acquisitions stay requests. Nothing is sent from then on. node_start goes on if the upgrade
+ * fails.
  */
-void node_park(struct node *node, int64_t now_ns);
-/* Takes all asks of a parked node, or at the end, one by one; NULL: none are left. */
-struct node_ask *node_forget_ask(struct node *node);
+void node_pause(struct node *node, int64_t now_ns);
+/* Takes all requests of a paused node, or at the end, one by one; NULL: none are left. */
+struct node_request *node_forget_request(struct node *node);
 
 /* Writes and reads what the next process needs (the caller's section): last session, lease's end,
- * seq, since when there is no engine. `restore` before node_start; asks come again by
+ * seq, since when there is no engine. `restore` before node_start; requests come again by
  * node_submit. */
 void node_save(const struct node *node, struct record_writer *w);
 bool node_restore(struct node *node, struct record_reader *r) MUST_USE;
@@ -286,7 +288,7 @@ struct node_reason {
     uint64_t times;
 };
 
-struct node_seen {
+struct node_stats {
     enum node_state state;
     char session[17], term[128], engine[128]; /* engine: address in use */
     /* Those since a beat was answered, the present one first; none while the session is live. */
@@ -297,13 +299,13 @@ struct node_seen {
     char wrong_key[160];
     bool stops_on_save; /* the engine takes no writes after a snapshot that failed */
     bool grace;
-    uint64_t asks;  /* requests that the node has */
-    uint64_t waits; /* of these, waits */
+    uint64_t requests; /* requests that the node has */
+    uint64_t waits;    /* of these, waits */
     uint64_t beats, calls, ops, asserted, reaped, leases_lost;
     uint64_t losses[NODE_LOSS_COUNT];
     uint64_t round_trip_ns, round_trips; /* sum and number, of calls */
 };
-void node_look(const struct node *node, struct node_seen *seen_r);
+void node_look(const struct node *node, struct node_stats *seen_r);
 /* The sessions of all nodes, as of the last look at the engine, which the node repeats each lease
  * while it is live, and when a beat shows that one has come or left. The node owns them. */
 const struct node_peer *node_peers(const struct node *node, size_t *count_r);

@@ -13,7 +13,7 @@
  *
  * Threads: one uses a node.
  */
-#include "cluster/node_inside.h"
+#include "cluster/node_internal.h"
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
@@ -74,12 +74,12 @@ void node_report(struct node *node, struct bytes name, uint32_t units)
 
 /* ---- asserting ------------------------------------------------------------------------------- */
 
-/* The next wait of a name, from `ask` on, that has a place. */
-static struct node_ask *placed_from(struct node_ask *ask)
+/* The next wait of a name, from `request` on, that has a place. */
+static struct node_request *placed_from(struct node_request *request)
 {
-    while (ask && ASK_STATE(ask) != ASK_PLACED)
-        ask = ask->same_name;
-    return ask;
+    while (request && REQUEST_STATE(request) != REQUEST_PLACED)
+        request = request->same_name;
+    return request;
 }
 
 /* The next op to assert; false: there is none. It is another one when its units are 0, or its wait
@@ -99,7 +99,7 @@ static bool next_op(struct node *node, struct node_op_sent *op)
         }
         node->assert_wait = placed_from(node->assert_wait);
         if (node->assert_wait) {
-            *op = (struct node_op_sent){.kind = OP_WAIT, .ask = node->assert_wait};
+            *op = (struct node_op_sent){.kind = OP_WAIT, .request = node->assert_wait};
             return true;
         }
         node->assert_name = name->next;
@@ -147,7 +147,7 @@ static bool send_portion(struct node *node)
         node_op_add(call, c, &op);
         node->counts.asserted++;
         if (op.kind == OP_WAIT) {
-            ask_set(node, op.ask, ASK_SENT);
+            request_set(node, op.request, REQUEST_SENT);
         } else {
             /* The command points to the name's bytes, which the portion keeps. */
             op.name->pins++;
@@ -194,7 +194,7 @@ void node_reported(struct node *node, int64_t now_ns)
         node_lose(node, NODE_LOSS_ERROR, "this process has no memory for what it holds");
         return;
     }
-    node_asks_by_age(node);
+    node_requests_by_age(node);
     node_move(node, PHASE_ASSERTING);
     node->assert_name = node->first_name;
     node->assert_units = true;
@@ -203,12 +203,12 @@ void node_reported(struct node *node, int64_t now_ns)
 }
 
 /* A wait is in the engine again. */
-static void wait_asserted(struct node *node, struct node_ask *ask)
+static void wait_asserted(struct node *node, struct node_request *request)
 {
-    if (ask->state & ASK_EARLY)
-        ask_granted(node, ask);
+    if (request->state & REQUEST_EARLY)
+        request_granted(node, request);
     else
-        ask_queued(node, ask, ask->seq);
+        request_queued(node, request, request->seq);
 }
 
 /* Waits that met a wrong key: what is not told keeps a session from going live, and the next one
@@ -221,7 +221,7 @@ static bool has_wrong_waits(struct node *node, const struct node_call *call,
         if (call->ops[i].kind != OP_WAIT || !node_is_wrong(reply->element[i]))
             continue;
         found = true;
-        if (!node_note_wrong(node, call->ops[i].ask->name, reply->element[i]))
+        if (!node_note_wrong(node, call->ops[i].request->name, reply->element[i]))
             return true;
     }
     if (!found)
@@ -252,7 +252,7 @@ bool node_on_assert(struct node *node, const redisReply *reply)
     uint32_t connection = node->connection;
     for (unsigned i = 0; i < call->count && connection == node->connection; i++) {
         if (call->ops[i].kind == OP_WAIT)
-            wait_asserted(node, call->ops[i].ask);
+            wait_asserted(node, call->ops[i].request);
         else {
             call->ops[i].name->pins--;
             node_name_release(node, call->ops[i].name);

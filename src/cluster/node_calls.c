@@ -2,12 +2,13 @@
  * node_calls.c - requests go to the engine in calls: what arrives while a call is under way goes
  * together in the next. A second call is sent before the first is answered only when it is full.
  *
- * An op of a call points to its ask, which is on `sent` until the answer, or to its name, which has
- * a pin (`tries_sent`). A call without acquisitions goes by `give`, which a full engine accepts.
+ * An op of a call points to its request, which is on `sent` until the answer, or to its name, which
+ * has a pin (`tries_sent`). A call without acquisitions goes by `give`, which a full engine
+ * accepts.
  *
  * Threads: one uses a node.
  */
-#include "cluster/node_inside.h"
+#include "cluster/node_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,22 +85,22 @@ int64_t node_calls_since_ns(const struct node *node)
  * with a maxqueue, and an id. */
 #define OP_BYTES 256u
 
-/* Adds the class of an ask (`ms1/5`), with the text `behind` it. */
-static void add_class(struct command *c, const struct node_ask *ask, const char *behind)
+/* Adds the class of a request (`ms1/5`), with the text `behind` it. */
+static void add_class(struct command *c, const struct node_request *request, const char *behind)
 {
     static const char kinds[] = {[NODE_WAIT_NO] = 'n', [NODE_WAIT_ANY] = 'a', [NODE_WAIT_ME] = 'm'};
     char *to = command_room(c);
-    snprintf(to, sizeof(c->numbers[0]), "%c%c%u/%u%s", kinds[ask->wait], ask->strict ? 's' : 'l',
-             ask->units, ask->limit, behind);
+    snprintf(to, sizeof(c->numbers[0]), "%c%c%u/%u%s", kinds[request->wait],
+             request->strict ? 's' : 'l', request->units, request->limit, behind);
     command_str(c, to);
 }
 
-static void add_acquire(struct command *c, const struct node_ask *ask)
+static void add_acquire(struct command *c, const struct node_request *request)
 {
     char most[16];
-    snprintf(most, sizeof(most), "/%u", ask->state & ASK_ADMITTED ? 0 : ask->queue_max);
-    add_class(c, ask, most);
-    command_number(c, ask->id);
+    snprintf(most, sizeof(most), "/%u", request->state & REQUEST_ADMITTED ? 0 : request->queue_max);
+    add_class(c, request, most);
+    command_number(c, request->id);
 }
 
 bool node_op_fits(const struct node_call *call, const struct command *c, struct bytes name)
@@ -113,27 +114,27 @@ void node_op_add(struct node_call *call, struct command *c, const struct node_op
         [OP_ACQUIRE] = "a", [OP_RELEASE] = "r", [OP_GIVE] = "b", [OP_CANCEL] = "c",
         [OP_GET] = "g",     [OP_HOLDERS] = "h", [OP_TRY] = "t",  [OP_UNITS] = "s",
         [OP_LESS] = "b",    [OP_WAIT] = "w"};
-    const struct node_ask *ask = op->ask;
+    const struct node_request *request = op->request;
     struct bytes name = node_op_name(op);
     CHECK(call->count < NODE_CALL_OPS);
     call->ops[call->count++] = *op;
-    bool by_end = op->kind == OP_RELEASE && ask->by_end;
+    bool by_end = op->kind == OP_RELEASE && request->by_end;
     command_str(c, by_end ? "b" : words[op->kind]);
     command_add(c, name.data, name.len);
     switch (op->kind) {
     case OP_ACQUIRE:
-        add_acquire(c, ask);
+        add_acquire(c, request);
         break;
     case OP_RELEASE:
     case OP_GIVE:
-        command_number(c, ask->units);
+        command_number(c, request->units);
         break;
     case OP_CANCEL:
     case OP_WAIT:
-        add_class(c, ask, "");
-        command_number(c, ask->id);
+        add_class(c, request, "");
+        command_number(c, request->id);
         if (op->kind == OP_WAIT)
-            command_number(c, ask->seq);
+            command_number(c, request->seq);
         break;
     case OP_UNITS:
         CHECK(op->name);
@@ -150,11 +151,11 @@ void node_op_add(struct node_call *call, struct command *c, const struct node_op
     }
 }
 
-static enum node_op_kind kind_of(const struct node_ask *ask)
+static enum node_op_kind kind_of(const struct node_request *request)
 {
-    return ASK_STATE(ask) == ASK_CANCEL_TODO ? OP_CANCEL
-           : ASK_STATE(ask) == ASK_GIVE_TODO ? OP_GIVE
-                                             : (enum node_op_kind)ask->op;
+    return REQUEST_STATE(request) == REQUEST_CANCEL_TODO ? OP_CANCEL
+           : REQUEST_STATE(request) == REQUEST_GIVE_TODO ? OP_GIVE
+                                                         : (enum node_op_kind)request->op;
 }
 
 /* ---- hand overs ------------------------------------------------------------------------------ */
@@ -174,8 +175,9 @@ void node_try_all(struct node *node, bool strict, bool loose)
 {
     for (struct node_name *name = node->first_name; name; name = name->next) {
         bool waits = false;
-        for (struct node_ask *ask = name->first; ask && !waits; ask = ask->same_name)
-            waits = ASK_STATE(ask) == ASK_WAITING && (ask->strict ? strict : loose);
+        for (struct node_request *request = name->first; request && !waits;
+             request = request->same_name)
+            waits = REQUEST_STATE(request) == REQUEST_WAITING && (request->strict ? strict : loose);
         if (waits)
             node_try(node, name);
     }
@@ -222,8 +224,8 @@ static bool is_full(const struct node *node)
     }
     if (count + node->todo.count >= NODE_CALL_OPS)
         return true;
-    for (const struct node_ask *ask = node->todo.first; ask; ask = ask->next) {
-        bytes += ask->name.len + 128;
+    for (const struct node_request *request = node->todo.first; request; request = request->next) {
+        bytes += request->name.len + 128;
         if (bytes >= NODE_CALL_BYTES)
             return true;
     }
@@ -237,13 +239,13 @@ static bool send_call(struct node *node)
     bool acquires = false;
     call->sent_ns = node->now_ns;
     add_tries(node, call, c);
-    for (struct node_ask *ask = node->todo.first, *next; ask && node_op_fits(call, c, ask->name);
-         ask = next) {
-        next = ask->next;
-        struct node_op_sent op = {.kind = kind_of(ask), .ask = ask};
+    for (struct node_request *request = node->todo.first, *next;
+         request && node_op_fits(call, c, request->name); request = next) {
+        next = request->next;
+        struct node_op_sent op = {.kind = kind_of(request), .request = request};
         acquires = acquires || op.kind == OP_ACQUIRE;
         node_op_add(call, c, &op);
-        ask_set(node, ask, ASK_STATE(ask) - ASK_TODO + ASK_SENT);
+        request_set(node, request, REQUEST_STATE(request) - REQUEST_TODO + REQUEST_SENT);
     }
     if (!acquires) {
         c->args[1] = node->shas[CLUSTER_SCRIPT_GIVE];
@@ -275,9 +277,9 @@ static void call_again(struct node *node, struct node_call *call)
         if (before.ops[i].kind != OP_ACQUIRE)
             node_op_add(call, c, &before.ops[i]);
     for (unsigned i = 0; i < before.count; i++) {
-        struct node_ask *ask = before.ops[i].ask;
+        struct node_request *request = before.ops[i].request;
         if (before.ops[i].kind == OP_ACQUIRE)
-            ask_finish(node, ask, ask->cancelled ? NODE_CANCELLED : NODE_ENGINE_FULL);
+            request_finish(node, request, request->cancelled ? NODE_CANCELLED : NODE_ENGINE_FULL);
     }
     if (call->count == 0)
         node_call_free(node, call);
@@ -287,27 +289,27 @@ static void call_again(struct node *node, struct node_call *call)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static bool on_acquire(struct node *node, struct node_ask *ask, int64_t answer)
+static bool on_acquire(struct node *node, struct node_request *request, int64_t answer)
 {
-    bool early = ask->state & ASK_EARLY;
+    bool early = request->state & REQUEST_EARLY;
     if (answer == 1 || early)
-        ask_granted(node, ask);
-    else if (answer == 0 && ask->wait == NODE_WAIT_NO)
-        ask_finish(node, ask, NODE_BUSY);
+        request_granted(node, request);
+    else if (answer == 0 && request->wait == NODE_WAIT_NO)
+        request_finish(node, request, NODE_BUSY);
     else if (answer == -1)
-        ask_finish(node, ask, ask->cancelled ? NODE_CANCELLED : NODE_QUEUE_FULL);
-    else if (answer > 1 && answer <= (int64_t)NODE_SEQ_MAX && ask->wait != NODE_WAIT_NO)
-        ask_queued(node, ask, (uint64_t)answer);
+        request_finish(node, request, request->cancelled ? NODE_CANCELLED : NODE_QUEUE_FULL);
+    else if (answer > 1 && answer <= (int64_t)NODE_SEQ_MAX && request->wait != NODE_WAIT_NO)
+        request_queued(node, request, (uint64_t)answer);
     else
         return false;
     return true;
 }
 
 /* Units went back. 2: more than the script does at once; the rest by `t`. */
-static bool on_release(struct node *node, struct node_ask *ask, int64_t answer)
+static bool on_release(struct node *node, struct node_request *request, int64_t answer)
 {
     /* Loose units of a name with a wrong key may have been admitted by this node alone. */
-    if (answer == -2 && !ask->strict && node_has_wrong(node, ask->name))
+    if (answer == -2 && !request->strict && node_has_wrong(node, request->name))
         answer = 1;
     if (answer == -2) {
         node_log(
@@ -318,26 +320,26 @@ static bool on_release(struct node *node, struct node_ask *ask, int64_t answer)
     if (answer != 1 && answer != 2)
         return false;
     if (answer == 2) {
-        struct node_name *name = node_name_get(node, ask->name);
+        struct node_name *name = node_name_get(node, request->name);
         if (!name)
             return node_no_memory(node);
         node_try(node, name);
     }
-    ask_finish(node, ask, ask->op == NODE_RELEASE ? NODE_RELEASED : NODE_CANCELLED);
+    request_finish(node, request, request->op == NODE_RELEASE ? NODE_RELEASED : NODE_CANCELLED);
     return true;
 }
 
-static bool on_get(struct node *node, struct node_ask *ask, const redisReply *reply)
+static bool on_get(struct node *node, struct node_request *request, const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
-        !reply_decimal(reply->element[0], &ask->count_units) ||
-        !reply_decimal(reply->element[1], &ask->count_waits))
+        !reply_decimal(reply->element[0], &request->count_units) ||
+        !reply_decimal(reply->element[1], &request->count_waits))
         return false;
-    ask_finish(node, ask, NODE_COUNTED);
+    request_finish(node, request, NODE_COUNTED);
     return true;
 }
 
-static bool on_holders(struct node *node, struct node_ask *ask, const redisReply *reply)
+static bool on_holders(struct node *node, struct node_request *request, const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements % 3)
         return false;
@@ -350,20 +352,20 @@ static bool on_holders(struct node *node, struct node_ask *ask, const redisReply
             free(shares);
             return false;
         }
-        ask->count_units += shares[i].units;
-        ask->count_waits += shares[i].waits;
+        request->count_units += shares[i].units;
+        request->count_waits += shares[i].waits;
     }
-    ask->shares = shares;
-    ask->share_count = shares ? count : 0;
-    ask_finish(node, ask, shares ? NODE_COUNTED : NODE_NO_MEMORY);
+    request->shares = shares;
+    request->share_count = shares ? count : 0;
+    request_finish(node, request, shares ? NODE_COUNTED : NODE_NO_MEMORY);
     return true;
 }
 
-static bool on_cancel(struct node *node, struct node_ask *ask, int64_t answer)
+static bool on_cancel(struct node *node, struct node_request *request, int64_t answer)
 {
     if (answer != 0 && answer != 1)
         return false;
-    ask_finish(node, ask, ask_end(ask));
+    request_finish(node, request, ask_end(request));
     return true;
 }
 
@@ -385,7 +387,7 @@ static bool on_try(struct node *node, struct node_name *name, const redisReply *
 /* A key of the op's name is of another type: units have changed, queues have not. */
 static bool on_wrong(struct node *node, const struct node_op_sent *op, const redisReply *reply)
 {
-    struct node_ask *ask = op->ask;
+    struct node_request *request = op->request;
     if (op->kind == OP_TRY) {
         op->name->tries_sent--;
         if (!op->name->first && !op->name->wrong) { /* of other nodes */
@@ -394,18 +396,18 @@ static bool on_wrong(struct node *node, const struct node_op_sent *op, const red
         }
     }
     /* The engine can't say DONE to anybody; this node does to its own, as when it is alone. */
-    if (op->kind == OP_RELEASE && !ask->by_end)
-        node_done(node, ask->name, UINT64_MAX);
+    if (op->kind == OP_RELEASE && !request->by_end)
+        node_done(node, request->name, UINT64_MAX);
     if (!node_note_wrong(node, node_op_name(op), reply))
         return true;
     if (op->kind == OP_ACQUIRE)
-        node_ask_wrong(node, ask);
+        node_request_wrong(node, request);
     else if (op->kind == OP_RELEASE)
-        ask_finish(node, ask, NODE_RELEASED);
+        request_finish(node, request, NODE_RELEASED);
     else if (op->kind == OP_GET || op->kind == OP_HOLDERS)
-        ask_finish(node, ask, NODE_ALONE);
+        request_finish(node, request, NODE_ALONE);
     else if (op->kind != OP_TRY)
-        ask_finish(node, ask, ask_end(ask));
+        request_finish(node, request, ask_end(request));
     return true;
 }
 
@@ -416,21 +418,21 @@ static bool on_op(struct node *node, const struct node_op_sent *op, const redisR
     if (node_is_wrong(reply))
         return on_wrong(node, op, reply);
     if (op->kind == OP_GET)
-        return on_get(node, op->ask, reply);
+        return on_get(node, op->request, reply);
     if (op->kind == OP_HOLDERS)
-        return on_holders(node, op->ask, reply);
+        return on_holders(node, op->request, reply);
     if (op->kind == OP_TRY)
         return on_try(node, op->name, reply);
     if (!reply_number(reply, &answer))
         return false;
     switch (op->kind) {
     case OP_ACQUIRE:
-        return on_acquire(node, op->ask, answer);
+        return on_acquire(node, op->request, answer);
     case OP_RELEASE:
     case OP_GIVE:
-        return on_release(node, op->ask, answer);
+        return on_release(node, op->request, answer);
     case OP_CANCEL:
-        return on_cancel(node, op->ask, answer);
+        return on_cancel(node, op->request, answer);
     default:
         return false;
     }

@@ -4,7 +4,7 @@
  *
  * Threads: one uses a node.
  */
-#include "cluster/node_inside.h"
+#include "cluster/node_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  *
  * Threads: one uses a node.
  */
-#include "cluster/node_inside.h"
+#include "cluster/node_internal.h"
 
 #include <stdio.h>
 
@@ -41,7 +41,7 @@ static void renew_if_complete(struct node *node)
     if (node->phase != PHASE_LIVE)
         return;
     if (node->granted_held)
-        node_asks_lease(node);
+        node_requests_lease(node);
     node_reap_next(node);
 }
 

@@ -4,7 +4,7 @@
  *
  * Threads: one uses a node.
  */
-#include "cluster/node_inside.h"
+#include "cluster/node_internal.h"
 
 /* Takes a number and the space behind it. */
 static bool take_number(struct bytes *from, uint64_t max, uint64_t *number_r)
@@ -19,14 +19,15 @@ static bool on_granted(struct node *node, struct bytes rest)
     if (!take_number(&rest, UINT64_MAX, &id) || !take_number(&rest, UINT32_MAX, &units) ||
         units == 0 || rest.len == 0 || rest.len > UINT16_MAX)
         return false;
-    struct node_ask *ask = node_ask_find(node, id);
-    if (ask && (ask->op != NODE_ACQUIRE || !bytes_equal(ask->name, rest) || ask->units != units))
+    struct node_request *request = node_request_find(node, id);
+    if (request && (request->op != NODE_ACQUIRE || !bytes_equal(request->name, rest) ||
+                    request->units != units))
         return false;
-    unsigned state = ask ? ASK_STATE(ask) : ASK_NEW;
-    if (state == ASK_WAITING)
-        ask_granted(node, ask);
-    else if (state == ASK_SENT)
-        ask->state |= ASK_EARLY;
+    unsigned state = request ? REQUEST_STATE(request) : REQUEST_NEW;
+    if (state == REQUEST_WAITING)
+        request_granted(node, request);
+    else if (state == REQUEST_SENT)
+        request->state |= REQUEST_EARLY;
     else
         node_give_back(node, rest, (uint32_t)units, id);
     return true;

@@ -6,7 +6,7 @@
  *
  * Threads: one uses a node.
  */
-#include "cluster/node_inside.h"
+#include "cluster/node_internal.h"
 
 #include <malloc.h>
 #include <stdlib.h>
@@ -140,57 +140,59 @@ void node_names_free(struct node *node)
     free(node->ids.chains);
 }
 
-/* ---- asks ------------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static uint64_t hash_id(uint64_t id)
 {
     return id * UINT64_C(0x9e3779b97f4a7c15) >> 32;
 }
 
-struct node_ask *node_ask_find(struct node *node, uint64_t id)
+struct node_request *node_request_find(struct node *node, uint64_t id)
 {
     for (struct node_entry *at = first_of(&node->ids, hash_id(id)); at; at = at->next) {
-        struct node_ask *ask = container_of(at, struct node_ask, by_id);
-        if (ask->id == id)
-            return ask;
+        struct node_request *request = container_of(at, struct node_request, by_id);
+        if (request->id == id)
+            return request;
     }
     return NULL;
 }
 
-bool node_index_add(struct node *node, struct node_ask *ask)
+bool node_index_add(struct node *node, struct node_request *request)
 {
     if (!table_grow(&node->ids))
         return false;
-    if (ask->wait != NODE_WAIT_NO) {
-        struct node_name *name = node_name_get(node, ask->name);
+    if (request->wait != NODE_WAIT_NO) {
+        struct node_name *name = node_name_get(node, request->name);
         if (!name)
             return false;
-        ask->of_name = name;
-        ask->same_name = NULL;
-        ask->same_name_prev = name->last;
-        *(name->last ? &name->last->same_name : &name->first) = ask;
-        name->last = ask;
+        request->of_name = name;
+        request->same_name = NULL;
+        request->same_name_prev = name->last;
+        *(name->last ? &name->last->same_name : &name->first) = request;
+        name->last = request;
     }
-    table_add(&node->ids, &ask->by_id, hash_id(ask->id));
+    table_add(&node->ids, &request->by_id, hash_id(request->id));
     return true;
 }
 
-static void leave_name(struct node *node, struct node_ask *ask)
+static void leave_name(struct node *node, struct node_request *request)
 {
-    struct node_name *name = ask->of_name;
-    if (node->assert_wait == ask)
-        node->assert_wait = ask->same_name;
-    *(ask->same_name_prev ? &ask->same_name_prev->same_name : &name->first) = ask->same_name;
-    *(ask->same_name ? &ask->same_name->same_name_prev : &name->last) = ask->same_name_prev;
-    ask->of_name = NULL;
+    struct node_name *name = request->of_name;
+    if (node->assert_wait == request)
+        node->assert_wait = request->same_name;
+    *(request->same_name_prev ? &request->same_name_prev->same_name : &name->first) =
+        request->same_name;
+    *(request->same_name ? &request->same_name->same_name_prev : &name->last) =
+        request->same_name_prev;
+    request->of_name = NULL;
     if (!name->first)
         name->done_seq = 0;
     node_name_release(node, name);
 }
 
-void node_index_remove(struct node *node, struct node_ask *ask)
+void node_index_remove(struct node *node, struct node_request *request)
 {
-    table_remove(&node->ids, &ask->by_id);
-    if (ask->of_name)
-        leave_name(node, ask);
+    table_remove(&node->ids, &request->by_id);
+    if (request->of_name)
+        leave_name(node, request);
 }

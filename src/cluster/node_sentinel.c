@@ -7,12 +7,12 @@
  *
  * Threads: one uses a node.
  */
-#include "cluster/node_inside.h"
+#include "cluster/node_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static void ask_one(struct node *node, unsigned i)
+static void request_one(struct node *node, unsigned i)
 {
     struct sentinel *s = &node->sentinels[i];
     node_command(node, "SENTINEL", "get-master-addr-by-name", node->url->service, NULL);
@@ -43,7 +43,7 @@ void node_round(struct node *node, enum round_purpose purpose)
             s->asked = 0;
         }
         if (w->open)
-            ask_one(node, i);
+            request_one(node, i);
         if (!w->asked)
             node_wire_open(node, NODE_SENTINEL + i);
     }
@@ -52,7 +52,7 @@ void node_round(struct node *node, enum round_purpose purpose)
 void node_sentinel_opened(struct node *node, unsigned wire)
 {
     node->sentinels[wire - NODE_SENTINEL].asked = 0;
-    ask_one(node, wire - NODE_SENTINEL);
+    request_one(node, wire - NODE_SENTINEL);
 }
 
 void node_sentinel_closed(struct node *node, unsigned wire, const char *reason)

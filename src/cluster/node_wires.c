@@ -8,7 +8,7 @@
  *
  * Threads: one uses a node.
  */
-#include "cluster/node_inside.h"
+#include "cluster/node_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

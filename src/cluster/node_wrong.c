@@ -9,7 +9,7 @@
  *
  * Threads: one uses a node.
  */
-#include "cluster/node_inside.h"
+#include "cluster/node_internal.h"
 
 #include <stdio.h>
 
@@ -32,11 +32,11 @@ static void say(struct node *node)
 
 static void answer_wrong(struct node *node, struct node_name *name)
 {
-    for (struct node_ask *ask = name->first, *next; ask; ask = next) {
-        next = ask->same_name;
-        if (ASK_STATE(ask) == ASK_TODO || ASK_STATE(ask) == ASK_PLACED ||
-            ASK_STATE(ask) == ASK_WAITING)
-            node_ask_wrong(node, ask);
+    for (struct node_request *request = name->first, *next; request; request = next) {
+        next = request->same_name;
+        if (REQUEST_STATE(request) == REQUEST_TODO || REQUEST_STATE(request) == REQUEST_PLACED ||
+            REQUEST_STATE(request) == REQUEST_WAITING)
+            node_request_wrong(node, request);
     }
 }
 
@@ -73,16 +73,16 @@ bool node_has_wrong(struct node *node, struct bytes name)
     return entry && entry->wrong;
 }
 
-void node_ask_wrong(struct node *node, struct node_ask *ask)
+void node_request_wrong(struct node *node, struct node_request *request)
 {
-    if (ask->cancelled)
-        ask_finish(node, ask, NODE_CANCELLED);
-    else if (!ask->strict)
-        ask_finish(node, ask, NODE_ALONE);
-    else if (ask->seq > 1)
-        ask_set(node, ask, ASK_PLACED);
+    if (request->cancelled)
+        request_finish(node, request, NODE_CANCELLED);
+    else if (!request->strict)
+        request_finish(node, request, NODE_ALONE);
+    else if (request->seq > 1)
+        request_set(node, request, REQUEST_PLACED);
     else
-        ask_finish(node, ask, NODE_ENGINE_AWAY);
+        request_finish(node, request, NODE_ENGINE_AWAY);
 }
 
 void node_try_wrong(struct node *node)

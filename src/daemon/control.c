@@ -120,7 +120,7 @@ static enum admin_outcome ask_reload(void *arg, char *report_r, size_t size)
     unsigned mine = ++control->asked;
     if (!control->ended)
         ask(control, CONTROL_RELOAD);
-    while (!control->ended && !control->parking && (int)(control->done - mine) < 0)
+    while (!control->ended && !control->pausing && (int)(control->done - mine) < 0)
         pthread_cond_wait(&control->reloaded, &control->lock);
     bool made = (int)(control->done - mine) >= 0;
     snprintf(report_r, size, "%s",
@@ -234,17 +234,17 @@ static void upgrade_has_failed(void *arg)
 {
     struct control *control = arg;
     pthread_mutex_lock(&control->lock);
-    control->parking = false;
+    control->pausing = false;
     control->upgrades = control->upgrade->history;
     pthread_mutex_unlock(&control->lock);
 }
 
 /* Returns only if the upgrade failed. Makes the admin's thread stop waiting for a reload, so that
- * the upgrade can park it. */
+ * the upgrade can pause it. */
 static void do_upgrade(struct control *control)
 {
     pthread_mutex_lock(&control->lock);
-    control->parking = control->upgrades.running = true;
+    control->pausing = control->upgrades.running = true;
     pthread_cond_broadcast(&control->reloaded);
     pthread_mutex_unlock(&control->lock);
 

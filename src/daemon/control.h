@@ -4,7 +4,7 @@
  *
  * The main thread runs control_run until the daemon ends. The admin's thread requests a reload or
  * an upgrade, each by a descriptor of its own. It waits for the result of a reload, but not of an
- * upgrade, because the upgrade parks it. Its other hooks read the settings under their lock.
+ * upgrade, because the upgrade pauses it. Its other hooks read the settings under their lock.
  *
  * SIGUSR1 upgrades. SIGHUP reloads. But if a new program is at the daemon's path, SIGHUP upgrades,
  * which also reads the configuration, and reloads only if the upgrade fails. A reload requested
@@ -38,7 +38,7 @@ struct control {
     pthread_cond_t reloaded;
     unsigned asked, done; /* number of reloads requested, and finished */
     bool ended;           /* the daemon ends: no reload starts any more */
-    bool parking;         /* an upgrade parks the admin's thread: it must not wait for a reload */
+    bool pausing;         /* an upgrade pauses the admin's thread: it must not wait for a reload */
     struct admin_upgrades upgrades;
     struct admin_reloads reloads;
     char report[CONTROL_REPORT_SIZE];

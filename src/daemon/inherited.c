@@ -54,7 +54,7 @@ static void close_socket(struct inherited_socket *sock, bool unlink_file)
 
 void inherited_close_unwanted(struct inherited *inherited)
 {
-    if (inherited->rehearse)
+    if (inherited->dry_run)
         return;
     for (size_t i = 0; i < inherited->count; i++) {
         struct inherited_socket *sock = &inherited->at[i];
@@ -68,7 +68,7 @@ void inherited_close_unwanted(struct inherited *inherited)
 void inherited_close(struct inherited *inherited)
 {
     for (size_t i = 0; i < inherited->count; i++)
-        close_socket(&inherited->at[i], !inherited->rehearse);
+        close_socket(&inherited->at[i], !inherited->dry_run);
     inherited->count = 0;
 }
 
@@ -76,7 +76,7 @@ bool inherited_blocks(const struct inherited *inherited, uint16_t port)
 {
     struct listener found;
     uint16_t used;
-    for (size_t i = 0; inherited->rehearse && i < inherited->count; i++) {
+    for (size_t i = 0; inherited->dry_run && i < inherited->count; i++) {
         const struct inherited_socket *sock = &inherited->at[i];
         if (!sock->wanted && sock->fd >= 0 && listener_find(&found, sock->fd, &used) &&
             used == port && port)

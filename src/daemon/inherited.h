@@ -34,8 +34,8 @@ struct inherited_socket {
 
 /* All zeros: this start is no upgrade. */
 struct inherited {
-    bool exists;   /* this process took over from an old program */
-    bool rehearse; /* the old program still runs: do not touch its sockets and files */
+    bool exists;  /* this process took over from an old program */
+    bool dry_run; /* the old program still runs: do not touch its sockets and files */
     size_t count;
     struct inherited_socket at[INHERITED_MAX];
 };
@@ -45,9 +45,9 @@ struct inherited_socket *inherited_find(struct inherited *inherited, const char 
                                         const char *asked);
 /* Sets `wanted` on that socket, if it exists. */
 void inherited_want(struct inherited *inherited, const char *owner, bool tls, const char *asked);
-/* Closes the sockets that are not wanted and unlinks their files. Does nothing in a rehearsal. */
+/* Closes the sockets that are not wanted and unlinks their files. Does nothing in a dry run. */
 void inherited_close_unwanted(struct inherited *inherited);
-/* True in a rehearsal when an unwanted socket, which the upgrade will close, uses this port. */
+/* True in a dry run when an unwanted socket, which the upgrade will close, uses this port. */
 bool inherited_blocks(const struct inherited *inherited, uint16_t port);
 /* Makes a listener from a socket, which it owns then. Returns false when that fails: the socket is
  * closed, the error logged. */

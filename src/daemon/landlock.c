@@ -31,7 +31,7 @@
 
 /* A set of rules under construction. */
 struct rules_of {
-    const struct confinement *to;
+    const struct sandbox *to;
     uint64_t rights; /* all rights that the kernel knows; those without a rule are denied */
     int fd;
 };
@@ -108,7 +108,7 @@ static bool failed(const struct rules_of *rules, const char *path)
 
 static bool add_rules(const struct rules_of *rules)
 {
-    const struct confinement *to = rules->to;
+    const struct sandbox *to = rules->to;
     for (size_t i = 0; to->reads && to->reads[i]; i++)
         if (!allow_reading(rules, to->reads[i]) && errno != ENOENT)
             return failed(rules, to->reads[i]);
@@ -123,7 +123,7 @@ bool landlock_exists(void)
     return version() > 0;
 }
 
-bool landlock_confine(const struct confinement *to)
+bool landlock_apply(const struct sandbox *to)
 {
     struct landlock_ruleset_attr attr = {.handled_access_fs = rights_of(version())};
     struct rules_of rules = {.to = to, .rights = attr.handled_access_fs};
@@ -147,7 +147,7 @@ bool landlock_exists(void)
     return false;
 }
 
-bool landlock_confine(const struct confinement *to)
+bool landlock_apply(const struct sandbox *to)
 {
     (void)to;
     errno = ENOSYS;

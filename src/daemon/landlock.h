@@ -2,7 +2,7 @@
  * landlock.h - restricts a thread to files in given folders, if the kernel has Landlock (Linux 5.13
  * or newer, with Landlock built in and enabled at boot). Only landlock.c uses Landlock.
  *
- * Threads: landlock_confine in the thread to restrict; landlock_exists in any.
+ * Threads: landlock_apply in the thread to restrict; landlock_exists in any.
  */
 #ifndef DAEMON_LANDLOCK_H
 #define DAEMON_LANDLOCK_H
@@ -17,6 +17,6 @@ bool landlock_exists(void) MUST_USE;
  * to->reads and to->writes, and make, rename and remove files only in to->writes. Returns false
  * with errno; the error is logged.
  */
-bool landlock_confine(const struct confinement *to) MUST_USE;
+bool landlock_apply(const struct sandbox *to) MUST_USE;
 
 #endif

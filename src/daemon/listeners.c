@@ -128,7 +128,7 @@ static enum opened open_at(struct listener *l, struct inherited *inherited, cons
  */
 static bool is_dispensable(const struct inherited *inherited)
 {
-    return inherited->exists && !inherited->rehearse;
+    return inherited->exists && !inherited->dry_run;
 }
 
 /* Opens one port of a protocol, on each of its addresses. */
@@ -165,7 +165,7 @@ static bool open_socket(struct listeners *listeners, struct inherited *inherited
     struct listener *l = &listeners->at[listeners->count];
     if (take_over(l, inherited, protocol->row->name, protocol, false, p->socket)) {
         listeners->count++;
-        if (l->own_file && !inherited->rehearse && chmod(p->socket, p->socket_mode) != 0)
+        if (l->own_file && !inherited->dry_run && chmod(p->socket, p->socket_mode) != 0)
             log_error("%s: can't change the mode of unix socket %s: %s", protocol->row->name,
                       p->socket, strerrordesc_np(errno));
         return true;
@@ -290,7 +290,7 @@ bool listeners_open_admin(struct listeners *listeners, const struct settings *se
             return false;
         }
     }
-    if (count == 0 || listeners->admin_count > 0 || inherited->rehearse)
+    if (count == 0 || listeners->admin_count > 0 || inherited->dry_run)
         return true;
     snprintf(reason_r, LISTENERS_REASON_SIZE, "this machine has none of the addresses");
     return false;

@@ -10,7 +10,7 @@ libdaemon_a_SOURCES = \
 	src/daemon/listeners.h src/daemon/listeners.c \
 	src/daemon/notify.h src/daemon/notify.c \
 	src/daemon/option_quotes.c \
-	src/daemon/options.h src/daemon/options.c src/daemon/options_fit.c src/daemon/options_inside.h \
+	src/daemon/options.h src/daemon/options.c src/daemon/options_fit.c src/daemon/options_internal.h \
 	src/daemon/process.h src/daemon/process.c \
 	src/daemon/reload.h src/daemon/reload.c \
 	src/daemon/sandbox.h src/daemon/sandbox.c \
@@ -18,7 +18,7 @@ libdaemon_a_SOURCES = \
 	src/daemon/upgrade.h src/daemon/upgrade.c \
 	src/daemon/upgrade_answer.h src/daemon/upgrade_answer.c \
 	src/daemon/upgrade_child.h src/daemon/upgrade_child.c \
-	src/daemon/upgrade_inside.h src/daemon/upgrade_take.c \
+	src/daemon/upgrade_internal.h src/daemon/upgrade_take.c \
 	src/daemon/upgrade_back.h src/daemon/upgrade_back.c \
 	src/daemon/upgrade_room.h src/daemon/upgrade_room.c
 libdaemon_a_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(SECCOMP_CFLAGS)

@@ -58,10 +58,10 @@ static const struct settings *settings_of(const struct daemon *d)
     return &d->control.reload.settings;
 }
 
-/* ---- rules, workers, services -------------------------------------------------------------- */
+/* ---- rules, workers, services ---------------------------------------------------------------- */
 
 /* Reads the certificates and the token, and makes the first rules from them. */
-static bool make_rules(struct daemon *d)
+static bool make_snapshot(struct daemon *d)
 {
     struct credentials credentials;
     char *said = NULL;
@@ -77,16 +77,16 @@ static bool make_rules(struct daemon *d)
     free(said);
     if (!loaded)
         return false;
-    struct rules *rules = reload_make_rules(settings_of(d), credentials.tls);
-    if (rules) {
+    struct snapshot *snapshot = reload_make_snapshot(settings_of(d), credentials.tls);
+    if (snapshot) {
         credentials.tls = NULL; /* the rules have it */
-        server_set_rules(&d->server, rules);
+        server_set_snapshot(&d->server, snapshot);
         memcpy(d->control.reload.token, credentials.token, sizeof(credentials.token));
     } else {
         log_error("no memory for the rules of connections");
     }
     credentials_free(&credentials);
-    return rules != NULL;
+    return snapshot != NULL;
 }
 
 static unsigned worker_count(const struct settings *settings)
@@ -192,7 +192,7 @@ static bool make_acceptors(struct daemon *d)
     return true;
 }
 
-/* ---- the admin interface ------------------------------------------------------------------- */
+/* ---- the admin interface --------------------------------------------------------------------- */
 
 static bool make_admin(struct daemon *d)
 {
@@ -265,16 +265,16 @@ static void run_threads(struct daemon *d)
         admin_resume(d->admin);
 }
 
-/* Lists the confinements of all threads in all_r (1 + SERVICES_MAX elements). Returns their number.
- * With services NULL: only the confinements that do not depend on settings. */
-static size_t list_confinements(const struct services *services, const struct confinement **all_r)
+/* Lists the sandboxes of all threads in all_r (1 + SERVICES_MAX elements). Returns their number.
+ * With services NULL: only the sandboxes that do not depend on settings. */
+static size_t list_sandboxes(const struct services *services, const struct sandbox **all_r)
 {
     size_t count = 0;
     all_r[count++] = &thread_serves;
     for (unsigned i = 0; services && i < services->resource_count; i++) {
         const struct resource *r = services->resources[i];
         if (r->row->threaded && !r->without_thread)
-            all_r[count++] = &r->confinement;
+            all_r[count++] = &r->sandbox;
     }
     return count;
 }
@@ -287,14 +287,14 @@ static size_t list_confinements(const struct services *services, const struct co
 static bool find_sandbox(const struct settings *settings, const struct services *services,
                          char *reason_r)
 {
-    const struct confinement *all[1 + SERVICES_MAX];
-    size_t count = list_confinements(services, all);
+    const struct sandbox *all[1 + SERVICES_MAX];
+    size_t count = list_sandboxes(services, all);
     *reason_r = '\0';
     return !settings->security_sandbox || sandbox_prepare(all, count, reason_r) ||
            !options_mark(settings, options_find("security.sandbox"))->named;
 }
 
-/* Makes every thread confine itself when it starts. */
+/* Makes every thread sandbox itself when it starts. */
 static bool prepare_sandbox(struct daemon *d)
 {
     char reason[SANDBOX_REASON_SIZE];
@@ -303,9 +303,9 @@ static bool prepare_sandbox(struct daemon *d)
         return false;
     }
     if (*reason)
-        log_info("security.sandbox: threads are not confined: %s", reason);
+        log_info("security.sandbox: threads are not sandboxed: %s", reason);
     else if (settings_of(d)->security_sandbox)
-        d->server.confine = sandbox_confine;
+        d->server.sandbox = sandbox_apply;
     return true;
 }
 
@@ -332,7 +332,7 @@ static bool make_all(struct daemon *d)
 {
     const struct settings *settings = settings_of(d);
     struct upgrade *upgrade = &d->upgrade;
-    if (!take_activated(d) || !make_rules(d) || !make_workers(d) || !make_services(d) ||
+    if (!take_activated(d) || !make_snapshot(d) || !make_workers(d) || !make_services(d) ||
         !prepare_sandbox(d) ||
         !listeners_open(&d->listeners, d->services, settings, &upgrade->activation,
                         &upgrade->inherited) ||
@@ -395,7 +395,7 @@ static void tear_down(struct daemon *d)
     for (unsigned i = 0; i < d->running; i++)
         reactor_join(worker_reactor(d->server.workers[i]));
     if (d->services)
-        CHECK(services_park(d->services, DEADLINE_NONE)); /* no more letters of theirs */
+        CHECK(services_pause(d->services, DEADLINE_NONE)); /* no more messages of theirs */
     for (unsigned i = 0; i < d->server.count; i++)
         worker_drain(d->server.workers[i]);
     for (unsigned i = 0; i < d->server.count; i++)
@@ -407,7 +407,7 @@ static void tear_down(struct daemon *d)
     settings_free(&d->at_start);
     while (d->server.count > 0)
         worker_free(&d->server.workers[--d->server.count]);
-    server_free_rules(&d->server);
+    server_free_snapshot(&d->server);
     remove_pid_file(d);
 }
 
@@ -550,11 +550,11 @@ static enum process_exit check_upgrade(const struct upgrade *upgrade, struct set
 }
 
 /*
- * The rehearsal of an upgrade: builds everything from the state of the old program, which still
+ * The dry run of an upgrade: builds everything from the state of the old program, which still
  * runs and owns the sockets, checks the settings against it as a reload does, then drops rights and
  * makes all threads as the new program will. Frees nothing.
  */
-static _Noreturn void rehearse(struct daemon *d)
+static _Noreturn void dry_run(struct daemon *d)
 {
     const struct settings *settings = settings_of(d);
     control_init(&d->control);
@@ -606,8 +606,8 @@ int main(int argc, char **argv)
         request = (struct options_request){OPTIONS_ERROR, PROCESS_EXIT_SETUP};
     switch (request.action) {
     case OPTIONS_RUN:
-        if (d->upgrade.role == UPGRADE_REHEARSE)
-            rehearse(d);
+        if (d->upgrade.role == UPGRADE_DRY_RUN)
+            dry_run(d);
         if (d->upgrade.role == UPGRADE_CHECK)
             status = check_upgrade(&d->upgrade, settings);
         else

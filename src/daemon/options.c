@@ -8,7 +8,7 @@
 #include "daemon/options.h"
 
 #include "base/spelling.h"
-#include "daemon/options_inside.h"
+#include "daemon/options_internal.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -428,9 +428,9 @@ static bool take_apart(const char *key, struct family_key *parts_r)
 
 static bool is_name(const char *name, size_t len)
 {
-    static const char letters[] =
+    static const char messages[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
-    return len > 0 && len <= OPTION_NAME_MAX && strspn(name, letters) >= len;
+    return len > 0 && len <= OPTION_NAME_MAX && strspn(name, messages) >= len;
 }
 
 /* The group for key_of_family_at; main thread only. */
@@ -456,7 +456,7 @@ static const struct option_row *set_family_key(struct settings *settings, const 
         return NULL;
     }
     if (!is_name(parts->name, parts->name_len)) {
-        option_say(reason_r, "\"%.*s\" is not a name of 1 to %d letters, digits, _ and -",
+        option_say(reason_r, "\"%.*s\" is not a name of 1 to %d messages, digits, _ and -",
                    parts->name_len > SHOWN_MAX ? SHOWN_MAX : (int)parts->name_len, parts->name,
                    OPTION_NAME_MAX);
         return NULL;

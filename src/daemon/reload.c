@@ -9,7 +9,7 @@
 
 #include "admin/admin.h"
 #include "base/log.h"
-#include "net/rules.h"
+#include "net/snapshot.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -121,9 +121,9 @@ static void tell_changes(const struct settings *in_force, const struct settings 
 
 /* --- Reading --------------------------------------------------------------------------------- */
 
-struct rules *reload_make_rules(const struct settings *settings, struct tls *tls)
+struct snapshot *reload_make_snapshot(const struct settings *settings, struct tls *tls)
 {
-    const struct rules_config config = {
+    const struct snapshot_config config = {
         .limits =
             {
                 .output_buffer = settings->limits_output_buffer,
@@ -138,7 +138,7 @@ struct rules *reload_make_rules(const struct settings *settings, struct tls *tls
         .allow_count = settings->access_allow.count,
         .tls = tls,
     };
-    return rules_new(&config);
+    return snapshot_new(&config);
 }
 
 /* Everything that the reload will put in place. */
@@ -146,7 +146,7 @@ struct fresh {
     struct settings read;   /* from the file and the command line */
     struct settings merged; /* with the old values of options that need a restart */
     struct credentials credentials;
-    struct rules *rules;
+    struct snapshot *snapshot;
 };
 
 static bool merge(struct fresh *fresh, const struct settings *in_force, FILE *err)
@@ -219,8 +219,8 @@ static bool make_fresh(const struct reload *reload, struct fresh *fresh, FILE *e
         !reload_accepts(reload->services, &reload->settings, &fresh->read, err) ||
         !credentials_load(&fresh->merged, &fresh->credentials, err))
         return false;
-    fresh->rules = reload_make_rules(&fresh->merged, fresh->credentials.tls);
-    if (!fresh->rules) {
+    fresh->snapshot = reload_make_snapshot(&fresh->merged, fresh->credentials.tls);
+    if (!fresh->snapshot) {
         options_complain(err, "no memory for the rules of connections");
         return false;
     }
@@ -233,7 +233,7 @@ static void free_fresh(struct fresh *fresh)
     settings_free(&fresh->read);
     settings_free(&fresh->merged);
     credentials_free(&fresh->credentials);
-    rules_free(&fresh->rules);
+    snapshot_free(&fresh->snapshot);
 }
 
 /* --- Putting in place ------------------------------------------------------------------------ */
@@ -258,8 +258,8 @@ static void tell(const struct settings *old, const struct fresh *fresh, enum log
  */
 static void put_in_place(struct reload *reload, struct fresh *fresh)
 {
-    server_set_rules(reload->server, fresh->rules);
-    fresh->rules = NULL;
+    server_set_snapshot(reload->server, fresh->snapshot);
+    fresh->snapshot = NULL;
     server_barrier(reload->server);
     for (size_t i = 0; options_protocol_at(i); i++) {
         struct protocol *protocol =

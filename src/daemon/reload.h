@@ -37,14 +37,14 @@ struct reload {
 };
 
 /*
- * Makes rules (net/rules.h) from the settings and `tls`, which the rules own then. Returns NULL
+ * Makes rules (net/snapshot.h) from the settings and `tls`, which the rules own then. Returns NULL
  * without memory; the caller still owns `tls`.
  */
-struct rules *reload_make_rules(const struct settings *settings, struct tls *tls) MUST_USE;
+struct snapshot *reload_make_snapshot(const struct settings *settings, struct tls *tls) MUST_USE;
 
 /*
  * Asks the owners (`accepts` of struct option_group) whether settings may be put in force: in a
- * reload, and in the rehearsal of an upgrade, where `services` have the state of the old process
+ * reload, and in the dry run of an upgrade, where `services` have the state of the old process
  * and `was` is NULL. Returns false after printing why not to `err`.
  */
 bool reload_accepts(struct services *services, const struct settings *was,

@@ -93,7 +93,7 @@ static bool drop_capabilities(void)
 
 #define CALL(name) SCMP_SYS(name)
 
-/* Rights of a thread beyond those of all threads (struct confinement). */
+/* Rights of a thread beyond those of all threads (struct sandbox). */
 enum right {
     ACCEPTS = 1,
     CONNECTS = 2,
@@ -424,7 +424,7 @@ static void free_filters(void)
     free_filter(&loose);
 }
 
-static unsigned rights_of(const struct confinement *to)
+static unsigned rights_of(const struct sandbox *to)
 {
     return (to->accepts ? ACCEPTS : 0U) | (to->connects ? CONNECTS : 0U) |
            (to->reads ? READS : 0U) | (to->writes ? WRITES : 0U);
@@ -499,7 +499,7 @@ static int make_strict(unsigned rights)
 
 /* ---- the interface --------------------------------------------------------------------------- */
 
-bool sandbox_prepare(const struct confinement *const *all, size_t count, char *reason_r)
+bool sandbox_prepare(const struct sandbox *const *all, size_t count, char *reason_r)
 {
     if (IN_SANITIZER) {
         snprintf(reason_r, SANDBOX_REASON_SIZE,
@@ -518,12 +518,12 @@ bool sandbox_prepare(const struct confinement *const *all, size_t count, char *r
 }
 
 /* Restricts a thread that opens files with Landlock; logs if the kernel has none. */
-static bool keep_to_files(const struct confinement *to)
+static bool keep_to_files(const struct sandbox *to)
 {
     if (!to->reads && !to->writes)
         return true; /* the thread opens no files */
     if (landlock_exists())
-        return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && landlock_confine(to);
+        return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && landlock_apply(to);
     log_info(
         "security.sandbox: the thread \"%s\" may use all files that the daemon's user may, because "
         "the kernel has no Landlock: %s",
@@ -536,7 +536,7 @@ static bool has_loose(void)
     return prctl((int)MARK, 0, 0, 0, 0) == -1 && errno == EALREADY;
 }
 
-bool sandbox_confine(const struct confinement *to)
+bool sandbox_apply(const struct sandbox *to)
 {
     const struct sock_fprog *filter = &strict[rights_of(to)];
     CHECK(filter->filter); /* sandbox_prepare has made it */
@@ -550,7 +550,7 @@ static bool enter_filter(void)
 
 #else
 
-bool sandbox_prepare(const struct confinement *const *all, size_t count, char *reason_r)
+bool sandbox_prepare(const struct sandbox *const *all, size_t count, char *reason_r)
 {
     (void)all;
     (void)count;
@@ -558,7 +558,7 @@ bool sandbox_prepare(const struct confinement *const *all, size_t count, char *r
     return false;
 }
 
-bool sandbox_confine(const struct confinement *to)
+bool sandbox_apply(const struct sandbox *to)
 {
     (void)to;
     errno = ENOSYS;

@@ -3,11 +3,11 @@
  * clients.
  *
  * The strict filter is for every thread that the daemon starts. It follows the thread's struct
- * confinement (net/thread.h). All threads may use open descriptors. Workers and the admin's thread,
+ * sandbox (net/thread.h). All threads may use open descriptors. Workers and the admin's thread,
  * which read bytes of peers, may also accept connections; the thread of a resource may connect, or
  * open files. No thread may listen, pass a descriptor, start a process or thread, send a signal but
  * SIGABRT to this process, map executable memory or read other processes. If a thread tries that,
- * or a call that its confinement does not allow, the kernel ends the whole process (SIGSYS). A call
+ * or a call that its sandbox does not allow, the kernel ends the whole process (SIGSYS). A call
  * on no list returns ENOSYS, which a newer C library handles. A few calls return other errors,
  * because libraries make them without an attack (sandbox.c).
  *
@@ -22,7 +22,7 @@
  * the process, write to each descriptor and, by changing the main thread's memory, may get as far
  * as the loose filter and the user's rights allow (SECURITY.md).
  *
- * Threads: sandbox_confine in any thread, for itself; the other functions in the main thread before
+ * Threads: sandbox_apply in any thread, for itself; the other functions in the main thread before
  * it starts threads: sandbox_prepare, then sandbox_enter.
  */
 #ifndef DAEMON_SANDBOX_H
@@ -37,10 +37,10 @@
 #define SANDBOX_REASON_SIZE 200
 
 /*
- * Makes the filters for all these confinements, and tries each in a short thread. Returns false if
+ * Makes the filters for all these sandboxes, and tries each in a short thread. Returns false if
  * this kernel or this build has none; reason_r (SANDBOX_REASON_SIZE bytes) says why.
  */
-bool sandbox_prepare(const struct confinement *const *all, size_t count, char *reason_r) MUST_USE;
+bool sandbox_prepare(const struct sandbox *const *all, size_t count, char *reason_r) MUST_USE;
 
 /*
  * In the main thread: drops all capabilities, sets no_new_privs, and installs the loose filter if
@@ -49,8 +49,8 @@ bool sandbox_prepare(const struct confinement *const *all, size_t count, char *r
  */
 bool sandbox_enter(void) MUST_USE;
 
-/* Confines the calling thread until it ends. sandbox_prepare must have had this confinement.
+/* Sandboxes the calling thread until it ends. sandbox_prepare must have had this sandbox.
  * Returns false with errno. */
-bool sandbox_confine(const struct confinement *to) MUST_USE;
+bool sandbox_apply(const struct sandbox *to) MUST_USE;
 
 #endif

@@ -4,7 +4,7 @@
  *
  * The values of the daemon's own groups are fields of struct settings.
  */
-#include "daemon/options_inside.h"
+#include "daemon/options_internal.h"
 
 #include "admin/token.h"
 

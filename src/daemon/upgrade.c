@@ -9,7 +9,7 @@
  */
 #include "config.h"
 
-#include "daemon/upgrade_inside.h"
+#include "daemon/upgrade_internal.h"
 
 #include "base/log.h"
 #include "daemon/notify.h"
@@ -119,7 +119,7 @@ static void save_process(struct upgrade *upgrade, struct record_writer *w)
     record_begin(w, UPGRADE_PROCESS);
     record_put_text(w, PACKAGE_VERSION);
     record_put_text(w, parts->wrote_pid_file ? parts->settings->pid_file : NULL);
-    record_put_i64(w, upgrade->parked_ns);
+    record_put_i64(w, upgrade->paused_ns);
     record_put_u32(w, upgrade->history.tried);
     record_put_u32(w, upgrade->history.done);
     inherited_save(&inherited, parts->activation, w);
@@ -159,12 +159,12 @@ static bool ask(struct upgrade *upgrade, enum upgrade_role role, int state_fd, i
 {
     static const char *const does[] = {
         [UPGRADE_CHECK] = "was asked to check if it can take over",
-        [UPGRADE_REHEARSE] = "rehearsed taking over",
+        [UPGRADE_DRY_RUN] = "tried taking over in a dry run",
     };
     struct child child;
     int status = 0;
     struct upgrade_sockets given = {.count = 0};
-    if (role == UPGRADE_REHEARSE)
+    if (role == UPGRADE_DRY_RUN)
         given = upgrade_sockets(&upgrade->parts);
     given.fds[given.count++] = state_fd;
     char **with = upgrade_environment(role, state_fd);
@@ -205,7 +205,7 @@ static void save_counts(const struct upgrade_counts *counts, struct record_write
     record_end(w);
 }
 
-/* Writes the state. Unless the workers are parked, writes only the sections for the check. Keeps
+/* Writes the state. Unless the workers are paused, writes only the sections for the check. Keeps
  * the file's memory, because the next state may need as much. Returns false with errno: at
  * `until_ns` (monotonic) with ETIMEDOUT. */
 static bool write_parts(struct upgrade *upgrade, int fd, int64_t until_ns)
@@ -217,7 +217,7 @@ static bool write_parts(struct upgrade *upgrade, int fd, int64_t until_ns)
     w->until_ns = until_ns;
     record_put_head(w);
     save_process(upgrade, w);
-    if (upgrade->parked_ns) {
+    if (upgrade->paused_ns) {
         upgrade_back_save(&upgrade->back, upgrade->parts.settings, w);
         services_save(upgrade->parts.services, clock_now(), w);
         server_save(upgrade->parts.server, w);
@@ -265,13 +265,13 @@ static bool keep_all(const struct upgrade *upgrade, int state_fd, bool keep)
 }
 
 /*
- * Executes the new program, if it is still the file that has rehearsed. Returns only on error; TLS
- * connections may be closed then.
+ * Executes the new program, if it is still the file that made the dry run. Returns only on error;
+ * TLS connections may be closed then.
  */
-static void become(struct upgrade *upgrade, const struct stat *rehearsed, int state_fd)
+static void become(struct upgrade *upgrade, const struct stat *tried, int state_fd)
 {
     struct stat now = program_now(upgrade);
-    if (!is_same_program(&now, rehearsed)) {
+    if (!is_same_program(&now, tried)) {
         upgrade_say(upgrade, "%s was replaced meanwhile", upgrade->path);
         return;
     }
@@ -300,7 +300,7 @@ static bool is_room_for(unsigned copies, struct upgrade_room *room_r, uint64_t *
     return *needed_r <= room_r->left;
 }
 
-/* True if memory suffices for the state and for what the rehearsal builds: each takes at most what
+/* True if memory suffices for the state and for what the dry run builds: each takes at most what
  * this process has. */
 static bool has_room(struct upgrade *upgrade)
 {
@@ -325,18 +325,19 @@ static bool has_room_for_copy(void)
     return is_room_for(3, &room, &needed);
 }
 
-/* Has a child rehearse with the state that was written last. Notes how long reading took. */
-static bool rehearse(struct upgrade *upgrade, int state_fd, int64_t limit_ns)
+/* Has a child make a dry run with the state that was written last. Notes how long reading took. */
+static bool dry_run(struct upgrade *upgrade, int state_fd, int64_t limit_ns)
 {
     struct upgrade_answer read;
     upgrade->reading_ns = limit_ns;
-    if (!ask(upgrade, UPGRADE_REHEARSE, state_fd, limit_ns, &read))
+    if (!ask(upgrade, UPGRADE_DRY_RUN, state_fd, limit_ns, &read))
         return false;
     upgrade->reading_ns = read.read_ns;
     const struct upgrade_answer *wrote = &upgrade->wrote;
     if (read.sum == wrote->sum && upgrade_same_counts(&read.counts, &wrote->counts))
         return true;
-    upgrade_say(upgrade, "%s rehearsed taking over, and read something else than was written",
+    upgrade_say(upgrade,
+                "%s tried taking over in a dry run, and read something else than was written",
                 upgrade->path);
     return false;
 }
@@ -377,21 +378,21 @@ static void say_late(struct upgrade *upgrade, const char *what, int64_t by_ns, c
 }
 
 /* Has all threads go on. */
-static void go_on(struct upgrade *upgrade, bool services_parked)
+static void go_on(struct upgrade *upgrade, bool services_paused)
 {
     const struct upgrade_parts *parts = &upgrade->parts;
-    upgrade->pause_ns += clock_mono_ns() - upgrade->parked_ns;
-    upgrade->parked_ns = 0;
-    if (services_parked)
+    upgrade->pause_ns += clock_mono_ns() - upgrade->paused_ns;
+    upgrade->paused_ns = 0;
+    if (services_paused)
         services_resume(parts->services);
-    server_unpark(parts->server);
+    server_resume(parts->server);
     if (parts->admin)
         admin_resume(parts->admin);
 }
 
-/* Waits for a good moment and parks all threads. Returns false, after saying why, when a signal
+/* Waits for a good moment and pauses all threads. Returns false, after saying why, when a signal
  * ends the daemon, or a resource did not come to rest; all threads run then. */
-static bool park_all(struct upgrade *upgrade, int64_t limit_ns)
+static bool pause_all(struct upgrade *upgrade, int64_t limit_ns)
 {
     const struct upgrade_parts *parts = &upgrade->parts;
     const char *what;
@@ -399,21 +400,21 @@ static bool park_all(struct upgrade *upgrade, int64_t limit_ns)
         return false;
     if (parts->admin)
         admin_pause(parts->admin);
-    upgrade->parked_ns = clock_mono_ns();
-    server_park(parts->server);
-    int64_t park_ns = allowed_ns(services_serve_by(parts->services, &what), limit_ns);
-    if (services_park(parts->services, upgrade->parked_ns + park_ns))
+    upgrade->paused_ns = clock_mono_ns();
+    server_pause(parts->server);
+    int64_t pause_ns = allowed_ns(services_serve_by(parts->services, &what), limit_ns);
+    if (services_pause(parts->services, upgrade->paused_ns + pause_ns))
         return true;
     if (parts->services->refusal)
         upgrade_say(upgrade, "%s", parts->services->refusal);
     else
         upgrade_say(upgrade, "the resources were still at work after %.3g s (%s)",
-                    (double)park_ns / NS_PER_S, park_ns < limit_ns ? what : "upgrade.timeout");
+                    (double)pause_ns / NS_PER_S, pause_ns < limit_ns ? what : "upgrade.timeout");
     go_on(upgrade, false);
     return false;
 }
 
-/* A copy of this process, which writes the state as it was when all was parked. */
+/* A copy of this process, which writes the state as it was when all was paused. */
 struct copy {
     struct child child;
     struct written { /* shared with the copy */
@@ -431,7 +432,7 @@ static void close_others(int kept_fd)
     (void)close_range((unsigned)kept_fd + 1, UINT_MAX, 0);
 }
 
-/* Makes the copy, while all is parked. No thread holds a lock then, so it can use everything. Its
+/* Makes the copy, while all is paused. No thread holds a lock then, so it can use everything. Its
  * pid is -1 when it can't be made. */
 static void make_copy(struct upgrade *upgrade, int state_fd, struct copy *copy_r)
 {
@@ -474,22 +475,21 @@ static bool await_copy(struct upgrade *upgrade, struct copy *copy, int64_t limit
 }
 
 /*
- * Rehearses while clients are served. Returns false when that failed, which is said. When no copy
- * of this process can be made, there was no rehearsal; sets *rehearsed_r.
+ * Makes a dry run of while clients are served. Returns false when that failed, which is said. When
+ * no copy of this process can be made, there was no dry run; sets *tried_r.
  */
-static bool rehearse_ahead(struct upgrade *upgrade, int state_fd, int64_t limit_ns,
-                           bool *rehearsed_r)
+static bool dry_run_ahead(struct upgrade *upgrade, int state_fd, int64_t limit_ns, bool *tried_r)
 {
     struct copy copy;
-    if (!park_all(upgrade, limit_ns))
+    if (!pause_all(upgrade, limit_ns))
         return false;
     make_copy(upgrade, state_fd, &copy);
     go_on(upgrade, true);
-    *rehearsed_r = copy.child.pid > 0;
+    *tried_r = copy.child.pid > 0;
     log_info("upgrade: all threads stood still for %lld ms, to copy the state",
              (long long)(upgrade->pause_ns / NS_PER_MS));
-    bool good = !*rehearsed_r ||
-                (await_copy(upgrade, &copy, limit_ns) && rehearse(upgrade, state_fd, limit_ns));
+    bool good =
+        !*tried_r || (await_copy(upgrade, &copy, limit_ns) && dry_run(upgrade, state_fd, limit_ns));
     if (copy.written)
         CHECK(munmap(copy.written, sizeof(*copy.written)) == 0);
     return good;
@@ -504,20 +504,20 @@ static bool is_late(struct upgrade *upgrade, const char *what, int64_t by_ns)
     return true;
 }
 
-/* Steps 5 and 6, while all is parked. Returns only after a failure. */
-static void take_over(struct upgrade *upgrade, int state_fd, const struct stat *program,
-                      bool rehearsed, int64_t limit_ns)
+/* Steps 5 and 6, while all is paused. Returns only after a failure. */
+static void take_over(struct upgrade *upgrade, int state_fd, const struct stat *program, bool tried,
+                      int64_t limit_ns)
 {
     const char *what;
     int64_t by_ns = services_serve_by(upgrade->parts.services, &what), begin_ns = clock_mono_ns();
-    if (rehearsed && is_late(upgrade, what, by_ns))
+    if (tried && is_late(upgrade, what, by_ns))
         return;
     if (!write_state(upgrade, state_fd, begin_ns + allowed_ns(by_ns, INT64_MAX))) {
         if (errno == ETIMEDOUT)
             say_late(upgrade, what, by_ns, "writing", clock_mono_ns() - begin_ns);
         return;
     }
-    bool good = rehearsed || rehearse(upgrade, state_fd, allowed_ns(by_ns, limit_ns));
+    bool good = tried || dry_run(upgrade, state_fd, allowed_ns(by_ns, limit_ns));
     if (!is_late(upgrade, what, by_ns) && good)
         become(upgrade, program, state_fd);
 }
@@ -528,12 +528,12 @@ static void hand_over(struct upgrade *upgrade, int state_fd, char last_r[LAST_RO
 {
     int64_t limit_ns = (int64_t)upgrade->parts.settings->upgrade_timeout * NS_PER_S;
     struct stat program = program_now(upgrade);
-    bool rehearsed = false;
+    bool tried = false;
     upgrade->pause_ns = 0;
     upgrade_back_open(&upgrade->back, upgrade->path);
-    if ((!has_room_for_copy() || rehearse_ahead(upgrade, state_fd, limit_ns, &rehearsed)) &&
-        park_all(upgrade, limit_ns)) {
-        take_over(upgrade, state_fd, &program, rehearsed, limit_ns);
+    if ((!has_room_for_copy() || dry_run_ahead(upgrade, state_fd, limit_ns, &tried)) &&
+        pause_all(upgrade, limit_ns)) {
+        take_over(upgrade, state_fd, &program, tried, limit_ns);
         go_on(upgrade, true);
     }
     upgrade_back_close(&upgrade->back);

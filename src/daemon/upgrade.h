@@ -5,13 +5,13 @@
  * Steps:
  *  1. check: a child runs the new program, which reads the configuration and the head of the state.
  *     Clients are served meanwhile;
- *  2. copy: this process waits until its resources allow a pause (service/resource.h). It parks the
- *     admin's thread, the workers and the resources (net/carry.h) for the moment that fork takes.
+ *  2. copy: this process waits until its resources allow a pause (service/resource.h). It pauses
+ * the admin's thread, the workers and the resources (net/carry.h) for the moment that fork takes.
  *     The child has the state of that moment, and writes it to a file in memory (base/record.md)
  *     while clients are served again;
- *  3. rehearsal: a child runs the new program, which builds everything from that file and checks
+ *  3. dry run: a child runs the new program, which builds everything from that file and checks
  *     it, but does not touch the inherited sockets. Clients are served meanwhile;
- *  4. this process waits for such a moment again, and parks everything;
+ *  4. this process waits for such a moment again, and pauses everything;
  *  5. it writes the state of now to the file;
  *  6. this process executes the new program, which builds everything again, and serves.
  *
@@ -23,7 +23,7 @@
  * longer than upgrade.timeout (the check: 20 s), or when memory is short: the kernel ends it
  * before this process. An upgrade begins only if there is room (upgrade_room.h). Step 5 also fails
  * when a resource must be served again before step 6 could be over. What changed since the
- * rehearsal is guarded by the counts and the sum in the record. If the new program fails in step 6,
+ * dry run is guarded by the counts and the sum in the record. If the new program fails in step 6,
  * it executes the old one with the same state (upgrade_back.h); only connections with TLS are lost
  * then. If it crashes there, all is lost.
  *
@@ -51,11 +51,11 @@
 #define UPGRADE_VARIABLE "COUNTERD_UPGRADE"
 
 enum upgrade_role {
-    UPGRADE_NONE,     /* an ordinary start */
-    UPGRADE_CHECK,    /* step 1 */
-    UPGRADE_REHEARSE, /* step 3 */
-    UPGRADE_TAKE,     /* step 6 */
-    UPGRADE_GO_ON,    /* the old program goes on again, because the new one could not take over */
+    UPGRADE_NONE,    /* an ordinary start */
+    UPGRADE_CHECK,   /* step 1 */
+    UPGRADE_DRY_RUN, /* step 3 */
+    UPGRADE_TAKE,    /* step 6 */
+    UPGRADE_GO_ON,   /* the old program goes on again, because the new one could not take over */
 };
 
 /* The parts of the daemon to save or restore; NULL before they are made. */
@@ -93,9 +93,9 @@ struct upgrade {
     struct carry carry;           /* what was restored */
     struct upgrade_counts counts; /* of the state, as the old program says */
     bool has_counts;
-    int64_t parked_ns;  /* when the workers were parked, monotonic; 0: they run */
-    int64_t reading_ns; /* how long the last rehearsal took to read the state */
-    int64_t pause_ns;   /* how long they were parked in this upgrade, up to the last time */
+    int64_t paused_ns;  /* when the workers were paused, monotonic; 0: they run */
+    int64_t reading_ns; /* how long the last dry run took to read the state */
+    int64_t pause_ns;   /* how long they were paused in this upgrade, up to the last time */
 };
 
 /*

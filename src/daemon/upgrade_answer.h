@@ -1,7 +1,7 @@
 /*
- * upgrade_answer.h - the answer of a child that has checked or rehearsed an upgrade: one line on
- * its standard output. It says what the child has read. So a program that merely ends well, or
- * reads only a part, does not pass.
+ * upgrade_answer.h - the answer of a child that has checked an upgrade or made its dry run: one
+ * line on its standard output. It says what the child has read. So a program that merely ends well,
+ * or reads only a part, does not pass.
  *
  * Threads: main thread only.
  */

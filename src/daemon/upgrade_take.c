@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/number.h"
-#include "daemon/upgrade_inside.h"
+#include "daemon/upgrade_internal.h"
 #include "net/carry.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@
 #define SPARE_DESCRIPTORS 2
 
 const char *const upgrade_roles[] = {
-    [UPGRADE_NONE] = "",     [UPGRADE_CHECK] = "check", [UPGRADE_REHEARSE] = "rehearse",
+    [UPGRADE_NONE] = "",     [UPGRADE_CHECK] = "check", [UPGRADE_DRY_RUN] = "rehearse",
     [UPGRADE_TAKE] = "take", [UPGRADE_GO_ON] = "go-on",
 };
 
@@ -171,14 +171,14 @@ static bool restore_process(struct upgrade *upgrade)
         return false;
     get_text(&section, upgrade->version, sizeof(upgrade->version));
     get_text(&section, upgrade->pid_file, sizeof(upgrade->pid_file));
-    upgrade->parked_ns = record_get_i64(&section);
+    upgrade->paused_ns = record_get_i64(&section);
     upgrade->history.tried = record_get_u32(&section);
     upgrade->history.done = record_get_u32(&section);
     if (upgrade->role != UPGRADE_CHECK)
         inherited_restore(&upgrade->inherited, &upgrade->activation, upgrade->role == UPGRADE_GO_ON,
                           &section);
     upgrade->inherited.exists = true;
-    upgrade->inherited.rehearse = upgrade->role == UPGRADE_REHEARSE;
+    upgrade->inherited.dry_run = upgrade->role == UPGRADE_DRY_RUN;
     upgrade_back_note(&upgrade->back, &upgrade->inherited, &upgrade->activation);
     return record_ok(&section) && restore_optional(upgrade);
 }
@@ -286,7 +286,7 @@ static bool restore_sections(struct upgrade *upgrade)
 }
 
 /*
- * In a rehearsal, which has all descriptors except those of the connections: true if the limit
+ * In a dry run, which has all descriptors except those of the connections: true if the limit
  * allows these, the connections and SPARE_DESCRIPTORS together.
  */
 static bool descriptors_suffice(const struct upgrade *upgrade, uint32_t connections)
@@ -316,7 +316,7 @@ bool upgrade_restore(struct upgrade *upgrade)
         .server = parts->server,
         .protocol = find_protocol,
         .arg = parts->services,
-        .rehearse = upgrade->role == UPGRADE_REHEARSE,
+        .dry_run = upgrade->role == UPGRADE_DRY_RUN,
     };
     int64_t begun_ns = clock_mono_ns();
     bool good = restore_sections(upgrade);
@@ -324,7 +324,7 @@ bool upgrade_restore(struct upgrade *upgrade)
     if (!good)
         log_error("can't restore the state: %s",
                   upgrade->state.why ? upgrade->state.why : "a section is missing");
-    if (!good || !carry->rehearse)
+    if (!good || !carry->dry_run)
         return good;
     table_check(parts->services->table);
     return descriptors_suffice(upgrade, carry->carried);
@@ -377,9 +377,9 @@ bool upgrade_answer(const struct upgrade *upgrade)
 
 void upgrade_over(struct upgrade *upgrade)
 {
-    upgrade->history.pause_ns = clock_mono_ns() - upgrade->parked_ns;
+    upgrade->history.pause_ns = clock_mono_ns() - upgrade->paused_ns;
     record_unmap(&upgrade->state); /* not before: it takes 10 ms for a million names */
-    upgrade->parked_ns = 0;
+    upgrade->paused_ns = 0;
     bool done = upgrade->role == UPGRADE_TAKE;
     upgrade->history.done += done;
     upgrade->history.good = done;

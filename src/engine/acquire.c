@@ -2,14 +2,14 @@
  * acquire.c - acquire, wait, release and close, for one name at a time (see table.h and shard.h).
  *
  * All functions work alike: find the shard from the name's hash (or from the page of a holding),
- * take its lock, change the ledger, collect verdicts, release the lock. A function has all memory
+ * take its lock, change the ledger, collect results, release the lock. A function has all memory
  * before it changes what others see, so running out of memory changes nothing.
  */
 #include "engine/shard.h"
 
 #include <limits.h>
 
-/* So many waiters get their verdicts before other threads may have the shard's lock. */
+/* So many waiters get their results before other threads may have the shard's lock. */
 #define LOCK_LOOKS 512
 _Static_assert(TABLE_WAITS_MAX == (1 << 15) - 1, "`waits` has 15 bits");
 
@@ -18,7 +18,7 @@ static struct holding *holding_at(const struct table *t, ref_t ref)
     return arena_at(&t->arena, ref);
 }
 
-/* ---- counters ---------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
 /* Call when a counter that is kept, and was used in its interval, is at 0 from now on. */
 static void rest_begins(struct shard *s, const struct counter *c)
@@ -97,7 +97,7 @@ static inline void take_units(struct shard *s, struct counter *c, struct holding
         histogram_add(holds, holding_age_ns(h, now), 1);
 }
 
-/* ---- holdings ---------------------------------------------------------------------------- */
+/* ---- holdings -------------------------------------------------------------------------------- */
 
 /* Makes the holder's holding of `c`; there must be none yet. NULL: out of memory. */
 static struct holding *holding_make(struct table *t, struct shard *s, struct counter *c,
@@ -145,7 +145,7 @@ uint32_t holding_units(const struct holding *held)
     return held->units;
 }
 
-/* ---- waiters ----------------------------------------------------------------------------- */
+/* ---- waiters --------------------------------------------------------------------------------- */
 
 /* The only function that changes a waiter's state. */
 static void set_state(struct waiter *w, enum waiter_state to)
@@ -171,26 +171,26 @@ static void leave_queue(struct shard *s, struct queue *q, struct waiter *w, enum
     s->waiting--;
 }
 
-/* Makes a verdict for a waiter: GRANTED or DONE. */
+/* Makes a result for a waiter: GRANTED or DONE. */
 static void decide(struct shard *s, struct counter *c, struct waiter *w, enum waiter_state state,
-                   struct moment now, verdicts *out)
+                   struct moment now, results *out)
 {
     struct queue *q = queue_of(s, c);
     leave_queue(s, q, w, state, now);
     if (state == WAITER_GRANTED)
         add_units(s, c, w->holding, w->units, q->hash, now);
     w->ended_ns = now.mono_ns;
-    mail_list_add(out, &w->letter.mail);
+    mail_list_add(out, &w->message.mail);
 }
 
 /*
- * Makes the same verdict for all waiters of one kind with a threshold of at least the consumption,
+ * Makes the same result for all waiters of one kind with a threshold of at least the consumption,
  * or of at least `from` if DONE, oldest first; for *left at most, which it counts down. Returns
  * false when more are left.
  */
 static inline __attribute__((always_inline)) bool
 decide_some(struct shard *s, struct counter *c, enum wait_kind kind, enum waiter_state state,
-            struct moment now, verdicts *out, unsigned *left)
+            struct moment now, results *out, unsigned *left)
 {
     while (c->queue) {
         uint32_t from = state == WAITER_DONE ? 0 : c->consumption;
@@ -217,7 +217,7 @@ static __attribute__((noinline)) void pause_lock(struct shard *s)
  * so a client that comes in a pause waits, and becomes DONE, too.
  */
 static __attribute__((noinline)) void finish_any(struct shard *s, struct counter *c,
-                                                 struct moment now, verdicts *out)
+                                                 struct moment now, results *out)
 {
     unsigned left = LOCK_LOOKS;
     while (unlikely(!decide_some(s, c, WAIT_ANY, WAITER_DONE, now, out, &left))) {
@@ -240,7 +240,7 @@ static uint32_t surplus(const struct shard *s, const struct counter *c)
  */
 static __attribute__((noinline)) void grant_fitting(struct shard *s, struct counter *c,
                                                     struct holding *h, bool any, struct moment now,
-                                                    verdicts *out)
+                                                    results *out)
 {
     unsigned left = LOCK_LOOKS;
     while (unlikely(!decide_some(s, c, WAIT_ME, WAITER_GRANTED, now, out, &left) ||
@@ -293,7 +293,7 @@ static struct waiter *begin_wait(struct table *t, struct shard *s, struct counte
     if (q && !h)
         h = holding_make(t, s, c, holder);
     *w = (struct waiter){
-        .letter.to = holder->tag,
+        .message.to = holder->tag,
         .table = t,
         .since_ns = now.mono_ns,
         .holding = h,
@@ -355,7 +355,7 @@ static void free_waiter(struct shard *s, struct waiter *w)
     slab_free(&s->slab, arena_ref(s->slab.arena, w));
 }
 
-/* ---- requests ---------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 /* Grants `a`, which must fit; notes its limit unless that is 0. Returns false, and changes nothing,
  * when out of memory. */
@@ -454,7 +454,7 @@ enum table_status table_acquire(struct table *t, struct holder *holder, const st
 static inline __attribute__((always_inline)) void
 release_units(struct table *t, struct shard *s, struct counter *c, struct holder *holder,
               struct holding *h, uint32_t units, bool ends, struct moment now,
-              struct histogram *holds, verdicts *out)
+              struct histogram *holds, results *out)
 {
     if (c->queue && !ends)
         finish_any(s, c, now, out);
@@ -466,7 +466,7 @@ release_units(struct table *t, struct shard *s, struct counter *c, struct holder
 }
 
 enum table_status table_release(struct table *t, struct holder *holder, const struct release *r,
-                                struct moment now, struct histogram *holds, verdicts *out)
+                                struct moment now, struct histogram *holds, results *out)
 {
     uint64_t hash = r->hash ? r->hash : hash_name(t, r->name);
     uint32_t interval = table_interval(t, now.unix_s);
@@ -489,7 +489,7 @@ enum table_status table_release(struct table *t, struct holder *holder, const st
 }
 
 void table_release_held(struct table *t, struct holder *holder, struct holding *held,
-                        uint32_t units, bool ends, struct moment now, verdicts *out)
+                        uint32_t units, bool ends, struct moment now, results *out)
 {
     CHECK(units > 0);
     struct shard *s = shard_of(t, held);
@@ -513,7 +513,7 @@ enum table_status table_get(struct table *t, struct bytes name, struct moment no
     return c ? TABLE_OK : TABLE_NOT_FOUND;
 }
 
-/* Ends a wait if it has no verdict yet, and frees the waiter. Returns the waiter's state. */
+/* Ends a wait if it has no result yet, and frees the waiter. Returns the waiter's state. */
 static enum waiter_state end_wait(struct table *t, struct shard *s, struct waiter *w,
                                   enum waiter_state why, struct moment now)
 {
@@ -542,7 +542,7 @@ enum waiter_state table_end_wait(struct table *t, struct waiter *waiter, enum wa
     return state;
 }
 
-enum waiter_state table_take_verdict(struct table *t, struct waiter *waiter)
+enum waiter_state table_take_result(struct table *t, struct waiter *waiter)
 {
     CHECK(waiter->holder);
     struct shard *s = shard_of(t, waiter);
@@ -566,7 +566,7 @@ void table_waiter_free(struct table *t, struct waiter *waiter)
 /* Releases all units of a holding whose connection has ended. */
 static void close_holding(struct table *t, struct shard *s, struct holder *holder,
                           struct holding *h, struct moment now, struct histogram *holds,
-                          verdicts *out)
+                          results *out)
 {
     struct counter *c = counter_of(&t->arena, h);
     CHECK(h->waits == 0);
@@ -579,7 +579,7 @@ static void close_holding(struct table *t, struct shard *s, struct holder *holde
 }
 
 bool table_close_some(struct table *t, struct holder *holder, unsigned max, struct moment now,
-                      struct histogram *holds, verdicts *out)
+                      struct histogram *holds, results *out)
 {
     while (holder->waiters) {
         struct waiter *w = holder->waiters;
@@ -591,7 +591,7 @@ bool table_close_some(struct table *t, struct holder *holder, unsigned max, stru
             unpin(t, s, w->holder, w->holding);
         lock_release(&s->lock);
         if (!ended)
-            forget_waiter(w); /* the letter is on its way; its receiver frees it */
+            forget_waiter(w); /* the message is on its way; its receiver frees it */
     }
     for (; holder->holdings && max > 0; max--) {
         struct holding *h = holding_at(t, holder->holdings);
@@ -604,13 +604,13 @@ bool table_close_some(struct table *t, struct holder *holder, unsigned max, stru
 }
 
 void table_close(struct table *t, struct holder *holder, struct moment now, struct histogram *holds,
-                 verdicts *out)
+                 results *out)
 {
     while (!table_close_some(t, holder, UINT_MAX, now, holds, out))
         continue;
 }
 
-/* ---- reservations -------------------------------------------------------------------------- */
+/* ---- reservations ---------------------------------------------------------------------------- */
 
 /*
  * Reserves, for a holder, a holding of the name, whose counter is `c` if there is one. Returns

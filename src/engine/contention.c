@@ -76,7 +76,7 @@ static struct sketch_key key_of(const struct counter *c, uint64_t hash)
     return (struct sketch_key){.hash = hash, .data = name.data, .len = name.len};
 }
 
-/* ---- the ring of lines --------------------------------------------------------------------- */
+/* ---- the ring of lines ----------------------------------------------------------------------- */
 
 static struct queue *queue_at(const struct shard *s, ref_t ref)
 {
@@ -154,7 +154,7 @@ void contention_line_restored(struct shard *s, struct queue *q, int64_t since_ns
     ring_add(s, q);
 }
 
-/* ---- refusals and peaks -------------------------------------------------------------------- */
+/* ---- refusals and peaks ---------------------------------------------------------------------- */
 
 void contention_refused(struct shard *s, const struct counter *c, uint64_t hash, struct moment now)
 {
@@ -183,7 +183,7 @@ void contention_note_peak(struct shard *s, const struct counter *c, uint64_t has
     *contention_noted(s, hash) = (struct peak_noted){.hash = hash, .peak = c->peak};
 }
 
-/* ---- reading ------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Before a list is read: peaks of another interval go, and if the landmark has to move it does so
  * now, because that changes all weights. */

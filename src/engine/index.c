@@ -107,7 +107,7 @@ void index_destroy(struct index *ix)
     *ix = (struct index){0};
 }
 
-/* ---- prefetch ---------------------------------------------------------------------------- */
+/* ---- prefetch -------------------------------------------------------------------------------- */
 
 /*
  * Marks functions that read memory while other threads may change it, even to something other than
@@ -144,7 +144,7 @@ GUESSING ref_t index_guess(const struct index_bucket *b, uint32_t hash)
     return places ? b->ref[__builtin_ctz(places)] : b->more;
 }
 
-/* ---- inserting and removing -------------------------------------------------------------- */
+/* ---- inserting and removing ------------------------------------------------------------------ */
 
 static unsigned slots_used(const struct index_bucket *b)
 {

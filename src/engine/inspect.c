@@ -25,7 +25,7 @@ enum table_status table_inspect(struct table *t, struct bytes name, struct momen
         for (struct wait_place *p; count < room && (p = waitq_scan_next(&scan)); count++) {
             const struct waiter *w = container_of(p, struct waiter, place);
             waits[count] = (struct table_wait){
-                .tag = w->letter.to,
+                .tag = w->message.to,
                 .units = w->units,
                 .limit = w->limit,
                 .kind = w->kind,

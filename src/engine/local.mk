@@ -10,7 +10,7 @@ libengine_a_SOURCES = \
 	src/engine/state.h src/engine/state_parts.h src/engine/state_save.c src/engine/state_restore.c \
 	src/engine/state_holders.c \
 	src/engine/sweep.c \
-	src/engine/pool_options.h src/engine/pool.h src/engine/pool_inside.h \
+	src/engine/pool_options.h src/engine/pool.h src/engine/pool_internal.h \
 	src/engine/pool.c src/engine/pool_change.c src/engine/pool_client.c \
 	src/engine/pool_fit.c src/engine/pool_hold.c src/engine/pool_move.c src/engine/pool_parts.c \
 	src/engine/pool_serve.c src/engine/pool_show.c src/engine/pool_restore.c src/engine/pool_save.c \

@@ -4,19 +4,19 @@
  * A call that changes something begins with pool_enter and ends with pool_leave. In between, pools
  * with work that can wait until the end of the call are noted (pool_touch); pool_leave does it.
  */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- calls ---------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
-void pool_enter(struct pools *pools, struct moment now, struct pool_effects *effects)
+void pool_enter(struct pools *pools, struct moment now, struct pool_outbox *outbox)
 {
     lock_acquire(&pools->lock);
     pool_set_now(pools, now);
-    pools->effects = effects;
+    pools->outbox = outbox;
     pools->visits = 0;
 }
 
@@ -71,8 +71,8 @@ void pool_leave(struct pools *pools)
         pools_next_ns(pools) == 0) /* clients left, or have left */
         do_noted_work(pools);
     uint32_t visits = pools->visits;
-    pools->effects->visits += visits;
-    pools->effects = NULL;
+    pools->outbox->visits += visits;
+    pools->outbox = NULL;
     pools->sums.visited += visits;
     if (visits > pools->sums.visited_most)
         pools->sums.visited_most = visits;
@@ -81,10 +81,10 @@ void pool_leave(struct pools *pools)
 
 void pool_let_others(struct pools *pools)
 {
-    struct pool_effects *effects = pools->effects;
+    struct pool_outbox *outbox = pools->outbox;
     struct moment now = pools->now;
     pool_leave(pools);
-    pool_enter(pools, now, effects);
+    pool_enter(pools, now, outbox);
 }
 
 int64_t pools_next_ns(const struct pools *pools)
@@ -92,7 +92,7 @@ int64_t pools_next_ns(const struct pools *pools)
     return atomic_load_explicit(&pools->next_ns, memory_order_relaxed);
 }
 
-/* ---- all pools ------------------------------------------------------------------------------ */
+/* ---- all pools ------------------------------------------------------------------------------- */
 
 struct pools *pools_new(const struct pools_config *config)
 {
@@ -118,9 +118,9 @@ struct pools *pools_new(const struct pools_config *config)
 }
 
 void pools_set_limits(struct pools *pools, const struct pools_limits *limits, struct moment now,
-                      struct pool_effects *effects)
+                      struct pool_outbox *outbox)
 {
-    pool_enter(pools, now, effects);
+    pool_enter(pools, now, outbox);
     pools->config.limits = *limits;
     for (EACH_NODE(struct pool, pool, &pools->by_name, by_name.node))
         pool_share_later(pool);
@@ -144,7 +144,7 @@ struct pool *pool_find_whole(struct pools *pools, struct bytes name)
     return pool;
 }
 
-/* ---- a pool --------------------------------------------------------------------------------- */
+/* ---- a pool ---------------------------------------------------------------------------------- */
 
 static int compare_places(const struct tree_node *a, const struct tree_node *b)
 {
@@ -185,7 +185,7 @@ static void init_pool(struct pool *pool)
     }
     ring_init(&pool->held);
     ring_init(&pool->stopping);
-    ring_init(&pool->owed);
+    ring_init(&pool->uncounted);
     ring_init(&pool->choosy);
     ring_init(&pool->retries);
     ring_init(&pool->suppliers);
@@ -244,11 +244,11 @@ static struct pool *new_pool(struct pools *pools, struct bytes name,
 
 enum pool_status pool_add(struct pools *pools, struct bytes name,
                           const struct pool_options *options, bool of_file, struct moment now,
-                          struct pool_effects *effects)
+                          struct pool_outbox *outbox)
 {
     enum pool_status status = POOL_NO_MEMORY;
     struct pool *pool = NULL;
-    pool_enter(pools, now, effects);
+    pool_enter(pools, now, outbox);
     if (pool_find(pools, name))
         status = POOL_EXISTS;
     else if (pools->sums.pools >= pools->config.limits.pools_max)
@@ -327,8 +327,8 @@ void pools_free(struct pools **pools)
     if (!p)
         return;
     *pools = NULL;
-    struct pool_effects none;
-    pool_effects_init(&none);
+    struct pool_outbox none;
+    pool_outbox_init(&none);
     pool_clients_forget(p, &none);
     for (struct pool *pool; (pool = item_or_null(tree_first(&p->by_name), struct pool, by_name));)
         CHECK(pool_drop(p, pool_name(pool), true, p->now, &none) == POOL_OK);
@@ -337,7 +337,7 @@ void pools_free(struct pools **pools)
     free(p);
 }
 
-/* ---- members -------------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 struct pool_member *pool_find_member(struct pool *pool, struct bytes name)
 {

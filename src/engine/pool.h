@@ -13,8 +13,8 @@
  * and call nothing of this file.
  *
  * Threads: any thread may call any function, but a client belongs to one thread, as its connection
- * does. What changes for another client is told by a letter: the caller sends the letters in
- * `effects` after the call, and the thread of that client calls pool_client_read.
+ * does. What changes for another client is told by a message: the caller sends the messages in
+ * `outbox` after the call, and the thread of that client calls pool_client_read.
  *
  * Memory is charged to the table's limit. Nothing that gives back, ends or hands over allocates.
  */
@@ -46,7 +46,7 @@ struct record_writer;
 #define POOL_SHORT_MAX      128  /* bytes of an attribute's value, a note, a `by` */
 #define POOL_KEY_MAX        32   /* bytes of an attribute's key */
 
-/* ---- words ---------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 /* The states of a member, in the order in which LIST counts them. */
 enum pool_state {
@@ -135,7 +135,7 @@ enum pool_status {
     POOL_NO_MEMORY,
 };
 
-/* ---- all pools ------------------------------------------------------------------------------ */
+/* ---- all pools ------------------------------------------------------------------------------- */
 
 /* An attribute: K=V. */
 struct pool_attribute {
@@ -177,41 +177,41 @@ struct pools_config {
 
 /* Makes an empty set of pools. NULL: no memory. */
 struct pools *pools_new(const struct pools_config *config) MUST_USE;
-/* Frees *pools and sets it to NULL. All clients must have ended and their letters must have been
+/* Frees *pools and sets it to NULL. All clients must have ended and their messages must have been
  * read, unless pools_restore has failed. */
 void pools_free(struct pools **pools);
 
 /* What a call has caused for other connections. The caller sends all of it after the call. */
-struct pool_effects {
-    struct mail_list clients; /* letters of clients (pool_client_of), to their tags */
-    verdicts woken;           /* of waiters for the counter `pool:NAME` (table.h) */
+struct pool_outbox {
+    struct mail_list clients; /* messages of clients (pool_client_of), to their tags */
+    results woken;            /* of waiters for the counter `pool:NAME` (table.h) */
     uint32_t visits;          /* how many members, waits and suppliers the call has visited */
 };
-static inline void pool_effects_init(struct pool_effects *effects)
+static inline void pool_outbox_init(struct pool_outbox *outbox)
 {
-    mail_list_init(&effects->clients);
-    mail_list_init(&effects->woken);
-    effects->visits = 0;
+    mail_list_init(&outbox->clients);
+    mail_list_init(&outbox->woken);
+    outbox->visits = 0;
 }
 
 /* Changes the limits. What is there already stays; suppliers are asked for what they may join now.
  */
 void pools_set_limits(struct pools *pools, const struct pools_limits *limits, struct moment now,
-                      struct pool_effects *effects);
+                      struct pool_outbox *outbox);
 
 /*
  * Does what is due: hold_warn, hold_max, clean_after, cull, lifetimes, start_timeout, stop_timeout.
  * Only waits end elsewhere, by the deadlines of their connections. Does a bounded amount of work.
  * Call it when pools_next_ns has passed.
  */
-void pools_run(struct pools *pools, struct moment now, struct pool_effects *effects);
+void pools_run(struct pools *pools, struct moment now, struct pool_outbox *outbox);
 /* Goes on with what is done in steps (the ends of clients that have joined many members). Returns
  * true when all is done: pools_save and pools_free need that. */
-bool pools_finish(struct pools *pools, struct moment now, struct pool_effects *effects) MUST_USE;
+bool pools_finish(struct pools *pools, struct moment now, struct pool_outbox *outbox) MUST_USE;
 /* The time at which something is due (monotonic); INT64_MAX: never. Any call may change it. */
 int64_t pools_next_ns(const struct pools *pools);
 
-/* ---- clients -------------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 /*
  * Makes the client of a connection. `id` is the id of its holder in the table, which no other
@@ -229,14 +229,14 @@ enum pool_end {
 /*
  * Ends a client: it leaves all queues, then its members go, newest first, then those it joined.
  * `written` says if the byte at a position of the output was given to the kernel; a member whose
- * TAKEN line was not is as before (`undone`). Frees the client, or the letter on its way does.
+ * TAKEN line was not is as before (`undone`). Frees the client, or the message on its way does.
  * What it has joined leaves in steps if it is much: requests for those pools wait for it.
  */
 void pool_client_end(struct pool_client *client, enum pool_end how,
                      bool (*written)(void *owner, uint64_t position), struct moment now,
-                     struct pool_effects *effects);
+                     struct pool_outbox *outbox);
 
-/* The client of a letter. */
+/* The client of a message. */
 struct pool_client *pool_client_of(struct mail *mail);
 /* The tag of a client, constant. */
 uint64_t pool_client_tag(const struct pool_client *client);
@@ -272,22 +272,22 @@ struct pool_reader {
 };
 
 /*
- * A letter has come. Returns false, and frees the client, when it has ended. Otherwise reads what
+ * A message has come. Returns false, and frees the client, when it has ended. Otherwise reads what
  * is new, as pool_client_read does.
  */
-bool pool_client_letter(struct pool_client *client);
+bool pool_client_message(struct pool_client *client);
 
 /*
- * Reads what is new for this client. Call it when a letter comes, or earlier. `position` is that of
- * the next byte of its output, for the TAKEN lines; POOL_POSITION_LATER: they wait behind an answer
- * in pieces, and pool_client_position says it when that is complete.
+ * Reads what is new for this client. Call it when a message comes, or earlier. `position` is that
+ * of the next byte of its output, for the TAKEN lines; POOL_POSITION_LATER: they wait behind an
+ * answer in pieces, and pool_client_position says it when that is complete.
  */
 void pool_client_read(struct pool_client *client, const struct pool_reader *reader,
-                      uint64_t position, struct moment now, struct pool_effects *effects);
+                      uint64_t position, struct moment now, struct pool_outbox *outbox);
 #define POOL_POSITION_LATER (UINT64_C(1) << 63)
 void pool_client_position(struct pool_client *client, uint64_t position);
 
-/* ---- TAKE and RETURN ------------------------------------------------------------------------ */
+/* ---- TAKE and RETURN ------------------------------------------------------------------------- */
 
 struct pool_take {
     const struct bytes *targets; /* pools, at most POOL_TARGETS_MAX; or one group */
@@ -303,13 +303,13 @@ struct pool_take {
 };
 
 /*
- * Takes members. POOL_OK: `taken` was called for each. POOL_WAITS: a wait has begun, and a letter
+ * Takes members. POOL_OK: `taken` was called for each. POOL_WAITS: a wait has begun, and a message
  * will say how it ends; the caller ends it after the timeout (pool_end_wait). `position`: as in
  * pool_client_read. The client must not wait already.
  */
 enum pool_status pool_take(struct pool_client *client, const struct pool_take *take,
                            const struct pool_reader *reader, uint64_t position, struct moment now,
-                           struct pool_effects *effects) MUST_USE;
+                           struct pool_outbox *outbox) MUST_USE;
 
 /*
  * A step of a request that pool_take answered with POOL_LOOKS: it has to look at many members. Call
@@ -318,7 +318,7 @@ enum pool_status pool_take(struct pool_client *client, const struct pool_take *t
  */
 enum pool_status pool_take_on(struct pool_client *client, const struct pool_reader *reader,
                               uint64_t position, struct moment now,
-                              struct pool_effects *effects) MUST_USE;
+                              struct pool_outbox *outbox) MUST_USE;
 /* How much of its timeout is left. */
 int64_t pool_wait_left(const struct pool_client *client, struct moment now);
 
@@ -327,14 +327,14 @@ int64_t pool_wait_left(const struct pool_client *client, struct moment now);
  * caller must read the client, which may then wait again. `timed_out`: for the counts.
  */
 bool pool_end_wait(struct pool_client *client, bool timed_out, struct moment now,
-                   struct pool_effects *effects) MUST_USE;
+                   struct pool_outbox *outbox) MUST_USE;
 
 /* Gives back the member of the hold with this fence, or with `fence` 0 of the newest hold. POOL_OK,
  * POOL_GONE or POOL_NOT_TAKEN. */
 enum pool_status pool_return(struct pool_client *client, uint64_t fence, bool ok, struct moment now,
-                             struct pool_effects *effects) MUST_USE;
+                             struct pool_outbox *outbox) MUST_USE;
 
-/* ---- members -------------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 /* A new member. */
 struct pool_new_member {
@@ -348,11 +348,11 @@ struct pool_new_member {
 
 /* Declares a member of a static pool: OK, NO_POOL, WRONG_KIND, EXISTS, FULL, NO_MEMORY. */
 enum pool_status pool_member_add(struct pools *pools, const struct pool_new_member *member,
-                                 struct moment now, struct pool_effects *effects) MUST_USE;
+                                 struct moment now, struct pool_outbox *outbox) MUST_USE;
 
 /* Registers a member that lives as long as the client: as above. */
 enum pool_status pool_join(struct pool_client *client, const struct pool_new_member *member,
-                           struct moment now, struct pool_effects *effects) MUST_USE;
+                           struct moment now, struct pool_outbox *outbox) MUST_USE;
 
 struct pool_member_change {
     struct bytes pool, name;
@@ -366,7 +366,7 @@ struct pool_member_change {
 
 /* Changes a member: OK, NO_POOL, NO_MEMBER, BAD_STATE, TOO_MANY, NO_MEMORY. */
 enum pool_status pool_member_set(struct pools *pools, const struct pool_member_change *change,
-                                 struct moment now, struct pool_effects *effects) MUST_USE;
+                                 struct moment now, struct pool_outbox *outbox) MUST_USE;
 
 /*
  * Takes a member out: OK, NO_POOL, NO_MEMBER; DENIED if only members of `by` may be dropped
@@ -375,9 +375,9 @@ enum pool_status pool_member_set(struct pools *pools, const struct pool_member_c
  */
 enum pool_status pool_member_drop(struct pools *pools, struct pool_client *by, bool own_only,
                                   struct bytes pool, struct bytes name, bool at_once,
-                                  struct moment now, struct pool_effects *effects) MUST_USE;
+                                  struct moment now, struct pool_outbox *outbox) MUST_USE;
 
-/* ---- pools ---------------------------------------------------------------------------------- */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 /*
  * Adds a pool: OK, EXISTS, TOO_MANY, NO_MEMORY. `of_file`: the configuration declares it. Copies
@@ -385,7 +385,7 @@ enum pool_status pool_member_drop(struct pools *pools, struct pool_client *by, b
  */
 enum pool_status pool_add(struct pools *pools, struct bytes name,
                           const struct pool_options *options, bool of_file, struct moment now,
-                          struct pool_effects *effects) MUST_USE;
+                          struct pool_outbox *outbox) MUST_USE;
 
 /* Copies the options of a pool, without a group: the caller sets `group` to its copy. OK or
  * NO_POOL. `group_r` has POOL_NAME_MAX + 1 bytes. */
@@ -398,11 +398,11 @@ enum pool_status pool_get_options(struct pools *pools, struct bytes name,
  * changes something; EXISTS if it was made by a verb. */
 enum pool_status pool_set(struct pools *pools, struct bytes name,
                           const struct pool_options *options, bool of_file, struct moment now,
-                          struct pool_effects *effects) MUST_USE;
+                          struct pool_outbox *outbox) MUST_USE;
 
 /* Drops a pool: OK, NO_POOL. */
 enum pool_status pool_drop(struct pools *pools, struct bytes name, bool at_once, struct moment now,
-                           struct pool_effects *effects) MUST_USE;
+                           struct pool_outbox *outbox) MUST_USE;
 
 /* The number of changes that pool_declare has made. */
 struct pool_changes {
@@ -418,19 +418,18 @@ struct pool_changes {
 enum pool_status pool_declare(struct pools *pools, struct bytes name,
                               const struct pool_new_member *members, size_t count,
                               struct pool_changes *changes_r, struct moment now,
-                              struct pool_effects *effects) MUST_USE;
+                              struct pool_outbox *outbox) MUST_USE;
 
-/* ---- SUPPLY and WATCH ----------------------------------------------------------------------- */
+/* ---- SUPPLY and WATCH ------------------------------------------------------------------------ */
 
 /* The client can run `init` to `max` members; 0 and 0: none. OK, NO_POOL, WRONG_KIND, NO_MEMORY. */
 enum pool_status pool_supply(struct pool_client *client, struct bytes name, uint32_t init,
-                             uint32_t max, struct moment now,
-                             struct pool_effects *effects) MUST_USE;
+                             uint32_t max, struct moment now, struct pool_outbox *outbox) MUST_USE;
 
 /* The client watches a pool, or all (name "*"). OK, NO_POOL, TOO_MANY, NO_MEMORY. */
 enum pool_status pool_watch(struct pool_client *client, struct bytes name, bool mine) MUST_USE;
 
-/* ---- LIST and SHOW, metrics ----------------------------------------------------------------- */
+/* ---- LIST and SHOW, metrics ------------------------------------------------------------------ */
 
 /* Counts since the start, in the order of a record. */
 struct pool_totals {
@@ -546,7 +545,7 @@ struct pool_client *pool_client_restore(struct pools *pools, uint32_t id, uint64
                                         uint64_t (*position)(void *owner, int64_t saved)) MUST_USE;
 /* Call it when all connections and the table are restored. Returns false when something is missing;
  * `r` has the reason. */
-bool pools_restore_done(struct pools *pools, struct moment now, struct pool_effects *effects,
+bool pools_restore_done(struct pools *pools, struct moment now, struct pool_outbox *outbox,
                         struct record_reader *r) MUST_USE;
 
 /*
@@ -555,6 +554,6 @@ bool pools_restore_done(struct pools *pools, struct moment now, struct pool_effe
  * pool is of another kind or was made by a verb.
  */
 bool pools_adopt(struct pools *to, struct pools *from, struct moment now,
-                 struct pool_effects *effects) MUST_USE;
+                 struct pool_outbox *outbox) MUST_USE;
 
 #endif

@@ -5,7 +5,7 @@
  * (enum pool_then) and happens when its hold ends, unless it is said to happen now. After a change
  * the waiters are looked at again: it may be what one waits for.
  */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,10 +39,10 @@ static enum pool_status add_member(struct pool *pool, const struct pool_new_memb
 }
 
 enum pool_status pool_member_add(struct pools *pools, const struct pool_new_member *member,
-                                 struct moment now, struct pool_effects *effects)
+                                 struct moment now, struct pool_outbox *outbox)
 {
     enum pool_status status = POOL_NO_POOL;
-    pool_enter(pools, now, effects);
+    pool_enter(pools, now, outbox);
     struct pool *pool = pool_find_whole(pools, member->pool);
     if (pool && !pool->draining)
         status = pool_is_joined(pool) ? POOL_WRONG_KIND : add_member(pool, member);
@@ -76,10 +76,10 @@ static void set_state(struct pool_member *m, enum pool_state state, bool at_once
 }
 
 enum pool_status pool_member_set(struct pools *pools, const struct pool_member_change *change,
-                                 struct moment now, struct pool_effects *effects)
+                                 struct moment now, struct pool_outbox *outbox)
 {
     struct pool_member *m;
-    pool_enter(pools, now, effects);
+    pool_enter(pools, now, outbox);
     enum pool_status status = find_member(pools, change->pool, change->name, &m);
     if (status == POOL_OK && change->sets_state && !is_good_state(m, change->state))
         status = POOL_BAD_STATE;
@@ -113,10 +113,10 @@ static void drop_member(struct pool_member *m, bool at_once)
 
 enum pool_status pool_member_drop(struct pools *pools, struct pool_client *by, bool own_only,
                                   struct bytes pool, struct bytes name, bool at_once,
-                                  struct moment now, struct pool_effects *effects)
+                                  struct moment now, struct pool_outbox *outbox)
 {
     struct pool_member *m;
-    pool_enter(pools, now, effects);
+    pool_enter(pools, now, outbox);
     enum pool_status status = find_member(pools, pool, name, &m);
     if (status == POOL_OK) {
         bool own = by && m->joined && m->joined->client == by;
@@ -206,9 +206,9 @@ static void keep(struct pool *pool)
 
 enum pool_status pool_set(struct pools *pools, struct bytes name,
                           const struct pool_options *options, bool of_file, struct moment now,
-                          struct pool_effects *effects)
+                          struct pool_outbox *outbox)
 {
-    pool_enter(pools, now, effects);
+    pool_enter(pools, now, outbox);
     struct pool *pool = pool_find_whole(pools, name);
     enum pool_status status = !pool                                 ? POOL_NO_POOL
                               : pool->options.kind != options->kind ? POOL_WRONG_KIND
@@ -249,9 +249,9 @@ static void drop_members(struct pool *pool, bool at_once)
 }
 
 enum pool_status pool_drop(struct pools *pools, struct bytes name, bool at_once, struct moment now,
-                           struct pool_effects *effects)
+                           struct pool_outbox *outbox)
 {
-    pool_enter(pools, now, effects);
+    pool_enter(pools, now, outbox);
     struct pool *pool = pool_find_whole(pools, name);
     if (pool) {
         pool_ref(pool);
@@ -280,8 +280,8 @@ static int compare_declared(const void *name, const void *member)
 
 static bool same_attributes(const struct pool_member *m, const struct pool_new_member *declared)
 {
-    const struct pool_ask ask = {.with = declared->attributes,
-                                 .with_count = declared->attribute_count};
+    const struct pool_request ask = {.with = declared->attributes,
+                                     .with_count = declared->attribute_count};
     size_t count = 0;
     for (size_t i = 0; i < declared->attribute_count; i++)
         count += declared->attributes[i].value.len > 0;
@@ -344,10 +344,10 @@ static enum pool_status declare(struct pool *pool, const struct pool_new_member 
 enum pool_status pool_declare(struct pools *pools, struct bytes name,
                               const struct pool_new_member *members, size_t count,
                               struct pool_changes *changes_r, struct moment now,
-                              struct pool_effects *effects)
+                              struct pool_outbox *outbox)
 {
     *changes_r = (struct pool_changes){0};
-    pool_enter(pools, now, effects);
+    pool_enter(pools, now, outbox);
     struct pool *pool = pool_find_whole(pools, name);
     enum pool_status status = pool ? declare(pool, members, count, changes_r) : POOL_NO_POOL;
     pool_leave(pools);
@@ -356,13 +356,13 @@ enum pool_status pool_declare(struct pools *pools, struct bytes name,
 
 /* Makes a pool in `to` as `from` has it, which only the configuration has filled. */
 static enum pool_status adopt(struct pools *to, const struct pool *from, struct moment now,
-                              struct pool_effects *effects)
+                              struct pool_outbox *outbox)
 {
     struct pool_changes changes;
     size_t count = 0;
-    enum pool_status status = pool_set(to, pool_name(from), &from->options, true, now, effects);
+    enum pool_status status = pool_set(to, pool_name(from), &from->options, true, now, outbox);
     if (status == POOL_NO_POOL)
-        status = pool_add(to, pool_name(from), &from->options, true, now, effects);
+        status = pool_add(to, pool_name(from), &from->options, true, now, outbox);
     if (status != POOL_OK || pool_is_joined(from))
         return status;
     struct pool_new_member *members = calloc(from->member_count + 1, sizeof(*members));
@@ -378,23 +378,23 @@ static enum pool_status adopt(struct pools *to, const struct pool *from, struct 
             .down = m->state == MEMBER_DOWN,
         };
     }
-    status = pool_declare(to, pool_name(from), members, count, &changes, now, effects);
+    status = pool_declare(to, pool_name(from), members, count, &changes, now, outbox);
     free(members);
     return status;
 }
 
 bool pools_adopt(struct pools *to, struct pools *from, struct moment now,
-                 struct pool_effects *effects)
+                 struct pool_outbox *outbox)
 {
     bool all = true;
     for (EACH_NODE(const struct pool, pool, &from->by_name, by_name.node))
-        all = adopt(to, pool, now, effects) == POOL_OK && all;
+        all = adopt(to, pool, now, outbox) == POOL_OK && all;
     struct tree_node *next;
     for (struct tree_node *n = tree_first(&to->by_name); n; n = next) {
         const struct pool *pool = item_of(n, struct pool, by_name.node);
         next = tree_next(n);
         if (pool->of_file && !pool_find(from, pool_name(pool)))
-            CHECK(pool_drop(to, pool_name(pool), false, now, effects) == POOL_OK);
+            CHECK(pool_drop(to, pool_name(pool), false, now, outbox) == POOL_OK);
     }
     return all;
 }

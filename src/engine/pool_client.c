@@ -1,36 +1,36 @@
 /*
  * pool_client.c - clients: how they are told what happens, and how they end; WATCH.
  *
- * A client has one letter. It is sent when there is news, unless it is on its way already. The
+ * A client has one message. It is sent when there is news, unless it is on its way already. The
  * thread of the client then reads what is new (pool_client_read): the end of its wait, the members
  * that it should stop, the numbers that it should run, events. So however much happens, a client
  * that does not read costs no more than what it holds and has joined; its owner bounds the events.
  *
- * The end of a client whose letter is on its way leaves the struct to the letter.
+ * The end of a client whose message is on its way leaves the struct to the message.
  */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- letters --------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 void pool_post(struct pool_client *client)
 {
     if (client->posted || client->ended)
         return;
     client->posted = true;
-    mail_list_add(&client->pools->effects->clients, &client->letter.mail);
+    mail_list_add(&client->pools->outbox->clients, &client->message.mail);
 }
 
 struct pool_client *pool_client_of(struct mail *mail)
 {
-    return item_of(mail, struct pool_client, letter.mail);
+    return item_of(mail, struct pool_client, message.mail);
 }
 
 uint64_t pool_client_tag(const struct pool_client *client)
 {
-    return client->letter.to;
+    return client->message.to;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -40,11 +40,11 @@ struct pool_client *pool_client_new(struct pools *pools, uint32_t id, uint64_t t
     struct pool_client *client = pool_alloc(pools, sizeof(*client));
     if (!client)
         return NULL;
-    client->letter.to = tag;
+    client->message.to = tag;
     client->pools = pools;
     client->owner = owner;
     if (id != 0) /* else pool_client_restore does it */
-        holder_init(&client->mirror, id, tag);
+        holder_init(&client->unit_holder, id, tag);
     ring_init(&client->holds);
     ring_init(&client->suppliers);
     ring_init(&client->watches);
@@ -118,10 +118,10 @@ static void pool_watch_free(struct pool_watch *watch)
 
 void pool_client_end(struct pool_client *client, enum pool_end how,
                      bool (*written)(void *owner, uint64_t position), struct moment now,
-                     struct pool_effects *effects)
+                     struct pool_outbox *outbox)
 {
     struct pools *pools = client->pools;
-    pool_enter(pools, now, effects);
+    pool_enter(pools, now, outbox);
     client->ended = true;
     for (struct pool_watch *w; (w = first_of(struct pool_watch, &client->watches, of_client));)
         pool_watch_free(w);
@@ -149,14 +149,14 @@ void pool_clients_leave(struct pools *pools)
             return;
         ring_remove(&client->of_pools);
         client->leaving = false;
-        if (!client->posted) /* else its letter does it */
+        if (!client->posted) /* else its message does it */
             pool_free(pools, client);
     }
 }
 
-bool pools_finish(struct pools *pools, struct moment now, struct pool_effects *effects)
+bool pools_finish(struct pools *pools, struct moment now, struct pool_outbox *outbox)
 {
-    pool_enter(pools, now, effects);
+    pool_enter(pools, now, outbox);
     pool_clients_leave(pools);
     bool all = ring_is_empty(&pools->leaving);
     pool_leave(pools);
@@ -180,13 +180,13 @@ static void forget_hold(struct pool_hold *hold)
     hold->member = NULL;
     hold->unit = NULL;
     ring_remove(&hold->of_pool);
-    ring_remove(&hold->owed_link);
+    ring_remove(&hold->uncounted_link);
 }
 
-void pool_clients_forget(struct pools *pools, struct pool_effects *effects)
+void pool_clients_forget(struct pools *pools, struct pool_outbox *outbox)
 {
     struct pool_client *first;
-    pool_enter(pools, pools->now, effects);
+    pool_enter(pools, pools->now, outbox);
     for (EACH(struct pool_client, client, &pools->clients, of_pools)) {
         /* The table forgets units and reservations by itself. */
         for (EACH(struct pool_hold, hold, &client->holds, of_client))
@@ -200,12 +200,12 @@ void pool_clients_forget(struct pools *pools, struct pool_effects *effects)
     }
     pool_leave(pools);
     while ((first = first_of(struct pool_client, &pools->clients, of_pools)) != NULL)
-        pool_client_end(first, POOL_END_CRASH, nothing_written, pools->now, effects);
-    while (!pools_finish(pools, pools->now, effects))
+        pool_client_end(first, POOL_END_CRASH, nothing_written, pools->now, outbox);
+    while (!pools_finish(pools, pools->now, outbox))
         continue;
 }
 
-bool pool_client_letter(struct pool_client *client)
+bool pool_client_message(struct pool_client *client)
 {
     struct pools *pools = client->pools;
     lock_acquire(&pools->lock);
@@ -219,8 +219,8 @@ bool pool_client_letter(struct pool_client *client)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-void pool_read_verdict(struct pool_client *client, const struct pool_reader *reader,
-                       uint64_t position)
+void pool_read_result(struct pool_client *client, const struct pool_reader *reader,
+                      uint64_t position)
 {
     struct pool_waiter *w = client->waiter;
     if (!w || w->state == WAIT_IN_LINE || w->asking)
@@ -241,7 +241,7 @@ static void read_stops(struct pool_client *client, const struct pool_reader *rea
     struct pool_member *m;
     while ((m = first_of(struct pool_member, &client->stops, stop_link)) != NULL) {
         if (!pool_visit(client->pools)) {
-            pool_post(client); /* the rest, with another letter */
+            pool_post(client); /* the rest, with another message */
             return;
         }
         ring_remove(&m->stop_link);
@@ -266,10 +266,10 @@ static void read_wants(struct pool_client *client, const struct pool_reader *rea
 }
 
 void pool_client_read(struct pool_client *client, const struct pool_reader *reader,
-                      uint64_t position, struct moment now, struct pool_effects *effects)
+                      uint64_t position, struct moment now, struct pool_outbox *outbox)
 {
-    pool_enter(client->pools, now, effects);
-    pool_read_verdict(client, reader, position);
+    pool_enter(client->pools, now, outbox);
+    pool_read_result(client, reader, position);
     read_stops(client, reader);
     read_wants(client, reader);
     if (client->has_events)
@@ -391,7 +391,7 @@ static struct pool_client *joiner(const struct pool_member *m)
 static void add_hold(struct pool_event *event, const struct pool_hold *hold)
 {
     event->fence = hold->fence;
-    event->conn = hold->client->letter.to;
+    event->conn = hold->client->message.to;
     event->by = bytes_at(hold->by, hold->by_len);
 }
 

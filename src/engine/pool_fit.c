@@ -16,13 +16,13 @@
  * the oldest that closes it. For that, a place counts the members that it could use at all, by
  * name (`population`).
  */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 
 /* How many members a step visits. Others wait for it, and many may follow each other: so it is
  * shorter than what one request may visit. */
 #define STEP_VISITS 250
 
-/* ---- order ---------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 static bool is_check(const struct pool_place *place)
 {
@@ -332,12 +332,12 @@ static void see_if_it_closes(struct pool_place *place)
         end_closing(place);
 }
 
-/* ---- looking -------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 /* Meets a ready member, or one that was ready when it was put in this order. */
 static void meet(struct pool_place *place, struct pool_member *m)
 {
-    const struct pool_ask *ask = &place->waiter->ask;
+    const struct pool_request *ask = &place->waiter->ask;
     if (!pool_is_ready(m, ask->what) || !pool_matches(ask, m))
         return;
     place->ready++;
@@ -355,7 +355,7 @@ static bool has_enough(const struct pool_place *place)
 static void look(struct pool_place *place)
 {
     struct pool *pool = place->pool;
-    const struct pool_ask *ask = &place->waiter->ask;
+    const struct pool_request *ask = &place->waiter->ask;
     if (place->looks == STAGE_NEW && ask->member.len > 0) {
         struct pool_member *m = pool_find_member(pool, ask->member);
         if (m)
@@ -452,7 +452,7 @@ void pool_fit_step(struct pool *pool)
     pools->visits_max = max;
 }
 
-/* ---- changes -------------------------------------------------------------------------------- */
+/* ---- changes --------------------------------------------------------------------------------- */
 
 void pool_fit_enter(struct pool_place *place)
 {

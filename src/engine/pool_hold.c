@@ -1,15 +1,15 @@
 /*
  * pool_hold.c - holds: how a member comes into the hands of a client, and how that ends.
  *
- * Each hold is also a unit of the counter `pool:NAME`, held by the client's mirror holder. The
- * counter may have no room for it, because others hold units of it too. Then the hold is in
- * pool->owed, and gets its unit when there is room.
+ * Each hold is also a unit of the counter `pool:NAME`, held by the client's second holder
+ * (`unit_holder`). The counter may have no room for it, because others hold units of it too. Then
+ * the hold is in pool->uncounted, and gets its unit when there is room.
  *
  * A hold may lose its member while its client does not know (pool_hold_take_away). It then stays in
  * the client's list until RETURN says so. If the client was not even told that it has the member,
  * its request waits again, in its old place.
  */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 
 #include <string.h>
 
@@ -66,35 +66,35 @@ static void give_back_unit(struct pool *pool, struct pool_hold *hold, bool ends)
 {
     struct pools *pools = pool->pools;
     struct holding *unit = hold->unit;
-    ring_remove(&hold->owed_link);
+    ring_remove(&hold->uncounted_link);
     hold->unit = NULL;
     if (!unit)
         return;
-    if (!ring_is_empty(&pool->owed))
+    if (!ring_is_empty(&pool->uncounted))
         pool_touch(pool); /* there is room for another one */
-    table_release_held(pools->config.table, &hold->client->mirror, unit, 1, ends, pools->now,
-                       &pools->effects->woken);
+    table_release_held(pools->config.table, &hold->client->unit_holder, unit, 1, ends, pools->now,
+                       &pools->outbox->woken);
 }
 
 enum table_status pool_add_units(struct pool_client *client, const struct pool *pool,
                                  uint32_t count, struct holding **unit_r)
 {
     const struct pools *pools = client->pools;
-    return table_add(pools->config.table, &client->mirror, pool_counter(pool), pool->counter_hash,
-                     count, pools->now, unit_r);
+    return table_add(pools->config.table, &client->unit_holder, pool_counter(pool),
+                     pool->counter_hash, count, pools->now, unit_r);
 }
 
 void pool_hold_settle(struct pool *pool)
 {
     struct pools *pools = pool->pools;
     struct pool_hold *hold;
-    while ((hold = first_of(struct pool_hold, &pool->owed, owed_link)) != NULL &&
+    while ((hold = first_of(struct pool_hold, &pool->uncounted, uncounted_link)) != NULL &&
            pool_visit(pools) && /* else later, with the timer */
            pool_add_units(hold->client, pool, 1, &hold->unit) == TABLE_OK)
-        ring_remove(&hold->owed_link);
+        ring_remove(&hold->uncounted_link);
 }
 
-/* ---- begin ---------------------------------------------------------------------------------- */
+/* ---- begin ----------------------------------------------------------------------------------- */
 
 enum pool_state pool_state_for(enum pool_for what)
 {
@@ -122,7 +122,7 @@ void pool_hold_begin(struct pool_hold *hold, struct pool_member *m, struct holdi
     if (unit && add && !table_add_held(pools->config.table, unit, 1, pools->now))
         hold->unit = NULL;
     if (!hold->unit) {
-        ring_add(&pool->owed, &hold->owed_link);
+        ring_add(&pool->uncounted, &hold->uncounted_link);
         pool_touch(pool);
     }
     m->hold = hold;
@@ -241,7 +241,7 @@ static struct way way_of_success(const struct pool_hold *hold, enum pool_hold_en
     return (struct way){joined ? MEMBER_FREE : state_after(options->on_return), why, false};
 }
 
-/* ---- end ------------------------------------------------------------------------------------ */
+/* ---- end ------------------------------------------------------------------------------------- */
 
 /* Separates a member from its hold. The caller moves it, which must be next. */
 static void detach(struct pool_member *m)
@@ -384,11 +384,11 @@ static struct pool_hold *find_hold(const struct pool_client *client, uint64_t fe
 }
 
 enum pool_status pool_return(struct pool_client *client, uint64_t fence, bool ok, struct moment now,
-                             struct pool_effects *effects)
+                             struct pool_outbox *outbox)
 {
     enum pool_status status = POOL_NOT_TAKEN;
     struct pool_hold *hold;
-    pool_enter(client->pools, now, effects);
+    pool_enter(client->pools, now, outbox);
     while ((hold = find_hold(client, fence)) != NULL && hold->member &&
            unlikely(hold->member->pool->leaving > 0)) {
         pool_clients_leave(client->pools);

@@ -5,7 +5,7 @@
  * `dirty`, a held one through its hold in the ring `held`, a stopping one in the ring `stopping`.
  * One that is down is found by name only. The trees are ordered by rank; the first is taken next.
  */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 
 /* Sets of states. */
 #define S(state) (1u << MEMBER_##state)

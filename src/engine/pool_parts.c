@@ -1,12 +1,12 @@
 /*
  * pool_parts.c - the words, the memory, and the parts, names and options of pools and members.
  */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- words ---------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 const char *pool_state_word(enum pool_state state)
 {
@@ -42,7 +42,7 @@ const char *pool_outcome_word(enum pool_outcome outcome)
     return words[outcome];
 }
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* In front of each piece of memory. */
 union header {
@@ -188,7 +188,7 @@ enum pool_status pool_set_parts(struct pool_member *m, const struct pool_member_
     return status;
 }
 
-/* ---- names ---------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static struct bytes name_of(const struct tree_node *node)
 {
@@ -211,7 +211,7 @@ struct tree_node *pool_named_from(const struct tree *tree, struct bytes name, bo
     return node && after && compare_name(node, &name) == 0 ? tree_next(node) : node;
 }
 
-/* ---- chance --------------------------------------------------------------------------------- */
+/* ---- chance ---------------------------------------------------------------------------------- */
 
 uint64_t pool_random(struct pools *pools)
 {
@@ -222,7 +222,7 @@ uint64_t pool_random(struct pools *pools)
     return x ^ x >> 31;
 }
 
-/* ---- options -------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 #define AT(member) offsetof(struct pool_options, member)
 static const size_t numbers[POOL_NUMBERS] = {

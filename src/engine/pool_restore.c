@@ -6,7 +6,7 @@
  * refused as a whole: what was made of it until then is only to be freed.
  */
 #include "base/record.h"
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 #include "engine/state.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 /* The longest time of an option. */
 #define TIME_MAX ((UINT32_MAX + INT64_C(1)) * NS_PER_S)
 
-/* ---- values --------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static struct bytes get_bytes(struct record_reader *r, size_t min, size_t max)
 {
@@ -177,14 +177,14 @@ static bool get_pool(struct record_reader *r, struct pools *pools)
 {
     struct pool_options options;
     char group[POOL_NAME_MAX + 1];
-    struct pool_effects none;
+    struct pool_outbox none;
     struct bytes name = get_bytes(r, 1, POOL_NAME_MAX);
     if (!get_options(r, &options, group))
         return false;
     uint8_t flags = get_below(r, 8);
     if (!record_ok(r))
         return false;
-    pool_effects_init(&none);
+    pool_outbox_init(&none);
     enum pool_status status = pool_add(pools, name, &options, flags & 1, pools->now, &none);
     if (status != POOL_OK)
         return record_refuse(r, status == POOL_EXISTS ? "a pool is there twice" : NO_MEMORY);
@@ -204,7 +204,7 @@ static bool get_pool(struct record_reader *r, struct pools *pools)
     return record_ok(r);
 }
 
-/* ---- clients -------------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 static struct pool *get_pool_by_name(struct record_reader *r, struct pools *pools)
 {
@@ -308,13 +308,13 @@ static bool get_hold(struct record_reader *r, struct pool_client *client)
     hold->rank = get_rank(r, client->pools);
     hold->before_ns = get_time(r, client->pools);
     hold->idle_ns = get_time(r, client->pools);
-    bool owed = record_get_bool(r);
+    bool uncounted = record_get_bool(r);
     if (m->hold || m->state != pool_state_for(what))
         return record_refuse(r, "a member has two holders");
     m->hold = hold;
     hold->member = m;
-    if (owed)
-        ring_add(&pool->owed, &hold->owed_link);
+    if (uncounted)
+        ring_add(&pool->uncounted, &hold->uncounted_link);
     return record_ok(r);
 }
 
@@ -533,7 +533,7 @@ static void check_units(struct record_reader *r, const struct pool_client *clien
             !bytes_equal(holding_name(t, hold->unit), pool_counter(hold->member->pool)))
             record_refuse(r, "a held member is not a unit of its counter");
     }
-    if (units != holder_units(t, &client->mirror) || client->mirror.waiters)
+    if (units != holder_units(t, &client->unit_holder) || client->unit_holder.waiters)
         record_refuse(r, "a client of the pools has units without members");
 }
 
@@ -548,15 +548,15 @@ struct pool_client *pool_client_restore(struct pools *pools, uint32_t id, uint64
         return NULL;
     }
     client->owner = owner;
-    client->letter.to = tag;
-    holder_init(&client->mirror, id, tag);
-    if (!holder_restore(t, &client->mirror, r))
+    client->message.to = tag;
+    holder_init(&client->unit_holder, id, tag);
+    if (!holder_restore(t, &client->unit_holder, r))
         return NULL;
     for (EACH(struct pool_hold, hold, &client->holds, of_client)) {
         hold->position = position(owner, record_get_i64(r));
-        if (!hold->member || ring_has(&hold->owed_link))
+        if (!hold->member || ring_has(&hold->uncounted_link))
             continue;
-        hold->unit = holding_restore(t, &client->mirror, r);
+        hold->unit = holding_restore(t, &client->unit_holder, r);
         if (!hold->unit)
             return NULL;
     }
@@ -564,12 +564,12 @@ struct pool_client *pool_client_restore(struct pools *pools, uint32_t id, uint64
     return record_ok(r) ? client : NULL;
 }
 
-bool pools_restore_done(struct pools *pools, struct moment now, struct pool_effects *effects,
+bool pools_restore_done(struct pools *pools, struct moment now, struct pool_outbox *outbox,
                         struct record_reader *r)
 {
     uint32_t visits_max = pools->visits_max;
     pools->visits_max = UINT32_MAX; /* nobody waits for the lock, and nobody is to overtake */
-    pool_enter(pools, now, effects);
+    pool_enter(pools, now, outbox);
     for (EACH(struct pool_client, client, &pools->clients, of_pools)) {
         if (!client->owner)
             record_refuse(r, "no connection has a client of the pools");

@@ -25,16 +25,16 @@
  *                   u32 holds, each a hold; u8 1 if it waits, and the wait
  *                   u32 watches, each: bytes pool ("" is all), u8 mine
  *     a hold        bytes by, u64 fence, i64 since ns, u8 for, u8 warned, u8 1 if it has a member:
- *                     bytes pool, member, u64 rank key, seq, i64 before, idle ns, u8 owed
+ *                     bytes pool, member, u64 rank key, seq, i64 before, idle ns, u8 uncounted
  *     a wait        bytes by, u64 seq, i64 since, timeout ns (0: it goes on in steps), u32 count,
  *                   u8 for, bytes member, attributes; u32 places, each: bytes pool, u32 overtaken
  *                   (below 2^31; 2^31 more if it goes on in steps and will not wait there)
  *
- * All letters were read before. So every wait is in line, and every client knows of members and
+ * All messages were read before. So every wait is in line, and every client knows of members and
  * pools that have gone.
  */
 #include "base/record.h"
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 #include "engine/state.h"
 
 #include <errno.h>
@@ -206,7 +206,7 @@ static void put_client(struct record_writer *w, const struct pool_client *client
     }
     for (EACH(const struct pool_member, m, &client->stops, stop_link)) {
         if (m->state == MEMBER_GONE)
-            record_give_up(w, EBUSY); /* it was told when the letters were read */
+            record_give_up(w, EBUSY); /* it was told when the messages were read */
     }
     record_put_u32(w, client->hold_count);
     for (EACH(const struct pool_hold, hold, &client->holds, of_client))
@@ -246,7 +246,7 @@ void pool_client_save(const struct pool_client *client, struct record_writer *w,
 {
     const struct table *t = client->pools->config.table;
     record_put_u64(w, client->number);
-    holder_save(t, &client->mirror, w);
+    holder_save(t, &client->unit_holder, w);
     for (EACH(const struct pool_hold, hold, &client->holds, of_client)) {
         record_put_i64(w, position(client->owner, hold->position));
         if (hold->unit)

@@ -14,9 +14,9 @@
  * stays there until a request for a check meets it; when it is free again it is added again. So
  * requests for use pay nothing for it.
  */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 
-/* ---- order ---------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 static struct pool_place *place_by_class(const struct tree_node *node)
 {
@@ -48,7 +48,7 @@ static int compare_named(const struct tree_node *node, const void *name)
     return bytes_compare(place_by_class(node)->waiter->ask.member, *(const struct bytes *)name);
 }
 
-/* ---- what matches --------------------------------------------------------------------------- */
+/* ---- what matches ---------------------------------------------------------------------------- */
 
 static bool has_attribute(const struct pool_member *m, const struct pool_attribute *with)
 {
@@ -60,7 +60,7 @@ static bool has_attribute(const struct pool_member *m, const struct pool_attribu
     return with->value.len == 0;
 }
 
-bool pool_matches(const struct pool_ask *ask, const struct pool_member *m)
+bool pool_matches(const struct pool_request *ask, const struct pool_member *m)
 {
     if (ask->member.len > 0 && !bytes_equal(ask->member, pool_member_name(m)))
         return false;
@@ -72,12 +72,12 @@ bool pool_matches(const struct pool_ask *ask, const struct pool_member *m)
 }
 
 /* True if a waiting request comes before another one. */
-static bool comes_before(const struct pool_place *place, const struct pool_ask *ask)
+static bool comes_before(const struct pool_place *place, const struct pool_request *ask)
 {
     return ask->what == POOL_FOR_CHECK || place->waiter->ask.seq < ask->seq;
 }
 
-bool pool_is_closed(const struct pool_member *m, const struct pool_ask *ask)
+bool pool_is_closed(const struct pool_member *m, const struct pool_request *ask)
 {
     return m->closer && comes_before(m->closer, ask);
 }
@@ -85,11 +85,11 @@ bool pool_is_closed(const struct pool_member *m, const struct pool_ask *ask)
 /* Counts a member that goes to a request for the older ones that could use it, until they close
  * members. */
 static void count_overtaken(struct pool *pool, const struct pool_member *m,
-                            const struct pool_ask *ask)
+                            const struct pool_request *ask)
 {
     bool clean = ask->what == POOL_FOR_CLEAN;
     for (EACH_CHOOSY(p, pool)) {
-        const struct pool_ask *other = &p->waiter->ask;
+        const struct pool_request *other = &p->waiter->ask;
         if (!comes_before(p, ask))
             return;
         if (!pool_can_be_passed(p->waiter) || (other->what == POOL_FOR_CLEAN) != clean ||
@@ -100,7 +100,7 @@ static void count_overtaken(struct pool *pool, const struct pool_member *m,
     }
 }
 
-/* ---- what is there -------------------------------------------------------------------------- */
+/* ---- what is there --------------------------------------------------------------------------- */
 
 void pool_checks_add(struct pool_member *m)
 {
@@ -145,12 +145,12 @@ bool pool_is_ready(const struct pool_member *m, enum pool_for what)
            !(m->joined && (m->joined->client->ended || is_over(m)));
 }
 
-static bool may_have(const struct pool_member *m, const struct pool_ask *ask)
+static bool may_have(const struct pool_member *m, const struct pool_request *ask)
 {
     return pool_is_ready(m, ask->what) && pool_matches(ask, m) && !pool_is_closed(m, ask);
 }
 
-bool pool_find_ready(struct pool *pool, const struct pool_ask *ask, uint32_t max,
+bool pool_find_ready(struct pool *pool, const struct pool_request *ask, uint32_t max,
                      struct pool_member **found, uint32_t *count_r)
 {
     struct pools *pools = pool->pools;
@@ -176,7 +176,7 @@ bool pool_find_ready(struct pool *pool, const struct pool_ask *ask, uint32_t max
     return true;
 }
 
-bool pool_count_ready(struct pool *pool, const struct pool_ask *ask, uint32_t *count_r)
+bool pool_count_ready(struct pool *pool, const struct pool_request *ask, uint32_t *count_r)
 {
     struct pools *pools = pool->pools;
     uint32_t free = pool->states[ask->what == POOL_FOR_CLEAN ? MEMBER_DIRTY : MEMBER_FREE];
@@ -198,7 +198,7 @@ bool pool_count_ready(struct pool *pool, const struct pool_ask *ask, uint32_t *c
 
 /* ---- handing out ----------------------------------------------------------------------------- */
 
-void pool_hand_out(struct pool_hold *hold, struct pool_member *m, const struct pool_ask *ask,
+void pool_hand_out(struct pool_hold *hold, struct pool_member *m, const struct pool_request *ask,
                    struct holding *unit, bool add)
 {
     CHECK(m);
@@ -214,7 +214,7 @@ void pool_count_taken(struct pool *pool, enum pool_for what)
         pool_raise_want(pool, 0);
 }
 
-/* ---- serving -------------------------------------------------------------------------------- */
+/* ---- serving --------------------------------------------------------------------------------- */
 
 /* Serves a waiter in one pool with these members. */
 static void serve(struct pool_place *place, struct pool_member **members)
@@ -244,7 +244,7 @@ static void make_choosy(struct pool_waiter *w)
 bool pool_try_serve(struct pool_place *place, bool *through_r)
 {
     struct pool_member *found[POOL_COUNT_MAX] = {NULL};
-    const struct pool_ask *ask = &place->waiter->ask;
+    const struct pool_request *ask = &place->waiter->ask;
     uint32_t count;
     if (place->waiter->class == CLASS_CHOOSY) {
         if (!pool_fits(place))
@@ -269,7 +269,7 @@ static struct pool_place *older(struct pool_place *a, struct pool_place *b)
  * not have, it may not have either. */
 static bool is_behind(const struct pool_place *place)
 {
-    const struct pool_ask *ask = &place->waiter->ask;
+    const struct pool_request *ask = &place->waiter->ask;
     for (EACH_CHOOSY(p, place->pool)) {
         const struct pool_waiter *w = p->waiter;
         if (w->ask.seq > ask->seq)
@@ -372,7 +372,7 @@ static struct pool_place *next_for(struct pool_member *m, enum pool_for what)
         older_open(m, NULL, place_or_null(tree_first(&pool->classes[what][CLASS_PLAIN])));
     best = older_open(m, best, first_named(m, what));
     for (EACH_CHOOSY(p, pool)) {
-        const struct pool_ask *ask = &p->waiter->ask;
+        const struct pool_request *ask = &p->waiter->ask;
         if (older(best, p) != p)
             break;
         if (ask->what == what && pool_fits(p) && may_have(m, ask))

@@ -5,7 +5,7 @@
  * by age, so an item that is there all the while is shown once, and the lock is never held for
  * long.
  */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 
 #include <string.h>
 
@@ -21,7 +21,7 @@ static int compare_seq(const struct tree_node *node, const void *seq)
     return (a > b) - (a < b);
 }
 
-/* ---- pools ---------------------------------------------------------------------------------- */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 static void describe(const struct pool *pool, struct moment now, struct pool_entry *entry_r)
 {
@@ -86,7 +86,7 @@ bool pool_show(struct pools *pools, struct bytes name,
     return pool != NULL;
 }
 
-/* ---- members -------------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 static const char *then_word(const struct pool_member *m)
 {
@@ -111,11 +111,11 @@ static void describe_member(const struct pool_member *m, struct pool_member_entr
         .note = pool_text_bytes(m->note),
         .attributes = m->attributes ? m->attributes->at : NULL,
         .attribute_count = m->attributes ? m->attributes->count : 0,
-        .joined_by = m->joined ? m->joined->client->letter.to : 0,
+        .joined_by = m->joined ? m->joined->client->message.to : 0,
     };
     if (m->hold) {
         entry_r->fence = m->hold->fence;
-        entry_r->holder = m->hold->client->letter.to;
+        entry_r->holder = m->hold->client->message.to;
         entry_r->holder_owner = m->hold->client->owner;
         entry_r->by = bytes_at(m->hold->by, m->hold->by_len);
     }
@@ -154,7 +154,7 @@ bool pool_show_waiters(struct pools *pools, struct bytes name, uint64_t after, u
         const struct pool_hold *hold = item_of(w->holds.next, struct pool_hold, of_client);
         struct pool_waiter_entry entry = {
             .seq = w->ask.seq,
-            .client = w->client->letter.to,
+            .client = w->client->message.to,
             .owner = w->client->owner,
             .since_ns = w->since_ns,
             .timeout_ns = w->timeout_ns,
@@ -182,7 +182,7 @@ static bool show_suppliers(const struct ring *list,
         if (s->ending)
             continue;
         struct pool_supplier_entry entry = {
-            .client = s->client->letter.to,
+            .client = s->client->message.to,
             .owner = s->client->owner,
             .init = s->init,
             .max = s->max,

@@ -14,7 +14,7 @@
  * client: the newest number counts. So what is kept for a client that does not read is bounded by
  * its members.
  */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 
 #include <math.h>
 
@@ -351,10 +351,10 @@ static enum pool_status join(struct pool_client *client, struct pool *pool,
 }
 
 enum pool_status pool_join(struct pool_client *client, const struct pool_new_member *member,
-                           struct moment now, struct pool_effects *effects)
+                           struct moment now, struct pool_outbox *outbox)
 {
     struct pool *pool;
-    pool_enter(client->pools, now, effects);
+    pool_enter(client->pools, now, outbox);
     enum pool_status status = find_joined(client->pools, member->pool, &pool);
     if (status == POOL_OK)
         status = join(client, pool, member);
@@ -363,10 +363,10 @@ enum pool_status pool_join(struct pool_client *client, const struct pool_new_mem
 }
 
 enum pool_status pool_supply(struct pool_client *client, struct bytes name, uint32_t init,
-                             uint32_t max, struct moment now, struct pool_effects *effects)
+                             uint32_t max, struct moment now, struct pool_outbox *outbox)
 {
     struct pool *pool;
-    pool_enter(client->pools, now, effects);
+    pool_enter(client->pools, now, outbox);
     enum pool_status status = find_joined(client->pools, name, &pool);
     if (status == POOL_OK) {
         struct pool_supplier *s = pool_supplier_of(client, pool);

@@ -10,9 +10,9 @@
  * stands in line from the beginning. Where it will not wait it is a guest: of pools that were full
  * when it came, and if its timeout is 0.
  */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 
-/* ---- targets -------------------------------------------------------------------------------- */
+/* ---- targets --------------------------------------------------------------------------------- */
 
 /* The pools of a TAKE: a list, or all that are in a group now. */
 struct targets {
@@ -141,7 +141,7 @@ static void compare_best(struct best *best, const struct pool *pool, uint32_t fr
 
 /* The pool of a group that has the most for a request. Returns false if it had to end before; NULL:
  * none has enough. */
-static bool choose_of_group(const struct targets *t, const struct pool_ask *ask,
+static bool choose_of_group(const struct targets *t, const struct pool_request *ask,
                             struct pool **pool_r)
 {
     struct best best = {0};
@@ -158,7 +158,7 @@ static bool choose_of_group(const struct targets *t, const struct pool_ask *ask,
 
 /* Finds a pool that serves the request now, and the members there; NULL: none. Returns false if it
  * had to end before. */
-static bool find_now(const struct targets *t, const struct pool_ask *ask,
+static bool find_now(const struct targets *t, const struct pool_request *ask,
                      struct pool_member **found, struct pool **pool_r)
 {
     uint32_t count;
@@ -185,7 +185,7 @@ static bool find_now(const struct targets *t, const struct pool_ask *ask,
 
 /* Takes what was found. */
 static enum pool_status take_now(struct pool_client *client, const struct pool_take *take,
-                                 const struct pool_ask *ask, struct pool *pool,
+                                 const struct pool_request *ask, struct pool *pool,
                                  struct pool_member **found, const struct pool_reader *reader,
                                  uint64_t position)
 {
@@ -245,8 +245,8 @@ static struct pool_waiter *make_waiter(struct pool_client *client, const struct 
 
 /* A request is refused, for lack of members or of room: more members of this pool may be wanted.
  * `first`: it is counted there. */
-static void count_refused(struct pool *pool, const struct pool_ask *ask, enum pool_outcome outcome,
-                          bool first)
+static void count_refused(struct pool *pool, const struct pool_request *ask,
+                          enum pool_outcome outcome, bool first)
 {
     bool use = ask->what == POOL_FOR_USE && pool_is_joined(pool);
     if (use)
@@ -258,7 +258,7 @@ static void count_refused(struct pool *pool, const struct pool_ask *ask, enum po
         pool->totals.takes[ask->what][outcome]++;
 }
 
-static void count_all_refused(const struct targets *t, const struct pool_ask *ask,
+static void count_all_refused(const struct targets *t, const struct pool_request *ask,
                               enum pool_outcome outcome)
 {
     for (EACH_TARGET(t, at))
@@ -276,7 +276,8 @@ static void begin_wait(struct pool_waiter *w)
 
 /* Puts a request into its lines, to wait or, if it is `asking`, to be looked at in steps. */
 static enum pool_status wait_for(struct pool_client *client, const struct pool_take *take,
-                                 const struct pool_ask *ask, const struct targets *t, bool asking)
+                                 const struct pool_request *ask, const struct targets *t,
+                                 bool asking)
 {
     size_t rooms = 0;
     for (EACH_TARGET(t, at))
@@ -297,12 +298,12 @@ static enum pool_status wait_for(struct pool_client *client, const struct pool_t
 
 enum pool_status pool_take(struct pool_client *client, const struct pool_take *take,
                            const struct pool_reader *reader, uint64_t position, struct moment now,
-                           struct pool_effects *effects)
+                           struct pool_outbox *outbox)
 {
     struct targets t;
     struct pool_member *found[POOL_COUNT_MAX];
-    const struct pool_ask ask = pool_ask_of(take);
-    pool_enter(client->pools, now, effects);
+    const struct pool_request ask = pool_request_of(take);
+    pool_enter(client->pools, now, outbox);
     CHECK(!client->waiter);
     enum pool_status status = judge(client, take, &t);
     if (status == POOL_OK) {
@@ -394,11 +395,11 @@ static enum pool_status decide(struct pool_waiter *w)
 static _Thread_local int64_t stepped_ns = INT64_MIN;
 
 enum pool_status pool_take_on(struct pool_client *client, const struct pool_reader *reader,
-                              uint64_t position, struct moment now, struct pool_effects *effects)
+                              uint64_t position, struct moment now, struct pool_outbox *outbox)
 {
     struct pools *pools = client->pools;
     enum pool_status status = POOL_LOOKS;
-    pool_enter(pools, now, effects);
+    pool_enter(pools, now, outbox);
     struct pool_waiter *w = client->waiter;
     CHECK(w && w->asking);
     if (w->state == WAIT_IN_LINE && now.mono_ns != stepped_ns) {
@@ -407,7 +408,7 @@ enum pool_status pool_take_on(struct pool_client *client, const struct pool_read
     }
     if (w->state == WAIT_SERVED) {
         w->asking = false;
-        pool_read_verdict(client, reader, position);
+        pool_read_result(client, reader, position);
         status = POOL_OK;
     } else if (w->state == WAIT_REFUSED) {
         status = w->refused;

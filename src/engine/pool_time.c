@@ -6,7 +6,7 @@
  * Lifetimes have a heap of their own. Members to cull are looked for at most once in CULL_PAUSE_NS.
  * A deadline may be too early, after a change; then nothing is due.
  */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 
 #include "base/heap.h"
 
@@ -81,7 +81,7 @@ void pool_set_timer(struct pool *pool)
     int64_t at_ns = DEADLINE_NONE;
     if (pool->gone)
         return;
-    if (!ring_is_empty(&pool->owed))
+    if (!ring_is_empty(&pool->uncounted))
         at_ns = pools->now.mono_ns + OWED_NS;
     if (pool->looks)
         at_ns = pools->now.mono_ns;
@@ -282,12 +282,12 @@ static void run_pool(struct pool *pool, int64_t now_ns)
     pool_unref(pool);
 }
 
-void pools_run(struct pools *pools, struct moment now, struct pool_effects *effects)
+void pools_run(struct pools *pools, struct moment now, struct pool_outbox *outbox)
 {
     struct deadline *d;
     if (pools_next_ns(pools) > now.mono_ns)
         return;
-    pool_enter(pools, now, effects);
+    pool_enter(pools, now, outbox);
     pool_clients_leave(pools);
     if (pools->visits > 0)
         pool_let_others(pools);

@@ -5,16 +5,16 @@
  * line for use and one for all others (`lines`), and by class and age. A place that is a guest does
  * not wait: it leaves when it has looked at all (pool_take.c).
  */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 
-enum pool_class pool_class_of(const struct pool_ask *ask)
+enum pool_class pool_class_of(const struct pool_request *ask)
 {
     if (ask->count > 1 || ask->with_count > 0)
         return CLASS_CHOOSY;
     return ask->member.len > 0 ? CLASS_NAMED : CLASS_PLAIN;
 }
 
-/* ---- lines ---------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static bool is_in_line(const struct pool_place *place)
 {
@@ -25,7 +25,7 @@ static bool is_in_line(const struct pool_place *place)
 static void count_place(const struct pool_place *place, int more)
 {
     struct pool *pool = place->pool;
-    const struct pool_ask *ask = &place->waiter->ask;
+    const struct pool_request *ask = &place->waiter->ask;
     if (place->guest)
         return;
     pool->waiting[pool_line_of(ask->what)] += (uint32_t)more;
@@ -93,7 +93,7 @@ static void give_up(struct pool_place *place)
     if (is_in_line(place))
         leave_line(place);
     if (place->unit)
-        table_unreserve(pools->config.table, &place->waiter->client->mirror, place->unit,
+        table_unreserve(pools->config.table, &place->waiter->client->unit_holder, place->unit,
                         pools->now);
     place->pool = NULL;
     pool_unref(pool);
@@ -110,7 +110,7 @@ void pool_waiter_free(struct pool_waiter *w)
     pool_free(pools, w);
 }
 
-/* ---- waiters -------------------------------------------------------------------------------- */
+/* ---- waiters --------------------------------------------------------------------------------- */
 
 struct pool_waiter *pool_waiter_new(struct pool_client *client, const struct pool_take *take,
                                     size_t rooms)
@@ -128,7 +128,7 @@ struct pool_waiter *pool_waiter_new(struct pool_client *client, const struct poo
         pool_waiter_free(w);
         return NULL;
     }
-    w->ask = pool_ask_of(take);
+    w->ask = pool_request_of(take);
     w->ask.seq = ++pools->seq;
     w->ask.member = pool_text_bytes(w->member);
     w->ask.with = w->with ? w->with->at : NULL;
@@ -154,7 +154,7 @@ bool pool_waiter_reserve(struct pool_waiter *w)
     struct pools *pools = w->client->pools;
     for (EACH_PLACE(place, w)) {
         place->unit =
-            table_reserve(pools->config.table, &w->client->mirror, pool_counter(place->pool),
+            table_reserve(pools->config.table, &w->client->unit_holder, pool_counter(place->pool),
                           place->pool->counter_hash, pools->now);
         if (!place->unit)
             return false;
@@ -246,10 +246,10 @@ int64_t pool_wait_left(const struct pool_client *client, struct moment now)
 }
 
 bool pool_end_wait(struct pool_client *client, bool timed_out, struct moment now,
-                   struct pool_effects *effects)
+                   struct pool_outbox *outbox)
 {
     struct pool_waiter *w = client->waiter;
-    pool_enter(client->pools, now, effects);
+    pool_enter(client->pools, now, outbox);
     bool waits = w->state == WAIT_IN_LINE;
     if (waits) {
         if (timed_out)

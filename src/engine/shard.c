@@ -14,7 +14,7 @@ _Static_assert(offsetof(struct counter, name) == 56, "a name of 24 bytes makes a
 
 _Static_assert(sizeof(struct outside_holding) == 32, "`further` has bits for a full arena of them");
 
-/* ---- refs, names and lookups ------------------------------------------------------------- */
+/* ---- refs, names and lookups ----------------------------------------------------------------- */
 
 static uint32_t hash_of_counter(const struct arena *arena, ref_t ref)
 {
@@ -76,7 +76,7 @@ uint32_t table_interval(const struct table *t, int64_t unix_s)
     return unix_s > 0 ? (uint32_t)((uint64_t)unix_s / t->stats_interval_s) : 0;
 }
 
-/* ---- prefetch ---------------------------------------------------------------------------- */
+/* ---- prefetch -------------------------------------------------------------------------------- */
 
 /*
  * Each step is done for all names before the next step, so that memory has time to arrive. Hashing
@@ -104,7 +104,7 @@ void table_prefetch(struct table *t, const struct bytes *names, size_t count, ui
     }
 }
 
-/* ---- counters ---------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
 struct counter *counter_make(struct shard *s, uint64_t hash, struct bytes name, uint32_t interval)
 {
@@ -212,7 +212,7 @@ void counter_show(const struct shard *s, const struct counter *c, uint32_t inter
     };
 }
 
-/* ---- holdings and queues ----------------------------------------------------------------- */
+/* ---- holdings and queues --------------------------------------------------------------------- */
 
 struct holding *holding_find(struct shard *s, struct counter *c, uint32_t holder)
 {
@@ -309,7 +309,7 @@ bool queue_join(struct shard *s, struct queue *q, struct waiter *w, uint64_t seq
     return true;
 }
 
-/* ---- memory kept elsewhere --------------------------------------------------------------- */
+/* ---- memory kept elsewhere ------------------------------------------------------------------- */
 
 bool table_charge(struct table *t, size_t bytes)
 {
@@ -321,7 +321,7 @@ void table_uncharge(struct table *t, size_t bytes)
     arena_uncharge(&t->arena, bytes);
 }
 
-/* ---- the whole table --------------------------------------------------------------------- */
+/* ---- the whole table ------------------------------------------------------------------------- */
 
 struct table *table_new(const struct table_config *config)
 {

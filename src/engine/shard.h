@@ -7,7 +7,7 @@
  * waiters, and all fields of a holding except `next` and `prev`. These two link the holder's list
  * and belong to the holder's thread. So only the owner's thread makes and frees a holding. When a
  * wait begins, the owner makes the holding at once; another thread that grants or ends the wait
- * never frees it. A holding also stays while a waiter with an unacknowledged verdict points to it.
+ * never frees it. A holding also stays while a waiter with an unacknowledged result points to it.
  *
  * A counter is visible (found by name) while it has units, waiters or reservations, or is kept at
  * 0. Its memory may stay a little longer: after a DONE, until the owner of an empty holding has
@@ -31,7 +31,7 @@ struct holding {
     uint32_t limit;     /* of its last acquire that was granted or began to wait; 0: none */
     uint32_t since_low; /* when its units rose from 0: see holding_begins */
     uint16_t since_high;
-    uint16_t waits : 15;  /* waits of this holder for this counter, unacknowledged verdicts, and
+    uint16_t waits : 15;  /* waits of this holder for this counter, unacknowledged results, and
                              reservations */
     uint16_t outside : 1; /* constant while in use */
     ref_t next, prev;     /* the holder's list, newest first; the holder's thread only */
@@ -52,7 +52,7 @@ enum counter_life {
 
 /*
  * The waiters of one counter. Made when the first wait or reservation begins. Freed when all are
- * over and the verdicts acknowledged, so a holder with waits for a counter always finds its queue.
+ * over and the results acknowledged, so a holder with waits for a counter always finds its queue.
  */
 struct queue {
     struct waitq any, me;
@@ -88,7 +88,7 @@ struct counter {
     uint16_t interval;     /* of its last use */
     uint16_t name_len;     /* constant */
     struct holding first;
-    ref_t queue;          /* 0: no waiters and no unacknowledged verdicts */
+    ref_t queue;          /* 0: no waiters and no unacknowledged results */
     unsigned char name[]; /* the bytes, or a pointer to them if the name is long; constant */
 };
 
@@ -351,7 +351,7 @@ static inline bool counter_is_kept(const struct counter *c)
     return c->life >= COUNTER_KEPT;
 }
 
-/* ---- sweep.c ------------------------------------------------------------------------------- */
+/* ---- sweep.c --------------------------------------------------------------------------------- */
 
 /*
  * For a request that finds no memory: looks at no more than *looks names and empty buckets, and
@@ -362,7 +362,7 @@ static inline bool counter_is_kept(const struct counter *c)
 bool shard_make_room(struct shard *s, uint32_t interval, unsigned *looks);
 #define ROOM_LOOKS 64
 
-/* ---- contention.c: caller holds the shard's lock ------------------------------------------- */
+/* ---- contention.c: caller holds the shard's lock --------------------------------------------- */
 
 /* Adds `more` waiters to those in line; removes them if negative. */
 void contention_line_changes(struct shard *s, struct queue *q, int more, struct moment now);
@@ -403,7 +403,7 @@ static inline void contention_peak(struct shard *s, const struct counter *c, uin
 /* Checks the data about waiting; for table_check. */
 void contention_check(struct shard *s);
 
-/* ---- state_restore.c ----------------------------------------------------------------------- */
+/* ---- state_restore.c ------------------------------------------------------------------------- */
 
 /* Frees the working data of a restore. */
 void restoring_free(struct table *t);

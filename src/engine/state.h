@@ -1,6 +1,6 @@
 /*
  * state.h - writes a table's state to a record (base/record.h) and reads it, when a process hands
- * over to the next. No other thread uses the table, and all verdicts are acknowledged.
+ * over to the next. No other thread uses the table, and all results are acknowledged.
  *
  * Saved: names with consumption, peak, limit and interval, including names kept at 0; for each
  * holder, its holdings in order with units, limit and start time, and its waits with units, limit,
@@ -48,7 +48,7 @@
 /* Writes the section STATE_TABLE: everything except holders and waiters. */
 void table_save(const struct table *t, struct moment now, struct record_writer *w);
 
-/* Writes what one holder has. Fails with EBUSY if the holder has an unacknowledged verdict. */
+/* Writes what one holder has. Fails with EBUSY if the holder has an unacknowledged result. */
 void holder_save(const struct table *t, const struct holder *holder, struct record_writer *w);
 
 /* Writes which of its holder's holdings this is. It must have units or waits. */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- holders ------------------------------------------------------------------------------- */
+/* ---- holders --------------------------------------------------------------------------------- */
 
 /* Reads ahead in the holdings to come, whose names are all over memory: fetches the entry of a
  * mark, and a few holdings later, when that is there, its counter. */
@@ -104,7 +104,7 @@ static struct waiter *restore_wait(struct table *t, struct holder *holder, uint3
     restoring->waits = waits;
     struct waiter *w = arena_at(&t->arena, ref);
     *w = (struct waiter){
-        .letter.to = holder->tag,
+        .message.to = holder->tag,
         .table = t,
         .since_ns = since_ns,
         .holding = h,
@@ -167,7 +167,7 @@ struct holding *holding_restore(struct table *t, struct holder *holder, struct r
     return h;
 }
 
-/* ---- the end ------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* Sorts by shard, then oldest first. */
 static int by_age(const void *a, const void *b)

@@ -11,7 +11,7 @@
  */
 #include "engine/state_parts.h"
 
-#include "base/together.h"
+#include "base/parallel.h"
 #include "engine/contention.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 /* Maximum weight: sums of weights must stay finite. */
 #define WEIGHT_MAX 1e300
 
-/* ---- working data -------------------------------------------------------------------------- */
+/* ---- working data ---------------------------------------------------------------------------- */
 
 void restoring_free(struct table *t)
 {
@@ -67,7 +67,7 @@ struct marked *find_marked(const struct table *t, uint32_t mark, struct record_r
     return NULL;
 }
 
-/* ---- names --------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* Data needed to restore a name. */
 struct table_head {
@@ -198,7 +198,7 @@ static bool restore_lines(struct table *t, struct shard *s, struct record_reader
     return record_ok(r);
 }
 
-/* ---- contention ---------------------------------------------------------------------------- */
+/* ---- contention ------------------------------------------------------------------------------ */
 
 /*
  * True unless a listed name is known to have another hash. A long name is cut, so it cannot be
@@ -269,7 +269,7 @@ static void restore_peaks(struct table *t, struct shard *s, uint32_t interval)
     }
 }
 
-/* ---- the table ----------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 /* Names that are read before the first of them is restored, so that memory is fetched in time. */
 #define AHEAD 16
@@ -378,7 +378,7 @@ static void restore_shards(const struct table_head *head, uint64_t names, unsign
         return;
     for (uint32_t i = 0; i < TABLE_SHARDS; i++)
         to_come[i].section.parent = NULL; /* threads do not share it */
-    together(threads, TABLE_SHARDS, restore_names, to_come);
+    run_parallel(threads, TABLE_SHARDS, restore_names, to_come);
     for (uint32_t i = 0; i < TABLE_SHARDS; i++) {
         struct record_reader *shard = &to_come[i].section;
         if (!restore_rest(head->table, to_come[i].shard, head, shard))

@@ -189,7 +189,7 @@ bool table_is_full(const struct table *t)
     return arena_is_full(&t->arena);
 }
 
-/* ---- the check --------------------------------------------------------------------------- */
+/* ---- the check ------------------------------------------------------------------------------- */
 
 /* A holding stored outside its counter. */
 struct held_of {

@@ -9,8 +9,8 @@
  * Threads: each holder belongs to one thread (its worker), and only that thread passes it to these
  * functions; or it has a lock, which the caller holds. Different threads may use different holders
  * of one table at the same time. When one thread's release grants units to another thread's holder,
- * the release returns a verdict: a waiter in the releaser's list, to be sent to its owner. The
- * ledger changes at once; the verdict is only the notice. So if an owner closes a holder before the
+ * the release returns a result: a waiter in the releaser's list, to be sent to its owner. The
+ * ledger changes at once; the result is only the notice. So if an owner closes a holder before the
  * notice arrives, it releases those units too.
  *
  * Locks: each function takes the locks of its shards, one at a time. The caller must hold no lock
@@ -24,7 +24,7 @@
  *             -> TIMED_OUT   its owner ended it because it took too long
  *             -> CANCELLED   its owner ended it for another reason
  *
- * GRANTED and DONE are verdicts: the waiter is sent to its owner as a letter (struct mail). The
+ * GRANTED and DONE are results: the waiter is sent to its owner as a message (struct mail). The
  * owner frees it with table_waiter_free, even if the holder was closed meanwhile. TIMED_OUT and
  * CANCELLED waiters are freed before table_end_wait returns.
  */
@@ -51,7 +51,7 @@
 #define TABLE_NAME_MAX 65535
 #define TABLE_SHARDS   64
 
-/* Maximum number of waits of one holder for one name, including unacknowledged verdicts and
+/* Maximum number of waits of one holder for one name, including unacknowledged results and
  * reservations. */
 #define TABLE_WAITS_MAX 32767
 
@@ -67,13 +67,13 @@ struct table_config {
 
 /* Makes a table; free it with table_free. NULL: out of memory (errno is set). */
 struct table *table_new(const struct table_config *config) MUST_USE;
-/* Frees *table and sets it to NULL. All holders must be closed and all verdicts freed. */
+/* Frees *table and sets it to NULL. All holders must be closed and all results freed. */
 void table_free(struct table **table);
 
 /* What one client owns and waits for. Embedded in the client's own memory. */
 struct holder {
     uint64_t tag;           /* the owner; opaque to the table, copied into its waiters */
-    struct waiter *waiters; /* its waits, newest first, including unacknowledged verdicts */
+    struct waiter *waiters; /* its waits, newest first, including unacknowledged results */
     uint32_t id;            /* unique among open holders; not 0 */
     ref_t holdings;         /* what it holds, newest first */
 };
@@ -96,11 +96,11 @@ enum waiter_state {
 };
 
 struct waiter {
-    struct letter letter; /* first member; carries a verdict to the holder's tag. `to` is constant;
+    struct message message; /* first member; carries a result to the holder's tag. `to` is constant;
                              `mail` belongs to the releaser, then to the owner */
-    struct table *table;  /* constant */
-    int64_t since_ns;     /* when the wait began; constant */
-    int64_t ended_ns;     /* when the verdict was made; written with it */
+    struct table *table;    /* constant */
+    int64_t since_ns;       /* when the wait began; constant */
+    int64_t ended_ns;       /* when the result was made; written with it */
     struct holding *holding; /* where the units go; constant */
     enum wait_kind kind;     /* constant */
     uint32_t units, limit;   /* constant */
@@ -113,16 +113,16 @@ struct waiter {
     enum waiter_state state;
     union {
         struct wait_place place; /* WAITING */
-        struct bundle bundle;    /* with a verdict: belongs to who delivers it */
+        struct bundle bundle;    /* with a result: belongs to who delivers it */
     };
 };
 
-/* Verdicts in the order in which they were made: the `mail` of waiters. */
-typedef struct mail_list verdicts;
+/* Results in the order in which they were made: the `mail` of waiters. */
+typedef struct mail_list results;
 
 static inline struct waiter *waiter_of(struct mail *mail)
 {
-    return container_of(mail, struct waiter, letter.mail);
+    return container_of(mail, struct waiter, message.mail);
 }
 
 enum table_status {
@@ -181,7 +181,7 @@ struct release {
  * OK and does nothing. NOT_FOUND, NOT_HELD: nothing has changed.
  */
 enum table_status table_release(struct table *t, struct holder *holder, const struct release *r,
-                                struct moment now, struct histogram *holds, verdicts *out) MUST_USE;
+                                struct moment now, struct histogram *holds, results *out) MUST_USE;
 
 /*
  * The same for a holding of this holder that has at least `units` (more than 0). Records no
@@ -189,7 +189,7 @@ enum table_status table_release(struct table *t, struct holder *holder, const st
  * becomes DONE.
  */
 void table_release_held(struct table *t, struct holder *holder, struct holding *held,
-                        uint32_t units, bool ends, struct moment now, verdicts *out);
+                        uint32_t units, bool ends, struct moment now, results *out);
 
 /*
  * Reserves a holding: from now on table_add_held can add units to it, without memory. Until
@@ -244,20 +244,20 @@ uint32_t holding_units(const struct holding *held);
 /*
  * Ends a wait of the calling owner. `why`: TIMED_OUT or CANCELLED. Returns `why` when the wait has
  * ended: the waiter is freed, and no other waiter was woken. Returns GRANTED or DONE when it is too
- * late and the verdict is on its way; the owner may acknowledge it at once with table_take_verdict.
+ * late and the result is on its way; the owner may acknowledge it at once with table_take_result.
  */
 enum waiter_state table_end_wait(struct table *t, struct waiter *waiter, enum waiter_state why,
                                  struct moment now) MUST_USE;
 
 /*
- * Acknowledges a verdict; call it once, from the owner's thread, when the verdict arrives or
+ * Acknowledges a result; call it once, from the owner's thread, when the result arrives or
  * before. Removes the waiter from its holder. Returns GRANTED (waiter->holding has the units) or
  * DONE.
  */
-enum waiter_state table_take_verdict(struct table *t, struct waiter *waiter);
+enum waiter_state table_take_result(struct table *t, struct waiter *waiter);
 
 /*
- * Frees a waiter whose verdict has arrived. It must be acknowledged, unless its holder was closed.
+ * Frees a waiter whose result has arrived. It must be acknowledged, unless its holder was closed.
  */
 void table_waiter_free(struct table *t, struct waiter *waiter);
 
@@ -265,15 +265,15 @@ void table_waiter_free(struct table *t, struct waiter *waiter);
  * Closes a holder. It leaves every queue, then its units are released: WAIT_ME waiters that fit
  * become GRANTED, then WAIT_ANY waiters that fit, oldest first; none becomes DONE. Never allocates.
  * The duration of each holding is added to `holds` (may be NULL; a histogram of the calling
- * thread). Verdicts on their way to this holder stay valid letters, with `holder` NULL. holder_init
+ * thread). Results on their way to this holder stay valid messages, with `holder` NULL. holder_init
  * may open the holder again.
  */
 void table_close(struct table *t, struct holder *holder, struct moment now, struct histogram *holds,
-                 verdicts *out);
+                 results *out);
 /* The same for `max` names; it leaves all queues at once. Returns false when more are left: until
  * they are closed, the holder keeps its id, and does nothing else. */
 bool table_close_some(struct table *t, struct holder *holder, unsigned max, struct moment now,
-                      struct histogram *holds, verdicts *out) MUST_USE;
+                      struct histogram *holds, results *out) MUST_USE;
 
 /* The current state of one name. */
 struct table_entry {
@@ -342,7 +342,7 @@ bool table_holds(struct table *t, uint32_t holder, struct bytes name, struct mom
 
 /*
  * Number of names that the holder has units of, waits for, has reserved, or has an unacknowledged
- * verdict for; counts up to `max`. The holder's thread. Takes no lock.
+ * result for; counts up to `max`. The holder's thread. Takes no lock.
  */
 uint32_t holder_count(const struct table *t, const struct holder *holder, uint32_t max);
 
@@ -420,7 +420,7 @@ uint32_t table_interval(const struct table *t, int64_t unix_s);
 
 /*
  * Checks every invariant of the whole table; aborts when one does not hold. For tests and
- * rehearsals, while no other thread uses the table. Takes about half a microsecond per name. Checks
+ * dry runs, while no other thread uses the table. Takes about half a microsecond per name. Checks
  * for each counter: consumption is the sum of units held, no waiter that fits is waiting, queues
  * are in order, and the queue's counts of waits and empty holdings are right. For each index: every
  * entry can be found. For each shard: its ring has exactly the queues with waiters in line, and its

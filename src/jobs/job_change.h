@@ -52,9 +52,9 @@ struct job_change {
 /* A put that is decided: what it will do. */
 struct put_plan {
     uint32_t handle;        /* the new job, in no state; JOB_NONE: it is a duplicate */
-    uint32_t twin;          /* of this job, which is frozen and has the later times; JOB_NONE */
+    uint32_t twin;          /* of this job, which is locked and has the later times; JOB_NONE */
     int64_t at_ms, root_ms; /* the times of the twin before that */
-    bool froze, changes;    /* this put has frozen the twin; the twin has other times */
+    bool locked, changes;   /* this put has locked the twin; the twin has other times */
     struct job_mark *root;  /* to learn `newest_ms` when the put is made; NULL: none */
     int64_t newest_ms;
     bool forgets_key, forgets_root; /* takes their time out of the store first, as it is over */

@@ -2,7 +2,7 @@
  * job_moves.c - the slots of jobs, jobs by id, and the one function that moves a job to another
  * state.
  */
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -219,16 +219,16 @@ static const bool moves[JOB_STATES + 1][JOB_STATES + 1] = {
 static struct job_tree *ids_of(const struct job *job)
 {
     struct tube *tube = job->tube;
-    if (likely(!job->frozen && !job->doomed))
+    if (likely(!job->locked && !job->doomed))
         return &tube->by_id[job->state];
-    return job->frozen ? &tube->frozen_by_id[job->state] : &tube->doomed_by_id[job->state];
+    return job->locked ? &tube->locked_by_id[job->state] : &tube->doomed_by_id[job->state];
 }
 
 /* The set of a state in which the jobs are by turn. */
 static inline struct job_tree *turns_of(struct jobs *jobs, const struct job *job)
 {
-    if (unlikely(job->frozen || job->doomed))
-        return job->frozen ? &job->tube->frozen_by_turn[job->state] : &jobs->doomed;
+    if (unlikely(job->locked || job->doomed))
+        return job->locked ? &job->tube->locked_by_turn[job->state] : &jobs->doomed;
     switch (job->state) {
     case JOB_READY:
         return &job->tube->ready;
@@ -295,7 +295,7 @@ static void note_state(struct jobs *jobs, const struct job *job)
 void job_move(struct jobs *jobs, uint32_t handle, unsigned state, struct job_place to)
 {
     struct job *job = job_at(jobs, handle);
-    CHECK(moves[job->state][state] && !job->frozen);
+    CHECK(moves[job->state][state] && !job->locked);
     /* A touched job keeps its place in the order of reserving. */
     bool stays = job->state == JOB_RESERVED && state == JOB_RESERVED && job->holder == to.holder;
     if (job->state != JOB_STATES) {
@@ -331,19 +331,19 @@ void job_move(struct jobs *jobs, uint32_t handle, unsigned state, struct job_pla
 }
 
 /* Moves a job between the trees of its state. */
-static void set_frozen(struct jobs *jobs, uint32_t handle, bool frozen, bool doomed)
+static void set_locked(struct jobs *jobs, uint32_t handle, bool locked, bool doomed)
 {
     struct job *job = job_at(jobs, handle);
     CHECK(job->state != JOB_STATES);
-    if (job->keys && !job->frozen && !job->doomed)
+    if (job->keys && !job->locked && !job->doomed)
         job_keys_leave(jobs, handle);
     job_tree_remove(jobs, ids_of(job), handle);
     job_tree_remove(jobs, turns_of(jobs, job), handle);
-    job->frozen = frozen;
+    job->locked = locked;
     job->doomed = doomed;
     job_tree_add(jobs, ids_of(job), handle);
     job_tree_add(jobs, turns_of(jobs, job), handle);
-    if (job->keys && !frozen && !doomed)
+    if (job->keys && !locked && !doomed)
         job_keys_enter(jobs, handle);
     note_state(jobs, job);
 }
@@ -351,35 +351,35 @@ static void set_frozen(struct jobs *jobs, uint32_t handle, bool frozen, bool doo
 void job_doom(struct jobs *jobs, uint32_t handle)
 {
     struct job *job = job_at(jobs, handle);
-    CHECK(!job->frozen && jobs->commit);
+    CHECK(!job->locked && jobs->commit);
     if (job->doomed)
         return;
-    set_frozen(jobs, handle, false, true);
+    set_locked(jobs, handle, false, true);
     if (jobs->doomed.count == 1)
         drops_set_due(jobs);
 }
 
-void job_freeze(struct jobs *jobs, uint32_t handle)
+void job_lock(struct jobs *jobs, uint32_t handle)
 {
     struct job *job = job_at(jobs, handle);
-    CHECK(!job->frozen);
-    set_frozen(jobs, handle, true, false);
+    CHECK(!job->locked);
+    set_locked(jobs, handle, true, false);
     if (job->keys && job->keys->key)
         job->keys->key->busy++;
     if (job->holder)
-        job->holder->frozen++;
+        job->holder->locked++;
 }
 
-void job_thaw(struct jobs *jobs, uint32_t handle)
+void job_unlock(struct jobs *jobs, uint32_t handle)
 {
     struct job *job = job_at(jobs, handle);
-    CHECK(job->frozen);
+    CHECK(job->locked);
     if (job->keys && job->keys->key)
         job->keys->key->busy--;
     struct jobs_client *holder = job->holder;
-    if (holder && --holder->frozen == 0 && holder->ended && holder->under_way == 0) {
+    if (holder && --holder->locked == 0 && holder->ended && holder->under_way == 0) {
         ring_remove(&holder->all);
         ring_add(&jobs->ending, &holder->all);
     }
-    set_frozen(jobs, handle, false, false);
+    set_locked(jobs, handle, false, false);
 }

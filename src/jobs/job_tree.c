@@ -7,7 +7,7 @@
  * base/tree.h is the same with pointers; its nodes have 32 bytes, and 10^6 jobs are in two sets
  * each.
  */
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
 /* What orders a job in a set. */
 struct key {

@@ -9,13 +9,13 @@
  * client that has waited longest for its tube. So a tube never has both ready jobs and waiters,
  * unless it is paused or read-only.
  *
- * No operation costs more with more tubes, jobs or waiters, but for logarithms. What touches many
+ * No change costs more with more tubes, jobs or waiters, but for logarithms. What touches many
  * jobs takes a bound, and the caller calls it again.
  *
  * Threads: one lock for all of it (LOCK_RANK_JOBS), which each function takes itself. Functions
- * with a client are called in the thread of its connection alone. A call may cause letters to other
- * clients (struct jobs_effects), which the caller sends when it returns. `now` is the time of the
- * call: deadlines are monotonic, ages are by the wall clock.
+ * with a client are called in the thread of its connection alone. A call may cause messages to
+ * other clients (struct jobs_outbox), which the caller sends when it returns. `now` is the time of
+ * the call: deadlines are monotonic, ages are by the wall clock.
  */
 #ifndef JOBS_JOBS_H
 #define JOBS_JOBS_H
@@ -45,7 +45,7 @@ struct tube_watch;
 
 enum jobs_status {
     JOBS_OK,
-    JOBS_WAITS, /* a letter will come */
+    JOBS_WAITS, /* a message will come */
     JOBS_TIMED_OUT,
     JOBS_DEADLINE_SOON, /* the client has a reservation in its last second */
     JOBS_NOT_FOUND,
@@ -54,7 +54,7 @@ enum jobs_status {
     JOBS_READ_ONLY,
     JOBS_TUBE_FULL,
     JOBS_NO_MEMORY, /* nothing has changed */
-    JOBS_COMMITS,   /* a letter will come when it is committed (jobs_commit.h) */
+    JOBS_COMMITS,   /* a message will come when it is committed (jobs_commit.h) */
     JOBS_IO,        /* the store cannot read a body */
 };
 
@@ -188,14 +188,14 @@ struct jobs *jobs_new(const struct jobs_config *config) MUST_USE;
 void jobs_free(struct jobs **jobs);
 
 /* What a call has caused for other clients. */
-struct jobs_effects {
-    struct mail_list letters; /* jobs_client_of, to their tags */
-    struct mail_list done;    /* struct job_op (jobs_commit.h) of owners, to their tags */
+struct jobs_outbox {
+    struct mail_list messages; /* jobs_client_of, to their tags */
+    struct mail_list done;     /* struct job_op (jobs_commit.h) of owners, to their tags */
 };
-static inline void jobs_effects_init(struct jobs_effects *effects)
+static inline void jobs_outbox_init(struct jobs_outbox *outbox)
 {
-    mail_list_init(&effects->letters);
-    mail_list_init(&effects->done);
+    mail_list_init(&outbox->messages);
+    mail_list_init(&outbox->done);
 }
 
 /*
@@ -203,13 +203,13 @@ static inline void jobs_effects_init(struct jobs_effects *effects)
  * tubes from *place on (0: the first). Returns true when it is done; else call it again.
  */
 bool jobs_set_defaults(struct jobs *jobs, const struct job_settings *defaults, uint64_t *place,
-                       struct moment now, struct jobs_effects *effects);
+                       struct moment now, struct jobs_outbox *outbox);
 
 /*
  * Does what is due: delays, pauses and reservations that are over. Does a bounded amount of work.
  * Call it when jobs_next_ns has passed.
  */
-void jobs_run(struct jobs *jobs, struct moment now, struct jobs_effects *effects);
+void jobs_run(struct jobs *jobs, struct moment now, struct jobs_outbox *outbox);
 /* The time at which something is due (monotonic); INT64_MAX: never. Any call may change it. */
 int64_t jobs_next_ns(const struct jobs *jobs);
 
@@ -220,10 +220,10 @@ struct jobs_client *jobs_client_new(struct jobs *jobs, uint64_t tag, void *owner
 /*
  * Ends a client: its wait is gone first, then its reservations become ready in the order of
  * reserving, at their old places, but for leases, which go on; then its watches go. If these are
- * many, jobs_run goes on, so that others are served in between. Frees the client, or the letter on
+ * many, jobs_run goes on, so that others are served in between. Frees the client, or the message on
  * its way does.
  */
-void jobs_client_end(struct jobs_client *client, struct moment now, struct jobs_effects *effects);
+void jobs_client_end(struct jobs_client *client, struct moment now, struct jobs_outbox *outbox);
 /* Makes all steps that are left of such ends; an upgrade knows nothing of these clients. Tubes are
  * served later. Returns true when there were any. */
 bool jobs_finish_ends(struct jobs *jobs, struct moment now);
@@ -233,13 +233,13 @@ void jobs_stop_serving(struct jobs *jobs);
 
 struct jobs_client *jobs_client_of(struct mail *mail);
 void *jobs_client_owner(const struct jobs_client *client);
-/* A letter has come. Returns false, and frees the client, when it has ended; else call
+/* A message has come. Returns false, and frees the client, when it has ended; else call
  * jobs_read. */
-bool jobs_client_letter(struct jobs_client *client);
+bool jobs_client_message(struct jobs_client *client);
 
 /* True while a wait has not ended, or its end was not read. */
 bool jobs_client_waits(const struct jobs_client *client);
-/* The number of reservations of a client, with those of its letter. */
+/* The number of reservations of a client, with those of its message. */
 uint32_t jobs_client_reserved(const struct jobs_client *client);
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
@@ -333,17 +333,17 @@ typedef void jobs_ready_visit(void *arg, struct bytes name, uint64_t count);
  */
 enum jobs_status jobs_list_ready(struct jobs_client *client, const struct jobs_ready *ready,
                                  bool waits, jobs_ready_visit *visit, void *arg) MUST_USE;
-/* Visits them for a wait, when a letter has come. Returns false when there is none: it goes on. */
+/* Visits them for a wait, when a message has come. Returns false when there is none: it goes on. */
 bool jobs_read_ready(struct jobs_client *client, jobs_ready_visit *visit, void *arg) MUST_USE;
 
 /* Makes a step of the search for a job with which a wait began. Returns true while it goes on: then
  * the wait has not ended, whatever its time. */
 bool jobs_search(struct jobs_client *client, struct moment now,
-                 struct jobs_effects *effects) MUST_USE;
+                 struct jobs_outbox *outbox) MUST_USE;
 /* The time when a waiting client must be told DEADLINE_SOON; INT64_MAX: never. */
 int64_t jobs_wait_soon_ns(struct jobs_client *client);
 /* Ends the wait. Returns true when it has ended; false when a job came first: call jobs_read, or
- * wait for the letter if that returns false. */
+ * wait for the message if that returns false. */
 bool jobs_end_wait(struct jobs_client *client) MUST_USE;
 /* Reads how the wait has ended. Returns false when it goes on, or there was none. */
 bool jobs_read(struct jobs_client *client, struct job_view *view_r) MUST_USE;

@@ -2,11 +2,11 @@
  * jobs_apply.c - what a change makes of one job.
  *
  * job_apply says what becomes of a job by an act, and install makes it so. Without a store, one
- * follows the other at once. With a store the job is frozen between both, and the store gets what
+ * follows the other at once. With a store the job is locked between both, and the store gets what
  * job_set makes of a copy of it (jobs_plan.c); so memory and the store have the same. Nothing is
  * allocated: a job has had the room for its end since its put.
  */
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
 bool job_act_fits(const struct jobs *jobs, const struct job_act *act, const struct job *job)
 {
@@ -211,24 +211,23 @@ void job_change_now(struct jobs *jobs, uint32_t handle, const struct job_act *ac
 
 enum jobs_status job_install_act(struct jobs *jobs, uint32_t handle, const struct job_change *c,
                                  struct job_view *view_r, struct moment now,
-                                 struct jobs_effects *effects)
+                                 struct jobs_outbox *outbox)
 {
     struct tube *tube = job_at(jobs, handle)->tube;
     install(jobs, handle, c, now);
     if (c->state == JOB_STATES)
         tube_drop_if_unused(jobs, tube);
     else if (c->state == JOB_READY)
-        tube_serve(jobs, tube, now, effects);
+        tube_serve(jobs, tube, now, outbox);
     else if (c->verb == JOB_RESERVE)
         job_see(jobs, handle, view_r);
     return c->state == JOB_ABANDONED ? JOBS_BURIED : JOBS_OK;
 }
 
 enum jobs_status job_act_now(struct jobs *jobs, uint32_t handle, const struct job_act *act,
-                             struct job_view *view_r, struct moment now,
-                             struct jobs_effects *effects)
+                             struct job_view *view_r, struct moment now, struct jobs_outbox *outbox)
 {
     struct job_change c;
     job_apply(jobs, act, job_at(jobs, handle), now, &c);
-    return job_install_act(jobs, handle, &c, view_r, now, effects);
+    return job_install_act(jobs, handle, &c, view_r, now, outbox);
 }

@@ -1,5 +1,5 @@
 /* jobs_client.c - clients: the tube that each uses, those that it watches, and its end. */
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ struct jobs_client *client_make(struct jobs *jobs, uint64_t tag, void *owner)
         jobs_release_memory(jobs, client, sizeof(*client));
         return NULL;
     }
-    client->letter.to = tag;
+    client->message.to = tag;
     client->jobs = jobs;
     client->owner = owner;
     client->due.kind = DUE_CLIENT;
@@ -128,7 +128,7 @@ struct jobs_client *jobs_client_new(struct jobs *jobs, uint64_t tag, void *owner
 
 /* What a reservation becomes when its connection has ended. */
 static void end_reservation(struct jobs *jobs, uint32_t handle, struct moment now,
-                            struct jobs_effects *effects)
+                            struct jobs_outbox *outbox)
 {
     const struct job_act act = {.verb = JOB_END};
     const struct job *job = job_at(jobs, handle);
@@ -145,8 +145,8 @@ static void end_reservation(struct jobs *jobs, uint32_t handle, struct moment no
     }
     struct tube *tube = job->tube;
     job_change_now(jobs, handle, &act, now);
-    if (effects)
-        tube_serve(jobs, tube, now, effects);
+    if (outbox)
+        tube_serve(jobs, tube, now, outbox);
     else
         tube_serve_later(jobs, tube);
 }
@@ -185,22 +185,22 @@ static void drop_served(struct jobs_client *client)
 /* True while changes are under way that it asked for, or that end its reservations. */
 static bool needs_commit(const struct jobs_client *client)
 {
-    return client->under_way > 0 || client->frozen > 0;
+    return client->under_way > 0 || client->locked > 0;
 }
 
 void client_end_on(struct jobs_client *client, unsigned *budget, struct moment now,
-                   struct jobs_effects *effects)
+                   struct jobs_outbox *outbox)
 {
     struct jobs *jobs = client->jobs;
     struct ring *watch;
     client->ends_on = false;
     for (uint32_t at = client->first_reserved, next; at != JOB_NONE && *budget > 0; at = next) {
         next = job_at(jobs, at)->next_reserved;
-        if (job_at(jobs, at)->frozen)
+        if (job_at(jobs, at)->locked)
             continue; /* it goes with what is under way */
         jobs->visits++;
         (*budget)--;
-        end_reservation(jobs, at, now, effects);
+        end_reservation(jobs, at, now, outbox);
     }
     while (!needs_commit(client) && *budget > 0 && (watch = ring_first(&client->watched))) {
         (*budget)--;
@@ -220,20 +220,20 @@ void client_end_on(struct jobs_client *client, unsigned *budget, struct moment n
 }
 
 static void give_back(struct jobs_client *client, unsigned *budget, struct moment now,
-                      struct jobs_effects *effects)
+                      struct jobs_outbox *outbox)
 {
     if (!client->ended || needs_commit(client))
         return;
     if (client->wait == SERVED)
         drop_served(client);
     client_stop_waiting(client);
-    client_end_on(client, budget, now, effects);
+    client_end_on(client, budget, now, outbox);
 }
 
-void client_settle(struct jobs_client *client, struct moment now, struct jobs_effects *effects)
+void client_settle(struct jobs_client *client, struct moment now, struct jobs_outbox *outbox)
 {
     unsigned budget = JOBS_END_STEP;
-    give_back(client, &budget, now, effects);
+    give_back(client, &budget, now, outbox);
 }
 
 bool jobs_finish_ends(struct jobs *jobs, struct moment now)
@@ -255,13 +255,13 @@ bool jobs_finish_ends(struct jobs *jobs, struct moment now)
     return any;
 }
 
-void clients_end(struct jobs *jobs, struct moment now, struct jobs_effects *effects)
+void clients_end(struct jobs *jobs, struct moment now, struct jobs_outbox *outbox)
 {
     unsigned budget = JOBS_END_STEP; /* for all of them */
     for (struct ring *at; (at = ring_first(&jobs->ending)) != NULL;) {
         ring_remove(at);
         ring_add(&jobs->clients, at);
-        give_back(container_of(at, struct jobs_client, all), &budget, now, effects);
+        give_back(container_of(at, struct jobs_client, all), &budget, now, outbox);
     }
 }
 
@@ -285,7 +285,7 @@ void clients_free(struct jobs *jobs)
     }
 }
 
-void jobs_client_end(struct jobs_client *client, struct moment now, struct jobs_effects *effects)
+void jobs_client_end(struct jobs_client *client, struct moment now, struct jobs_outbox *outbox)
 {
     struct jobs *jobs = client->jobs;
     unsigned budget = JOBS_END_STEP;
@@ -296,9 +296,9 @@ void jobs_client_end(struct jobs_client *client, struct moment now, struct jobs_
             drop_served(client);
         if (client->wait != PROMISED)
             client_stop_waiting(client);
-        client_end_on(client, &budget, now, effects);
+        client_end_on(client, &budget, now, outbox);
     } else {
-        client_settle(client, now, effects);
+        client_settle(client, now, outbox);
     }
     jobs_leave(jobs);
 }
@@ -312,7 +312,7 @@ void jobs_stop_serving(struct jobs *jobs)
 
 struct jobs_client *jobs_client_of(struct mail *mail)
 {
-    return container_of(mail, struct jobs_client, letter.mail);
+    return container_of(mail, struct jobs_client, message.mail);
 }
 
 void *jobs_client_owner(const struct jobs_client *client)
@@ -320,7 +320,7 @@ void *jobs_client_owner(const struct jobs_client *client)
     return client->owner;
 }
 
-bool jobs_client_letter(struct jobs_client *client)
+bool jobs_client_message(struct jobs_client *client)
 {
     struct jobs *jobs = client->jobs;
     jobs_enter(jobs);
@@ -336,7 +336,7 @@ uint32_t jobs_client_reserved(const struct jobs_client *client)
 {
     struct jobs *jobs = client->jobs;
     jobs_enter(jobs);
-    uint32_t count = client->reserved.count + client->frozen;
+    uint32_t count = client->reserved.count + client->locked;
     jobs_leave(jobs);
     return count;
 }

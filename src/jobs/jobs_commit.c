@@ -1,11 +1,11 @@
 /*
- * jobs_commit.c - the life of operations: queueing, parking and settling them, and the jobs' own.
+ * jobs_commit.c - the life of changes: queueing, deferring and settling them, and the jobs' own.
  * See jobs_commit.h.
  *
  * Everything is under the jobs' lock, but for what the store's thread does with a list that it has
  * taken (jobs_write.c).
  */
-#include "jobs/jobs_commit_inside.h"
+#include "jobs/jobs_commit_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,14 +18,14 @@
 #define REST_TIMES  16
 #define REST_NS_MAX NS_PER_S
 
-/* Where operations wait. */
+/* Where changes wait. */
 enum {
     QUEUE,
     BEHIND,
     STEPS, /* of what changes many jobs */
-    PARKED,
+    DEFERRED,
     LATE,    /* steps of clients that have not begun */
-    ARRIVED, /* what is submitted while parked ones are decided */
+    ARRIVED, /* what is submitted while deferred ones are decided */
     LISTS
 };
 
@@ -37,14 +37,14 @@ struct job_ops {
     size_t own;       /* jobs of the jobs' own changes under way */
     unsigned many;    /* steps of clients under way */
     unsigned pieces;  /* of settling */
-    uint64_t parks;   /* operations that were parked or will be, so far */
-    bool rings, unparks;
+    uint64_t defers;  /* changes that were deferred or will be, so far */
+    bool rings, redecides;
     bool changed; /* by clients, since the last upkeep of the store */
 };
 
 static struct job_op *op_of(struct mail *mail)
 {
-    return container_of(mail, struct job_op, letter.mail);
+    return container_of(mail, struct job_op, message.mail);
 }
 
 bool jobs_use_store(struct jobs *jobs, void (*wake)(void *arg), void *arg)
@@ -79,8 +79,8 @@ void job_ops_wake(struct job_ops *ops)
 
 bool job_ops_rest(const struct job_ops *ops)
 {
-    return ops->under_way == 0 && !ops->lists[PARKED].first && !ops->lists[LATE].first &&
-           !ops->unparks;
+    return ops->under_way == 0 && !ops->lists[DEFERRED].first && !ops->lists[LATE].first &&
+           !ops->redecides;
 }
 
 bool jobs_has_ops(struct jobs *jobs)
@@ -91,7 +91,7 @@ bool jobs_has_ops(struct jobs *jobs)
     return has;
 }
 
-/* ---- life of an operation -------------------------------------------------------------------- */
+/* ---- life of a change ------------------------------------------------------------------------ */
 
 static void count_client(struct job_op *op)
 {
@@ -106,7 +106,7 @@ static bool is_own_step(const struct job_op *op)
     return op->kind == JOB_OP_DROP || op->kind == JOB_OP_CHANGE;
 }
 
-/* Counts an operation that is queued (`by` is 1), or over (-1). */
+/* Counts a change that is queued (`by` is 1), or over (-1). */
 static void count_queued(struct job_ops *ops, const struct job_op *op, int by)
 {
     if (op->many)
@@ -136,7 +136,7 @@ enum jobs_status job_op_queue(struct jobs *jobs, struct job_op *op)
     op->behind = !is_step && is_behind(op);
     count_queued(ops, op, 1);
     jobs->steps += is_step;
-    mail_list_add(&ops->lists[is_step ? STEPS : op->behind ? BEHIND : QUEUE], &op->letter.mail);
+    mail_list_add(&ops->lists[is_step ? STEPS : op->behind ? BEHIND : QUEUE], &op->message.mail);
     ops->under_way++;
     ops->rings = true;
     return JOBS_COMMITS;
@@ -145,24 +145,24 @@ enum jobs_status job_op_queue(struct jobs *jobs, struct job_op *op)
 bool job_op_has_turn(struct jobs *jobs, struct job_op *op)
 {
     struct job_ops *ops = jobs->commit;
-    op->many = ops->many < JOBS_MANY_MAX && (!ops->lists[LATE].first || ops->unparks);
+    op->many = ops->many < JOBS_MANY_MAX && (!ops->lists[LATE].first || ops->redecides);
     if (op->many)
         return true;
     count_client(op);
-    mail_list_add(&ops->lists[LATE], &op->letter.mail);
+    mail_list_add(&ops->lists[LATE], &op->message.mail);
     return false;
 }
 
 void job_op_will_wait(struct jobs *jobs)
 {
-    jobs->commit->parks++;
+    jobs->commit->defers++;
 }
 
-enum jobs_status job_op_park(struct jobs *jobs, struct job_op *op)
+enum jobs_status job_op_defer(struct jobs *jobs, struct job_op *op)
 {
     count_client(op);
     job_op_will_wait(jobs);
-    mail_list_add(&jobs->commit->lists[PARKED], &op->letter.mail);
+    mail_list_add(&jobs->commit->lists[DEFERRED], &op->message.mail);
     return JOBS_COMMITS;
 }
 
@@ -201,9 +201,9 @@ static size_t own_size(const struct job_op *op)
     return sizeof(*op) + op->tube.len;
 }
 
-/* The operation is over. */
+/* The change is over. */
 static void finish(struct jobs *jobs, struct job_op *op, struct moment now,
-                   struct jobs_effects *effects)
+                   struct jobs_outbox *outbox)
 {
     struct jobs_client *client = op->counted ? op->act.client : NULL;
     op->counted = op->fetches = op->many = false; /* its owner may submit it again */
@@ -213,11 +213,11 @@ static void finish(struct jobs *jobs, struct job_op *op, struct moment now,
     else if (job_op_is_own(op))
         jobs_release_memory(jobs, op, own_size(op));
     else
-        mail_list_add(&effects->done, &op->letter.mail);
+        mail_list_add(&outbox->done, &op->message.mail);
     if (!client)
         return;
     client->under_way--;
-    client_settle(client, now, effects);
+    client_settle(client, now, outbox);
 }
 
 /* ---- the jobs' own --------------------------------------------------------------------------- */
@@ -263,7 +263,7 @@ static int64_t drops_from_ns(const struct jobs *jobs)
     return jobs->hold_until_ns > jobs->rest_until_ns ? jobs->hold_until_ns : jobs->rest_until_ns;
 }
 
-/* An operation that deletes `count` jobs. There are so few of them that their memory does not count
+/* A change that deletes `count` jobs. There are so few of them that their memory does not count
  * against the limit: when it is used up, this is what frees some. */
 static struct job_op *drop_op(size_t count)
 {
@@ -357,7 +357,7 @@ bool jobs_promise(struct jobs_client *client, const uint32_t *handles, size_t co
     }
     jobs_hold(jobs, now);
     for (size_t n = 0; n < count; n++)
-        job_thaw(jobs, handles[n]);
+        job_unlock(jobs, handles[n]);
     job_views_free(jobs, &client->claimed);
     if (op) {
         job_op_free_writes(jobs, op);
@@ -366,41 +366,41 @@ bool jobs_promise(struct jobs_client *client, const uint32_t *handles, size_t co
     return false;
 }
 
-/* Has an operation decided behind those that were parked before. */
+/* Has a change decided behind those that were deferred before. */
 static enum jobs_status job_op_arrives(struct jobs *jobs, struct job_op *op)
 {
     count_client(op);
     job_op_will_wait(jobs);
-    mail_list_add(&jobs->commit->lists[ARRIVED], &op->letter.mail);
+    mail_list_add(&jobs->commit->lists[ARRIVED], &op->message.mail);
     return JOBS_COMMITS;
 }
 
 enum jobs_status jobs_submit(struct jobs *jobs, struct job_op *op, struct moment now,
-                             struct jobs_effects *effects)
+                             struct jobs_outbox *outbox)
 {
     CHECK(!job_op_is_own(op));
     begin(op);
     jobs_enter(jobs);
     const struct job_ops *ops = jobs->commit;
-    uint64_t parks = ops ? ops->parks : 0;
+    uint64_t defers = ops ? ops->defers : 0;
     enum jobs_status status =
-        ops && ops->unparks ? job_op_arrives(jobs, op) : job_op_decide(jobs, op, now, effects);
+        ops && ops->redecides ? job_op_arrives(jobs, op) : job_op_decide(jobs, op, now, outbox);
     if (status != JOBS_COMMITS) {
         op->status = status;
         release(jobs, op);
     }
-    op->parked = ops && ops->parks != parks;
+    op->deferred = ops && ops->defers != defers;
     jobs_leave(jobs);
     return status;
 }
 
 /* ---- the store's thread ---------------------------------------------------------------------- */
 
-/* Adds an operation to those of a transaction. Returns the bytes of its bodies. */
+/* Adds a change to those of a transaction. Returns the bytes of its bodies. */
 static size_t take_op(struct job_op_list *list, struct job_op *op)
 {
     size_t sum = 0;
-    mail_list_add(&list->ops, &op->letter.mail);
+    mail_list_add(&list->ops, &op->message.mail);
     list->has_writes = list->has_writes || op->has_writes;
     bool puts = op->kind == JOB_OP_PUT && op->has_writes;
     list->has_puts = list->has_puts || puts;
@@ -414,7 +414,7 @@ static size_t take_op(struct job_op_list *list, struct job_op *op)
     return sum;
 }
 
-/* Takes operations, one at least, until the list has so many writes more, or bytes of bodies. */
+/* Takes changes, one at least, until the list has so many writes more, or bytes of bodies. */
 static void take_ops(struct job_op_list *list, struct mail_list *from, size_t writes, size_t bytes,
                      size_t *sum)
 {
@@ -455,7 +455,7 @@ bool jobs_take_ops(struct jobs *jobs, struct job_op_list *list_r, size_t writes,
 /* ---- settling -------------------------------------------------------------------------------- */
 
 static void end_op(struct jobs *jobs, struct job_op *op, struct moment now,
-                   struct jobs_effects *effects)
+                   struct jobs_outbox *outbox)
 {
     jobs->commit->under_way--;
     count_queued(jobs->commit, op, -1);
@@ -464,7 +464,7 @@ static void end_op(struct jobs *jobs, struct job_op *op, struct moment now,
     if (op->fetches) {
         job_op_learn(jobs, op, now);
         op->fetches = false;
-        op->status = op->stored == JOB_STORE_OK        ? job_op_decide(jobs, op, now, effects)
+        op->status = op->stored == JOB_STORE_OK        ? job_op_decide(jobs, op, now, outbox)
                      : op->stored == JOB_STORE_CORRUPT ? JOBS_IO
                                                        : JOBS_NO_MEMORY;
         if (op->status == JOBS_COMMITS)
@@ -472,12 +472,12 @@ static void end_op(struct jobs *jobs, struct job_op *op, struct moment now,
     } else if (op->kind == JOB_OP_READ) {
         op->status = job_op_read_over(jobs, op);
     } else if (op->stored == JOB_STORE_OK) {
-        job_op_make(jobs, op, now, effects);
+        job_op_make(jobs, op, now, outbox);
     } else {
-        job_op_forget(jobs, op, now, effects);
+        job_op_forget(jobs, op, now, outbox);
     }
-    finish(jobs, op, now, effects);
-    clients_end(jobs, now, effects);
+    finish(jobs, op, now, outbox);
+    clients_end(jobs, now, outbox);
 }
 
 /* So many writes end before others get the lock. */
@@ -499,47 +499,47 @@ static void let_others(struct jobs *jobs, size_t *done)
 }
 
 static void decide_again(struct jobs *jobs, struct mail *mail, struct moment now,
-                         struct jobs_effects *effects)
+                         struct jobs_outbox *outbox)
 {
     struct job_op *op = op_of(mail);
-    op->status = job_op_decide(jobs, op, now, effects);
+    op->status = job_op_decide(jobs, op, now, outbox);
     if (op->status != JOBS_COMMITS)
-        finish(jobs, op, now, effects);
+        finish(jobs, op, now, outbox);
 }
 
-/* Decides again what was parked; then steps that waited for others, and what has come meanwhile.
+/* Decides again what was deferred; then steps that waited for others, and what has come meanwhile.
  */
-static void unpark(struct jobs *jobs, struct moment now, struct jobs_effects *effects)
+static void decide_deferred(struct jobs *jobs, struct moment now, struct jobs_outbox *outbox)
 {
     struct job_ops *ops = jobs->commit;
-    struct mail_list parked;
+    struct mail_list deferred;
     struct mail *mail;
     size_t done = 0;
-    mail_list_init(&parked);
-    while ((mail = mail_list_take(&ops->lists[PARKED])) != NULL)
-        mail_list_add(&parked, mail);
-    ops->unparks = true;
-    while ((mail = mail_list_take(&parked)) != NULL ||
+    mail_list_init(&deferred);
+    while ((mail = mail_list_take(&ops->lists[DEFERRED])) != NULL)
+        mail_list_add(&deferred, mail);
+    ops->redecides = true;
+    while ((mail = mail_list_take(&deferred)) != NULL ||
            (ops->many < JOBS_MANY_MAX && (mail = mail_list_take(&ops->lists[LATE])) != NULL) ||
            (mail = mail_list_take(&ops->lists[ARRIVED])) != NULL) {
-        decide_again(jobs, mail, now, effects);
+        decide_again(jobs, mail, now, outbox);
         done++;
         let_others(jobs, &done);
     }
-    ops->unparks = false;
+    ops->redecides = false;
 }
 
 void jobs_settle(struct jobs *jobs, struct job_op_list *list, struct moment now,
-                 struct jobs_effects *effects)
+                 struct jobs_outbox *outbox)
 {
     size_t done = 0;
     jobs_enter(jobs);
     for (struct mail *mail; (mail = mail_list_take(&list->ops)) != NULL;) {
         done += 1 + op_of(mail)->write_count;
-        end_op(jobs, op_of(mail), now, effects);
+        end_op(jobs, op_of(mail), now, outbox);
         let_others(jobs, &done);
     }
-    unpark(jobs, now, effects);
+    decide_deferred(jobs, now, outbox);
     jobs_leave(jobs);
 }
 

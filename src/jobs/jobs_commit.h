@@ -1,21 +1,21 @@
 /*
  * jobs_commit.h - changes of jobs. (Protocol page: job queues, sections 3, 6 and 8.)
  *
- * Each is an operation (struct job_op). Without a store, jobs_submit makes it at once. With one, it
+ * Each is a change (struct job_op). Without a store, jobs_submit makes it at once. With one, it
  * takes effect when it is committed:
  *
- *     jobs_submit  decides what changes, freezes those jobs, and queues the operation
+ *     jobs_submit  decides what changes, locks those jobs, and queues the change
  *     the store's thread takes what is queued (jobs_take_ops), writes it in one transaction
  *                  (job_ops_read, job_ops_write), and says how that went
- *     jobs_settle  makes the changes in memory, or forgets them; the operations that are done go
- *                  back to their owners as letters
+ *     jobs_settle  makes the changes in memory, or forgets them; the changes that are done go
+ *                  back to their owners as messages
  *
- * An operation that concerns a job, a key or the settings of a tube under change is parked, and
+ * A change that concerns a job, a key or the settings of a tube under change is deferred, and
  * decided again after that commit, in the order of arrival. A put whose key is not in memory is
  * decided in two rounds: the first only reads when that key was executed. The same thread reads
  * bodies that memory has no room for.
  *
- * Some operations are the jobs' own: reservations that a client waits for, jobs that are dropped or
+ * Some changes are the jobs' own: reservations that a client waits for, jobs that are dropped or
  * pruned, last tries that end. They are tried again when they fail. If the store has the job
  * damaged, it is buried instead, in memory alone if need be, until somebody looks at it.
  *
@@ -40,7 +40,7 @@
 
 struct tube;
 
-/* ---- inside of operations -------------------------------------------------------------------- */
+/* ---- inside of changes ----------------------------------------------------------------------- */
 
 enum job_write_kind {
     JOB_WRITE_NOTHING, /* it only reads a body */
@@ -53,10 +53,10 @@ enum job_write_kind {
     JOB_WRITE_LOOK, /* reads when a key was executed, or a root's newest time */
 };
 
-/* One thing that the store's thread does for an operation, without the engine's memory. */
+/* One thing that the store's thread does for a change, without the engine's memory. */
 struct job_write {
     enum job_write_kind kind;
-    uint32_t handle; /* of a frozen job; JOB_NONE */
+    uint32_t handle; /* of a locked job; JOB_NONE */
     uint64_t id;
     struct job_change change;
     union {
@@ -88,7 +88,7 @@ struct job_write {
     struct job_body *body;
 };
 
-/* ---- operations ------------------------------------------------------------------------------ */
+/* ---- changes --------------------------------------------------------------------------------- */
 
 #define JOBS_OP_STEP  256u
 #define JOBS_OWN_MAX  ((size_t)4 * JOBS_OP_STEP)
@@ -121,13 +121,14 @@ enum job_op_kind {
 };
 
 struct job_op {
-    struct letter letter; /* first; back to the owner, whose tag is in `letter.to` */
+    struct message message; /* first; back to the owner, whose tag is in `message.to` */
     enum job_op_kind kind;
     struct job_act act;
 
     /* The answer. */
     enum jobs_status status; /* with a store also NO_MEMORY, and IO: what it has is damaged */
-    bool parked; /* jobs_submit has, or will: each commit looks at it; ask for no more meanwhile */
+    bool
+        deferred; /* jobs_submit has, or will: each commit looks at it; ask for no more meanwhile */
     size_t failed; /* see JOB_OP_PUT */
 
     /* Inside; jobs_submit sets it. */
@@ -169,17 +170,17 @@ bool jobs_use_store(struct jobs *jobs, void (*wake)(void *arg), void *arg) MUST_
 bool jobs_has_store(const struct jobs *jobs);
 
 /*
- * Decides an operation, and without a store makes it. JOBS_COMMITS: it is the jobs' until its
- * letter comes (effects->done, of this call or of jobs_settle), with the answer in op->status. Any
+ * Decides a change, and without a store makes it. JOBS_COMMITS: it is the jobs' until its
+ * message comes (outbox->done, of this call or of jobs_settle), with the answer in op->status. Any
  * other status is the answer; without a store, there is no JOBS_COMMITS.
  */
 enum jobs_status jobs_submit(struct jobs *jobs, struct job_op *op, struct moment now,
-                             struct jobs_effects *effects);
+                             struct jobs_outbox *outbox);
 
 /* ---- the store's thread ---------------------------------------------------------------------- */
 
 struct job_op_list {
-    struct mail_list ops; /* their letters */
+    struct mail_list ops; /* their messages */
     struct job_op *rest;  /* the first one that is not yet committed, nor refused by itself */
     uint64_t max_id;      /* of new jobs */
     bool has_puts, has_writes;
@@ -193,15 +194,15 @@ struct job_op_list {
 /* Takes what is queued until it has so many writes or bytes of bodies; then half as many of what is
  * behind, and a step. Returns false when nothing is queued. */
 bool jobs_take_ops(struct jobs *jobs, struct job_op_list *list_r, size_t writes, size_t bytes);
-/* True while something is queued, parked, or with the store's thread. */
+/* True while something is queued, deferred, or with the store's thread. */
 bool jobs_has_ops(struct jobs *jobs);
 
-/* Reads what the operations need, outside of a transaction. */
+/* Reads what the changes need, outside of a transaction. */
 void job_ops_read(struct jobs *jobs, struct job_store *store, struct job_op_list *list,
                   int64_t wall_ns);
 /*
  * Writes their changes; `but_puts`: those of puts fail. The status is that of the store. An
- * operation that meets damage fails alone, and a kick, clear or drop only leaves such jobs out:
+ * change that meets damage fails alone, and a kick, clear or drop only leaves such jobs out:
  * those before it and behind it are committed in transactions of their own.
  */
 enum job_store_status job_ops_write(struct job_store *store, struct job_op_list *list,
@@ -210,11 +211,11 @@ enum job_store_status job_ops_write(struct job_store *store, struct job_op_list 
 void job_ops_committed(struct job_op_list *list, enum job_store_status status, bool but_puts);
 
 /*
- * Makes or forgets the changes, and decides what was parked. `effects` has the letters of clients,
- * and of operations that are done. Empties the list.
+ * Makes or forgets the changes, and decides what was deferred. `outbox` has the messages of
+ * clients, and of changes that are done. Empties the list.
  */
 void jobs_settle(struct jobs *jobs, struct job_op_list *list, struct moment now,
-                 struct jobs_effects *effects);
+                 struct jobs_outbox *outbox);
 
 /*
  * Upkeep of the store (job_store_kind.tend) is over, and took so long. Deletions of doomed jobs are

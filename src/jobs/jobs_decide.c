@@ -1,11 +1,11 @@
 /*
- * jobs_decide.c - what an operation changes: decided with the jobs' lock, when it is submitted and
- * when what it waited for is over. With a store, it freezes those jobs and plans what the store
+ * jobs_decide.c - what a change changes: decided with the jobs' lock, when it is submitted and
+ * when what it waited for is over. With a store, it locks those jobs and plans what the store
  * writes (jobs_plan.c); without one, it makes the change at once. See jobs_commit.h.
  */
-#include "jobs/jobs_commit_inside.h"
+#include "jobs/jobs_commit_internal.h"
 
-/* Keeps the tube that an operation needs; false: there is none. */
+/* Keeps the tube that a change needs; false: there is none. */
 static bool keep_tube(struct job_op *op, struct tube *tube)
 {
     op->of = tube;
@@ -34,7 +34,7 @@ void job_op_forget_looks(struct jobs *jobs, struct job_op *op)
 
 static bool is_busy(const struct job *job)
 {
-    return job->frozen || (job->keys && job->keys->key && job->keys->key->busy > 0);
+    return job->locked || (job->keys && job->keys->key && job->keys->key->busy > 0);
 }
 
 /* True when no store keeps anything of this change. */
@@ -48,7 +48,7 @@ static bool is_immediate(const struct jobs *jobs, const struct job_act *act, con
 }
 
 static enum jobs_status decide_act(struct jobs *jobs, struct job_op *op, struct moment now,
-                                   struct jobs_effects *effects)
+                                   struct jobs_outbox *outbox)
 {
     uint32_t handle = job_find(jobs, op->act.id);
     if (handle == JOB_NONE)
@@ -56,7 +56,7 @@ static enum jobs_status decide_act(struct jobs *jobs, struct job_op *op, struct 
     const struct job *job = job_at(jobs, handle);
     struct tube *tube = job->tube;
     if (is_busy(job))
-        return job_op_park(jobs, op);
+        return job_op_defer(jobs, op);
     if (!job_act_fits(jobs, &op->act, job))
         return JOBS_NOT_FOUND;
     if (op->act.verb == JOB_RESERVE && job_is_stale(jobs, job, now)) {
@@ -65,7 +65,7 @@ static enum jobs_status decide_act(struct jobs *jobs, struct job_op *op, struct 
         return JOBS_NOT_FOUND;
     }
     if (is_immediate(jobs, &op->act, job))
-        return job_act_now(jobs, handle, &op->act, op->views, now, effects);
+        return job_act_now(jobs, handle, &op->act, op->views, now, outbox);
     return job_plan(jobs, op, &op->act, handle, job_times_of(jobs, now)) ? job_op_queue(jobs, op)
                                                                          : JOBS_NO_MEMORY;
 }
@@ -75,21 +75,21 @@ static bool kick_is_open(const struct jobs *jobs, const struct tube *tube)
 {
     if (*tube_read_only(jobs, tube))
         return false;
-    return tube->frozen_by_id[JOB_BURIED].count + tube->frozen_by_id[JOB_ABANDONED].count > 0 ||
+    return tube->locked_by_id[JOB_BURIED].count + tube->locked_by_id[JOB_ABANDONED].count > 0 ||
            (tube->buried.count + tube->abandoned.count == 0 &&
-            tube->frozen_by_id[JOB_DELAYED].count > 0);
+            tube->locked_by_id[JOB_DELAYED].count > 0);
 }
 
 /* Makes a step of a kick without a store. */
 static enum jobs_status kick_now(struct jobs *jobs, struct job_op *op, struct tube *tube,
-                                 struct moment now, struct jobs_effects *effects)
+                                 struct moment now, struct jobs_outbox *outbox)
 {
     jobs->steps += op->kick->left > JOBS_STEP;
     for (unsigned done = 0; op->kick->left > 0 && done < JOBS_STEP; done++) {
         uint32_t handle = kick_next(jobs, op->kick, tube);
         if (handle == JOB_NONE)
             return JOBS_OK;
-        (void)job_act_now(jobs, handle, &op->act, NULL, now, effects);
+        (void)job_act_now(jobs, handle, &op->act, NULL, now, outbox);
         op->kick->left--;
         op->kick->kicked++;
     }
@@ -97,17 +97,17 @@ static enum jobs_status kick_now(struct jobs *jobs, struct job_op *op, struct tu
 }
 
 static enum jobs_status decide_kick(struct jobs *jobs, struct job_op *op, struct moment now,
-                                    struct jobs_effects *effects)
+                                    struct jobs_outbox *outbox)
 {
     struct job_times at = job_times_of(jobs, now);
     struct tube *tube = op->act.client->used;
     op->act.verb = JOB_KICK;
     if (!op->kick->begun && kick_is_open(jobs, tube))
-        return job_op_park(jobs, op);
+        return job_op_defer(jobs, op);
     if (!kick_goes_on(op->kick, jobs, tube) || op->kick->left == 0)
         return JOBS_OK;
     if (!jobs->commit)
-        return kick_now(jobs, op, tube, now, effects);
+        return kick_now(jobs, op, tube, now, outbox);
     if (op->kick->left > JOB_OP_FEW && !job_op_has_turn(jobs, op))
         return JOBS_COMMITS;
     size_t most =
@@ -156,8 +156,8 @@ static enum jobs_status step_clear(struct jobs *jobs, struct job_op *op, struct 
     }
     if (tube_jobs(tube) > JOB_OP_FEW && !job_op_has_turn(jobs, op))
         return JOBS_COMMITS;
-    bool has_frozen = clear_has_frozen(jobs, tube, op->clear);
-    op->clear->again |= has_frozen; /* those are passed by */
+    bool has_locked = clear_has_locked(jobs, tube, op->clear);
+    op->clear->again |= has_locked; /* those are passed by */
     size_t most = tube_jobs(tube) < JOBS_OP_STEP ? (size_t)tube_jobs(tube) : JOBS_OP_STEP;
     most = job_op_room(jobs, op, most);
     for (uint32_t handle; op->write_count < most &&
@@ -165,7 +165,7 @@ static enum jobs_status step_clear(struct jobs *jobs, struct job_op *op, struct 
         if (job_at(jobs, handle)->damaged)
             continue;
         if (!job_plan(jobs, op, &op->act, handle, at)) {
-            job_op_thaw(jobs, op);
+            job_op_unlock(jobs, op);
             return JOBS_NO_MEMORY;
         }
     }
@@ -175,13 +175,13 @@ static enum jobs_status step_clear(struct jobs *jobs, struct job_op *op, struct 
     if (!op->clear->again)
         return JOBS_OK;
     clear_again(op->clear);
-    return has_frozen ? job_op_park(jobs, op) : job_op_queue(jobs, op);
+    return has_locked ? job_op_defer(jobs, op) : job_op_queue(jobs, op);
 }
 
 static enum jobs_status decide_clear(struct jobs *jobs, struct job_op *op, struct moment now,
-                                     struct jobs_effects *effects)
+                                     struct jobs_outbox *outbox)
 {
-    (void)effects;
+    (void)outbox;
     enum jobs_status status = step_clear(jobs, op, now);
     if (!jobs->commit)
         clear_note(jobs, op->clear, status == JOBS_WAITS);
@@ -208,16 +208,16 @@ static bool plan_settings(struct jobs *jobs, struct job_op *op, struct job_times
 }
 
 static enum jobs_status decide_settings(struct jobs *jobs, struct job_op *op, struct moment now,
-                                        struct jobs_effects *effects)
+                                        struct jobs_outbox *outbox)
 {
     bool pauses = op->kind == JOB_OP_PAUSE;
     if (!op->of && !keep_tube(op, pauses ? tube_find(jobs, op->tube) : tube_get(jobs, op->tube)))
         return pauses ? JOBS_NOT_FOUND : JOBS_NO_MEMORY;
     if (op->of->changing)
-        return job_op_park(jobs, op);
+        return job_op_defer(jobs, op);
     jobs->used = true;
     if (!jobs->commit) {
-        job_op_make_settings(jobs, op, now, effects);
+        job_op_make_settings(jobs, op, now, outbox);
         return JOBS_OK;
     }
     if (!plan_settings(jobs, op, job_times_of(jobs, now)))
@@ -272,7 +272,7 @@ static enum jobs_status fetch_keys(struct jobs *jobs, struct job_op *op)
     for (size_t n = 0; n < op->count; n++) {
         job_keys_marks(jobs, op->of, &op->puts[n], &key, &root);
         if ((key && key->busy > 0) || (root && root->busy > 0))
-            return job_op_park(jobs, op);
+            return job_op_defer(jobs, op);
     }
     jobs->plans++;
     for (size_t n = 0; n < op->count; n++) {
@@ -296,7 +296,7 @@ static struct tube *tube_of_puts(struct jobs *jobs, const struct job_op *op)
 }
 
 static enum jobs_status decide_put(struct jobs *jobs, struct job_op *op, struct moment now,
-                                   struct jobs_effects *effects)
+                                   struct jobs_outbox *outbox)
 {
     enum jobs_status status = JOBS_OK;
     CHECK(op->count > 0 && op->count <= JOBS_STEP);
@@ -304,7 +304,7 @@ static enum jobs_status decide_put(struct jobs *jobs, struct job_op *op, struct 
         return JOBS_NO_MEMORY;
     struct tube *tube = op->of;
     if (tube->changing)
-        return job_op_park(jobs, op);
+        return job_op_defer(jobs, op);
     if (jobs->commit && any_keyed(op))
         status = fetch_keys(jobs, op);
     if (status != JOBS_OK)
@@ -327,14 +327,14 @@ static enum jobs_status decide_put(struct jobs *jobs, struct job_op *op, struct 
     }
     if (op->has_writes)
         return job_op_queue(jobs, op);
-    job_op_make_puts(jobs, op, now, effects);
+    job_op_make_puts(jobs, op, now, outbox);
     return JOBS_OK;
 }
 
 static enum jobs_status decide_read(struct jobs *jobs, struct job_op *op, struct moment now,
-                                    struct jobs_effects *effects)
+                                    struct jobs_outbox *outbox)
 {
-    (void)now, (void)effects;
+    (void)now, (void)outbox;
     for (size_t n = 0; n < op->view_count; n++) {
         if (op->views[n].body)
             continue;
@@ -349,10 +349,10 @@ static enum jobs_status decide_read(struct jobs *jobs, struct job_op *op, struct
 }
 
 typedef enum jobs_status decide(struct jobs *jobs, struct job_op *op, struct moment now,
-                                struct jobs_effects *effects);
+                                struct jobs_outbox *outbox);
 
 enum jobs_status job_op_decide(struct jobs *jobs, struct job_op *op, struct moment now,
-                               struct jobs_effects *effects)
+                               struct jobs_outbox *outbox)
 {
     static decide *const kinds[] = {
         [JOB_OP_PUT] = decide_put,        [JOB_OP_ACT] = decide_act,
@@ -361,5 +361,5 @@ enum jobs_status job_op_decide(struct jobs *jobs, struct job_op *op, struct mome
         [JOB_OP_READ] = decide_read,
     };
     op->many = false;
-    return kinds[op->kind](jobs, op, now, effects);
+    return kinds[op->kind](jobs, op, now, outbox);
 }

@@ -13,7 +13,7 @@
  * steps as soon as its newer time is known; some of a key when its execution is. That cannot fail:
  * with a store, a dropped job is only doomed at first (job_doom).
  */
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
 #include "base/record.h"
 
@@ -326,7 +326,7 @@ static uint32_t job_of(const struct put_plan *plan)
     return plan->handle != JOB_NONE ? plan->handle : plan->twin;
 }
 
-/* The same among the jobs that the puts before this one concern: new ones and frozen twins. Those
+/* The same among the jobs that the puts before this one concern: new ones and locked twins. Those
  * that are stale stay so, and leave the table. */
 static uint32_t find_planned(struct jobs *jobs, const struct job_mark *key,
                              const struct job_mark *root, int64_t wall)
@@ -458,7 +458,7 @@ static void plan_root(struct jobs *jobs, struct put_plan *plan, const struct job
     root->plan = jobs->plans;
 }
 
-/* Puts the job that a put makes, or has frozen, into the table. */
+/* Puts the job that a put makes, or has locked, into the table. */
 static void plan_key(struct jobs *jobs, struct put_plan *plan)
 {
     const struct job_keys *keys = job_at(jobs, job_of(plan))->keys;
@@ -488,9 +488,9 @@ void job_keys_plan(struct jobs *jobs, struct put_plan *plan, const struct job_ke
         plan->twin = found->of;
         plan->at_ms = twin->keys->at_ms;
         plan->root_ms = twin->keys->root_ms;
-        plan->froze = twin->state != JOB_STATES && !twin->frozen;
-        if (plan->froze) { /* else it is in the table */
-            job_freeze(jobs, found->of);
+        plan->locked = twin->state != JOB_STATES && !twin->locked;
+        if (plan->locked) { /* else it is in the table */
+            job_lock(jobs, found->of);
             plan_key(jobs, plan);
         }
         twin->keys->at_ms = later(plan->at_ms, found->at_ms);
@@ -516,10 +516,10 @@ static void leave_root(struct jobs *jobs, struct put_plan *plan)
     plan->root = NULL;
 }
 
-static void thaw_twin(struct jobs *jobs, const struct put_plan *plan)
+static void unlock_twin(struct jobs *jobs, const struct put_plan *plan)
 {
-    if (plan->froze)
-        job_thaw(jobs, plan->twin);
+    if (plan->locked)
+        job_unlock(jobs, plan->twin);
 }
 
 struct job_mark *job_keys_of_plan(const struct jobs *jobs, const struct put_plan *plan)
@@ -540,7 +540,7 @@ void job_keys_learn(struct jobs *jobs, struct put_plan *plan, struct moment now)
     }
     if (key && plan->handle != JOB_NONE)
         key->busy--;
-    thaw_twin(jobs, plan);
+    unlock_twin(jobs, plan);
     leave_root(jobs, plan);
 }
 
@@ -574,7 +574,7 @@ void job_keys_unplan(struct jobs *jobs, struct put_plan *plan)
         struct job_keys *keys = job_at(jobs, plan->twin)->keys;
         keys->at_ms = plan->at_ms;
         keys->root_ms = plan->root_ms;
-        thaw_twin(jobs, plan);
+        unlock_twin(jobs, plan);
     }
     leave_root(jobs, plan);
 }

@@ -1,5 +1,5 @@
 /* jobs_life.c - life and lock of the jobs. */
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
  *
  * A file that is damaged may have what cannot be: it is refused, before anything believes it.
  */
-#include "jobs/jobs_commit_inside.h"
+#include "jobs/jobs_commit_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

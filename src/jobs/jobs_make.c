@@ -1,17 +1,17 @@
 /*
- * jobs_make.c - what follows when the store has written an operation, or could not: makes its
+ * jobs_make.c - what follows when the store has written a change, or could not: makes its
  * changes in memory, or undoes what was planned. With the jobs' lock. See jobs_commit.h.
  */
-#include "jobs/jobs_commit_inside.h"
+#include "jobs/jobs_commit_internal.h"
 
 static void serve_tubes_of(struct jobs *jobs, const struct job_op *op, struct moment now,
-                           struct jobs_effects *effects)
+                           struct jobs_outbox *outbox)
 {
     unsigned budget = JOBS_STEP; /* for all of them */
     for (size_t n = 0; n < op->write_count; n++) {
         uint32_t handle = op->writes[n].handle;
         if (handle != JOB_NONE)
-            tube_serve_some(jobs, job_at(jobs, handle)->tube, &budget, now, effects);
+            tube_serve_some(jobs, job_at(jobs, handle)->tube, &budget, now, outbox);
     }
 }
 
@@ -37,7 +37,7 @@ static void spoil(struct jobs *jobs, const struct job_write *write, struct momen
         (void)job_begin_own(jobs, JOB_SPOIL, write->handle, now); /* else it is found again */
 }
 
-/* True if an operation has failed because of what it concerns, not of the store as a whole. */
+/* True if a change has failed because of what it concerns, not of the store as a whole. */
 static bool any_damaged(const struct job_op *op)
 {
     for (size_t n = 0; n < op->write_count; n++) {
@@ -49,12 +49,12 @@ static bool any_damaged(const struct job_op *op)
 
 /* Undoes what was planned. */
 void job_op_forget(struct jobs *jobs, struct job_op *op, struct moment now,
-                   struct jobs_effects *effects)
+                   struct jobs_outbox *outbox)
 {
     bool damaged = any_damaged(op);
     if (!damaged && job_op_is_own(op))
         jobs_hold(jobs, now);
-    job_op_thaw(jobs, op);
+    job_op_unlock(jobs, op);
     for (size_t n = 0; n < op->write_count; n++) {
         const struct job_write *write = &op->writes[n];
         if (write->damaged && write->handle != JOB_NONE)
@@ -66,27 +66,27 @@ void job_op_forget(struct jobs *jobs, struct job_op *op, struct moment now,
     }
     if (op->kind == JOB_OP_PUT && op->plans) {
         puts_forget(jobs, op->of, op->plans, op->count, now);
-        tube_serve(jobs, op->of, now, effects); /* twins are there again */
+        tube_serve(jobs, op->of, now, outbox); /* twins are there again */
     }
     if (op->kind == JOB_OP_PAUSE || op->kind == JOB_OP_SET_TUBE)
         op->of->changing = false;
     if (op->kind == JOB_OP_GIVE) {
         job_views_free(jobs, &op->act.client->claimed);
-        client_refuse(op->act.client, !damaged, effects);
+        client_refuse(op->act.client, !damaged, outbox);
         unsigned budget = JOBS_STEP; /* they got jobs while it was in none of their lines */
-        client_serve_tubes(op->act.client, &budget, now, effects);
+        client_serve_tubes(op->act.client, &budget, now, outbox);
     }
-    serve_tubes_of(jobs, op, now, effects);
+    serve_tubes_of(jobs, op, now, outbox);
     op->status = damaged ? JOBS_IO : JOBS_NO_MEMORY;
 }
 
-/* Makes the planned change of one frozen job. Returns the answer. */
+/* Makes the planned change of one locked job. Returns the answer. */
 static enum jobs_status make(struct jobs *jobs, struct job_write *write, struct job_view *view_r,
-                             struct moment now, struct jobs_effects *effects)
+                             struct moment now, struct jobs_outbox *outbox)
 {
-    job_write_thaw(jobs, write);
+    job_write_unlock(jobs, write);
     enum jobs_status status =
-        job_install_act(jobs, write->handle, &write->change, view_r, now, effects);
+        job_install_act(jobs, write->handle, &write->change, view_r, now, outbox);
     if (view_r && !view_r->body) { /* only the store had it */
         view_r->body = write->body;
         write->body = NULL;
@@ -95,16 +95,16 @@ static enum jobs_status make(struct jobs *jobs, struct job_write *write, struct 
 }
 
 static void make_give(struct jobs *jobs, struct job_op *op, struct moment now,
-                      struct jobs_effects *effects)
+                      struct jobs_outbox *outbox)
 {
     struct jobs_client *client = op->act.client;
     const struct tube *last = NULL;
     for (size_t n = 0; n < op->write_count; n++) {
         struct job_view *view = client->claimed ? &client->claimed->at[n] : &client->served;
         last = job_at(jobs, op->writes[n].handle)->tube;
-        (void)make(jobs, &op->writes[n], view, now, effects);
+        (void)make(jobs, &op->writes[n], view, now, outbox);
     }
-    client_serve(client, last, effects);
+    client_serve(client, last, outbox);
 }
 
 /* With little room left, the body of a new job stays in the store alone. */
@@ -117,7 +117,7 @@ static void make_way(struct jobs *jobs, const struct job_op *op)
         struct job *job = handle != JOB_NONE ? job_at(jobs, handle) : NULL;
         if (!job || job->id != op->puts[n].id)
             continue;
-        if (little && !job->frozen && job->state != JOB_RESERVED)
+        if (little && !job->locked && job->state != JOB_RESERVED)
             job_body_leave(jobs, &job->body);
         else
             jobs_note_body(jobs, handle);
@@ -125,16 +125,16 @@ static void make_way(struct jobs *jobs, const struct job_op *op)
 }
 
 void job_op_make_puts(struct jobs *jobs, struct job_op *op, struct moment now,
-                      struct jobs_effects *effects)
+                      struct jobs_outbox *outbox)
 {
     puts_make(jobs, op->of, op->puts, op->plans, op->count, now);
-    tube_serve(jobs, op->of, now, effects);
+    tube_serve(jobs, op->of, now, outbox);
     if (op->has_writes)
         make_way(jobs, op);
 }
 
 void job_op_make_settings(struct jobs *jobs, struct job_op *op, struct moment now,
-                          struct jobs_effects *effects)
+                          struct jobs_outbox *outbox)
 {
     op->of->changing = false;
     if (op->kind == JOB_OP_PAUSE)
@@ -144,16 +144,16 @@ void job_op_make_settings(struct jobs *jobs, struct job_op *op, struct moment no
     else
         settings_with(jobs, &op->of->settings, op->settings);
     op->of->kept = jobs->commit && (op->of->settings.given || op->of->pause_s > 0);
-    tube_changed(jobs, op->of, now, effects);
+    tube_changed(jobs, op->of, now, outbox);
 }
 
 /* The last try of a job is over, or its body cannot be read. */
 static void make_own(struct jobs *jobs, struct job_op *op, struct moment now,
-                     struct jobs_effects *effects)
+                     struct jobs_outbox *outbox)
 {
     struct tube *tube = job_at(jobs, op->writes[0].handle)->tube; /* it keeps the job */
-    (void)make(jobs, &op->writes[0], NULL, now, effects);
-    tube_serve(jobs, tube, now, effects);
+    (void)make(jobs, &op->writes[0], NULL, now, outbox);
+    tube_serve(jobs, tube, now, outbox);
 }
 
 /* So many jobs are deleted before others get the lock. */
@@ -162,7 +162,7 @@ static void make_own(struct jobs *jobs, struct job_op *op, struct moment now,
 /* A change of many jobs: kicks, deletes or drops them, but for those that the store cannot change.
  */
 static void make_many(struct jobs *jobs, struct job_op *op, struct moment now,
-                      struct jobs_effects *effects)
+                      struct jobs_outbox *outbox)
 {
     uint32_t made = 0;
     struct tube *left = NULL;
@@ -170,10 +170,10 @@ static void make_many(struct jobs *jobs, struct job_op *op, struct moment now,
         struct job_write *write = &op->writes[n];
         struct tube *tube = job_at(jobs, write->handle)->tube;
         if (likely(!write->damaged)) {
-            (void)make(jobs, write, NULL, now, effects);
+            (void)make(jobs, write, NULL, now, outbox);
             made++;
         } else {
-            job_write_thaw(jobs, write);
+            job_write_unlock(jobs, write);
             give_up(jobs, op, write, now);
             left = tube;
         }
@@ -187,41 +187,41 @@ static void make_many(struct jobs *jobs, struct job_op *op, struct moment now,
     } else if (op->kind == JOB_OP_CLEAR) {
         op->clear->deleted += made;
         if (left)
-            tube_serve(jobs, left, now, effects); /* it is ready again */
+            tube_serve(jobs, left, now, outbox); /* it is ready again */
     }
 }
 
 void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
-                 struct jobs_effects *effects)
+                 struct jobs_outbox *outbox)
 {
     op->status = JOBS_OK;
     switch (op->kind) {
     case JOB_OP_PUT:
-        job_op_make_puts(jobs, op, now, effects);
+        job_op_make_puts(jobs, op, now, outbox);
         break;
     case JOB_OP_ACT:
-        op->status = make(jobs, &op->writes[0], op->views, now, effects);
+        op->status = make(jobs, &op->writes[0], op->views, now, outbox);
         break;
     case JOB_OP_KICK:
-        make_many(jobs, op, now, effects);
+        make_many(jobs, op, now, outbox);
         op->status = op->kick->left > 0 ? JOBS_WAITS : JOBS_OK;
         break;
     case JOB_OP_CLEAR:
-        make_many(jobs, op, now, effects);
+        make_many(jobs, op, now, outbox);
         op->status = JOBS_WAITS;
         break;
     case JOB_OP_PAUSE:
     case JOB_OP_SET_TUBE:
-        job_op_make_settings(jobs, op, now, effects);
+        job_op_make_settings(jobs, op, now, outbox);
         break;
     case JOB_OP_GIVE:
-        make_give(jobs, op, now, effects);
+        make_give(jobs, op, now, outbox);
         break;
     case JOB_OP_CHANGE:
-        make_own(jobs, op, now, effects);
+        make_own(jobs, op, now, outbox);
         break;
     case JOB_OP_DROP:
-        make_many(jobs, op, now, effects);
+        make_many(jobs, op, now, outbox);
         break;
     default: /* it has changed nothing */
         break;

@@ -1,5 +1,5 @@
 /* jobs_many.c - what changes many jobs, in steps: kicks and clears. */
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
 #include <string.h>
 
@@ -86,7 +86,7 @@ void clear_again(struct jobs_clear *clear)
     clear->again = false;
 }
 
-bool clear_has_frozen(const struct jobs *jobs, const struct tube *tube,
+bool clear_has_locked(const struct jobs *jobs, const struct tube *tube,
                       const struct jobs_clear *clear)
 {
     unsigned budget = JOBS_STEP; /* with more that came later it looks again, which does no harm */
@@ -94,7 +94,7 @@ bool clear_has_frozen(const struct jobs *jobs, const struct tube *tube,
         uint64_t id = is_cleared(clear, n) ? 0 : clear->before_id;
         uint32_t handle;
         while (id < clear->before_id &&
-               (handle = job_tree_from(jobs, &tube->frozen_by_id[n], id)) != JOB_NONE) {
+               (handle = job_tree_from(jobs, &tube->locked_by_id[n], id)) != JOB_NONE) {
             id = job_at(jobs, handle)->id + 1;
             if (budget-- == 0)
                 return true;

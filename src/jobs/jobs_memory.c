@@ -11,11 +11,11 @@
  * What ends a job is never refused for the limit:
  *
  *     - without a store it needs no memory
- *     - with one, a client has the room for one such operation since it was made (job_commits.c);
+ *     - with one, a client has the room for one such change since it was made (job_commits.c);
  *       those that it sends behind that one wait while there is no room for more
  *     - a step of a kick or clear changes as many jobs as there is room for, at least one, which
- *       has its place in the operation
- *     - the jobs' own operations, and those over HTTP, have the last 1/64. What finds no room there
+ *       has its place in the change
+ *     - the jobs' own changes, and those over HTTP, have the last 1/64. What finds no room there
  *       is tried again
  *
  * So the room is there whatever was put; no job counts more for it.
@@ -25,7 +25,7 @@
  *
  * A charge that is refused is never counted meanwhile: it would make others fail.
  */
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
 #include <stdlib.h>
 
@@ -179,7 +179,7 @@ static bool evict_page(struct jobs *jobs, uint32_t page, enum jobs_need need, si
             continue;
         if (has_room(jobs, need, bytes))
             return true;
-        if (job->state == JOB_STATES || job->frozen)
+        if (job->state == JOB_STATES || job->locked)
             stays = true;
         else
             job_body_leave(jobs, &job->body);

@@ -1,10 +1,10 @@
 /*
- * jobs_plan.c - what an operation writes to the store.
+ * jobs_plan.c - what a change writes to the store.
  *
- * Under the lock, a plan freezes a job, and takes what becomes of it from job_apply. That is
+ * Under the lock, a plan locks a job, and takes what becomes of it from job_apply. That is
  * installed after the commit; the store gets it as a record.
  */
-#include "jobs/jobs_commit_inside.h"
+#include "jobs/jobs_commit_internal.h"
 
 #include <string.h>
 
@@ -63,23 +63,23 @@ void job_op_free_writes(struct jobs *jobs, struct job_op *op)
     op->has_writes = false;
 }
 
-void job_write_thaw(struct jobs *jobs, struct job_write *write)
+void job_write_unlock(struct jobs *jobs, struct job_write *write)
 {
     if (write->leaves) {
         write->leaves->leaving--;
         write->leaves->over |= write->damaged;
     }
     write->leaves = NULL;
-    if (write->handle != JOB_NONE && job_at(jobs, write->handle)->frozen)
-        job_thaw(jobs, write->handle);
+    if (write->handle != JOB_NONE && job_at(jobs, write->handle)->locked)
+        job_unlock(jobs, write->handle);
 }
 
-void job_op_thaw(struct jobs *jobs, struct job_op *op)
+void job_op_unlock(struct jobs *jobs, struct job_op *op)
 {
     for (size_t n = op->write_count; n > 0; n--) {
         if (op->writes[n - 1].leaves)
             op->writes[n - 1].leaves->over = true; /* and others were planned as if it left */
-        job_write_thaw(jobs, &op->writes[n - 1]);
+        job_write_unlock(jobs, &op->writes[n - 1]);
     }
 }
 
@@ -194,8 +194,8 @@ bool job_plan(struct jobs *jobs, struct job_op *op, const struct job_act *act, u
         if (has_key(job))
             plan_leaving(jobs, write, job, at);
     }
-    if (!job->frozen)
-        job_freeze(jobs, handle);
+    if (!job->locked)
+        job_lock(jobs, handle);
     return true;
 }
 

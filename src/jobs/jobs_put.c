@@ -5,7 +5,7 @@
  * needs is taken then, so that making it cannot fail (jobs_commit.h says when). A new job is in no
  * state until then, and nobody sees it.
  */
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * jobs_ready.c - which tubes have something to claim, and the clients that wait for one.
  *
  * A client that waits for one name is in a set by name, one that waits for a beginning of names in
- * another. Clients that wait for a tube that becomes ready get a letter, some at a time, and look
+ * another. Clients that wait for a tube that becomes ready get a message, some at a time, and look
  * again when they read it. So an answer is exact at its moment, and a client that finds nothing
  * waits on.
  *
@@ -10,7 +10,7 @@
  * may be a beginning of it. If it is none, only what both have in common may be, or less. So a tube
  * looks at no more places than its name has bytes, and mostly at one.
  */
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
 #include <string.h>
 
@@ -131,7 +131,7 @@ void client_asks(const struct jobs_client *client, struct jobs_ready *ready_r)
                                    .limit = ask->limit};
 }
 
-static void tell(struct jobs *jobs, struct job_ask *ask, struct jobs_effects *effects)
+static void tell(struct jobs *jobs, struct job_ask *ask, struct jobs_outbox *outbox)
 {
     struct jobs_client *client = ask->client;
     ask_stop(jobs, ask);
@@ -139,7 +139,7 @@ static void tell(struct jobs *jobs, struct job_ask *ask, struct jobs_effects *ef
     if (client->on_its_way)
         return;
     client->on_its_way = true;
-    mail_list_add(&effects->letters, &client->letter.mail);
+    mail_list_add(&outbox->messages, &client->message.mail);
 }
 
 static size_t in_common(struct bytes a, struct bytes b)
@@ -175,12 +175,12 @@ static struct job_ask *find_ask(struct jobs *jobs, struct bytes name)
 }
 
 void tube_tell_ready(struct jobs *jobs, struct tube *tube, unsigned *budget,
-                     struct jobs_effects *effects)
+                     struct jobs_outbox *outbox)
 {
     struct job_ask *ask;
     unsigned told = 0;
     while (told < TELL_STEP && (ask = find_ask(jobs, tube_name(tube))) != NULL) {
-        tell(jobs, ask, effects);
+        tell(jobs, ask, outbox);
         told++;
     }
     *budget -= told < *budget ? told : *budget;

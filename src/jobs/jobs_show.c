@@ -1,5 +1,5 @@
 /* jobs_show.c - what there is: peeks, lists, statistics; and the check of all invariants. */
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,15 +34,15 @@ static uint32_t tube_peek_ready(struct jobs *jobs, const struct tube *tube)
 {
     uint32_t next = tube_next(jobs, tube);
     if (tube_setting(jobs, tube, JOB_SETTING_ORDER) == JOB_ORDER_PRIORITY)
-        return job_first_turn_of(jobs, next, tube->frozen_by_turn[JOB_READY].first);
-    return job_first_of(jobs, next, tube->frozen_by_id[JOB_READY].first);
+        return job_first_turn_of(jobs, next, tube->locked_by_turn[JOB_READY].first);
+    return job_first_of(jobs, next, tube->locked_by_id[JOB_READY].first);
 }
 
 static uint32_t tube_peek_buried(const struct jobs *jobs, const struct tube *tube)
 {
     uint32_t first = job_first_turn_of(jobs, tube_first_buried(jobs, tube, 0),
-                                       tube->frozen_by_turn[JOB_BURIED].first);
-    return job_first_turn_of(jobs, first, tube->frozen_by_turn[JOB_ABANDONED].first);
+                                       tube->locked_by_turn[JOB_BURIED].first);
+    return job_first_turn_of(jobs, first, tube->locked_by_turn[JOB_ABANDONED].first);
 }
 
 enum jobs_status jobs_peek_next(struct jobs_client *client, enum job_peek what,
@@ -54,7 +54,7 @@ enum jobs_status jobs_peek_next(struct jobs_client *client, enum job_peek what,
     uint32_t handle =
         what == JOB_PEEK_READY ? tube_peek_ready(jobs, tube)
         : what == JOB_PEEK_DELAYED
-            ? job_first_turn_of(jobs, tube->delayed.first, tube->frozen_by_turn[JOB_DELAYED].first)
+            ? job_first_turn_of(jobs, tube->delayed.first, tube->locked_by_turn[JOB_DELAYED].first)
             : tube_peek_buried(jobs, tube);
     if (handle != JOB_NONE)
         job_see(jobs, handle, view_r);
@@ -99,7 +99,7 @@ static const struct tube *walk_begin(const struct jobs *jobs, struct list_walk *
         if (!is_listed(state, n))
             continue;
         walk_tree(jobs, walk, &tube->by_id[n], after + 1);
-        walk_tree(jobs, walk, &tube->frozen_by_id[n], after + 1);
+        walk_tree(jobs, walk, &tube->locked_by_id[n], after + 1);
         walk_tree(jobs, walk, &tube->doomed_by_id[n], after + 1);
     }
     return tube;
@@ -316,7 +316,7 @@ static void fill_tube_stats(const struct jobs *jobs, const struct tube *tube, ui
                             struct moment now, struct tube_stats *stats_r)
 {
     uint32_t oldest =
-        job_first_of(jobs, tube->by_id[JOB_READY].first, tube->frozen_by_id[JOB_READY].first);
+        job_first_of(jobs, tube->by_id[JOB_READY].first, tube->locked_by_id[JOB_READY].first);
     *stats_r = (struct tube_stats){
         .settings = settings_of(jobs, tube),
         .urgent = tube->urgent,

@@ -1,7 +1,7 @@
 /* jobs_state.c - see jobs_state.h. */
 #include "jobs/jobs_state.h"
 
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
 #include <limits.h>
 #include <string.h>

@@ -40,7 +40,7 @@
  * number, bytes name of each; with 4: bytes name or beginning, bytes name after which the list
  * begins, bool beginning, u32 limit.
  *
- * Threads: the main thread, while no worker runs. All letters were delivered before.
+ * Threads: the main thread, while no worker runs. All messages were delivered before.
  */
 #ifndef JOBS_STATE_H
 #define JOBS_STATE_H

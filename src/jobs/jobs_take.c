@@ -4,9 +4,9 @@
  * A waiting client is in the line of each of its tubes. The lines are in the order in which waits
  * began, because each wait joins at the end. A call that makes a job ready also calls tube_serve,
  * which takes the client that has waited longest out of all its lines, reserves the job for it and
- * sends it a letter.
+ * sends it a message.
  */
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
 #include <string.h>
 
@@ -151,15 +151,15 @@ void rejoin_line(struct tube_watch *watch)
     ring_add_after(after ? after : line, &watch->line);
 }
 
-static void send_letter(struct jobs_client *client, struct jobs_effects *effects)
+static void send_message(struct jobs_client *client, struct jobs_outbox *outbox)
 {
     if (client->on_its_way)
         return;
     client->on_its_way = true;
-    mail_list_add(&effects->letters, &client->letter.mail);
+    mail_list_add(&outbox->messages, &client->message.mail);
 }
 
-void client_refuse(struct jobs_client *client, bool refused, struct jobs_effects *effects)
+void client_refuse(struct jobs_client *client, bool refused, struct jobs_outbox *outbox)
 {
     CHECK(client->wait == PROMISED);
     client_each_waited(client, rejoin_line);
@@ -169,7 +169,7 @@ void client_refuse(struct jobs_client *client, bool refused, struct jobs_effects
         client_stop_waiting(client);
     } else {
         watches_line_up(client, JOBS_STEP);
-        send_letter(client, effects);
+        send_message(client, outbox);
     }
 }
 
@@ -178,7 +178,7 @@ static void count_out(struct tube_watch *watch)
     watch->tube->waiting--;
 }
 
-void client_serve(struct jobs_client *client, const struct tube *last, struct jobs_effects *effects)
+void client_serve(struct jobs_client *client, const struct tube *last, struct jobs_outbox *outbox)
 {
     CHECK(client->wait == PROMISED);
     client_each_waited(client, count_out);
@@ -189,7 +189,7 @@ void client_serve(struct jobs_client *client, const struct tube *last, struct jo
     client->wait = SERVED;
     note_turn(client, last);
     if (!client->ended)
-        send_letter(client, effects);
+        send_message(client, outbox);
 }
 
 static void leave_lines(struct jobs_client *client)
@@ -218,7 +218,7 @@ static bool try_promise(struct jobs_client *client, uint32_t handle, struct mome
     struct jobs *jobs = client->jobs;
     if (now.mono_ns < jobs->hold_until_ns)
         return false;
-    job_freeze(jobs, handle);
+    job_lock(jobs, handle);
     return jobs_promise(client, &handle, 1, now);
 }
 
@@ -233,7 +233,7 @@ static struct jobs_client *first_waiting(struct tube *tube)
 
 /* Gives ready jobs to clients that wait. */
 static void give_out(struct jobs *jobs, struct tube *tube, unsigned *budget, struct moment now,
-                     struct jobs_effects *effects)
+                     struct jobs_outbox *outbox)
 {
     struct jobs_client *client;
     bool goes_on = *budget > 0;
@@ -257,55 +257,54 @@ static void give_out(struct jobs *jobs, struct tube *tube, unsigned *budget, str
         leave_lines(client); /* the tube stays: it has a job */
         client->wait = SERVED;
         note_turn(client, tube);
-        send_letter(client, effects);
+        send_message(client, outbox);
     }
     jobs->steps += goes_on && tube->searching;
     if (unlikely(tube->searching || tube->serve_on))
         tube_set_due(jobs, tube);
 }
 
-void tube_serve(struct jobs *jobs, struct tube *tube, struct moment now,
-                struct jobs_effects *effects)
+void tube_serve(struct jobs *jobs, struct tube *tube, struct moment now, struct jobs_outbox *outbox)
 {
     unsigned budget = tube->searching ? 0 : JOBS_STEP;
-    tube_serve_some(jobs, tube, &budget, now, effects);
+    tube_serve_some(jobs, tube, &budget, now, outbox);
 }
 
 void tube_serve_some(struct jobs *jobs, struct tube *tube, unsigned *budget, struct moment now,
-                     struct jobs_effects *effects)
+                     struct jobs_outbox *outbox)
 {
     if (!jobs->stopped)
-        give_out(jobs, tube, budget, now, effects);
+        give_out(jobs, tube, budget, now, outbox);
     if (tree_first(&tube->empty) && tube->ready.first != JOB_NONE && !tube_is_closed(jobs, tube))
         watches_keep_waiting(tube);
     if (tube->became_ready && !jobs->stopped)
-        tube_tell_ready(jobs, tube, budget, effects);
+        tube_tell_ready(jobs, tube, budget, outbox);
 }
 
 void client_serve_tubes(struct jobs_client *client, unsigned *budget, struct moment now,
-                        struct jobs_effects *effects)
+                        struct jobs_outbox *outbox)
 {
     struct jobs *jobs = client->jobs;
     if (client->named) {
         for (size_t n = 0; client->wait == WAITING && n < client->named_count; n++)
-            tube_serve_some(jobs, client->named[n].tube, budget, now, effects);
+            tube_serve_some(jobs, client->named[n].tube, budget, now, outbox);
         return;
     }
     struct tube_watch *watch = NULL;
     while (!client->many && client->wait == WAITING &&
            (watch = client_next_watch(client, watch)) != NULL)
-        tube_serve_some(jobs, watch->tube, budget, now, effects);
+        tube_serve_some(jobs, watch->tube, budget, now, outbox);
 }
 
-bool jobs_search(struct jobs_client *client, struct moment now, struct jobs_effects *effects)
+bool jobs_search(struct jobs_client *client, struct moment now, struct jobs_outbox *outbox)
 {
     struct jobs *jobs = client->jobs;
     unsigned budget = JOBS_STEP;
     jobs_enter(jobs);
     if (client->searching && client->many && !client->named)
-        watches_serve(client, &budget, now, effects);
+        watches_serve(client, &budget, now, outbox);
     else if (client->searching)
-        client_serve_tubes(client, &budget, now, effects);
+        client_serve_tubes(client, &budget, now, outbox);
     client->searching = client->searching && client->wait == WAITING && budget == 0;
     bool goes_on = client->searching;
     jobs_leave(jobs);
@@ -357,7 +356,7 @@ enum jobs_status jobs_reserve(struct jobs_client *client, int64_t timeout_ns,
     uint32_t best = best_watched(client, &budget, now);
     if (best != JOB_NONE && jobs->commit && job_needs_store(jobs, job_at(jobs, best))) {
         wait_in_line(client, false, NULL, 0, 0);
-        job_freeze(jobs, best);
+        job_lock(jobs, best);
         if (!jobs_promise(client, &best, 1, now)) {
             client_stop_waiting(client);
             status = JOBS_NO_MEMORY;
@@ -483,7 +482,7 @@ static struct tube *next_turn(struct jobs_client *client, struct turns *turns, b
     return NULL;
 }
 
-/* Reserves a job of each tube in turn, until there are enough; with a store, only picks and freezes
+/* Reserves a job of each tube in turn, until there are enough; with a store, only picks and locks
  * them. Returns their number. */
 static size_t take_turns(struct jobs_client *client, struct turns *turns,
                          const struct job_claim_request *request, struct job_view *views_r,
@@ -504,7 +503,7 @@ static size_t take_turns(struct jobs_client *client, struct turns *turns,
             break;
         idle = 0;
         if (jobs->commit)
-            job_freeze(jobs, next);
+            job_lock(jobs, next);
         else
             reserve(jobs, next, client, now, &views_r[taken]);
         handles_r[taken++] = next;
@@ -513,12 +512,12 @@ static size_t take_turns(struct jobs_client *client, struct turns *turns,
     return taken;
 }
 
-/* Reserves frozen jobs at once. */
+/* Reserves locked jobs at once. */
 static void reserve_all(struct jobs_client *client, const uint32_t *handles, size_t count,
                         struct job_view *views_r, struct moment now)
 {
     for (size_t n = 0; n < count; n++) {
-        job_thaw(client->jobs, handles[n]);
+        job_unlock(client->jobs, handles[n]);
         reserve(client->jobs, handles[n], client, now, &views_r[n]);
     }
 }
@@ -584,7 +583,7 @@ static bool all_read_only(const struct jobs *jobs, struct tube *const *tubes, si
 /* What a claim has found. */
 struct claimed {
     size_t count;
-    bool promised; /* they are frozen */
+    bool promised; /* they are locked */
     uint32_t handles[JOBS_STEP];
 };
 

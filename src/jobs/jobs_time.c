@@ -1,6 +1,6 @@
 /* jobs_time.c - what is due without a request: ends of delays, pauses and reservations, and of what
  * is remembered of keys and roots. */
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
 /* What one call does at most. */
 #define STEP 256u
@@ -20,7 +20,7 @@ int64_t after_seconds(struct moment now, uint32_t seconds)
 
 /* Ends delays of a tube that are over, and its pause. */
 static void run_tube(struct jobs *jobs, struct tube *tube, unsigned *budget, struct moment now,
-                     struct jobs_effects *effects)
+                     struct jobs_outbox *outbox)
 {
     tube->serve_on = tube->searching = false;
     if (tube->paused_until_ns && tube->paused_until_ns <= now.mono_ns) {
@@ -44,19 +44,19 @@ static void run_tube(struct jobs *jobs, struct tube *tube, unsigned *budget, str
         job_drop(jobs, handle, now);
         (*budget)--;
     }
-    tube_serve_some(jobs, tube, budget, now, effects);
+    tube_serve_some(jobs, tube, budget, now, outbox);
     tube_set_due(jobs, tube);
     tube_drop_if_unused(jobs, tube);
 }
 
 /* Ends reservations of a client that are over. */
 static void run_client(struct jobs *jobs, struct jobs_client *client, unsigned *budget,
-                       struct moment now, struct jobs_effects *effects)
+                       struct moment now, struct jobs_outbox *outbox)
 {
     const struct job_act expire = {.verb = JOB_EXPIRE};
     if (client->ends_on) {
         unsigned step = JOBS_END_STEP;
-        client_end_on(client, &step, now, effects);
+        client_end_on(client, &step, now, outbox);
         *budget -= *budget < JOBS_END_STEP ? *budget : JOBS_END_STEP;
         return;
     }
@@ -84,12 +84,12 @@ static void run_client(struct jobs *jobs, struct jobs_client *client, unsigned *
             continue;
         }
         job_change_now(jobs, handle, &expire, now);
-        tube_serve_some(jobs, tube, budget, now, effects);
+        tube_serve_some(jobs, tube, budget, now, outbox);
     }
     client_set_due(jobs, client);
 }
 
-void jobs_run(struct jobs *jobs, struct moment now, struct jobs_effects *effects)
+void jobs_run(struct jobs *jobs, struct moment now, struct jobs_outbox *outbox)
 {
     unsigned budget = STEP;
     jobs_enter(jobs);
@@ -99,13 +99,13 @@ void jobs_run(struct jobs *jobs, struct moment now, struct jobs_effects *effects
             break;
         budget--;
         if (due->kind == DUE_TUBE)
-            run_tube(jobs, container_of(due, struct tube, due), &budget, now, effects);
+            run_tube(jobs, container_of(due, struct tube, due), &budget, now, outbox);
         else if (due->kind == DUE_MARK)
             mark_run(jobs, container_of(due, struct job_mark, due), &budget, now);
         else if (due->kind == DUE_DROPS)
             budget -= jobs_begin_drops(jobs, budget, now);
         else
-            run_client(jobs, container_of(due, struct jobs_client, due), &budget, now, effects);
+            run_client(jobs, container_of(due, struct jobs_client, due), &budget, now, outbox);
     }
     jobs_leave(jobs);
 }

@@ -1,5 +1,5 @@
 /* jobs_tubes.c - tubes: by name and number, their settings, and what follows from these. */
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -142,8 +142,8 @@ struct tube *tube_get(struct jobs *jobs, struct bytes name)
     for (unsigned n = 0; n < JOB_STATES; n++)
         job_tree_init(&tube->by_id[n], JOB_BY_ID);
     for (unsigned n = 0; n < JOB_STATES; n++) {
-        job_tree_init(&tube->frozen_by_id[n], JOB_BY_ID);
-        job_tree_init(&tube->frozen_by_turn[n], JOB_BY_TURN);
+        job_tree_init(&tube->locked_by_id[n], JOB_BY_ID);
+        job_tree_init(&tube->locked_by_turn[n], JOB_BY_TURN);
         job_tree_init(&tube->doomed_by_id[n], JOB_BY_ID);
     }
     job_tree_init(&tube->ready, JOB_BY_TURN);
@@ -304,11 +304,11 @@ void tube_pause(struct tube *tube, uint32_t seconds, struct moment now)
 }
 
 void tube_changed(struct jobs *jobs, struct tube *tube, struct moment now,
-                  struct jobs_effects *effects)
+                  struct jobs_outbox *outbox)
 {
     tube_note_ready(jobs, tube);
     tube_set_due(jobs, tube);
-    tube_serve(jobs, tube, now, effects);
+    tube_serve(jobs, tube, now, outbox);
 }
 
 void settings_with(const struct jobs *jobs, struct job_settings *settings,
@@ -331,7 +331,7 @@ void settings_with(const struct jobs *jobs, struct job_settings *settings,
 }
 
 bool jobs_set_defaults(struct jobs *jobs, const struct job_settings *defaults, uint64_t *place,
-                       struct moment now, struct jobs_effects *effects)
+                       struct moment now, struct jobs_outbox *outbox)
 {
     unsigned budget = JOBS_STEP;
     jobs_enter(jobs);
@@ -341,7 +341,7 @@ bool jobs_set_defaults(struct jobs *jobs, const struct job_settings *defaults, u
         budget--;
         tube_note_ready(jobs, tube);
         tube_set_due(jobs, tube);
-        tube_serve_some(jobs, tube, &budget, now, effects);
+        tube_serve_some(jobs, tube, &budget, now, outbox);
         *place = tube->number + 1;
     }
     jobs_leave(jobs);

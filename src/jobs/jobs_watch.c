@@ -17,7 +17,7 @@
  * right is the longest wait. So each step of a put or a look is owed to a look before it, or to a
  * watch.
  */
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
 #include <string.h>
 
@@ -417,7 +417,7 @@ void watches_line_up(struct jobs_client *client, unsigned budget)
 }
 
 void watches_serve(struct jobs_client *client, unsigned *budget, struct moment now,
-                   struct jobs_effects *effects)
+                   struct jobs_outbox *outbox)
 {
     struct jobs *jobs = client->jobs;
     if (client->passed_by)
@@ -426,7 +426,7 @@ void watches_serve(struct jobs_client *client, unsigned *budget, struct moment n
     while (*budget > 0 && waits_here(client) && (watch = not_empty(client)) != NULL) {
         (*budget)--;
         make_empty(watch);
-        tube_serve_some(jobs, watch->tube, budget, now, effects);
+        tube_serve_some(jobs, watch->tube, budget, now, outbox);
     }
     watches_line_up(client, JOBS_STEP);
 }

@@ -1,19 +1,19 @@
-/* jobs_write.c - what the store's thread does with operations: reads, and one transaction. It looks
- * at nothing of the engine but the operations and the names of their tubes, and does not lock. */
-#include "jobs/jobs_commit_inside.h"
+/* jobs_write.c - what the store's thread does with changes: reads, and one transaction. It looks
+ * at nothing of the engine but the changes and the names of their tubes, and does not lock. */
+#include "jobs/jobs_commit_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static struct job_op *first_op(struct job_op_list *list)
 {
-    return list->ops.first ? container_of(list->ops.first, struct job_op, letter.mail) : NULL;
+    return list->ops.first ? container_of(list->ops.first, struct job_op, message.mail) : NULL;
 }
 
 static struct job_op *next_op(struct job_op *op)
 {
-    struct mail *next = op->letter.mail.next;
-    return next ? container_of(next, struct job_op, letter.mail) : NULL;
+    struct mail *next = op->message.mail.next;
+    return next ? container_of(next, struct job_op, message.mail) : NULL;
 }
 
 static bool is_put(const struct job_op *op)
@@ -148,7 +148,7 @@ static enum job_store_status write_one(struct job_store *store, const struct job
     }
 }
 
-/* True if the transaction has this operation's changes. */
+/* True if the transaction has this change's changes. */
 static bool takes_part(const struct job_op *op, bool but_puts)
 {
     return op->has_writes && op->stored == JOB_STORE_OK && !(but_puts && is_put(op));

@@ -14,7 +14,7 @@
 #define NAME_ROOM 64u
 
 /* Finds the name of a user; its number if that is not in /etc/passwd, or the thread may not read
- * that. getpwuid would ask servers, which ends a confined thread. */
+ * that. getpwuid would ask servers, which ends a sandboxed thread. */
 static void find_name(uid_t uid, char name_r[NAME_ROOM])
 {
     char line[1024];

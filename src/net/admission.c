@@ -6,14 +6,14 @@
  *
  * Threads: the thread of the worker that is passed.
  */
-#include "net/worker_inside.h"
+#include "net/worker_internal.h"
 
 #include "base/log.h"
 #include "net/address.h"
 
 bool admission_asks_address(const struct worker *worker)
 {
-    return worker->rules->allow_count > 0 || worker->rules->limits.per_source > 0;
+    return worker->snapshot->allow_count > 0 || worker->snapshot->limits.per_source > 0;
 }
 
 /* Closes a connection that was not admitted, and counts `reason`. */
@@ -30,7 +30,7 @@ static bool admit_address(const struct worker *worker, const struct protocol *pr
 {
     static struct log_limit denials;
     char text[ADDRESS_TEXT];
-    if (access_allows(worker->rules->allow, worker->rules->allow_count, from))
+    if (access_allows(worker->snapshot->allow, worker->snapshot->allow_count, from))
         return true;
     address_text(from, text, sizeof(text));
     log_warning_limited(&denials,
@@ -45,7 +45,7 @@ static bool admit_source(struct worker *worker, const struct protocol *protocol,
 {
     static struct log_limit crowds, shortages;
     char text[ADDRESS_TEXT];
-    uint32_t limit = worker->rules->limits.per_source;
+    uint32_t limit = worker->snapshot->limits.per_source;
     uint32_t source = source_enter(&worker->server->sources, from, limit);
     if (source == SOURCE_NO_MEMORY) {
         log_warning_limited(&shortages, "%s: connection refused: no memory to count its address",
@@ -88,7 +88,8 @@ bool admission_enter(struct worker *worker, struct protocol *protocol, struct st
     *source_r = 0;
     if (from && !admit_address(worker, protocol, from))
         return turn_away(protocol, stream, CLOSE_DENIED);
-    if (from && worker->rules->limits.per_source && !admit_source(worker, protocol, from, source_r))
+    if (from && worker->snapshot->limits.per_source &&
+        !admit_source(worker, protocol, from, source_r))
         return turn_away(protocol, stream, CLOSE_SOURCE);
     if (admit_one_more(protocol))
         return true;
@@ -100,7 +101,7 @@ struct claim *admission_handshake(struct worker *worker, const struct protocol *
                                   uint64_t tag, int fd, uint32_t *source)
 {
     static struct log_limit without_tls, too_many;
-    if (!worker->rules->tls) {
+    if (!worker->snapshot->tls) {
         log_warning_limited(&without_tls,
                             "%s: TLS connection refused: no certificate is configured (tls.cert)",
                             protocol->row->name);
@@ -113,7 +114,7 @@ struct claim *admission_handshake(struct worker *worker, const struct protocol *
         log_warning_limited(&too_many,
                             "%s: TLS connection refused: %u handshakes are in progress, the "
                             "maximum, or a quarter of that from its address (tls.max_handshakes)",
-                            protocol->row->name, worker->rules->limits.handshakes);
+                            protocol->row->name, worker->snapshot->limits.handshakes);
     return claim;
 }
 

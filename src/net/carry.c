@@ -1,5 +1,5 @@
 /*
- * carry.c - parks workers; saves and restores their connections (see carry.h).
+ * carry.c - pauses workers; saves and restores their connections (see carry.h).
  *
  * base/record.md describes the section of a connection, and the older section of version 1, which
  * can still be read. States, transports and close reasons are stored as words, not as our numbers.
@@ -11,7 +11,7 @@
  */
 #include "net/carry.h"
 
-#include "net/worker_inside.h"
+#include "net/worker_internal.h"
 
 #include "base/log.h"
 #include "base/record.h"
@@ -65,7 +65,7 @@ static const struct {
     {"shut", READING_DISCARD, WRITING_SHUT},
 };
 
-/* ---- all connections ----------------------------------------------------------------------- */
+/* ---- all connections ------------------------------------------------------------------------- */
 
 /* Calls `visit` for every open connection of the server. */
 static void each_conn(const struct server *server, void (*visit)(struct conn *conn, void *arg),
@@ -94,7 +94,7 @@ static void allow_conn(struct conn *conn, void *arg)
     allow_until(conn, &conn->write_deadline, *at_ns);
 }
 
-/* Gives connections more time if a deadline passed while the workers were parked. The peer may have
+/* Gives connections more time if a deadline passed while the workers were paused. The peer may have
  * acted in time; the workers' first iterations will read what it sent. */
 static void allow_moment(const struct server *server)
 {
@@ -102,27 +102,27 @@ static void allow_moment(const struct server *server)
     each_conn(server, allow_conn, &at_ns);
 }
 
-/* ---- parking ------------------------------------------------------------------------------- */
+/* ---- pausing --------------------------------------------------------------------------------- */
 
-bool server_flush_parked(struct server *server)
+bool server_flush_paused(struct server *server)
 {
     bool any = false;
     for (unsigned i = 0; i < server->count; i++)
-        any = worker_flush_parked(server->workers[i]) || any;
+        any = worker_flush_paused(server->workers[i]) || any;
     return any;
 }
 
-void server_park(struct server *server)
+void server_pause(struct server *server)
 {
     for (unsigned i = 0; i < server->count; i++)
         reactor_stop(worker_reactor(server->workers[i]));
     for (unsigned i = 0; i < server->count; i++)
         reactor_rest(worker_reactor(server->workers[i]));
-    while (server_flush_parked(server))
+    while (server_flush_paused(server))
         continue;
 }
 
-void server_unpark(struct server *server)
+void server_resume(struct server *server)
 {
     allow_moment(server);
     for (unsigned i = 0; i < server->count; i++) {
@@ -131,7 +131,7 @@ void server_unpark(struct server *server)
     }
 }
 
-/* ---- all connections, parked ---------------------------------------------------------------- */
+/* ---- all connections, paused ----------------------------------------------------------------- */
 
 static bool is_tls(const struct conn *conn)
 {
@@ -185,7 +185,7 @@ uint32_t server_close_tls(struct server *server)
     return closed;
 }
 
-/* ---- writing ------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void save_chunks(const struct chunk_list *list, struct record_writer *w)
 {
@@ -286,7 +286,7 @@ void server_save(const struct server *server, struct record_writer *w)
     each_conn(server, save_conn, w);
 }
 
-/* ---- reading ------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static bool restore_workers(struct carry *carry, struct record_reader *r)
 {
@@ -632,7 +632,7 @@ static bool restore_conn(struct carry *carry, struct record_reader *r, bool v1)
         record_refuse(r, "a connection comes before the workers");
     if (!record_ok(r))
         return false;
-    if (carry->rehearse) {
+    if (carry->dry_run) {
         c.fd = -1;
     } else if (fcntl(c.fd, F_GETFD) < 0) {
         record_refuse(r, "a connection's descriptor is not open");
@@ -645,11 +645,11 @@ static bool restore_conn(struct carry *carry, struct record_reader *r, bool v1)
     }
     /* Until it is a connection, the descriptor stays open for the old program. */
     struct conn *conn = make_conn(carry, &c);
-    if (!conn || (!carry->rehearse && fcntl(c.fd, F_SETFD, FD_CLOEXEC) != 0)) {
+    if (!conn || (!carry->dry_run && fcntl(c.fd, F_SETFD, FD_CLOEXEC) != 0)) {
         record_refuse(r, "a connection's slot is taken or missing, or there is no memory for it");
         return false;
     }
-    if (c.flags & FLAG_SOURCE && !carry->rehearse)
+    if (c.flags & FLAG_SOURCE && !carry->dry_run)
         conn->source = source_enter_peer(&conn->worker->server->sources, conn->stream.fd);
     restore_input(conn, &c, r);
     restore_output(conn, r);

@@ -2,7 +2,7 @@
  * carry.h - carries connections over an upgrade: this process saves them and calls exec, and the
  * new program continues to serve them.
  *
- * First the workers are parked: each finishes its iteration and its thread sleeps. Then mail
+ * First the workers are paused: each finishes its iteration and its thread sleeps. Then mail
  * between workers is delivered, and queued output is written until the sockets are full. So no
  * request is half served; input that was not parsed is kept as bytes. After that, either the same
  * workers go on, or the connections are written to a record. The new program inherits the
@@ -30,20 +30,20 @@
 #define CARRY_DEADLINES_MAX 16
 
 /*
- * Parks all workers; all must be running. After that nothing is accepted, read or timed out until
- * server_unpark. Only the functions of this header and worker_drain may touch parked workers. This
+ * Pauses all workers; all must be running. After that nothing is accepted, read or timed out until
+ * server_resume. Only the functions of this header and worker_drain may touch paused workers. This
  * waits for every worker's thread: if one might hang, check first that each worker responds.
  */
-void server_park(struct server *server);
+void server_pause(struct server *server);
 
-/* Delivers the mail of parked workers and writes queued output. Returns false when there was
+/* Delivers the mail of paused workers and writes queued output. Returns false when there was
  * nothing to do. */
-bool server_flush_parked(struct server *server);
+bool server_flush_paused(struct server *server);
 
-/* Has the parked workers go on. */
-void server_unpark(struct server *server);
+/* Has the paused workers go on. */
+void server_resume(struct server *server);
 
-/* Clears (`keep`) or sets the close-on-exec flag of all parked connections. Returns false with
+/* Clears (`keep`) or sets the close-on-exec flag of all paused connections. Returns false with
  * errno. */
 bool server_keep_descriptors(const struct server *server, bool keep) MUST_USE;
 
@@ -56,7 +56,7 @@ void server_say_goodbye(const struct server *server);
  */
 uint32_t server_close_tls(struct server *server);
 
-/* Writes the sections that describe the parked workers and their connections. */
+/* Writes the sections that describe the paused workers and their connections. */
 void server_save(const struct server *server, struct record_writer *w);
 
 /* Maximum size of an unfinished request of any protocol, in bytes. */
@@ -68,7 +68,7 @@ struct carry {
     struct protocol *(*protocol)(void *arg,
                                  const char *name); /* NULL: there is no protocol with that name */
     void *arg;
-    bool rehearse; /* a rehearsal: the descriptors are missing or must not be touched */
+    bool dry_run; /* a dry run: the descriptors are missing or must not be touched */
 
     /* Set by carry_restore. */
     bool begun;          /* the section of the workers was read */

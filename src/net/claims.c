@@ -9,7 +9,7 @@
  *   of the source if it has its quarter, of all if there are no more. If there is none, the new
  *   connection is refused.
  *
- * A connection that has to go counts no more at once, and is closed by a letter to its worker.
+ * A connection that has to go counts no more at once, and is closed by a message to its worker.
  *
  * Threads: that of the connection's worker. Takes the lock of the sources; finding who goes takes
  * logarithmic time, and a claim of memory has at most CLAIM_EVICTIONS others go.
@@ -17,10 +17,10 @@
  * Each source with claims has an account. Trees order the accounts by memory, the requests of an
  * account by size, and silent handshakes by age.
  *
- * An evicted claim leaves the trees and counts under the lock. From then on its letter frees the
+ * An evicted claim leaves the trees and counts under the lock. From then on its message frees the
  * claim, and the connection may only forget it.
  */
-#include "net/worker_inside.h"
+#include "net/worker_internal.h"
 
 #include <stdlib.h>
 
@@ -43,7 +43,7 @@ struct claim {
     bool handshake, evicted;
 };
 
-/* ---- order --------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 static int by_memory(const struct tree_node *a, const struct tree_node *b)
 {
@@ -75,7 +75,7 @@ static int by_age(const struct tree_node *a, const struct tree_node *b)
     return x->size < container_of(unconst(b), struct claim, of_all)->size ? -1 : 1;
 }
 
-/* ---- counting, under the lock -------------------------------------------------------------- */
+/* ---- counting, under the lock ---------------------------------------------------------------- */
 
 /* Changes what a request claims. 0: it is in no tree. */
 static void resize(struct server *server, struct claim *claim, uint64_t size)
@@ -115,7 +115,7 @@ static void take_out(struct server *server, struct claim *claim)
     atomic_fetch_sub_explicit(&server->handshakes, 1, memory_order_relaxed);
 }
 
-/* The letter to a connection that has to go. It may have ended meanwhile, or its handshake. */
+/* The message to a connection that has to go. It may have ended meanwhile, or its handshake. */
 static void go(struct mail *mail, void *reader)
 {
     struct claim *claim = container_of(mail, struct claim, mail);
@@ -172,7 +172,7 @@ static struct account *account_of(struct server *server, uint32_t source)
     return account;
 }
 
-/* ---- claims -------------------------------------------------------------------------------- */
+/* ---- claims ---------------------------------------------------------------------------------- */
 
 /* Makes the connection's claim of memory. Returns NULL when there is no memory. */
 static struct claim *claim_new(struct conn *conn)
@@ -196,7 +196,7 @@ static struct claim *claim_new(struct conn *conn)
 bool claim_memory(struct conn *conn, uint64_t bytes, enum close_reason *why_r)
 {
     struct server *server = conn->worker->server;
-    uint64_t limit = conn->worker->rules->limits.unfinished;
+    uint64_t limit = conn->worker->snapshot->limits.unfinished;
     if (bytes == 0)
         return true;
     if (!limit || server->restores) /* the limit may have been lower since a reload */
@@ -248,7 +248,7 @@ struct claim *claim_handshake(struct worker *worker, uint64_t tag, uint32_t sour
 {
     struct server *server = worker->server;
     struct sources *sources = &server->sources;
-    uint32_t limit = worker->rules->limits.handshakes, quarter = limit / 4 ? limit / 4 : 1;
+    uint32_t limit = worker->snapshot->limits.handshakes, quarter = limit / 4 ? limit / 4 : 1;
     struct claim *claim = calloc(1, sizeof(*claim));
     if (!claim)
         return NULL;
@@ -299,7 +299,7 @@ void claim_end(struct worker *worker, struct claim **claim)
     *claim = NULL;
     struct server *server = worker->server;
     lock_acquire(&server->sources.lock);
-    bool evicted = c->evicted; /* its letter frees it */
+    bool evicted = c->evicted; /* its message frees it */
     if (!evicted)
         take_out(server, c);
     lock_release(&server->sources.lock);

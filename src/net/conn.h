@@ -34,7 +34,7 @@ struct conn;
 struct server;
 struct worker;
 
-/* ---- identity ------------------------------------------------------------------------------ */
+/* ---- identity -------------------------------------------------------------------------------- */
 
 /* Maximum number of workers: tags and ids have 8 bits for the worker. */
 #define WORKERS_MAX 256
@@ -98,7 +98,7 @@ void conn_tag_text(uint64_t tag, char *to);
  * then unchanged. Any thread. */
 bool conn_tag_parse(const char *text, uint64_t *tag_r) MUST_USE;
 
-/* ---- the peer ------------------------------------------------------------------------------ */
+/* ---- the peer -------------------------------------------------------------------------------- */
 
 /* The name of a transport: "tcp", "tls", "unix". Any thread. */
 const char *transport_word(enum transport transport);
@@ -126,7 +126,7 @@ struct conn_info {
 /* Describes a connection that came from conn_find or worker_conn_at. */
 void conn_describe(struct conn *conn, struct conn_info *info_r);
 
-/* ---- answers ------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* The largest `size` for conn_reply_room, in bytes. */
 #define CONN_REPLY_MAX 4096
@@ -159,7 +159,7 @@ size_t conn_output_limit(const struct conn *conn);
  * connection that is served in this iteration of the worker. */
 void conn_dear(struct conn *conn);
 
-/* ---- pending answers: rows with pending_max > 0 --------------------------------------------- */
+/* ---- pending answers: rows with pending_max > 0 ---------------------------------------------- */
 
 /*
  * Makes the answer of the current request pending. Call it in `serve`, before the request goes to
@@ -183,19 +183,19 @@ unsigned conn_pending(const struct conn *conn);
 void conn_answer(struct conn *conn, uint32_t number);
 void conn_answered(struct conn *conn);
 
-/* ---- letters ------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 /*
- * Sends a letter (base/mail.h) to the worker of the connection letter->to. The letter's `deliver`
- * runs in that worker's thread and gets the worker as its argument, even when the connection has
- * closed; conn_by_tag then returns NULL. conn_post: any thread. worker_deliver: only in the thread
- * of `from`. It delivers a letter to `from` itself at once; but if the letter's connection has
- * pending answers and is just serving a request, after that request.
+ * Sends a message (base/mail.h) to the worker of the connection message->to. The message's
+ * `deliver` runs in that worker's thread and gets the worker as its argument, even when the
+ * connection has closed; conn_by_tag then returns NULL. conn_post: any thread. worker_deliver: only
+ * in the thread of `from`. It delivers a message to `from` itself at once; but if the message's
+ * connection has pending answers and is just serving a request, after that request.
  */
-void conn_post(struct server *server, struct letter *letter);
+void conn_post(struct server *server, struct message *message);
 /* As conn_post, with reactor_post_late. */
-void conn_post_late(struct server *server, struct letter *letter);
-void worker_deliver(struct worker *from, struct letter *letter);
+void conn_post_late(struct server *server, struct message *message);
+void worker_deliver(struct worker *from, struct message *message);
 
 /* ---- output: rows with tracks_output or extends_later ---------------------------------------- */
 
@@ -243,7 +243,7 @@ bool conn_interject(struct conn *conn, const void *data, size_t len, size_t unse
 bool conn_hold(struct conn *conn, size_t bytes) MUST_USE;
 void conn_unhold(struct conn *conn, size_t bytes);
 
-/* ---- deadlines ----------------------------------------------------------------------------- */
+/* ---- deadlines ------------------------------------------------------------------------------- */
 
 /*
  * Makes the row's `expire` run in `wait_ns` nanoseconds. Replaces the earlier time of the same
@@ -259,7 +259,7 @@ bool conn_expires(const struct conn *conn, unsigned which);
  * `resume` has returned true. At any time while the connection is served. */
 bool conn_in_pieces(const struct conn *conn);
 
-/* ---- ending -------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
 /* Sends the queued output, then closes; no more requests are served. Answers that wait for earlier
  * ones are dropped: the client would take them for answers to other requests. Reasons: protocol.h.

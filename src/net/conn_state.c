@@ -21,7 +21,7 @@
  * The writing state changes between OPEN and BLOCKED or CROSSED. It is SHUT after the last answer,
  * and FAILED when there is no memory.
  */
-#include "net/worker_inside.h"
+#include "net/worker_internal.h"
 
 #include "base/log.h"
 #include "base/number.h"
@@ -33,7 +33,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* ---- words --------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 static const char *const close_words[] = {
 #define ROW(name, word) word,
@@ -62,7 +62,7 @@ const char *transport_word(enum transport transport)
     return words[transport];
 }
 
-/* ---- identity ------------------------------------------------------------------------------ */
+/* ---- identity -------------------------------------------------------------------------------- */
 
 _Static_assert(offsetof(struct conn, worker) == offsetof(struct conn_head, worker) &&
                    offsetof(struct conn, protocol) == offsetof(struct conn_head, protocol),
@@ -148,7 +148,7 @@ bool conn_tag_parse(const char *text, uint64_t *tag_r)
     return true;
 }
 
-/* ---- the peer ------------------------------------------------------------------------------ */
+/* ---- the peer -------------------------------------------------------------------------------- */
 
 enum transport conn_transport(const struct conn *conn)
 {
@@ -206,7 +206,7 @@ void conn_describe(struct conn *conn, struct conn_info *info_r)
         conn->protocol->row->describe(conn, info_r);
 }
 
-/* ---- memory -------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* The session's size, rounded up so that the deadlines and the extension after it are aligned. */
 static size_t session_room(const struct protocol *protocol)
@@ -339,7 +339,7 @@ void conn_unhold(struct conn *conn, size_t bytes)
     claim_less(conn, bytes);
 }
 
-/* ---- deadlines ----------------------------------------------------------------------------- */
+/* ---- deadlines ------------------------------------------------------------------------------- */
 
 void conn_expire_in(struct conn *conn, unsigned which, int64_t wait_ns)
 {
@@ -389,7 +389,7 @@ void conn_deadline_passed(struct deadline *d)
     }
 }
 
-/* ---- catch-up ------------------------------------------------------------------------------ */
+/* ---- catch-up -------------------------------------------------------------------------------- */
 
 void conn_catch_up(struct conn *conn)
 {
@@ -411,7 +411,7 @@ void conn_caught_up(struct conn *conn)
     conn->behind = false;
 }
 
-/* ---- states -------------------------------------------------------------------------------- */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 #define TO(name) (1u << READING_##name)
 

@@ -64,7 +64,7 @@ static int64_t now_ns(const struct dial *d)
     return d->reactor->now.mono_ns;
 }
 
-/* ---- error texts --------------------------------------------------------------------------- */
+/* ---- error texts ----------------------------------------------------------------------------- */
 
 static void PRINTF_LIKE(2, 3) say(struct dial *d, const char *format, ...)
 {
@@ -99,7 +99,7 @@ static double seconds(int64_t ns)
     return (double)ns / (double)NS_PER_S;
 }
 
-/* ---- one address --------------------------------------------------------------------------- */
+/* ---- one address ----------------------------------------------------------------------------- */
 
 static void on_ready(struct loop_io *io, unsigned what);
 
@@ -214,7 +214,7 @@ static enum outcome attempt_too_long(struct dial *d)
                   seconds(d->attempt_ns));
 }
 
-/* ---- lookup and start ---------------------------------------------------------------------- */
+/* ---- lookup and start ------------------------------------------------------------------------ */
 
 /* Handles the state of the lookup. */
 static enum outcome look(struct dial *d)
@@ -244,7 +244,7 @@ static enum outcome begin(struct dial *d)
     return d->lookup ? look(d) : failed(d, "no memory");
 }
 
-/* ---- steps --------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void dial_free(struct dial *d)
 {
@@ -351,7 +351,7 @@ static int64_t on_time(struct timer *timer, struct moment now)
     return TIMER_OVER;
 }
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* Copies the target, except the name servers. An error in it is kept and reported by the first
  * step. */

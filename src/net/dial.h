@@ -8,7 +8,7 @@
  * A dial belongs to a reactor; use it in the reactor's thread only. That thread uses these system
  * calls: socket, connect, setsockopt, getsockopt, getsockname, getpeername, and those that read and
  * write sockets. To look up names it also reads the files listed in lookup.h, and calls sendto and
- * recvfrom. For TLS with the system's certificates it reads their files. A confinement (thread.h)
+ * recvfrom. For TLS with the system's certificates it reads their files. A sandbox (thread.h)
  * allows all that if it has `connects`, and these files in `reads`.
  */
 #ifndef NET_DIAL_H

@@ -18,7 +18,7 @@
  */
 #include "base/lock.h"
 #include "base/log.h"
-#include "net/http_inside.h"
+#include "net/http_internal.h"
 #include "net/http_memory.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ static const struct timeval second = {.tv_sec = 1};
 /* The server of this thread; evhttp gives its own argument to a listener's error callback. */
 static _Thread_local struct http *here;
 
-/* ---- accepting ----------------------------------------------------------------------------- */
+/* ---- accepting ------------------------------------------------------------------------------- */
 
 static void set_paused(struct http *http, bool paused)
 {
@@ -136,7 +136,7 @@ unsigned http_connections(const struct http *http)
     return count;
 }
 
-/* ---- closing ------------------------------------------------------------------------------- */
+/* ---- closing --------------------------------------------------------------------------------- */
 
 /* True when evhttp has closed the connection. */
 static bool has_ended(const struct http_request *client)
@@ -199,7 +199,7 @@ void http_drop(struct http_request *client)
     bury(client);
 }
 
-/* ---- a full house --------------------------------------------------------------------------- */
+/* ---- a full house ---------------------------------------------------------------------------- */
 
 /* True when a client waits to be accepted. */
 static bool somebody_waits(const struct http *http)
@@ -215,7 +215,7 @@ bool http_is_crowded(struct http *http)
     return http->paused && !free_place(http) && somebody_waits(http);
 }
 
-/* ---- requests ------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 /* Called when evhttp has read a request. */
 static void on_request(struct evhttp_request *req, void *arg)
@@ -241,7 +241,7 @@ static void on_request(struct evhttp_request *req, void *arg)
     CHECK(http_has_answer(client));
 }
 
-/* ---- the thread ---------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 static void take_steps(struct http *http)
 {
@@ -329,7 +329,7 @@ static void on_bell(evutil_socket_t fd, short what, void *arg)
     struct http *http = arg;
     uint64_t rings;
     CHECK(read(fd, &rings, sizeof(rings)) == (ssize_t)sizeof(rings));
-    http_deliver_letters(http);
+    http_deliver_messages(http);
 }
 
 static void on_second(evutil_socket_t fd, short what, void *arg)
@@ -357,7 +357,7 @@ static void run(void *arg)
     http_refuse_pending(http);
 }
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* Logs a message of libevent; clients can cause some of them. */
 static void log_event(int severity, const char *text)
@@ -441,7 +441,7 @@ struct http *http_new(const struct http_config *config, char *reason_r)
 bool http_prepare(struct http *http)
 {
     CHECK(!http->thread.exists);
-    return thread_make(&http->thread, http->config.name, http->config.confine, &thread_serves, run,
+    return thread_make(&http->thread, http->config.name, http->config.sandbox, &thread_serves, run,
                        http);
 }
 

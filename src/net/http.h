@@ -16,8 +16,8 @@
  *
  * - pending answers: HTTP_PENDING_MAX at once, so half of the places stay free for other clients.
  *
- * A handler answers a request at once, in steps, or by letter. Other requests are served between
- * the steps. With a letter, another thread sends the answer, and the loop does nothing for the
+ * A handler answers a request at once, in steps, or by message. Other requests are served between
+ * the steps. With a message, another thread sends the answer, and the loop does nothing for the
  * request meanwhile. The body of every error is {"error":{"status":404,"reason":"..."}}, also when
  * evhttp itself refuses a request.
  *
@@ -55,7 +55,7 @@ struct http_config {
     const struct listener *listeners; /* open; they outlive the server */
     size_t listener_count;
     const char *name;    /* the thread's name, at most 15 bytes */
-    confine_fn *confine; /* called first in the thread, with thread_serves; NULL: none */
+    sandbox_fn *sandbox; /* called first in the thread, with thread_serves; NULL: none */
 
     /* Called for each request. It must answer with a function below, or call http_later or
      * http_pend. */
@@ -76,8 +76,8 @@ void http_resume(struct http *http);
 
 /*
  * Puts the thread to sleep, if it runs; connections stay as they are, and go on with http_resume.
- * Pending answers do not: their clients get a 503 that says so, and http_post takes no letter until
- * http_resume. Not while a handler waits for the caller.
+ * Pending answers do not: their clients get a 503 that says so, and http_post takes no message
+ * until http_resume. Not while a handler waits for the caller.
  */
 void http_pause(struct http *http);
 
@@ -98,7 +98,7 @@ unsigned http_connections(const struct http *http);
 /* Ends the thread if there is one, closes all connections, frees *http and sets it to NULL. */
 void http_free(struct http **http);
 
-/* ---- requests: in the server's thread ---- */
+/* ---- requests: in the server's thread -------------------------------------------------------- */
 
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_OTHER };
 enum http_method http_method(const struct http_request *request);
@@ -148,10 +148,10 @@ void http_error(struct http_request *request, int status, const char *format, ..
 void http_later(struct http_request *request, void (*step)(void *job, struct http_request *request),
                 void (*end)(void *job), void *job);
 
-/* ---- answers by letter -------------------------------------------------------------------------
+/* ---- answers by message -------------------------------------------------------------------------
  *
  *     handler                        another thread               the server's thread again
- *     http_pend -> *pending  ......  http_post(&pending, letter)  letter->mail.deliver
+ *     http_pend -> *pending  ......  http_post(&pending, message)  message->mail.deliver
  *                                                                   http_by_tag -> request: answer
  *                                                                   NULL: undo
  *
@@ -173,14 +173,14 @@ struct http_pending;
 struct http_pending *http_pend(struct http_request *request, int64_t limit_ns) MUST_USE;
 
 /*
- * Sends the letter with the answer, frees *pending and nulls it. Any thread. True:
- * letter->mail.deliver will run in the server's thread, exactly once, with the server as reader.
- * False: the server is paused or has ended; the letter is the caller's, who undoes what it did.
+ * Sends the message with the answer, frees *pending and nulls it. Any thread. True:
+ * message->mail.deliver will run in the server's thread, exactly once, with the server as reader.
+ * False: the server is paused or has ended; the message is the caller's, who undoes what it did.
  */
-bool http_post(struct http_pending **pending, struct letter *letter) MUST_USE;
+bool http_post(struct http_pending **pending, struct message *message) MUST_USE;
 
 /*
- * In `deliver`, once: the request that letter->to names. `deliver` answers it with one of the
+ * In `deliver`, once: the request that message->to names. `deliver` answers it with one of the
  * functions above, at once or in steps, or makes it pending again. NULL: its client has gone, its
  * time is over or the server ended: `deliver` undoes what it brings.
  */

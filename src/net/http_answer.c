@@ -1,6 +1,6 @@
-/* http_answer.c - requests as handlers see them, and answers; see http.h and http_inside.h. */
+/* http_answer.c - requests as handlers see them, and answers; see http.h and http_internal.h. */
 #include "base/number.h"
-#include "net/http_inside.h"
+#include "net/http_internal.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- answers ------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* Called when the kernel has the whole answer. */
 static void on_sent(struct evhttp_request *req, void *arg)
@@ -203,7 +203,7 @@ bool http_is_told_its_last(const struct http_request *client)
            (strncmp(begin, "HTTP/", 5) == 0 && strstr(begin, "\r\nContent-Type: text/html\r\n"));
 }
 
-/* ---- requests ------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 enum http_method http_method(const struct http_request *request)
 {

@@ -1,11 +1,11 @@
 /*
- * http_pending.c - answers that another thread gives by letter; see http_pend in http.h.
+ * http_pending.c - answers that another thread gives by message; see http_pend in http.h.
  *
- * A pending answer (http_pend) has a tag, which the letter with the answer names: its place, and a
- * serial number that is used once. Letters go through a box that lives as long as the server and
+ * A pending answer (http_pend) has a tag, which the message with the answer names: its place, and a
+ * serial number that is used once. Messages go through a box that lives as long as the server and
  * every pending answer. The box's lock covers only its list and the flag that it is open.
  */
-#include "net/http_inside.h"
+#include "net/http_internal.h"
 
 #include <event2/event.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ struct http_box *http_box_new(int bell_fd)
     if (!box)
         return NULL;
     CHECK(pthread_mutex_init(&box->lock, NULL) == 0);
-    mail_list_init(&box->letters);
+    mail_list_init(&box->messages);
     box->users = 1;
     box->bell_fd = bell_fd;
     return box;
@@ -64,16 +64,16 @@ bool http_has_answer(const struct http_request *client)
     return client->phase != HANDLING || client->step || client->tag != 0;
 }
 
-void http_deliver_letters(struct http *http)
+void http_deliver_messages(struct http *http)
 {
-    struct mail_list letters;
+    struct mail_list messages;
     struct mail *mail;
-    mail_list_init(&letters);
+    mail_list_init(&messages);
     box_lock(http->box);
-    while ((mail = mail_list_take(&http->box->letters)) != NULL)
-        mail_list_add(&letters, mail);
+    while ((mail = mail_list_take(&http->box->messages)) != NULL)
+        mail_list_add(&messages, mail);
     box_unlock(http->box);
-    while ((mail = mail_list_take(&letters)) != NULL) {
+    while ((mail = mail_list_take(&messages)) != NULL) {
         http->delivered_to = NULL;
         mail->deliver(mail, http);
         CHECK(!http->delivered_to || http_has_answer(http->delivered_to));
@@ -115,18 +115,18 @@ struct http_pending *http_pend(struct http_request *request, int64_t limit_ns)
     return pending;
 }
 
-bool http_post(struct http_pending **pending, struct letter *letter)
+bool http_post(struct http_pending **pending, struct message *message)
 {
     struct http_box *box = (*pending)->box;
-    letter->to = (*pending)->tag;
+    message->to = (*pending)->tag;
     free(*pending);
     *pending = NULL;
     box_lock(box);
     bool open = box->open;
     if (open) {
         uint64_t one = 1;
-        bool first = !box->letters.first;
-        mail_list_add(&box->letters, &letter->mail);
+        bool first = !box->messages.first;
+        mail_list_add(&box->messages, &message->mail);
         CHECK(!first || write(box->bell_fd, &one, sizeof(one)) == (ssize_t)sizeof(one));
     }
     box_unlock(box);
@@ -169,7 +169,7 @@ void http_refuse_pending(struct http *http)
     http->ending = true;
     http_box_set_open(http->box, false);
     bool any = http->pending > 0;
-    http_deliver_letters(http);
+    http_deliver_messages(http);
     for (size_t i = 0; i < HTTP_CONNECTIONS_MAX && http->pending > 0; i++) {
         if (http->clients[i].tag != 0)
             http_refuse_at_end(&http->clients[i]);

@@ -16,7 +16,7 @@
  * sockets LOOP_READ is removed from the watch when bytes come. So an idle wait does not wake the
  * thread.
  */
-#include "net/worker_inside.h"
+#include "net/worker_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@
 /* The connection closes when the client sends more than this after its last answer. */
 #define LINGER_BYTES (1u << 20)
 
-/* ---- watching ------------------------------------------------------------------------------ */
+/* ---- watching -------------------------------------------------------------------------------- */
 
 /* True when the connection may read now. */
 static bool reads(const struct conn *conn)
@@ -89,7 +89,7 @@ void conn_watch(struct conn *conn)
         conn_close(conn, CLOSE_MEMORY);
 }
 
-/* ---- buffers ------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 void conn_drop_input(struct conn *conn)
 {
@@ -162,7 +162,7 @@ static void conn_renew_request(struct conn *conn)
     if (conn->extended)
         conn_extension(conn)->part_bytes = 0;
     deadline_set(conn_deadlines(conn), &conn->read_deadline,
-                 worker_mono_ns(conn->worker) + conn->worker->rules->limits.request_timeout_ns);
+                 worker_mono_ns(conn->worker) + conn->worker->snapshot->limits.request_timeout_ns);
 }
 
 /* Claims the library's buffer while it has a part of a record. Returns false when the connection
@@ -216,7 +216,7 @@ static void count_requests(struct conn *conn, unsigned count)
     traffic->unanswered += count;
 }
 
-/* ---- serving ------------------------------------------------------------------------------- */
+/* ---- serving --------------------------------------------------------------------------------- */
 
 /* What was served of the bytes of one read. */
 struct intake {
@@ -390,7 +390,7 @@ void conn_dear(struct conn *conn)
     conn->dear = true;
 }
 
-/* ---- reading ------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Reads into `to`, and notes in conn->input whether more can be read. */
 static ssize_t read_stream(struct conn *conn, void *to, size_t room)
@@ -521,7 +521,7 @@ void conn_continue(struct conn *conn)
     worker_flush_later(conn->worker, conn); /* updates the watch, also when nothing is queued */
 }
 
-/* ---- TLS handshakes ------------------------------------------------------------------------ */
+/* ---- TLS handshakes -------------------------------------------------------------------------- */
 
 void conn_shake_hands(struct conn *conn)
 {
@@ -554,7 +554,7 @@ static void on_handshake(struct conn *conn)
         CHECK(loop_io_want(conn->worker->reactor.loop, &conn->io, 0)); /* needs no memory */
 }
 
-/* ---- events -------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* The loop reports that the client closed its side, while we do not read from the connection. */
 static void on_gone(struct conn *conn)

@@ -11,7 +11,7 @@
 #include "net/listener.h"
 
 #include "net/address.h"
-#include "net/worker_inside.h"
+#include "net/worker_internal.h"
 
 #include "base/log.h"
 
@@ -44,7 +44,7 @@
 /* The longest backlog; the kernel cuts it to net.core.somaxconn. */
 #define BACKLOG 65535
 
-/* ---- listening --------------------------------------------------------------------------- */
+/* ---- listening ------------------------------------------------------------------------------- */
 
 static bool set_option(int fd, int level, int name, int value)
 {
@@ -99,7 +99,7 @@ bool listener_open(struct listener *listener_r, struct protocol *protocol,
     return true;
 }
 
-/* ---- unix sockets --------------------------------------------------------------------------- */
+/* ---- unix sockets ---------------------------------------------------------------------------- */
 
 /* Makes the socket address of a path or of "@name". Returns false with errno. */
 static bool unix_address(const char *path, struct sockaddr_un *sa_r, socklen_t *len_r)
@@ -197,7 +197,7 @@ bool listener_open_unix(struct listener *listener_r, struct protocol *protocol, 
     return true;
 }
 
-/* ---- inherited sockets ---------------------------------------------------------------------- */
+/* ---- inherited sockets ----------------------------------------------------------------------- */
 
 /* True when `fd` is a listening stream socket. Otherwise false with errno. */
 static bool is_listening(int fd)
@@ -272,7 +272,7 @@ void listener_close(struct listener *listener)
     listener->fd = -1;
 }
 
-/* ---- accepting --------------------------------------------------------------------------- */
+/* ---- accepting ------------------------------------------------------------------------------- */
 
 /* One listener, watched by one worker. */
 struct door {

@@ -44,7 +44,7 @@ struct lookup {
     struct lookup_result result;
 };
 
-/* ---- results ------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static void fail(struct lookup *l, const char *why)
 {
@@ -97,7 +97,7 @@ static void close_when_known(struct lookup *l)
         close_channel(l);
 }
 
-/* ---- callbacks of c-ares ------------------------------------------------------------------- */
+/* ---- callbacks of c-ares --------------------------------------------------------------------- */
 
 static void on_ready(struct loop_io *io, unsigned what)
 {
@@ -163,7 +163,7 @@ static void on_answer(void *arg, int status, int timeouts, struct ares_addrinfo 
         ares_freeaddrinfo(found);
 }
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* True when `host` is not a name. The lookup then has its address, or the reason for failure. */
 static bool is_numeric(struct lookup *l, const char *host, const char *service)
@@ -247,7 +247,7 @@ void lookup_free(struct lookup **lookup)
     free(l);
 }
 
-/* ---- for the owner ------------------------------------------------------------------------- */
+/* ---- for the owner --------------------------------------------------------------------------- */
 
 const struct lookup_result *lookup_result(const struct lookup *lookup)
 {

@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* The files that a lookup reads, for the confinement (thread.h) of a thread that looks up names;
+/* The files that a lookup reads, for the sandbox (thread.h) of a thread that looks up names;
  * NULL after the last. */
 extern const char *const lookup_reads[];
 

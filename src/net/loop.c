@@ -37,7 +37,7 @@ struct loop {
     struct epoll_event events[TURN_EVENTS];
 };
 
-/* ---- descriptors -------------------------------------------------------------------------- */
+/* ---- descriptors ----------------------------------------------------------------------------- */
 
 _Static_assert(LOOP_READ == EPOLLIN && LOOP_WRITE == EPOLLOUT && LOOP_GONE == EPOLLRDHUP &&
                    LOOP_MARK == EPOLLPRI && LOOP_ONCE == (uint32_t)EPOLLET &&
@@ -97,7 +97,7 @@ void loop_io_remove(struct loop *loop, struct loop_io *io)
     io->fn = NULL;
 }
 
-/* ---- wake-up ------------------------------------------------------------------------------ */
+/* ---- wake-up --------------------------------------------------------------------------------- */
 
 static void on_bell(struct loop_io *io, unsigned what)
 {
@@ -115,7 +115,7 @@ void loop_ring(struct loop *loop)
     CHECK(n == (ssize_t)sizeof(one)); /* fails only after 2^64 rings */
 }
 
-/* ---- life --------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 struct loop *loop_new(const struct loop_handlers *handlers)
 {
@@ -170,7 +170,7 @@ void loop_soon(struct loop *loop)
     loop->soon = true;
 }
 
-/* ---- iterations --------------------------------------------------------------------------- */
+/* ---- iterations ------------------------------------------------------------------------------ */
 
 /* Polls for events without sleeping, until `until_ns` or until the timer is due. */
 static int poll_busily(struct loop *loop, int64_t until_ns)

@@ -10,7 +10,7 @@
  * is flushed after the event. The connection whose requests are being served joins last. So a
  * client that is woken by a request is notified before the sender of that request gets its answer.
  */
-#include "net/worker_inside.h"
+#include "net/worker_internal.h"
 
 #include "base/log.h"
 
@@ -25,7 +25,7 @@
 /* A mark behind all positions. */
 #define CHECK_ALWAYS ((uint64_t)INT64_MAX / 2)
 
-/* ---- chunks -------------------------------------------------------------------------------- */
+/* ---- chunks ---------------------------------------------------------------------------------- */
 
 static inline void add_chunk(struct chunk_list *list, struct chunk *chunk)
 {
@@ -89,7 +89,7 @@ void conn_drop_output(struct conn *conn)
     drop_chunks(conn, &conn->out);
 }
 
-/* ---- answers ------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* Kept answers have a place by number. The number of places is a power of two, so that numbers may
  * wrap at 2^32. This is that number, less one. */
@@ -242,7 +242,7 @@ bool conn_is_full(const struct conn *conn)
 
 size_t conn_output_limit(const struct conn *conn)
 {
-    return conn->worker->rules->limits.output_buffer;
+    return conn->worker->snapshot->limits.output_buffer;
 }
 
 size_t conn_space(const struct conn *conn)
@@ -251,7 +251,7 @@ size_t conn_space(const struct conn *conn)
     return conn->out_bytes < limit ? limit - conn->out_bytes : 0;
 }
 
-/* ---- pending answers ----------------------------------------------------------------------- */
+/* ---- pending answers ------------------------------------------------------------------------- */
 
 /* Makes sure that an answer can be kept. Returns false when there is no memory. */
 static bool reserve_held(struct conn *conn, struct conn_extension *extension)
@@ -377,7 +377,7 @@ void conn_drop_extension(struct conn *conn)
     conn_unhold(conn, extension->held_bytes);
 }
 
-/* ---- interjections -------------------------------------------------------------------------- */
+/* ---- interjections --------------------------------------------------------------------------- */
 
 bool conn_interject(struct conn *conn, const void *data, size_t len, size_t unsent_max)
 {
@@ -408,7 +408,7 @@ void conn_pieces_done(struct conn *conn)
         append_kept(conn, &conn_extension(conn)->after);
 }
 
-/* ---- positions ----------------------------------------------------------------------------- */
+/* ---- positions ------------------------------------------------------------------------------- */
 
 uint64_t conn_output_end(const struct conn *conn)
 {
@@ -470,7 +470,7 @@ static void note_written(struct conn *conn, size_t len)
         extension->checks = false;
 }
 
-/* ---- writing ------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 enum close_reason conn_reason_of(ssize_t n)
 {
@@ -557,7 +557,8 @@ static bool write_out(struct conn *conn)
         deadline_clear(ds, &conn->write_deadline);
     else if (progress || !deadline_is_set(&conn->write_deadline))
         deadline_set(ds, &conn->write_deadline,
-                     worker_mono_ns(conn->worker) + conn->worker->rules->limits.write_timeout_ns);
+                     worker_mono_ns(conn->worker) +
+                         conn->worker->snapshot->limits.write_timeout_ns);
     return true;
 }
 
@@ -613,7 +614,7 @@ void conn_flush(struct conn *conn)
     conn_watch(conn);
 }
 
-/* ---- handshakes ---------------------------------------------------------------------------- */
+/* ---- handshakes ------------------------------------------------------------------------------ */
 
 void conn_handshake_failed(struct conn *conn, const char *why, bool told)
 {

@@ -8,7 +8,7 @@
  * How a request is served:
  *
  *     bytes -> parse -> (prefetch) -> serve -> an answer now        SERVED
- *                                          -> an answer by letter   SERVED_PENDING
+ *                                          -> an answer by message   SERVED_PENDING
  *                                          -> an answer in pieces   SERVED_PIECES -> resume ...
  *                                          -> no answer: more bytes SERVED_PART
  *
@@ -36,7 +36,7 @@ struct conn_info;
 struct record_reader;
 struct record_writer;
 
-/* ---- close reasons ------------------------------------------------------------------------- */
+/* ---- close reasons --------------------------------------------------------------------------- */
 
 /* The reasons for closing a connection: name, and word for logs and metrics. A protocol may add its
  * own. */
@@ -70,7 +70,7 @@ enum close_reason {
 #define CLOSE_OWN_MAX 8
 #define CLOSE_MAX     ((unsigned)CLOSE_OWN + CLOSE_OWN_MAX)
 
-/* ---- the row ------------------------------------------------------------------------------- */
+/* ---- the row --------------------------------------------------------------------------------- */
 
 /* Maximum number of requests in a batch. */
 #define PROTOCOL_BATCH 32
@@ -89,8 +89,8 @@ enum parsed {
 
 enum served {
     SERVED,              /* answered */
-    SERVED_PENDING,      /* a letter will bring the answer; the next request waits for it */
-    SERVED_PENDING_NEXT, /* a letter will bring the answer; the next request may start before */
+    SERVED_PENDING,      /* a message will bring the answer; the next request waits for it */
+    SERVED_PENDING_NEXT, /* a message will bring the answer; the next request may start before */
     SERVED_LATER,        /* not served: serve it again when no answer is pending */
     SERVED_PIECES,       /* `resume` continues the answer; the next request waits */
     SERVED_PART,         /* the bytes were taken; the request continues */
@@ -157,7 +157,7 @@ struct protocol_row {
     void (*describe)(struct conn *conn, struct conn_info *info);
 };
 
-/* ---- the live part ------------------------------------------------------------------------- */
+/* ---- the live part --------------------------------------------------------------------------- */
 
 /* Traffic of one protocol in one worker. Only that worker writes it; any thread may read the
  * tallies and the histogram. The last two fields are private to the worker. */
@@ -197,7 +197,7 @@ struct protocol {
  * are numbered from 0 without gaps. Any thread. */
 const char *protocol_close_word(const struct protocol_row *row, unsigned reason);
 
-/* True when the row uses a feature that needs struct conn_extension (worker_inside.h). */
+/* True when the row uses a feature that needs struct conn_extension (worker_internal.h). */
 static inline bool protocol_is_extended(const struct protocol_row *row)
 {
     return row->deadlines > 1 || row->pending_max > 0 || row->part_step > 0 || row->tracks_output;

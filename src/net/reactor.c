@@ -12,7 +12,7 @@
 /* The reactor of this thread; NULL: another kind of thread. */
 static _Thread_local struct reactor *here;
 
-/* ---- iterations ---------------------------------------------------------------------------- */
+/* ---- iterations ------------------------------------------------------------------------------ */
 
 int64_t reactor_end(struct reactor *r)
 {
@@ -24,7 +24,7 @@ int64_t reactor_end(struct reactor *r)
     return now_ns;
 }
 
-/* Delivers up to `max` letters, oldest first. */
+/* Delivers up to `max` messages, oldest first. */
 static void deliver(struct reactor *r, unsigned max)
 {
     struct mail *next, *mail = mailbox_take(&r->box);
@@ -40,18 +40,18 @@ static void deliver(struct reactor *r, unsigned max)
         mail->deliver(mail, r);
 }
 
-/* Delivers up to `max` letters of bundles. One that is not at its end lets the others go first. */
+/* Delivers up to `max` messages of bundles. One that is not at its end lets the others go first. */
 static void deliver_bundled(struct reactor *r, unsigned max)
 {
     while (max > 0 && r->bundles.first) {
         struct bundle *bundle = container_of(mail_list_take(&r->bundles), struct bundle, mail);
-        struct mail *letter = bundle->letters, *next = letter;
-        for (; next && max > 0; letter = next, max--) {
-            next = letter->next;
-            letter->deliver(letter, r); /* the last one frees the bundle */
+        struct mail *message = bundle->messages, *next = message;
+        for (; next && max > 0; message = next, max--) {
+            next = message->next;
+            message->deliver(message, r); /* the last one frees the bundle */
         }
         if (next) {
-            bundle->letters = next;
+            bundle->messages = next;
             mail_list_add(&r->bundles, &bundle->mail);
         }
     }
@@ -66,9 +66,9 @@ static void go_on_soon(struct reactor *r)
 void reactor_deliver(struct reactor *r)
 {
     bool busy = r->bundles.first != NULL; /* `soon` goes on with these */
-    deliver(r, REACTOR_LETTERS);
+    deliver(r, REACTOR_MESSAGES);
     if (unlikely(r->bundles.first) && !busy)
-        deliver_bundled(r, REACTOR_LETTERS);
+        deliver_bundled(r, REACTOR_MESSAGES);
     go_on_soon(r);
 }
 
@@ -76,8 +76,8 @@ void reactor_deliver_more(struct reactor *r)
 {
     if (likely(!r->inbox.first && !r->bundles.first))
         return;
-    deliver(r, REACTOR_LETTERS);
-    deliver_bundled(r, REACTOR_LETTERS);
+    deliver(r, REACTOR_MESSAGES);
+    deliver_bundled(r, REACTOR_MESSAGES);
     go_on_soon(r);
 }
 
@@ -86,7 +86,7 @@ void reactor_deliver_bundles(struct reactor *r)
     deliver_bundled(r, UINT_MAX);
 }
 
-bool reactor_deliver_parked(struct reactor *r)
+bool reactor_deliver_paused(struct reactor *r)
 {
     deliver(r, 0);
     bool any = r->inbox.first || r->bundles.first;
@@ -148,7 +148,7 @@ const struct loop_handlers reactor_default = {
     .soon = default_soon,
 };
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 bool reactor_init(struct reactor *r, const struct loop_handlers *handlers)
 {
@@ -187,11 +187,11 @@ static void run(void *arg)
     atomic_store_explicit(&r->cpu_clock, 0, memory_order_relaxed);
 }
 
-bool reactor_prepare(struct reactor *r, const char *name, confine_fn *confine,
-                     const struct confinement *to)
+bool reactor_prepare(struct reactor *r, const char *name, sandbox_fn *sandbox,
+                     const struct sandbox *to)
 {
     CHECK(!r->thread.exists);
-    return thread_make(&r->thread, name, confine, to, run, r);
+    return thread_make(&r->thread, name, sandbox, to, run, r);
 }
 
 void reactor_resume(struct reactor *r)
@@ -222,7 +222,7 @@ void reactor_join(struct reactor *r)
     thread_end(&r->thread);
 }
 
-/* ---- letters ------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 void reactor_post(struct reactor *r, struct mail *mail)
 {
@@ -277,7 +277,7 @@ void reactor_ask(struct reactor *r, void (*fn)(struct reactor *r, void *arg), vo
     CHECK(sem_destroy(&errand.done) == 0);
 }
 
-/* ---- timers -------------------------------------------------------------------------------- */
+/* ---- timers ---------------------------------------------------------------------------------- */
 
 bool reactor_add_timer(struct reactor *r, struct timer *timer, int64_t at_ns)
 {
@@ -300,10 +300,10 @@ void reactor_remove_timer(struct reactor *r, struct timer *timer)
     deadlines_unreserve(&r->deadlines, 1);
 }
 
-/* ---- shared timers -------------------------------------------------------------------------- */
+/* ---- shared timers --------------------------------------------------------------------------- */
 
-/* Until this letter arrives and resets it, `wanted_ns` only decreases. on_its_way is cleared before
- * the reset, so a request in between sends a new letter. */
+/* Until this message arrives and resets it, `wanted_ns` only decreases. on_its_way is cleared
+ * before the reset, so a request in between sends a new message. */
 static void on_shared(struct mail *mail, void *reader)
 {
     struct shared_timer *timer = container_of(mail, struct shared_timer, mail);
@@ -342,7 +342,7 @@ void shared_timer_by(struct shared_timer *timer, int64_t at_ns)
         reactor_post(timer->reactor, &timer->mail);
 }
 
-/* ---- for other threads --------------------------------------------------------------------- */
+/* ---- for other threads ----------------------------------------------------------------------- */
 
 uint64_t reactor_busy_ns(const struct reactor *r)
 {

@@ -5,7 +5,7 @@
  * The loop runs in iterations (loop.h): wait, read the clock, call the hook, handle descriptors,
  * deliver mail, run timers, end. `now` is the start time of the iteration.
  *
- * Threads: everything inside belongs to the reactor's thread. Other threads send letters
+ * Threads: everything inside belongs to the reactor's thread. Other threads send messages
  * (reactor_post), or send a function and wait for it (reactor_ask). While the thread does not run,
  * or sleeps, the main thread may do everything.
  */
@@ -42,9 +42,9 @@ struct reactor_hook {
     void (*run)(struct reactor_hook *hook, struct moment now);
 };
 
-/* Maximum number of letters, and of letters in bundles, delivered before the loop checks for other
- * events. */
-#define REACTOR_LETTERS 64
+/* Maximum number of messages, and of messages in bundles, delivered before the loop checks for
+ * other events. */
+#define REACTOR_MESSAGES 64
 
 /* So many other threads can be woken at the end of an iteration; more are woken at once. */
 #define REACTOR_LATE 16
@@ -52,7 +52,7 @@ struct reactor_hook {
 struct reactor {
     struct loop *loop;
     struct mailbox box;
-    struct mail_list inbox;   /* letters that were taken from the box, and not delivered yet */
+    struct mail_list inbox;   /* messages that were taken from the box, and not delivered yet */
     struct mail_list bundles; /* of these, the one to go on with first */
     struct reactor *late[REACTOR_LATE]; /* to be woken at the end of this iteration */
     unsigned late_count;
@@ -79,9 +79,9 @@ bool reactor_init(struct reactor *r, const struct loop_handlers *handlers) MUST_
 void reactor_free(struct reactor *r);
 
 /* Makes the thread, which sleeps, with all signals blocked. `name` has at most 15 bytes. The thread
- * first calls `confine` (from struct server; NULL: none) with `to`. Returns false with errno. */
-bool reactor_prepare(struct reactor *r, const char *name, confine_fn *confine,
-                     const struct confinement *to) MUST_USE;
+ * first calls `sandbox` (from struct server; NULL: none) with `to`. Returns false with errno. */
+bool reactor_prepare(struct reactor *r, const char *name, sandbox_fn *sandbox,
+                     const struct sandbox *to) MUST_USE;
 /* Has the sleeping thread run. */
 void reactor_resume(struct reactor *r);
 /* Makes the thread stop after its current work. Then reactor_rest waits until it sleeps, and
@@ -96,12 +96,12 @@ static inline bool reactor_runs(const struct reactor *r)
 }
 /* Delivers all mail, with all bundles, while the thread does not run. Returns false when there was
  * none. */
-bool reactor_deliver_parked(struct reactor *r);
+bool reactor_deliver_paused(struct reactor *r);
 
-/* Sends a letter; its `deliver` gets the reactor. Any thread. */
+/* Sends a message; its `deliver` gets the reactor. Any thread. */
 void reactor_post(struct reactor *r, struct mail *mail);
-/* Sends a bundle (base/mail.h). Bundles take turns: each delivers REACTOR_LETTERS letters in one
- * iteration, and then lets the next go on in the next iteration. Letters and other events are
+/* Sends a bundle (base/mail.h). Bundles take turns: each delivers REACTOR_MESSAGES messages in one
+ * iteration, and then lets the next go on in the next iteration. Messages and other events are
  * handled in between, so one sent later may arrive earlier. Any thread. */
 void reactor_post_bundle(struct reactor *r, struct bundle *bundle);
 /* As reactor_post. In the thread of a reactor, `r` is woken at the end of the iteration, so that it
@@ -136,14 +136,14 @@ static inline void reactor_remove_hook(struct reactor *r, struct reactor_hook *h
 struct shared_timer {
     struct timer timer;
     struct reactor *reactor;   /* NULL when it was removed */
-    _Atomic int64_t wanted_ns; /* the earliest time requested since the letter was sent */
-    _Atomic bool on_its_way;   /* the letter was sent and has not arrived */
+    _Atomic int64_t wanted_ns; /* the earliest time requested since the message was sent */
+    _Atomic bool on_its_way;   /* the message was sent and has not arrived */
     struct mail mail;
 };
 bool shared_timer_add(struct shared_timer *timer, struct reactor *r, int64_t at_ns) MUST_USE;
 /* Removes the timer, in the reactor's thread or while it does not run. No thread may call
- * shared_timer_by afterwards. A letter may still be on its way, so the struct must stay until all
- * letters were delivered. */
+ * shared_timer_by afterwards. A message may still be on its way, so the struct must stay until all
+ * messages were delivered. */
 void shared_timer_remove(struct shared_timer *timer);
 /* Makes the timer run at `at_ns` or earlier. Any thread. A run that was due before counts too, and
  * its `now` may be before `at_ns`: `run` returns the next time. */
@@ -167,10 +167,10 @@ static inline int64_t reactor_begin(struct reactor *r)
 
 /* Ends an iteration: sets the loop's timer and counts working time. Returns the monotonic time. */
 int64_t reactor_end(struct reactor *r);
-/* Call it when the bell rings: delivers up to REACTOR_LETTERS letters, and of a bundle that came
+/* Call it when the bell rings: delivers up to REACTOR_MESSAGES messages, and of a bundle that came
  * with them. Then `soon` goes on. */
 void reactor_deliver(struct reactor *r);
-/* Call it at `soon`: goes on with letters, and with a bundle. */
+/* Call it at `soon`: goes on with messages, and with a bundle. */
 void reactor_deliver_more(struct reactor *r);
 /* Delivers all bundles that have arrived. */
 void reactor_deliver_bundles(struct reactor *r);

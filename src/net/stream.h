@@ -77,7 +77,7 @@ void stream_finish(struct stream *stream);
 /* Closes the stream. Harmless when it is closed. */
 void stream_close(struct stream *stream);
 
-/* ---- between stream.c and tls_stream.c ------------------------------------------------------ */
+/* ---- between stream.c and tls_stream.c ------------------------------------------------------- */
 
 /* Converts a socket's errno to a result above. */
 ssize_t stream_failure(int error);

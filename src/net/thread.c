@@ -5,15 +5,15 @@
 #include <signal.h>
 #include <stdio.h>
 
-const struct confinement thread_serves = {.name = "serving", .accepts = true};
+const struct sandbox thread_serves = {.name = "serving", .accepts = true};
 
 /* Lives on the stack of thread_make. The new thread must not use it once it sleeps. */
 struct beginning {
     struct thread *thread;
     const char *name;
-    confine_fn *confine;
-    const struct confinement *to;
-    int error; /* from `confine` */
+    sandbox_fn *sandbox;
+    const struct sandbox *to;
+    int error; /* from `sandbox` */
 };
 
 static void await(sem_t *sem)
@@ -29,7 +29,7 @@ static void *begin(void *arg)
     char name[16]; /* the kernel's limit */
     snprintf(name, sizeof(name), "%s", beginning->name);
     pthread_setname_np(pthread_self(), name);
-    if (beginning->confine && !beginning->confine(beginning->to))
+    if (beginning->sandbox && !beginning->sandbox(beginning->to))
         beginning->error = errno;
     for (;;) {
         CHECK(sem_post(&thread->asleep) == 0);
@@ -46,10 +46,10 @@ static void destroy(struct thread *thread)
     *thread = (struct thread){0};
 }
 
-bool thread_make(struct thread *thread_r, const char *name, confine_fn *confine,
-                 const struct confinement *to, void (*run)(void *arg), void *arg)
+bool thread_make(struct thread *thread_r, const char *name, sandbox_fn *sandbox,
+                 const struct sandbox *to, void (*run)(void *arg), void *arg)
 {
-    struct beginning beginning = {.thread = thread_r, .name = name, .confine = confine, .to = to};
+    struct beginning beginning = {.thread = thread_r, .name = name, .sandbox = sandbox, .to = to};
     sigset_t all, before;
     *thread_r = (struct thread){.run = run, .arg = arg};
     CHECK(sem_init(&thread_r->go, 0, 0) == 0 && sem_init(&thread_r->asleep, 0, 0) == 0);

@@ -1,8 +1,8 @@
 /*
- * thread.h - threads that can be parked, and what each may ask of the kernel.
+ * thread.h - threads that can be paused, and what each may ask of the kernel.
  *
  * A thread is made asleep. It runs when it is resumed, sleeps again when its function returns, and
- * so on until it is ended. Only making a thread can fail: a parked thread always goes on.
+ * so on until it is ended. Only making a thread can fail: a paused thread always goes on.
  */
 #ifndef NET_THREAD_H
 #define NET_THREAD_H
@@ -15,7 +15,7 @@
 
 /* The rights of a thread beyond the common ones: to read, write and close open descriptors, to
  * wait, to allocate memory and to read the clock. Must live as long as the thread. */
-struct confinement {
+struct sandbox {
     const char *name; /* the thread's name in messages: "job store" */
     bool accepts;     /* may accept connections on open listeners */
     bool connects;    /* may connect over IP and unix sockets, and query name servers */
@@ -32,10 +32,10 @@ struct confinement {
 };
 
 /* For threads that serve clients: the workers and the admin interface. */
-extern const struct confinement thread_serves;
+extern const struct sandbox thread_serves;
 
-/* Confines the calling thread until it ends. Returns false with errno. */
-typedef bool confine_fn(const struct confinement *to);
+/* Sandboxes the calling thread until it ends. Returns false with errno. */
+typedef bool sandbox_fn(const struct sandbox *to);
 
 /* Belongs to the thread that makes it; zero: there is none. */
 struct thread {
@@ -50,12 +50,12 @@ struct thread {
 
 /*
  * Makes a thread with all signals blocked, named `name` (at most 15 bytes). The thread first calls
- * `confine` with `to` (NULL: skipped), then sleeps. Each time it is resumed, it calls `run` with
- * `arg`. Returns when the thread is confined. Returns false with errno when the thread could not be
- * made or `confine` failed; there is no thread then.
+ * `sandbox` with `to` (NULL: skipped), then sleeps. Each time it is resumed, it calls `run` with
+ * `arg`. Returns when the thread is sandboxed. Returns false with errno when the thread could not
+ * be made or `sandbox` failed; there is no thread then.
  */
-bool thread_make(struct thread *thread_r, const char *name, confine_fn *confine,
-                 const struct confinement *to, void (*run)(void *arg), void *arg) MUST_USE;
+bool thread_make(struct thread *thread_r, const char *name, sandbox_fn *sandbox,
+                 const struct sandbox *to, void (*run)(void *arg), void *arg) MUST_USE;
 
 /* Wakes a thread that sleeps: it calls `run`. */
 void thread_resume(struct thread *thread);

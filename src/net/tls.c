@@ -6,9 +6,9 @@
  *
  * The library loads most of its algorithms during the first handshake, and never again what it then
  * has no memory for: all later handshakes of the process fail. So it makes a handshake with itself
- * before the first context (`rehearse`), while there is memory. `lock` guards `is_rehearsed`.
+ * before the first context (`warm_up`), while there is memory. `lock` guards `is_warm`.
  */
-#include "net/tls_inside.h"
+#include "net/tls_internal.h"
 
 #include "base/log.h"
 
@@ -194,7 +194,7 @@ static bool set_up_server(SSL_CTX *context, enum tls_verify verify_client, char 
     return true;
 }
 
-/* ---- the first handshake ------------------------------------------------------------------- */
+/* ---- the first handshake --------------------------------------------------------------------- */
 
 /* Sets what a policy of the system (openssl.cnf) may have set, so that `equip` fits it. */
 static bool make_plain(SSL_CTX *context)
@@ -272,26 +272,26 @@ static bool try_handshake(void)
 
 /* Has the library load what a handshake needs, once in a process. A failure is only logged: what
  * this handshake uses may be forbidden where those of clients are not. */
-static void rehearse(void)
+static void warm_up(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static bool is_rehearsed;
+    static bool is_warm;
     pthread_mutex_lock(&lock);
-    if (!is_rehearsed && !try_handshake())
+    if (!is_warm && !try_handshake())
         log_warning("a test of the TLS library failed: %s; if clients can't connect, restart "
                     "counterd when there is memory",
                     library_words());
-    is_rehearsed = true;
+    is_warm = true;
     ERR_clear_error();
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- contexts ------------------------------------------------------------------------------ */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
 /* Makes an empty context. Returns NULL on failure; reason_r has the error. */
 static struct tls *make(const SSL_METHOD *side, char *reason_r)
 {
-    rehearse();
+    warm_up();
     struct tls *tls = calloc(1, sizeof(*tls));
     SSL_CTX *context = tls ? SSL_CTX_new(side) : NULL;
     if (!context) {

@@ -36,8 +36,8 @@ struct tls;
 /*
  * Makes a server's context from files and checks them. A certificate that has expired or is not
  * valid yet is accepted with a warning in the log. The caller frees the context, unless it is given
- * to rules (rules.h). Returns NULL on failure; reason_r (TLS_REASON_SIZE bytes) then names the file
- * and the error.
+ * to rules (snapshot.h). Returns NULL on failure; reason_r (TLS_REASON_SIZE bytes) then names the
+ * file and the error.
  */
 struct tls *tls_new(const struct tls_config *config, char *reason_r) MUST_USE;
 

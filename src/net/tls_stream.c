@@ -15,7 +15,7 @@
  */
 #include "net/stream.h"
 
-#include "net/tls_inside.h"
+#include "net/tls_internal.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -72,7 +72,7 @@ struct tls_stream {
     bool said_goodbye;
 };
 
-/* ---- records ------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 /* The bytes of the last record that are still to come, if its header is here. */
 static size_t rest_of_record(const struct tls_stream *s)
@@ -133,7 +133,7 @@ static void on_message(int writing, int version, int type, const void *data, siz
     }
 }
 
-/* ---- the library's access to the socket ---------------------------------------------------- */
+/* ---- the library's access to the socket ------------------------------------------------------ */
 
 static int receive(BIO *bio, char *to, size_t room, size_t *got_r)
 {
@@ -217,7 +217,7 @@ static BIO_METHOD *socket_method(void)
     return other;
 }
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* Also a call that has done what it shall may leave an error, of memory that it could do without.
  * The thread's next call would report it of another stream. Clearing is slow. */
@@ -312,7 +312,7 @@ void tls_stream_free(struct tls_stream **s)
     free(t);
 }
 
-/* ---- failures ------------------------------------------------------------------------------ */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 /* What servers say of their clients' certificates. */
 static const char *words_of_server(unsigned long code)
@@ -338,7 +338,7 @@ static const char *words_of_server(unsigned long code)
 static const char *words_for(const struct tls_stream *s)
 {
     unsigned long code = ERR_peek_error();
-    long verdict = SSL_get_verify_result(s->ssl);
+    long result = SSL_get_verify_result(s->ssl);
     if (s->flooded)
         return "too many records";
     if (s->error)
@@ -347,8 +347,8 @@ static const char *words_for(const struct tls_stream *s)
         return SSL_is_server(s->ssl) ? "the client closed the connection"
                                      : "the server closed the connection";
     if (ERR_GET_LIB(code) == ERR_LIB_SSL &&
-        ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verdict != X509_V_OK)
-        return X509_verify_cert_error_string(verdict);
+        ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && result != X509_V_OK)
+        return X509_verify_cert_error_string(result);
     const char *words = SSL_is_server(s->ssl) ? NULL : words_of_server(code);
     if (!words)
         words = ERR_reason_error_string(code);
@@ -410,7 +410,7 @@ ssize_t stream_handshake(struct stream *stream, const char **why_r)
     return n;
 }
 
-/* ---- bytes --------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t room)
 {

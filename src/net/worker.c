@@ -9,7 +9,7 @@
  * written to in the next iterations, so that other clients are served and timeouts are kept in
  * between.
  */
-#include "net/worker_inside.h"
+#include "net/worker_internal.h"
 
 #include "base/log.h"
 
@@ -38,7 +38,7 @@ _Static_assert(offsetof(struct worker, reactor) == 0 &&
                    offsetof(struct worker, number) == offsetof(struct worker_head, number),
                "WORKER_HEAD comes first");
 
-/* ---- lists of connections ---------------------------------------------------------------- */
+/* ---- lists of connections -------------------------------------------------------------------- */
 
 void worker_flush_later(struct worker *worker, struct conn *conn)
 {
@@ -106,7 +106,7 @@ bool worker_may_shake(struct worker *worker, struct conn *conn)
     return true;
 }
 
-/* ---- pools ------------------------------------------------------------------------------- */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 struct chunk *worker_chunk_take(struct worker *worker, size_t size)
 {
@@ -177,7 +177,7 @@ void *worker_scratch(struct worker *worker)
     return worker->scratch;
 }
 
-/* ---- connections ------------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 uint32_t worker_take_slot(struct worker *worker)
 {
@@ -249,7 +249,7 @@ bool worker_open(struct worker *worker, struct protocol *protocol, struct stream
             admission_leave(worker, protocol, &stream, source);
             return false;
         }
-        if (!stream_secure(&stream, worker->rules->tls))
+        if (!stream_secure(&stream, worker->snapshot->tls))
             goto refuse;
     }
     conn = conn_new(worker, protocol, stream);
@@ -271,7 +271,7 @@ bool worker_open(struct worker *worker, struct protocol *protocol, struct stream
                   worker->number);
     if (secure)
         deadline_set(&worker->reactor.deadlines, &conn->read_deadline,
-                     worker_mono_ns(worker) + worker->rules->limits.handshake_timeout_ns);
+                     worker_mono_ns(worker) + worker->snapshot->limits.handshake_timeout_ns);
     else
         conn_open(conn);
     return true;
@@ -325,7 +325,7 @@ void worker_await_fd(struct worker *worker, void (*freed)(void *arg), void *arg)
     worker->fd_freed_arg = arg;
 }
 
-/* ---- iterations ---------------------------------------------------------------------------- */
+/* ---- iterations ------------------------------------------------------------------------------ */
 
 void worker_begin_iteration(struct worker *worker)
 {
@@ -402,7 +402,7 @@ static void go_on_shaking(struct worker *worker)
         loop_soon(worker->reactor.loop);
 }
 
-/* Continues with letters, with handshakes, and with connections that have left-over work, the
+/* Continues with messages, with handshakes, and with connections that have left-over work, the
  * longest waiting first. */
 static void on_soon(void *arg)
 {
@@ -438,7 +438,7 @@ static int64_t on_end(void *arg)
     return worker_end_iteration(arg);
 }
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 struct worker *worker_new(struct server *server, unsigned number)
 {
@@ -449,13 +449,13 @@ struct worker *worker_new(struct server *server, unsigned number)
         .timer = on_timer,
         .soon = on_soon,
     };
-    CHECK(number < WORKERS_MAX && server->rules);
+    CHECK(number < WORKERS_MAX && server->snapshot);
     struct worker *worker = calloc(1, sizeof(*worker));
     if (!worker)
         return NULL;
     worker->server = server;
     worker->number = number;
-    worker->rules = rules_share(server->rules);
+    worker->snapshot = snapshot_share(server->snapshot);
     worker->input = malloc(WORKER_INPUT);
     worker->scratch = malloc(WORKER_SCRATCH);
     worker->batch = malloc((size_t)PROTOCOL_BATCH * PROTOCOL_REQUEST_MAX);
@@ -480,7 +480,7 @@ void worker_free(struct worker **worker)
     CHECK(w->connections == 0 && !w->dead);
     free_pool(&w->small_chunks);
     free_pool(&w->large_chunks);
-    rules_free(&w->rules);
+    snapshot_free(&w->snapshot);
     reactor_free(&w->reactor);
     free(w->slots);
     free(w->input);
@@ -493,7 +493,7 @@ bool worker_prepare(struct worker *worker)
 {
     char name[16];
     snprintf(name, sizeof(name), "worker %u", worker->number);
-    return reactor_prepare(&worker->reactor, name, worker->server->confine, &thread_serves);
+    return reactor_prepare(&worker->reactor, name, worker->server->sandbox, &thread_serves);
 }
 
 static void close_all(struct mail *mail, void *reader)
@@ -518,7 +518,7 @@ void worker_drain(struct worker *worker)
 {
     worker->stopping = true; /* opens no connection, even if it never ran */
     worker_begin_iteration(worker);
-    (void)reactor_deliver_parked(&worker->reactor);
+    (void)reactor_deliver_paused(&worker->reactor);
     do {
         worker_begin_iteration(worker);
         on_soon(worker); /* the lists may contain closed connections */
@@ -538,37 +538,37 @@ static bool finish_ends(const struct worker *worker)
     return any;
 }
 
-bool worker_flush_parked(struct worker *worker)
+bool worker_flush_paused(struct worker *worker)
 {
     worker_begin_iteration(worker);
     bool any = finish_ends(worker);
-    any |= reactor_deliver_parked(&worker->reactor) || worker->flush.first || worker->dead;
+    any |= reactor_deliver_paused(&worker->reactor) || worker->flush.first || worker->dead;
     if (any)
         (void)worker_end_iteration(worker);
     return any;
 }
 
-/* ---- letters ------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
-void conn_post(struct server *server, struct letter *letter)
+void conn_post(struct server *server, struct message *message)
 {
-    reactor_post(&server->workers[conn_tag_worker(letter->to)]->reactor, &letter->mail);
+    reactor_post(&server->workers[conn_tag_worker(message->to)]->reactor, &message->mail);
 }
 
-void conn_post_late(struct server *server, struct letter *letter)
+void conn_post_late(struct server *server, struct message *message)
 {
-    struct worker *worker = server->workers[conn_tag_worker(letter->to)];
-    reactor_post_late(&worker->reactor, &letter->mail);
+    struct worker *worker = server->workers[conn_tag_worker(message->to)];
+    reactor_post_late(&worker->reactor, &message->mail);
 }
 
-void worker_deliver(struct worker *from, struct letter *letter)
+void worker_deliver(struct worker *from, struct message *message)
 {
-    unsigned to = conn_tag_worker(letter->to);
+    unsigned to = conn_tag_worker(message->to);
     const struct conn *serves = from->pending_conn;
-    if (to == from->number && !(serves && conn_tag(serves) == letter->to))
-        letter->mail.deliver(&letter->mail, from);
+    if (to == from->number && !(serves && conn_tag(serves) == message->to))
+        message->mail.deliver(&message->mail, from);
     else
-        reactor_post(&from->server->workers[to]->reactor, &letter->mail);
+        reactor_post(&from->server->workers[to]->reactor, &message->mail);
 }
 
 struct worker_errand {
@@ -588,51 +588,51 @@ void worker_ask(struct worker *worker, void (*fn)(struct worker *worker, void *a
     reactor_ask(&worker->reactor, run_worker_errand, &errand);
 }
 
-/* ---- rules --------------------------------------------------------------------------------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 /* Replaces a worker's rules, in its thread or while it does not run. */
-static void put_in_force(struct worker *worker, struct rules *rules)
+static void put_in_force(struct worker *worker, struct snapshot *snapshot)
 {
-    rules_free(&worker->rules);
-    worker->rules = rules;
+    snapshot_free(&worker->snapshot);
+    worker->snapshot = snapshot;
 }
 
 static void arrive(struct mail *mail, void *reader)
 {
     struct worker *worker = reader;
     struct mail *first = mail - worker->number;
-    put_in_force(worker, container_of(first, struct rules, letters));
+    put_in_force(worker, container_of(first, struct snapshot, messages));
 }
 
-void server_set_rules(struct server *server, struct rules *rules)
+void server_set_snapshot(struct server *server, struct snapshot *snapshot)
 {
-    if (!server->rules)
+    if (!server->snapshot)
         sources_init(&server->sources);
-    rules_free(&server->rules);
-    server->rules = rules;
+    snapshot_free(&server->snapshot);
+    server->snapshot = snapshot;
     for (unsigned i = 0; i < server->count; i++) {
         struct worker *worker = server->workers[i];
         if (!worker)
             continue;
-        rules_share(rules);
+        snapshot_share(snapshot);
         if (reactor_runs(&worker->reactor)) {
-            rules->letters[i].deliver = arrive;
-            reactor_post(&worker->reactor, &rules->letters[i]);
+            snapshot->messages[i].deliver = arrive;
+            reactor_post(&worker->reactor, &snapshot->messages[i]);
         } else {
-            put_in_force(worker, rules);
+            put_in_force(worker, snapshot);
         }
     }
 }
 
-void server_free_rules(struct server *server)
+void server_free_snapshot(struct server *server)
 {
-    if (!server->rules)
+    if (!server->snapshot)
         return;
-    rules_free(&server->rules);
+    snapshot_free(&server->snapshot);
     sources_free(&server->sources);
 }
 
-/* ---- all workers --------------------------------------------------------------------------- */
+/* ---- all workers ----------------------------------------------------------------------------- */
 
 /* Runs `fn` in each worker's thread, one worker after the other, and waits for each. */
 static void server_ask(struct server *server, void (*fn)(struct worker *worker, void *arg),
@@ -653,8 +653,9 @@ void server_barrier(struct server *server)
     server_ask(server, do_nothing, NULL);
 }
 
-/* In the first round the workers serve the requests that have arrived, and may send letters to each
- * other. The second round begins with a letter to each worker, which arrives after all of these. */
+/* In the first round the workers serve the requests that have arrived, and may send messages to
+ * each other. The second round begins with a message to each worker, which arrives after all of
+ * these. */
 #define CATCH_UP_ROUNDS 2
 
 static void begin_round(struct worker *worker, void *arg)
@@ -689,10 +690,10 @@ bool server_catch_up(struct server *server, struct catch_up *catch_up)
 
 void server_end(struct server *server)
 {
-    atomic_store_explicit(&server->ending, true, memory_order_relaxed); /* letters order it */
+    atomic_store_explicit(&server->ending, true, memory_order_relaxed); /* messages order it */
 }
 
-/* ---- for other code ------------------------------------------------------------------------ */
+/* ---- for other code -------------------------------------------------------------------------- */
 
 uint64_t worker_busy_ns(const struct worker *worker)
 {

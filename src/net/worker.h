@@ -2,7 +2,7 @@
  * worker.h - a worker: a reactor that serves connections.
  *
  * Threads: a worker's connections, deadlines and buffers belong to its thread. Other threads send
- * letters to its mailbox. The workers of a server know each other through struct server; its list
+ * messages to its mailbox. The workers of a server know each other through struct server; its list
  * does not change while they run.
  */
 #ifndef NET_WORKER_H
@@ -10,36 +10,36 @@
 
 #include "net/conn.h"
 #include "net/reactor.h"
-#include "net/rules.h"
+#include "net/snapshot.h"
 #include "net/sources.h"
 
 struct worker;
 
 /* The workers of one process, and their shared state. Zero-initialise it, then call
- * server_set_rules. */
+ * server_set_snapshot. */
 struct server {
-    struct rules *rules;         /* the newest, for the main thread; workers have their own */
+    struct snapshot *snapshot;   /* the newest, for the main thread; workers have their own */
     struct sources sources;      /* has its own lock */
     _Atomic uint32_t handshakes; /* TLS handshakes in progress, of all workers */
     _Atomic uint64_t unfinished; /* bytes that unfinished requests claim (claims.c) */
     _Atomic bool ending;         /* server_end was called */
     bool restores;               /* what restored connections claim has no limit */
     int64_t busy_poll_ns;        /* for all workers' loops; set it before making workers */
-    confine_fn *confine;         /* called first in each thread; NULL: none */
+    sandbox_fn *sandbox;         /* called first in each thread; NULL: none */
     unsigned count;
     struct worker *workers[WORKERS_MAX];
 };
 
-/* ---- all workers --------------------------------------------------------------------------- */
+/* ---- all workers ----------------------------------------------------------------------------- */
 
 /*
  * Replaces the server's rules by `rules`, which now belong to the server. In the main thread. The
  * first rules must be set before any worker is made; others may be set at any time until the
  * workers are drained.
  */
-void server_set_rules(struct server *server, struct rules *rules);
+void server_set_snapshot(struct server *server, struct snapshot *snapshot);
 /* Releases the server's rules while no worker runs. Harmless when there are none. */
-void server_free_rules(struct server *server);
+void server_free_snapshot(struct server *server);
 
 /*
  * Returns when every worker has finished the iteration in which it was at the call. All workers
@@ -77,7 +77,7 @@ static inline bool server_is_ending(const struct server *server)
     return atomic_load_explicit(&server->ending, memory_order_relaxed);
 }
 
-/* ---- one worker ---------------------------------------------------------------------------- */
+/* ---- one worker ------------------------------------------------------------------------------ */
 
 /* Makes worker `number` of `server`, which must have rules. It does not run yet. Returns NULL with
  * errno. */
@@ -91,7 +91,7 @@ bool worker_prepare(struct worker *worker) MUST_USE;
 /* Makes the worker close all its connections and end. Any thread. */
 void worker_stop(struct worker *worker);
 /* Delivers the remaining mail; opens no more connections. Call it for each worker when none runs,
- * also for one that did not start, and again when letters may have come since. */
+ * also for one that did not start, and again when messages may have come since. */
 void worker_drain(struct worker *worker);
 
 /* Runs `fn` in the worker's thread and waits until it returns (reactor_ask). */
@@ -121,7 +121,8 @@ struct worker_head {
     WORKER_HEAD;
 };
 
-/* The worker's reactor, for its thread, timers, hooks and letters, whose `deliver` gets the worker.
+/* The worker's reactor, for its thread, timers, hooks and messages, whose `deliver` gets the
+ * worker.
  */
 static inline struct reactor *worker_reactor(struct worker *worker)
 {

@@ -5,9 +5,9 @@
  * An acquisition has three outcomes: it is done; it waits, in the table; or the node was asked
  * (ARBITER_PENDING). What is not known at once comes later, to `answered` of the service's row.
  *
- * What the node is asked is a letter (struct arbiter_ask of cluster.h): to the thread of the
+ * What the node is asked is a message (struct arbiter_request of cluster.h): to the thread of the
  * resource "cluster", and back to its connection. A connection has at most one that later requests
- * wait for (`request` in struct arbiter_link), beside the wait of its session. An acquisition that
+ * wait for (`pending` in struct arbiter_link), beside the wait of its session. An acquisition that
  * may wait is a pending answer first. When the node says that it is a wait (`queued` in
  * cluster/node.h), the pending answer ends without a byte, and it is the session's wait. What is
  * released leaves the table before the node is asked; what the engine has granted is in the table
@@ -67,9 +67,9 @@ enum arbiter_status arbiter_acquire_shared(struct conn *conn, struct holder *hol
                                            const struct acquire *a, struct holding **held_r,
                                            struct waiter **waiter_r);
 enum arbiter_status arbiter_release_shared(struct conn *conn, struct holder *holder,
-                                           const struct release *r, verdicts *out);
+                                           const struct release *r, results *out);
 enum arbiter_status arbiter_release_held_shared(struct conn *conn, struct holder *holder,
-                                                struct holding *held, bool answers, verdicts *out);
+                                                struct holding *held, bool answers, results *out);
 enum arbiter_status arbiter_get_shared(struct conn *conn, struct bytes name, uint32_t *units_r);
 
 /* As table_acquire, of a request that is served. */
@@ -97,7 +97,7 @@ static inline enum arbiter_status arbiter_acquire(struct conn *conn, struct hold
 
 /* As table_release; the caller sends `out`. ARBITER_NO_MEMORY: nothing has changed. */
 static inline enum arbiter_status arbiter_release(struct conn *conn, struct holder *holder,
-                                                  const struct release *r, verdicts *out)
+                                                  const struct release *r, results *out)
 {
     if (unlikely(service_of(conn)->shares))
         return arbiter_release_shared(conn, holder, r, out);
@@ -109,7 +109,7 @@ static inline enum arbiter_status arbiter_release(struct conn *conn, struct hold
  * ARBITER_NO_MEMORY: nothing has changed. */
 static inline enum arbiter_status arbiter_release_held(struct conn *conn, struct holder *holder,
                                                        struct holding *held, bool answers,
-                                                       verdicts *out)
+                                                       results *out)
 {
     if (unlikely(service_of(conn)->shares))
         return arbiter_release_held_shared(conn, holder, held, answers, out);
@@ -128,16 +128,16 @@ static inline enum arbiter_status arbiter_get(struct conn *conn, struct bytes na
 
 /* The request whose answer is pending; after ARBITER_PENDING the caller sets its note. NULL: none.
  */
-struct wait *arbiter_request(struct conn *conn);
+struct wait *arbiter_pending(struct conn *conn);
 
 /* ---- waits ----------------------------------------------------------------------------------- */
 
-/* `verdict` of rows: the table has ended the wait. */
-void arbiter_on_verdict(struct conn *conn, struct waiter *waiter);
+/* `result` of rows: the table has ended the wait. */
+void arbiter_on_result(struct conn *conn, struct waiter *waiter);
 /* `expire` of rows: ends the wait for units, or the acquisition that is pending, because its time
- * is over, and answers. If a verdict came first, that is the answer. */
+ * is over, and answers. If a result came first, that is the answer. */
 void arbiter_expire(struct conn *conn);
-/* Ends the wait, which is for units, without an answer. If a verdict came first: with `tells` it is
+/* Ends the wait, which is for units, without an answer. If a result came first: with `tells` it is
  * answered, and false returned; without, the client goes, and what it was granted is its holder's.
  */
 bool arbiter_cancel(struct conn *conn, bool tells);
@@ -160,17 +160,17 @@ void arbiter_close(struct conn *conn);
 void arbiter_save(struct conn *conn, struct record_writer *w);
 bool arbiter_restore(struct conn *conn, struct record_reader *r, bool keep);
 
-/* ---- what cluster_views.c needs -------------------------------------------------------------- */
+/* ---- what cluster_copies.c needs ------------------------------------------------------------- */
 
 /* What a connection has of shared names, behind its session; zero at open. */
 struct arbiter_link {
-    struct wait request; /* its answer is pending */
+    struct wait pending; /* its answer is pending */
     bool marks_all;      /* a mark of conn_check_output that another one must follow */
     /* The connection may hold units of shared names, of strict names; so one that never asked for
      * any costs nothing in a report. */
     bool may_have_shared, may_have_strict;
-    /* Of a wait in the table that was an ask before: with these it becomes one again at its place.
-     * 0: it was none. */
+    /* Of a wait in the table that was a request before: with these it becomes one again at its
+     * place. 0: it was none. */
     uint64_t id, seq;
 };
 

@@ -6,7 +6,7 @@
  * for it grows as it comes. A body that cannot be kept is read away, and then refused.
  *
  * A request that waits has a pending answer: the requests behind it are not read until that has
- * come, as a letter from whoever made a job ready, or from the connection's deadline.
+ * come, as a message from whoever made a job ready, or from the connection's deadline.
  */
 #include "service/beanstalk.h"
 
@@ -276,7 +276,7 @@ static void on_open(struct conn *conn)
 static void on_close(struct conn *conn)
 {
     struct job_session *s = job_session(conn);
-    struct jobs_effects effects;
+    struct jobs_outbox outbox;
     job_body_drop(conn_jobs(conn), &s->put.is.body);
     job_leave_room(conn);
     if (s->steps == JOB_STEPS_CLEAR)
@@ -293,10 +293,10 @@ static void on_close(struct conn *conn)
         return;
     if (server_is_ending(service_of(conn)->services->server))
         jobs_stop_serving(conn_jobs(conn));
-    jobs_effects_init(&effects);
-    jobs_client_end(s->client, service_now(conn), &effects);
+    jobs_outbox_init(&outbox);
+    jobs_client_end(s->client, service_now(conn), &outbox);
     s->client = NULL;
-    jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
+    jobs_deliver(conn_worker(conn), service_of(conn)->services, &outbox);
 }
 
 /* ---- upgrades -------------------------------------------------------------------------------- */

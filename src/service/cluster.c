@@ -1,6 +1,6 @@
 /*
  * cluster.c - the resource "cluster": the thread that runs a node (cluster/node.h), its wires, and
- * the letters between it and the workers (cluster.h).
+ * the messages between it and the workers (cluster.h).
  *
  * Every iteration first lets the node look at the time, and last lets it send what was gathered:
  * the timer is set to now whenever something has come, and timers run after mail.
@@ -37,8 +37,7 @@ static int64_t now_ns(const struct cluster *c)
     return c->resource.thread.now.mono_ns;
 }
 
-/* ---- time -------------------------------------------------------------------------------------
- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 void cluster_stir(struct cluster *c)
 {
@@ -84,8 +83,8 @@ static void confirm(struct cluster *c)
 static int64_t on_time(struct timer *timer, struct moment now)
 {
     struct cluster *c = container_of(timer, struct cluster, timer);
-    if (c->parked && !c->ending) {
-        c->parked = false;
+    if (c->paused && !c->ending) {
+        c->paused = false;
         node_start(c->node, now.mono_ns);
     }
     if (node_due_ns(c->node) <= now.mono_ns)
@@ -109,7 +108,7 @@ static int64_t on_time(struct timer *timer, struct moment now)
 static void on_begin(struct reactor_hook *hook, struct moment now)
 {
     struct cluster *c = container_of(hook, struct cluster, hook);
-    if (!c->parked && node_due_ns(c->node) <= now.mono_ns) {
+    if (!c->paused && node_due_ns(c->node) <= now.mono_ns) {
         node_tick(c->node, now.mono_ns);
         cluster_stir(c);
     }
@@ -125,40 +124,39 @@ static void on_wake(struct loop_io *io, unsigned what)
         continue;
 }
 
-/* ---- asks -------------------------------------------------------------------------------------
- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
-/* Ends an ask that no connection waits for any more. */
-static void drop_ask(struct cluster *c, struct arbiter_ask *ask)
+/* Ends a request that no connection waits for any more. */
+static void drop_request(struct cluster *c, struct arbiter_request *request)
 {
-    ask->ask.result = NODE_ENGINE_AWAY;
-    if (ask->answered) {
-        ask->answered(c, ask);
+    request->request.result = NODE_ENGINE_AWAY;
+    if (request->answered) {
+        request->answered(c, request);
         return;
     }
-    free(ask->ask.shares);
-    free(ask);
+    free(request->request.shares);
+    free(request);
 }
 
 static void on_ask(struct mail *mail, void *reactor)
 {
     struct cluster *c = of_thread(reactor);
-    struct arbiter_ask *ask = container_of(mail, struct arbiter_ask, letter.mail);
+    struct arbiter_request *request = container_of(mail, struct arbiter_request, message.mail);
     if (c->over) { /* all connections have closed */
-        drop_ask(c, ask);
+        drop_request(c, request);
         return;
     }
-    node_submit(c->node, &ask->ask, now_ns(c));
+    node_submit(c->node, &request->request, now_ns(c));
     cluster_stir(c);
 }
 
-void cluster_ask(struct cluster *c, struct arbiter_ask *ask)
+void cluster_ask(struct cluster *c, struct arbiter_request *request)
 {
-    ask->letter.mail.deliver = on_ask;
-    reactor_post_late(&c->resource.thread, &ask->letter.mail);
+    request->message.mail.deliver = on_ask;
+    reactor_post_late(&c->resource.thread, &request->message.mail);
 }
 
-/* A letter that cancels an acquisition. */
+/* A message that cancels an acquisition. */
 struct cancel {
     struct mail mail; /* first */
     uint64_t id;
@@ -184,27 +182,27 @@ void cluster_cancel(struct cluster *c, uint64_t id)
     reactor_post_late(&c->resource.thread, &cancel->mail);
 }
 
-static void do_queued(void *arg, struct node_ask *node_ask)
+static void do_queued(void *arg, struct node_request *node_request)
 {
     struct cluster *c = arg;
-    struct arbiter_ask *ask = container_of(node_ask, struct arbiter_ask, ask);
-    if (ask->answered)
+    struct arbiter_request *request = container_of(node_request, struct arbiter_request, request);
+    if (request->answered)
         return;
-    ask->has_place = node_ask->seq > 0;
-    ask->queued.mail.deliver = arbiter_on_queued;
-    conn_post_late(c->resource.services->server, &ask->queued);
+    request->has_place = node_request->seq > 0;
+    request->queued.mail.deliver = arbiter_on_queued;
+    conn_post_late(c->resource.services->server, &request->queued);
 }
 
-static void do_answer(void *arg, struct node_ask *node_ask)
+static void do_answer(void *arg, struct node_request *node_request)
 {
     struct cluster *c = arg;
-    struct arbiter_ask *ask = container_of(node_ask, struct arbiter_ask, ask);
-    if (ask->answered) {
-        ask->answered(c, ask);
+    struct arbiter_request *request = container_of(node_request, struct arbiter_request, request);
+    if (request->answered) {
+        request->answered(c, request);
         return;
     }
-    ask->letter.mail.deliver = arbiter_on_answer;
-    conn_post_late(c->resource.services->server, &ask->letter);
+    request->message.mail.deliver = arbiter_on_answer;
+    conn_post_late(c->resource.services->server, &request->message);
 }
 
 static void on_lost(struct mail *mail, void *reactor)
@@ -221,20 +219,19 @@ static void on_lost(struct mail *mail, void *reactor)
 void cluster_lost(struct cluster *c)
 {
     if (!atomic_exchange(&c->lost_on_its_way, true)) {
-        c->lost_letter.deliver = on_lost;
-        reactor_post(&c->resource.thread, &c->lost_letter);
+        c->lost_message.deliver = on_lost;
+        reactor_post(&c->resource.thread, &c->lost_message);
     }
 }
 
-/* ---- calls of the views ------------------------------------------------------------------------
- */
+/* ---- calls of the views ---------------------------------------------------------------------- */
 
 static unsigned view_count(const struct cluster *c)
 {
     return c->resource.services->server->count;
 }
 
-static void post_to(struct cluster_view *view, struct cluster_call *call,
+static void post_to(struct cluster_copy *view, struct cluster_call *call,
                     void (*deliver)(struct mail *mail, void *worker))
 {
     call->mail.deliver = deliver;
@@ -252,10 +249,10 @@ static void do_report(void *arg, const struct patterns *patterns, uint32_t numbe
     }
     c->reporting = view_count(c);
     for (unsigned i = 0; i < view_count(c); i++) {
-        struct cluster_view *view = &c->views[i];
+        struct cluster_copy *view = &c->views[i];
         view->new_patterns = patterns_share(unconst(patterns));
         view->new_report = number;
-        post_to(view, &view->report_call, cluster_view_on_report);
+        post_to(view, &view->report_call, cluster_copy_on_report);
     }
 }
 
@@ -277,7 +274,7 @@ void cluster_on_part(struct mail *mail, void *reactor)
 void cluster_on_reported(struct mail *mail, void *reactor)
 {
     struct cluster *c = of_thread(reactor);
-    struct cluster_view *view = container_of(mail, struct cluster_view, report_call.mail);
+    struct cluster_copy *view = container_of(mail, struct cluster_copy, report_call.mail);
     if (c->ending)
         return;
     CHECK(c->reporting > 0);
@@ -292,25 +289,25 @@ static void do_serve_alone(void *arg)
 {
     struct cluster *c = arg;
     for (unsigned i = 0; i < view_count(c) && !c->ending; i++) {
-        struct cluster_view *view = &c->views[i];
+        struct cluster_copy *view = &c->views[i];
         if (view->alone_call.under_way) {
             view->alone_call.again = true;
             continue;
         }
         view->alone_call.under_way = true;
-        post_to(view, &view->alone_call, cluster_view_on_alone);
+        post_to(view, &view->alone_call, cluster_copy_on_alone);
     }
 }
 
-/* The letter has come back. A report that was asked for meanwhile came after it. */
+/* The message has come back. A report that was asked for meanwhile came after it. */
 void cluster_on_alone(struct mail *mail, void *reactor)
 {
     struct cluster *c = of_thread(reactor);
-    struct cluster_view *view = container_of(mail, struct cluster_view, alone_call.mail);
+    struct cluster_copy *view = container_of(mail, struct cluster_copy, alone_call.mail);
     view->alone_call.under_way = view->alone_call.again && !c->ending;
     view->alone_call.again = false;
     if (view->alone_call.under_way)
-        post_to(view, &view->alone_call, cluster_view_on_alone);
+        post_to(view, &view->alone_call, cluster_copy_on_alone);
 }
 
 static void do_close_strict(void *arg)
@@ -324,7 +321,7 @@ static void do_close_strict(void *arg)
     }
     c->closing = view_count(c);
     for (unsigned i = 0; i < view_count(c); i++)
-        post_to(&c->views[i], &c->views[i].strict_call, cluster_view_on_close_strict);
+        post_to(&c->views[i], &c->views[i].strict_call, cluster_copy_on_close_strict);
 }
 
 void cluster_on_strict_closed(struct mail *mail, void *reactor)
@@ -339,8 +336,7 @@ void cluster_on_strict_closed(struct mail *mail, void *reactor)
     cluster_stir(c);
 }
 
-/* ---- what else the node asks for ----------------------------------------------------------------
- */
+/* ---- what else the node asks for ------------------------------------------------------------- */
 
 /* A lease that is lost leaves a time that has passed, not 0: a worker that wakes later than this
  * thread still closes the holders of strict units before it reads. */
@@ -356,7 +352,7 @@ static void do_lease(void *arg, int64_t end_ns)
 static bool do_is_gone(void *arg, const char *where)
 {
     const struct cluster *c = arg;
-    return where_is_gone(&c->where, bytes_of(where));
+    return location_is_gone(&c->where, bytes_of(where));
 }
 
 static uint64_t do_random(void *arg)
@@ -393,8 +389,7 @@ static const struct node_does node_does = {
     .log = do_log,
 };
 
-/* ---- start
- * --------------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 /* Visible bytes only: of another host name no more than that is used. */
 static void make_name(struct cluster *c)
@@ -423,12 +418,12 @@ static bool make_views(struct cluster *c, struct patterns *patterns)
         return false;
     memset(c->views, 0, server->count * sizeof(*c->views));
     for (unsigned i = 0; i < server->count; i++) {
-        struct cluster_view *view = &c->views[i];
+        struct cluster_copy *view = &c->views[i];
         view->cluster = c;
         view->worker = server->workers[i];
         view->patterns = patterns_share(patterns);
         view->mode = NODE_ASK_ENGINE;
-        view->hook.run = cluster_view_hook;
+        view->hook.run = cluster_copy_hook;
         reactor_add_hook(worker_reactor(view->worker), &view->hook);
     }
     return true;
@@ -511,15 +506,15 @@ static bool start(struct resource *r, const void *settings, struct moment now)
     atomic_init(&c->next_id, 1);
     c->timer.run = on_time;
     c->hook.run = on_begin;
-    c->parked = true; /* the timer starts the node */
-    where_read(&c->where);
+    c->paused = true; /* the timer starts the node */
+    location_read(&c->where);
     make_name(c);
     if (!make_all(c, now)) {
         end(r);
         errno = ENOMEM;
         return false;
     }
-    r->confinement = (struct confinement){.name = "cluster", .connects = true, .reads = c->reads};
+    r->sandbox = (struct sandbox){.name = "cluster", .connects = true, .reads = c->reads};
     r->services->cluster = r;
     return true;
 }
@@ -551,8 +546,7 @@ static bool open_now(struct resource *r, struct moment now)
     return true;
 }
 
-/* ---- reloads
- * ---------------------------------------------------------------------------------------- */
+/* ---- reloads --------------------------------------------------------------------------------- */
 
 struct change {
     const struct cluster_settings *was, *is;
@@ -565,17 +559,17 @@ static bool same(const char *a, const char *b)
 }
 
 /* The workers serve by the patterns at once: without an engine there is no report that has them.
- * Without memory for a letter they come with the next report. */
+ * Without memory for a message they come with the next report. */
 static void send_patterns(struct cluster *c, struct patterns *patterns)
 {
     for (unsigned i = 0; i < view_count(c); i++) {
-        struct cluster_patterns *letter = malloc(sizeof(*letter));
-        if (!letter)
+        struct cluster_patterns *message = malloc(sizeof(*message));
+        if (!message)
             continue;
-        *letter = (struct cluster_patterns){.mail.deliver = cluster_view_on_patterns,
-                                            .view = &c->views[i],
-                                            .patterns = patterns_share(patterns)};
-        reactor_post_late(worker_reactor(letter->view->worker), &letter->mail);
+        *message = (struct cluster_patterns){.mail.deliver = cluster_copy_on_patterns,
+                                             .view = &c->views[i],
+                                             .patterns = patterns_share(patterns)};
+        reactor_post_late(worker_reactor(message->view->worker), &message->mail);
     }
 }
 
@@ -627,8 +621,7 @@ void cluster_change(struct services *services, const struct cluster_settings *wa
     patterns_free(&change.patterns);
 }
 
-/* ---- end, upgrades
- * -------------------------------------------------------------------------------- */
+/* ---- end, upgrades --------------------------------------------------------------------------- */
 
 /* The connections have closed, and all that their workers sent has come. */
 static void begin_to_end(struct reactor *thread, void *arg)
@@ -660,10 +653,10 @@ static void give_up(struct reactor *thread, void *arg)
         log_warning("cluster: this node could not leave; the others free what it had when its "
                     "lease is over");
     c->over = true;
-    node_park(c->node, now_ns(c));
+    node_pause(c->node, now_ns(c));
 }
 
-/* The node knows that no client waits any more before its last letters to the workers are read:
+/* The node knows that no client waits any more before its last messages to the workers are read:
  * what they grant goes back, and has come to the node before it leaves. */
 static void leave(struct cluster *c)
 {
@@ -679,17 +672,17 @@ static void leave(struct cluster *c)
     reactor_ask(&c->resource.thread, give_up, NULL);
 }
 
-static void park_node(struct reactor *thread, void *arg)
+static void pause_node(struct reactor *thread, void *arg)
 {
     struct cluster *c = of_thread(thread);
     (void)arg;
-    c->parked = true;
-    node_park(c->node, now_ns(c));
+    c->paused = true;
+    node_pause(c->node, now_ns(c));
     reactor_set_timer(thread, &c->timer, now_ns(c)); /* when the thread runs again */
     loop_stop(thread->loop);                         /* in this iteration, before its timers */
 }
 
-static bool park(struct resource *r, int64_t until_ns)
+static bool pause_resource(struct resource *r, int64_t until_ns)
 {
     struct cluster *c = cluster_own(r);
     if (r->without_thread)
@@ -697,14 +690,14 @@ static bool park(struct resource *r, int64_t until_ns)
     if (until_ns == DEADLINE_NONE)
         leave(c);
     else
-        reactor_ask(&r->thread, park_node, NULL);
+        reactor_ask(&r->thread, pause_node, NULL);
     return true;
 }
 
 static void free_views(struct cluster *c)
 {
     for (unsigned i = 0; c->views && i < view_count(c); i++) {
-        struct cluster_view *view = &c->views[i];
+        struct cluster_copy *view = &c->views[i];
         reactor_remove_hook(worker_reactor(view->worker), &view->hook);
         patterns_free(&view->patterns);
         patterns_free(&view->new_patterns);
@@ -716,12 +709,12 @@ static void free_views(struct cluster *c)
 static void end(struct resource *r)
 {
     struct cluster *c = cluster_own(r);
-    struct node_ask *ask;
+    struct node_request *request;
     if (r->without_thread)
         return;
     r->services->cluster = NULL;
-    while (c->node && (ask = node_forget_ask(c->node)) != NULL)
-        drop_ask(c, container_of(ask, struct arbiter_ask, ask));
+    while (c->node && (request = node_forget_request(c->node)) != NULL)
+        drop_request(c, container_of(request, struct arbiter_request, request));
     if (c->hooked)
         reactor_remove_hook(&r->thread, &c->hook);
     if (c->timed)
@@ -746,10 +739,10 @@ const struct resource_row cluster_resource_row = {
     .open = open_now,
     .may_pause = cluster_may_pause,
     .serve_by = cluster_serve_by,
-    .park = park,
+    .pause = pause_resource,
     .save = cluster_save,
     .restore = cluster_restore,
     .restore_done = cluster_restore_done,
-    .seen = &cluster_seen,
+    .monitor = &cluster_monitor,
     .end = end,
 };

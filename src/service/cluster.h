@@ -1,23 +1,23 @@
 /*
  * cluster.h - the resource "cluster": a node (cluster/node.h) with a thread, which the services ask
  * about shared names. Shared by cluster.c (the thread), cluster_upgrade.c, cluster_options.c,
- * cluster_seen.c (what people see), cluster_views.c and arbiter.c (the workers' side).
+ * cluster_monitor.c (what people see), cluster_copies.c and arbiter.c (the workers' side).
  *
- * Modes. Each worker has its own view (struct cluster_view): the patterns, and whether the node is
- * asked. The node changes it by letter (`report` with a number, `serve_alone`), a reload the
+ * Modes. Each worker has its own view (struct cluster_copy): the patterns, and whether the node is
+ * asked. The node changes it by message (`report` with a number, `serve_alone`), a reload the
  * patterns, so that a name that is strict now is granted by no worker, even without an engine. All
- * letters between the cluster's thread and a worker arrive in the order sent. That makes the ledger
- * whole:
+ * messages between the cluster's thread and a worker arrive in the order sent. That makes the
+ * ledger whole:
  *
- * - The node's letter that grants units comes before its letter that asks for a report, or after;
+ * - The node's message that grants units comes before its message that asks for a report, or after;
  *   the report has exactly what the connections hold when the worker reads it.
  * - What a worker released before its part of the report was sent before it. Each release names the
  *   report that its worker has given last, so the node knows which ones the report has already.
- * - Waits that the table alone has become asks before the part of the report ends.
+ * - Waits that the table alone has become requests before the part of the report ends.
  *
  * Lease. The node writes its end to `lease_end_ns`. Each worker looks at the beginning of each
  * iteration: if it has passed, the worker closes the connections that have units of strict names,
- * before it reads anything. The same comes by letter (`close_strict`), which the worker confirms.
+ * before it reads anything. The same comes by message (`close_strict`), which the worker confirms.
  *
  * Upgrades. Nobody looks at the lease in the pause. So it begins when the lease was renewed just
  * now, and ends early enough (cluster_upgrade.c). A successor for which that was not enough closes
@@ -31,10 +31,10 @@
 #include "base/lock.h"
 #include "base/option.h"
 #include "base/tally.h"
+#include "cluster/location.h"
 #include "cluster/node.h"
 #include "cluster/patterns.h"
 #include "cluster/url.h"
-#include "cluster/where.h"
 #include "cluster/wire.h"
 #include "service/service.h"
 
@@ -47,14 +47,14 @@ struct cluster_settings {
     struct tls *tls; /* what the check made of the files; NULL: the engine is reached without TLS */
 };
 
-/* A letter to a view that is sent again only after it was confirmed. */
+/* A message to a view that is sent again only after it was confirmed. */
 struct cluster_call {
     struct mail mail;
     bool under_way, again; /* of the cluster's thread */
 };
 
 /* What one worker knows. */
-struct cluster_view {
+struct cluster_copy {
     struct cluster *cluster; /* constant, as the next two */
     struct worker *worker;
     struct reactor_hook hook;
@@ -62,14 +62,14 @@ struct cluster_view {
     /* The worker's: */
     struct patterns *patterns;
     enum node_mode mode;
-    _Atomic bool may_have_strict;   /* some `may_have_strict` of its links (arbiter.h); any thread
-                                       reads */
-    uint32_t report;                /* number of the last one that had one */
-    int64_t closed_for_ns;          /* the end of the lease whose holders were closed */
-    tally asks[NODE_NO_MEMORY + 1]; /* answered, by result; any thread reads */
-    tally lease_lost;               /* connections that were closed */
+    _Atomic bool may_have_strict; /* some `may_have_strict` of its links (arbiter.h); any thread
+                                     reads */
+    uint32_t report;              /* number of the last one that had one */
+    int64_t closed_for_ns;        /* the end of the lease whose holders were closed */
+    tally requests[NODE_NO_MEMORY + 1]; /* answered, by result; any thread reads */
+    tally lease_lost;                   /* connections that were closed */
 
-    /* Letters there and back. */
+    /* Messages there and back. */
     struct cluster_call report_call, alone_call, strict_call;
     struct patterns *new_patterns; /* with report_call */
     uint32_t new_report;           /* 0: the mode stays */
@@ -86,7 +86,7 @@ struct cluster_wire {
 
 /* What the other threads see of the node; under the lock. */
 struct cluster_snapshot {
-    struct node_seen node;
+    struct node_stats node;
     struct node_peer *peers;
     size_t peer_count, peer_room;
 };
@@ -97,18 +97,18 @@ struct cluster {
     /* Constant after `start`. */
     const struct cluster_settings *settings;
     struct url url;
-    struct where where;
+    struct location where;
     char node_name[65];
     const char *reads[24];      /* files that the thread may read */
-    struct cluster_view *views; /* one for each worker */
+    struct cluster_copy *views; /* one for each worker */
     int wake_fd;                /* a timer on the clock of the lease */
 
     /* Any thread. */
     _Atomic uint64_t next_id;
     _Atomic int64_t lease_end_ns;
     _Atomic bool is_live;
-    _Atomic bool lost_on_its_way; /* the letter that a release is lost for lack of memory */
-    struct mail lost_letter;
+    _Atomic bool lost_on_its_way; /* the message that a release is lost for lack of memory */
+    struct mail lost_message;
 
     /* The thread's; the main thread's while it does not run. */
     struct node *node;
@@ -118,7 +118,7 @@ struct cluster {
     struct reactor_hook hook;
     struct loop_io wake;
     unsigned reporting, closing; /* views that have not confirmed */
-    bool parked, ending, over, restored;
+    bool paused, ending, over, restored;
     bool hooked, timed;          /* what `end` must undo */
     bool changed;                /* since the snapshot */
     bool report_due, strict_due; /* to confirm without the workers, which have ended */
@@ -137,15 +137,15 @@ struct cluster {
 };
 
 /* A request on its way. It belongs to the node until its answer is here, then to its receiver. */
-struct arbiter_ask {
-    struct letter letter; /* first; to the node, and back with the answer */
-    struct letter queued; /* back, before the answer: it is a wait now */
-    struct node_ask ask;
+struct arbiter_request {
+    struct message message; /* first; to the node, and back with the answer */
+    struct message queued;  /* back, before the answer: it is a wait now */
+    struct node_request request;
     struct cluster *cluster;
     bool has_place; /* written before `queued` is sent: the engine has given it a place */
     bool keep;      /* of struct acquire */
     /* Gets the answer in the thread of the cluster, instead of a connection; NULL: the latter. */
-    void (*answered)(struct cluster *c, struct arbiter_ask *ask);
+    void (*answered)(struct cluster *c, struct arbiter_request *request);
     unsigned char name[];
 };
 
@@ -167,13 +167,13 @@ static inline struct cluster *cluster_of(const struct services *services)
 }
 
 /* The view of a connection's worker, which must be there. */
-static inline struct cluster_view *cluster_view_of(const struct conn *conn)
+static inline struct cluster_copy *cluster_copy_of(const struct conn *conn)
 {
     return &cluster_own(service_of(conn)->services->cluster)
                 ->views[worker_number(conn_worker(conn))];
 }
 
-/* ---- cluster_wires.c ---- */
+/* ---- cluster_wires.c ------------------------------------------------------------------------- */
 
 /* Makes the wires, and what they need. Returns false when there is no memory. */
 bool cluster_make_wires(struct cluster *c) MUST_USE;
@@ -184,15 +184,15 @@ void cluster_open_wire(void *arg, unsigned number, const struct url_host *engine
 void cluster_send(void *arg, unsigned number, const void *data, size_t len);
 void cluster_close_wire(void *arg, unsigned number);
 
-/* ---- cluster.c: in its thread ---- */
+/* ---- cluster.c: in its thread ---------------------------------------------------------------- */
 
 /* Something has come: the node sends at the end of the iteration. */
 void cluster_stir(struct cluster *c);
 
-/* ---- cluster.c: letters to its thread ---- */
+/* ---- cluster.c: messages to its thread ------------------------------------------------------- */
 
-/* Sends an ask. Any thread. */
-void cluster_ask(struct cluster *c, struct arbiter_ask *ask);
+/* Sends a request. Any thread. */
+void cluster_ask(struct cluster *c, struct arbiter_request *request);
 /* Cancels an acquisition; if there is no memory, it goes on. Any thread. */
 void cluster_cancel(struct cluster *c, uint64_t id);
 /* A release is lost for lack of memory: the node opens anew. Any thread. */
@@ -207,18 +207,18 @@ struct cluster_part {
     unsigned char data[CLUSTER_PART_ROOM + 2 * sizeof(uint32_t) + TABLE_NAME_MAX];
 };
 void cluster_on_part(struct mail *mail, void *reactor);
-/* New patterns for a view; to its worker, which frees the letter. */
+/* New patterns for a view; to its worker, which frees the message. */
 struct cluster_patterns {
     struct mail mail; /* first */
-    struct cluster_view *view;
+    struct cluster_copy *view;
     struct patterns *patterns;
 };
-/* Confirmations of a view, by the letters of its calls. */
+/* Confirmations of a view, by the messages of its calls. */
 void cluster_on_reported(struct mail *mail, void *reactor);
 void cluster_on_alone(struct mail *mail, void *reactor);
 void cluster_on_strict_closed(struct mail *mail, void *reactor);
 
-/* ---- cluster_upgrade.c; the main thread ---- */
+/* ---- cluster_upgrade.c; the main thread ------------------------------------------------------ */
 
 /* Of struct resource_row. */
 bool cluster_may_pause(struct resource *r, int64_t since_ns, int64_t now_ns);
@@ -228,38 +228,38 @@ bool cluster_restore(struct resource *r, struct moment now, uint32_t kind,
                      struct record_reader *section);
 bool cluster_restore_done(struct resource *r, struct record_reader *reader);
 
-/* ---- cluster_views.c: letters to a worker, and its hook ---- */
+/* ---- cluster_copies.c: messages to a worker, and its hook ------------------------------------ */
 
-void cluster_view_on_report(struct mail *mail, void *worker);
-void cluster_view_on_alone(struct mail *mail, void *worker);
-void cluster_view_on_patterns(struct mail *mail, void *worker);
-void cluster_view_on_close_strict(struct mail *mail, void *worker);
-void cluster_view_hook(struct reactor_hook *hook, struct moment now);
+void cluster_copy_on_report(struct mail *mail, void *worker);
+void cluster_copy_on_alone(struct mail *mail, void *worker);
+void cluster_copy_on_patterns(struct mail *mail, void *worker);
+void cluster_copy_on_close_strict(struct mail *mail, void *worker);
+void cluster_copy_hook(struct reactor_hook *hook, struct moment now);
 /* Sets `may_have_strict` to what is so, and returns it. In the worker's thread, or while that is
- * parked. */
-bool cluster_view_look_for_strict(struct cluster_view *view);
+ * paused. */
+bool cluster_copy_look_for_strict(struct cluster_copy *view);
 /* The connection may have units of strict names; of any shared names. */
 void cluster_set_may_have_strict(struct conn *conn);
 void cluster_expect_all(struct conn *conn);
 
-/* ---- arbiter.c: letters to a worker ---- */
+/* ---- arbiter.c: messages to a worker --------------------------------------------------------- */
 
 void arbiter_on_answer(struct mail *mail, void *worker);
 void arbiter_on_queued(struct mail *mail, void *worker);
 
-/* ---- cluster_options.c ---- */
+/* ---- cluster_options.c ----------------------------------------------------------------------- */
 
 extern const struct option_group cluster_options;
 
-/* ---- cluster.c: reloads; the main thread ---- */
+/* ---- cluster.c: reloads; the main thread ----------------------------------------------------- */
 
 /* Puts settings in force; `was` is NULL before the thread runs. */
 void cluster_change(struct services *services, const struct cluster_settings *was,
                     const struct cluster_settings *is);
 
-/* ---- cluster_seen.c ---- */
+/* ---- cluster_monitor.c ----------------------------------------------------------------------- */
 
-extern const struct seen cluster_seen;
+extern const struct monitor cluster_monitor;
 
 extern const struct resource_row cluster_resource_row;
 

@@ -25,8 +25,7 @@ enum {
 #define NODE_NAME_MAX 64u
 #define PREFIX_MAX    32u
 
-/* ---- checks -----------------------------------------------------------------------------------
- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static bool check_engine(struct option_check *check)
 {
@@ -107,8 +106,7 @@ static bool check_settings(struct option_check *check)
            check_prefix(check) && check_files(check);
 }
 
-/* ---- reloads ----------------------------------------------------------------------------------
- */
+/* ---- reloads --------------------------------------------------------------------------------- */
 
 static void settings_changed(void *services, const char *name, const void *was, const void *is)
 {
@@ -117,8 +115,7 @@ static void settings_changed(void *services, const char *name, const void *was, 
         cluster_change(services, was, is);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* clang-format off */
 static const struct option_row rows[] = {

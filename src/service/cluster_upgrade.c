@@ -10,8 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the pause --------------------------------------------------------------------------------
- */
+/* ---- the pause ------------------------------------------------------------------------------- */
 
 static int64_t lease_end(const struct cluster *c)
 {
@@ -52,15 +51,14 @@ int64_t cluster_serve_by(struct resource *r, const char **what_r)
     bool held = false;
     *what_r = "the lease of the strict names that are held here (cluster.lease)";
     for (unsigned i = 0; end_ns > 0 && i < r->services->server->count; i++) {
-        struct cluster_view *view = &c->views[i];
+        struct cluster_copy *view = &c->views[i];
         if (view->closed_for_ns != end_ns)
-            held = cluster_view_look_for_strict(view) || held;
+            held = cluster_copy_look_for_strict(view) || held;
     }
     return held ? end_ns : INT64_MAX;
 }
 
-/* ---- the node ---------------------------------------------------------------------------------
- */
+/* ---- the node -------------------------------------------------------------------------------- */
 
 /* Who the node is for the others: the section CLUSTER_NODE. */
 #define CLUSTER_NODE (RECORD_OPTIONAL | UINT32_C(0x0702))

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A wire never queues more: a node that is full of asks would lose its session, not memory. */
+/* A wire never queues more: a node that is full of requests would lose its session, not memory. */
 #define WIRE_QUEUE_MAX ((size_t)64 << 20)
 
 static int64_t now_ns(const struct cluster *c)
@@ -17,8 +17,7 @@ static int64_t now_ns(const struct cluster *c)
     return c->resource.thread.now.mono_ns;
 }
 
-/* ---- wires ------------------------------------------------------------------------------------
- */
+/* ---- wires ----------------------------------------------------------------------------------- */
 
 static void on_wire_opened(void *arg)
 {
@@ -100,7 +99,7 @@ static const char *const tls_reads[] = {"/etc/ssl",
 /* Puts together what the thread may read; NULL after the last. */
 static void make_reads(struct cluster *c)
 {
-    const char *const *const lists[] = {lookup_reads, where_reads,
+    const char *const *const lists[] = {lookup_reads, location_reads,
                                         c->url.kind == URL_TLS ? tls_reads : NULL};
     size_t count = 0;
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++)

@@ -112,7 +112,7 @@ static void reply_number(struct conn *conn, const struct ctr_request *req, uint3
     conn_replied(conn, ctr_compose_number(req->opcode, req->opaque, number, to));
 }
 
-/* ---- requests ---------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void do_noop(struct conn *conn, const struct ctr_request *req)
 {
@@ -145,7 +145,7 @@ static enum served answer_now(struct conn *conn, const struct ctr_request *req,
                               enum arbiter_status status)
 {
     if (status == ARBITER_PENDING) {
-        memcpy(arbiter_request(conn)->note, req->opaque, sizeof(req->opaque));
+        memcpy(arbiter_pending(conn)->note, req->opaque, sizeof(req->opaque));
         return SERVED_PENDING;
     }
     answer(conn, req, status);
@@ -201,7 +201,7 @@ static enum served do_acquire(struct conn *conn, const struct ctr_request *req, 
 static enum served do_release(struct conn *conn, const struct ctr_request *req, uint64_t hash)
 {
     struct ctr_session *s = conn_session(conn);
-    verdicts out;
+    results out;
     mail_list_init(&out);
     struct release r = {.name = name_of(req), .hash = hash, .units = req->units};
     enum arbiter_status status = arbiter_release(conn, &s->holder, &r, &out);
@@ -213,7 +213,7 @@ static enum served do_release(struct conn *conn, const struct ctr_request *req, 
     return SERVED;
 }
 
-/* ---- Stats ------------------------------------------------------------------------------- */
+/* ---- Stats ----------------------------------------------------------------------------------- */
 
 /* The body of a Stats reply that is being written. */
 struct stats_body {
@@ -294,7 +294,7 @@ static void do_stats(struct conn *conn, const struct ctr_request *req)
     conn_replied(conn, CTR_HEADER + body.len);
 }
 
-/* ---- Dump -------------------------------------------------------------------------------- */
+/* ---- Dump ------------------------------------------------------------------------------------ */
 
 /* Starts a Dump. Returns false after an error reply. */
 static bool begin_dump(struct conn *conn, const struct ctr_request *req)
@@ -351,7 +351,7 @@ static bool on_resume(struct conn *conn)
     return true;
 }
 
-/* ---- the protocol ------------------------------------------------------------------------ */
+/* ---- the protocol ---------------------------------------------------------------------------- */
 
 /* Serves a well-formed request. `hash` is the hash of its name, or 0 when not computed yet. */
 static enum served serve_request(struct conn *conn, const struct ctr_request *req, uint64_t hash)
@@ -439,7 +439,7 @@ static bool on_give_back(struct conn *conn, unsigned max)
     return service_close_some(conn, &s->holder, max, &service_counts(conn)->holds);
 }
 
-/* ---- upgrades ------------------------------------------------------------------------------ */
+/* ---- upgrades -------------------------------------------------------------------------------- */
 
 /*
  * Saves the session: what arbiter_save writes, its holder, and a bool that is true during a Dump.
@@ -527,7 +527,7 @@ const struct service_row counter_row = {
     .request_max = CTR_HEADER + CTR_BODY_MAX,
 };
 
-/* ---- options ------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 /* Keys of a yrmcds configuration file that we accept and ignore. (Its `user`, `group` and
  * `counter.` keys are real options here.) */

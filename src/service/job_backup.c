@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "net/query.h"
 #include "service/job_session.h"
-#include "service/tubes_seen.h"
+#include "service/tubes_monitor.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,24 +19,24 @@
 
 static void note_end(struct job_backup *backup, bool good, const char *reason)
 {
-    struct backup_seen *seen = &backup->seen;
+    struct backup_stats *stats = &backup->stats;
     backup->copies = false;
     pthread_mutex_lock(&backup->lock);
-    seen->running = false;
-    seen->good = good;
-    seen->took_ns = clock_now().mono_ns - backup->began_ns;
-    seen->made += good;
-    seen->failed += !good;
-    snprintf(seen->reason, sizeof(seen->reason), "%s", reason);
+    stats->running = false;
+    stats->good = good;
+    stats->took_ns = clock_now().mono_ns - backup->began_ns;
+    stats->made += good;
+    stats->failed += !good;
+    snprintf(stats->reason, sizeof(stats->reason), "%s", reason);
     pthread_mutex_unlock(&backup->lock);
     /* Only this thread changes it. */
     if (good)
         log_info("jobs.path: %s: backup %s/%s: %llu bytes in %.1f s", backup->path, backup->folder,
-                 seen->file, (unsigned long long)seen->total,
-                 (double)seen->took_ns / (double)NS_PER_S);
+                 stats->file, (unsigned long long)stats->total,
+                 (double)stats->took_ns / (double)NS_PER_S);
     else
         log_error("jobs.path: %s: backup %s/%s: %s; nothing is left of it", backup->path,
-                  backup->folder, seen->file, reason);
+                  backup->folder, stats->file, reason);
 }
 
 /* Makes a piece. Returns false when the copy is over. */
@@ -45,9 +45,9 @@ static bool copy_piece(struct job_backup *backup)
     struct job_store_copied copied;
     enum job_store_status status = backup->store->does->copy(backup->store, &copied);
     pthread_mutex_lock(&backup->lock);
-    backup->seen.done = copied.done;
-    backup->seen.total = copied.total;
-    backup->seen.took_ns = clock_now().mono_ns - backup->began_ns;
+    backup->stats.done = copied.done;
+    backup->stats.total = copied.total;
+    backup->stats.took_ns = clock_now().mono_ns - backup->began_ns;
     pthread_mutex_unlock(&backup->lock);
     if (status == JOB_STORE_OK && !copied.whole)
         return true;
@@ -66,7 +66,7 @@ static int64_t on_time(struct timer *timer, struct moment now)
                 jobs_has_ops(jobs_of(backup->services));
         begin_ns = end_ns;
     }
-    /* Letters come before the next piece. */
+    /* Messages come before the next piece. */
     return backup->copies ? now.mono_ns + 1 : DEADLINE_NONE;
 }
 
@@ -75,7 +75,7 @@ static enum job_store_status begin(struct job_backup *backup, const char *file)
     struct job_store *store = backup->store;
     if (backup->copies) {
         snprintf(store->reason, sizeof(store->reason), "another backup is under way: %s",
-                 backup->seen.file);
+                 backup->stats.file);
         return JOB_STORE_LOCKED;
     }
     enum job_store_status status = store->does->begin_copy(store, backup->folder, file);
@@ -85,10 +85,10 @@ static enum job_store_status begin(struct job_backup *backup, const char *file)
     backup->share = (struct backup_share){0};
     backup->began_ns = clock_now().mono_ns;
     pthread_mutex_lock(&backup->lock);
-    const struct backup_seen before = backup->seen;
-    backup->seen =
-        (struct backup_seen){.running = true, .made = before.made, .failed = before.failed};
-    snprintf(backup->seen.file, sizeof(backup->seen.file), "%s", file);
+    const struct backup_stats before = backup->stats;
+    backup->stats =
+        (struct backup_stats){.running = true, .made = before.made, .failed = before.failed};
+    snprintf(backup->stats.file, sizeof(backup->stats.file), "%s", file);
     pthread_mutex_unlock(&backup->lock);
     reactor_set_timer(backup->thread, &backup->timer, backup->began_ns);
     return JOB_STORE_OK;
@@ -160,10 +160,10 @@ void backup_close(struct job_backup *backup)
     backup->store = NULL;
 }
 
-void backup_read(struct job_backup *backup, struct backup_seen *seen_r)
+void backup_read(struct job_backup *backup, struct backup_stats *stats_r)
 {
     pthread_mutex_lock(&backup->lock);
-    *seen_r = backup->seen;
+    *stats_r = backup->stats;
     pthread_mutex_unlock(&backup->lock);
 }
 
@@ -171,7 +171,7 @@ void backup_read(struct job_backup *backup, struct backup_seen *seen_r)
 
 /* A request on its way to the store's thread and back. */
 struct asked_backup {
-    struct letter letter; /* first */
+    struct message message; /* first */
     struct http_pending *pending;
     struct job_backup *backup;
     enum job_store_status status;
@@ -182,22 +182,22 @@ struct asked_backup {
 
 static void answer_seen(struct job_backup *backup, struct http_request *request, int status)
 {
-    struct backup_seen seen;
+    struct backup_stats stats;
     struct json_text json = json_text_begin();
-    backup_read(backup, &seen);
-    json_text_bool(&json, "running", seen.running);
-    if (*seen.file)
-        json_text_string(&json, "file", bytes_of(seen.file));
+    backup_read(backup, &stats);
+    json_text_bool(&json, "running", stats.running);
+    if (*stats.file)
+        json_text_string(&json, "file", bytes_of(stats.file));
     else
         json_text_null(&json, "file");
     json_text_string(&json, "folder", bytes_of(backup->folder));
-    json_text_bool(&json, "good", seen.good);
-    json_text_string(&json, "reason", bytes_of(seen.reason));
-    json_text_number(&json, "done_bytes", seen.done);
-    json_text_number(&json, "total_bytes", seen.total);
-    json_text_real(&json, "seconds", (double)seen.took_ns / (double)NS_PER_S);
-    json_text_number(&json, "made", seen.made);
-    json_text_number(&json, "failed", seen.failed);
+    json_text_bool(&json, "good", stats.good);
+    json_text_string(&json, "reason", bytes_of(stats.reason));
+    json_text_number(&json, "done_bytes", stats.done);
+    json_text_number(&json, "total_bytes", stats.total);
+    json_text_real(&json, "seconds", (double)stats.took_ns / (double)NS_PER_S);
+    json_text_number(&json, "made", stats.made);
+    json_text_number(&json, "failed", stats.failed);
     http_answer_json(request, status, &json);
 }
 
@@ -223,8 +223,8 @@ static void answer_begun(const struct asked_backup *asked, struct http_request *
 /* In the admin's thread. */
 static void on_begun(struct mail *mail, void *http)
 {
-    struct asked_backup *asked = container_of(mail, struct asked_backup, letter.mail);
-    struct http_request *request = http_by_tag(http, asked->letter.to);
+    struct asked_backup *asked = container_of(mail, struct asked_backup, message.mail);
+    struct http_request *request = http_by_tag(http, asked->message.to);
     if (request) /* else it goes on all the same */
         answer_begun(asked, request);
     free(asked);
@@ -233,7 +233,7 @@ static void on_begun(struct mail *mail, void *http)
 /* In the store's thread. */
 static void on_asked(struct mail *mail, void *reactor)
 {
-    struct asked_backup *asked = container_of(mail, struct asked_backup, letter.mail);
+    struct asked_backup *asked = container_of(mail, struct asked_backup, message.mail);
     struct job_backup *backup = asked->backup;
     (void)reactor;
     asked->status = begin(backup, asked->file);
@@ -242,8 +242,8 @@ static void on_asked(struct mail *mail, void *reactor)
                  backup->folder, asked->file);
     else
         snprintf(asked->reason, sizeof(asked->reason), "%s", backup->store->reason);
-    asked->letter.mail.deliver = on_begun;
-    if (http_post(&asked->pending, &asked->letter))
+    asked->message.mail.deliver = on_begun;
+    if (http_post(&asked->pending, &asked->message))
         return;
     if (asked->status == JOB_STORE_OK)
         backup_end(backup, "counterd ends or is upgraded");
@@ -306,6 +306,6 @@ void make_backup(const struct route_request *r)
         free(asked);
         return;
     }
-    asked->letter.mail.deliver = on_asked;
-    reactor_post(backup->thread, &asked->letter.mail);
+    asked->message.mail.deliver = on_asked;
+    reactor_post(backup->thread, &asked->message.mail);
 }

@@ -17,7 +17,7 @@
 
 #include "jobs/store.h"
 #include "net/reactor.h"
-#include "service/seen.h"
+#include "service/monitor.h"
 #include "service/service.h"
 
 #include <limits.h>
@@ -50,7 +50,7 @@ static inline bool backup_share_copied(struct backup_share *share, int64_t ns)
 }
 
 /* The backup under way, or the last one. */
-struct backup_seen {
+struct backup_stats {
     bool running, good;
     char file[NAME_MAX + 1];       /* "": there was none */
     char reason[JOB_STORE_REASON]; /* of one that failed */
@@ -71,7 +71,7 @@ struct job_backup {
     int64_t began_ns;
 
     pthread_mutex_t lock;
-    struct backup_seen seen; /* under the lock */
+    struct backup_stats stats; /* under the lock */
 };
 
 /* Sets it up, without a store. */
@@ -96,7 +96,7 @@ void backup_end(struct job_backup *backup, const char *reason);
 void backup_close(struct job_backup *backup);
 
 /* What the interface shows. */
-void backup_read(struct job_backup *backup, struct backup_seen *seen_r);
+void backup_read(struct job_backup *backup, struct backup_stats *stats_r);
 
 /* The backups of these services (job_store.c). */
 struct job_backup *backup_of(const struct services *services);

@@ -1,14 +1,14 @@
 /*
  * job_commits.c - requests that change jobs, or need bodies that only the store has.
  *
- * Each is an operation of the jobs (jobs_commit.h). Without a store, it is answered when
- * jobs_submit returns. With one it has a pending answer, and comes back as a letter to the
- * connection, or is freed if that has closed. Everything that the operation points to is in its
+ * Each is a change of the jobs (jobs_commit.h). Without a store, it is answered when
+ * jobs_submit returns. With one it has a pending answer, and comes back as a message to the
+ * connection, or is freed if that has closed. Everything that the change points to is in its
  * struct here then, since a session may end first.
  *
  * The next request of the connection may start before the answer if both are puts, or both end or
  * prolong reservations; so they share a commit. Any other one waits; and so does the next one
- * behind one that is parked, because each commit looks at all that are.
+ * behind one that is deferred, because each commit looks at all that are.
  *
  * Their memory counts against the limit of the jobs (jobs_memory.c). Each connection has had the
  * room for one that ends a job since it was made. Those behind it wait until it is over while there
@@ -101,7 +101,7 @@ static void give_room_back(struct conn *conn, struct waiting *w)
 
 static void on_committed(struct mail *mail, void *worker);
 
-/* What jobs_submit reads of every operation, and `answer` and `end` of every request. */
+/* What jobs_submit reads of every change, and `answer` and `end` of every request. */
 static inline struct waiting *begin(struct conn *conn, struct jobs *jobs, struct waiting *w,
                                     enum bs_verb verb, enum job_op_kind kind,
                                     void (*answer)(struct conn *conn, struct waiting *waiting))
@@ -136,8 +136,8 @@ make_kept(struct conn *conn, enum bs_verb verb, enum job_op_kind kind,
         return NULL;
     }
     begin(conn, jobs, w, verb, kind, answer);
-    w->op.letter.to = conn_tag(conn);
-    w->op.letter.mail.deliver = on_committed;
+    w->op.message.to = conn_tag(conn);
+    w->op.message.mail.deliver = on_committed;
     w->size = size;
     w->in_room = in_room;
     w->charged = in_room ? ROOM : size;
@@ -172,7 +172,7 @@ static void end(struct waiting *w)
     free(w);
 }
 
-/* What a finished operation has taken is not the owner's any more. */
+/* What a finished change has taken is not the owner's any more. */
 static void note_taken(struct waiting *w)
 {
     if (w->op.kind != JOB_OP_PUT || w->op.status != JOBS_OK)
@@ -184,16 +184,16 @@ static void note_taken(struct waiting *w)
             w->batch.puts[n].body = NULL;
 }
 
-static enum jobs_status submit(struct conn *conn, struct waiting *w, struct jobs_effects *effects)
+static enum jobs_status submit(struct conn *conn, struct waiting *w, struct jobs_outbox *outbox)
 {
-    jobs_effects_init(effects);
-    return jobs_submit(w->jobs, &w->op, service_now(conn), effects);
+    jobs_outbox_init(outbox);
+    return jobs_submit(w->jobs, &w->op, service_now(conn), outbox);
 }
 
-static void deliver(struct conn *conn, struct jobs_effects *effects)
+static void deliver(struct conn *conn, struct jobs_outbox *outbox)
 {
-    if (effects->letters.first)
-        jobs_deliver(conn_worker(conn), service_of(conn)->services, effects);
+    if (outbox->messages.first)
+        jobs_deliver(conn_worker(conn), service_of(conn)->services, outbox);
     else
         jobs_set_timer(service_of(conn)->services);
 }
@@ -208,12 +208,12 @@ static enum served pend(struct conn *conn, struct waiting *w)
 {
     struct job_session *s = job_session(conn);
     enum job_class class = job_verb_rows[w->verb].class;
-    if (!conn_pend(conn, &w->number)) { /* its letter finds no connection */
+    if (!conn_pend(conn, &w->number)) { /* its message finds no connection */
         conn_close(conn, CLOSE_MEMORY);
         return SERVED_LAST;
     }
     s->under_way++;
-    s->class = w->op.parked ? JOB_CLASS_NONE : class;
+    s->class = w->op.deferred ? JOB_CLASS_NONE : class;
     s->lists += list_room(w);
     return class == JOB_CLASS_NONE ? SERVED_PENDING : SERVED_PENDING_NEXT;
 }
@@ -222,9 +222,9 @@ static enum served pend(struct conn *conn, struct waiting *w)
  * store, and another one follows. */
 static enum served start(struct conn *conn, struct waiting *w)
 {
-    struct jobs_effects effects;
+    struct jobs_outbox outbox;
     enum served served = SERVED;
-    enum jobs_status status = submit(conn, w, &effects);
+    enum jobs_status status = submit(conn, w, &outbox);
     if (status == JOBS_COMMITS) {
         CHECK(w->size > 0); /* the jobs have it by now */
         served = pend(conn, w);
@@ -237,16 +237,16 @@ static enum served start(struct conn *conn, struct waiting *w)
         if (w->size > 0 || w->op.kind == JOB_OP_PUT) /* others have nothing */
             end(w);
     }
-    deliver(conn, &effects);
+    deliver(conn, &outbox);
     return served;
 }
 
-/* An operation comes back, in the thread of its connection's worker. */
+/* A change comes back, in the thread of its connection's worker. */
 static void on_committed(struct mail *mail, void *worker)
 {
-    struct waiting *w = container_of(mail, struct waiting, op.letter.mail);
-    struct conn *conn = conn_by_tag(worker, w->op.letter.to);
-    struct jobs_effects effects;
+    struct waiting *w = container_of(mail, struct waiting, op.message.mail);
+    struct conn *conn = conn_by_tag(worker, w->op.message.to);
+    struct jobs_outbox outbox;
     note_taken(w);
     if (!conn) {
         end(w);
@@ -254,8 +254,8 @@ static void on_committed(struct mail *mail, void *worker)
     }
     /* Many jobs are changed in steps. */
     if (w->op.status == JOBS_WAITS) {
-        enum jobs_status status = submit(conn, w, &effects);
-        deliver(conn, &effects);
+        enum jobs_status status = submit(conn, w, &outbox);
+        deliver(conn, &outbox);
         if (status == JOBS_COMMITS)
             return;
     }

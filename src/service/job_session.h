@@ -143,9 +143,8 @@ bool jobs_draining(const struct services *services);
 /* That switch. It stays on over an upgrade in place, not over a restart. Any thread. */
 bool jobs_drain_switched(const struct services *services);
 void jobs_switch_drain(struct services *services, bool on);
-/* Sends letters, and sets the timer. `from` is NULL in a thread that is no worker's. */
-void jobs_deliver(struct worker *from, const struct services *services,
-                  struct jobs_effects *effects);
+/* Sends messages, and sets the timer. `from` is NULL in a thread that is no worker's. */
+void jobs_deliver(struct worker *from, const struct services *services, struct jobs_outbox *outbox);
 /* Makes the timer run when something is due. */
 void jobs_set_timer(const struct services *services);
 /* Makes settings of those that were parsed; others are the table's defaults. */
@@ -175,8 +174,8 @@ uint32_t job_size_max(const struct conn *conn);
 
 /* Answers with a fixed text, and counts it. */
 void job_answer(struct conn *conn, unsigned verb, enum bs_answer answer);
-/* Delivers a letter to a client, in its worker's thread. */
-void job_on_letter(struct mail *mail, void *worker);
+/* Delivers a message to a client, in its worker's thread. */
+void job_on_message(struct mail *mail, void *worker);
 /* Continues an answer in steps. Returns true when it is complete. */
 bool job_resume(struct conn *conn);
 /* The connection has ended while it waits. */

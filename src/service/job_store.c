@@ -2,7 +2,7 @@
  * job_store.c - the store of the jobs as a resource with a thread of its own, which alone writes.
  *
  * While a commit runs, what arrives is queued; it is the next transaction. Changes ring the thread
- * (one letter, however many they are), and it goes on until nothing is queued. A transaction that
+ * (one message, however many they are), and it goes on until nothing is queued. A transaction that
  * fails runs again without its puts, so that a full disk can be emptied; so does one without puts,
  * since the store has space in reserve then.
  * Damage is no failure of the transaction: what it concerns is left out (job_ops_write).
@@ -15,7 +15,7 @@
 #include "service/beanstalk.h"
 #include "service/job_backup.h"
 #include "service/job_session.h"
-#include "service/seen.h"
+#include "service/monitor.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -209,20 +209,20 @@ static void commit(struct store_resource *s, struct job_op_list *list)
     backup_worked(&s->backup, count_commit(s, begin_ns));
 }
 
-static void deliver(struct store_resource *s, struct jobs_effects *effects)
+static void deliver(struct store_resource *s, struct jobs_outbox *outbox)
 {
     struct services *services = s->resource.services;
-    jobs_deliver(NULL, services, effects);
-    for (struct mail *mail; (mail = mail_list_take(&effects->done)) != NULL;)
+    jobs_deliver(NULL, services, outbox);
+    for (struct mail *mail; (mail = mail_list_take(&outbox->done)) != NULL;)
         conn_post_late(services->server, /* `deliver` is the owner's */
-                       container_of(mail, struct letter, mail));
+                       container_of(mail, struct message, mail));
 }
 
 /* Does one transaction of what is queued. Returns false when nothing was. */
 static bool cycle(struct store_resource *s)
 {
     struct job_op_list list;
-    struct jobs_effects effects;
+    struct jobs_outbox outbox;
     if (!jobs_take_ops(jobs_in(s), &list, CYCLE_WRITES, CYCLE_BYTES))
         return false;
     job_ops_read(jobs_in(s), s->store, &list, clock_unix_ns());
@@ -230,9 +230,9 @@ static bool cycle(struct store_resource *s)
         commit(s, &list);
     if (list.damages > 0)
         note_damage(s, list.damaged_id, list.damage_reason, list.damages);
-    jobs_effects_init(&effects);
-    jobs_settle(jobs_in(s), &list, clock_now(), &effects);
-    deliver(s, &effects);
+    jobs_outbox_init(&outbox);
+    jobs_settle(jobs_in(s), &list, clock_now(), &outbox);
+    deliver(s, &outbox);
     return true;
 }
 
@@ -326,7 +326,7 @@ static bool start(struct resource *r, const void *settings, struct moment now)
     s->writes[0] = s->folder;
     if (strcmp(backup_folder(s), s->folder) != 0)
         s->writes[1] = backup_folder(s);
-    r->confinement = (struct confinement){.name = "job store", .writes = s->writes};
+    r->sandbox = (struct sandbox){.name = "job store", .writes = s->writes};
     s->bell.deliver = on_bell;
     s->tend.run = on_tend;
     s->forget.run = on_forget;
@@ -417,36 +417,36 @@ static bool open_store(struct resource *r, struct moment now)
     return true;
 }
 
-struct parking {
+struct pausing {
     int64_t until_ns;
     enum job_store_status status;
 };
 
 static void run_cycles(struct reactor *thread, void *arg)
 {
-    struct parking *parking = arg;
+    struct pausing *pausing = arg;
     struct store_resource *s = of_timer(thread);
     backup_end(&s->backup, "counterd ends or is upgraded");
-    while (clock_now().mono_ns < parking->until_ns &&
+    while (clock_now().mono_ns < pausing->until_ns &&
            (cycle(s) || jobs_finish_ends(jobs_in(s), clock_now())))
         continue;
-    if (parking->until_ns != DEADLINE_NONE)
-        parking->status = s->store->does->can_open(s->store);
+    if (pausing->until_ns != DEADLINE_NONE)
+        pausing->status = s->store->does->can_open(s->store);
 }
 
 /* Commits everything that is queued, and what follows from that. The next process could neither
  * serve the jobs nor keep their connections with a file that it cannot open. */
-static bool park(struct resource *r, int64_t until_ns)
+static bool pause_resource(struct resource *r, int64_t until_ns)
 {
     struct store_resource *s = own(r);
-    struct parking parking = {.until_ns = until_ns, .status = JOB_STORE_OK};
+    struct pausing pausing = {.until_ns = until_ns, .status = JOB_STORE_OK};
     if (r->without_thread)
         return true;
-    reactor_ask(&r->thread, run_cycles, &parking);
-    if (parking.status == JOB_STORE_OK)
+    reactor_ask(&r->thread, run_cycles, &pausing);
+    if (pausing.status == JOB_STORE_OK)
         return !jobs_has_ops(jobs_in(s));
     snprintf(s->refusal, sizeof(s->refusal), "jobs.path: %s: %s: %s", path_of(s),
-             job_store_status_word(parking.status), s->store->reason);
+             job_store_status_word(pausing.status), s->store->reason);
     r->services->refusal = s->refusal;
     return false;
 }
@@ -521,7 +521,7 @@ static bool restore_done(struct resource *r, struct record_reader *reader)
 /* ---- what it shows --------------------------------------------------------------------------- */
 
 struct reading {
-    struct backup_seen backup;
+    struct backup_stats backup;
     uint64_t commits, failures, damages, file, log;
     duration commit_ns, longest_ns;
     bool on, failing, stopped;
@@ -605,11 +605,11 @@ static const struct route_row routes[] = {
     {0},
 };
 
-static const struct seen seen = {.read = read_store,
-                                 .reading_size = sizeof(struct reading),
-                                 .metrics = metrics,
-                                 .routes = routes,
-                                 .statistics = add_statistics};
+static const struct monitor monitor = {.read = read_store,
+                                       .reading_size = sizeof(struct reading),
+                                       .metrics = metrics,
+                                       .routes = routes,
+                                       .statistics = add_statistics};
 
 const struct resource_row store_resource_row = {
     .name = "job store",
@@ -617,11 +617,11 @@ const struct resource_row store_resource_row = {
     .threaded = true,
     .start = start,
     .open = open_store,
-    .park = park,
+    .pause = pause_resource,
     .save = save,
     .restore = restore,
     .restore_done = restore_done,
-    .seen = &seen,
+    .monitor = &monitor,
     .end = end,
 };
 

@@ -270,12 +270,12 @@ static void end_wait(struct conn *conn, enum bs_answer answer)
     conn_answered(conn);
 }
 
-void job_on_letter(struct mail *mail, void *worker)
+void job_on_message(struct mail *mail, void *worker)
 {
     struct jobs_client *client = jobs_client_of(mail);
     struct job_view view;
     (void)worker;
-    if (!jobs_client_letter(client))
+    if (!jobs_client_message(client))
         return;
     struct conn *conn = jobs_client_owner(client);
     struct job_session *s = job_session(conn);
@@ -297,10 +297,10 @@ void job_on_letter(struct mail *mail, void *worker)
 static bool search_on(struct conn *conn)
 {
     struct job_session *s = job_session(conn);
-    struct jobs_effects effects;
-    jobs_effects_init(&effects);
-    bool more = jobs_search(s->client, service_now(conn), &effects);
-    jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
+    struct jobs_outbox outbox;
+    jobs_outbox_init(&outbox);
+    bool more = jobs_search(s->client, service_now(conn), &outbox);
+    jobs_deliver(conn_worker(conn), service_of(conn)->services, &outbox);
     if (more) {
         conn_expire_in(conn, WAIT_DEADLINE, 0);
         lock_give_way();

@@ -1,5 +1,5 @@
 /*
- * jobs_api.c - tubes and jobs as JSON, page by page. See tubes_seen.h.
+ * jobs_api.c - tubes and jobs as JSON, page by page. See tubes_monitor.h.
  *
  * A list is made in steps. A step reads a piece under the lock of the jobs. Tubes are not kept in
  * the order of their names, so a page of them reads all tubes, piece by piece, and keeps the first
@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "net/query.h"
 #include "service/job_session.h"
-#include "service/tubes_seen.h"
+#include "service/tubes_monitor.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
  * jobs_api_change.c - what operators change: pauses of tubes, draining, and jobs that are kicked,
- * deleted or cleared; and the reading of bodies that only the store has. See tubes_seen.h.
+ * deleted or cleared; and the reading of bodies that only the store has. See tubes_monitor.h.
  *
- * A request is an operation of the jobs (jobs_commit.h) with a pending answer. With a store, the
- * operation comes back to worker 0 when it is committed, and goes on to the admin's thread, which
+ * A request is a change of the jobs (jobs_commit.h) with a pending answer. With a store, the
+ * change comes back to worker 0 when it is committed, and goes on to the admin's thread, which
  * answers; without one, it goes there at once. Many jobs are changed in steps, each with a pending
  * answer of its own; other requests are served between them, and the end of the client ends them.
  *
@@ -13,7 +13,7 @@
 #include "base/number.h"
 #include "net/query.h"
 #include "service/job_session.h"
-#include "service/tubes_seen.h"
+#include "service/tubes_monitor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,12 +22,12 @@
 /* An answer comes within this time, or its client gets a 504. */
 #define COMMIT_PATIENCE_NS (30 * NS_PER_S)
 
-/* A request. Everything that the operation points to is here. */
+/* A request. Everything that the change points to is here. */
 struct asked_jobs {
     struct job_op op; /* first */
     struct services *services;
     struct jobs *jobs;
-    struct http_pending *pending; /* while the operation is under way */
+    struct http_pending *pending; /* while the change is under way */
     void (*answer)(struct asked_jobs *asked, struct http_request *request);
 
     struct jobs_clear clear;
@@ -100,11 +100,11 @@ static void log_change(const struct asked_jobs *asked)
 
 static void on_done(struct mail *mail, void *http);
 
-/* The operation is over, or a step of it: brings it to the admin's thread. Any thread. */
+/* The change is over, or a step of it: brings it to the admin's thread. Any thread. */
 static void bring(struct asked_jobs *asked)
 {
-    asked->op.letter.mail.deliver = on_done;
-    if (http_post(&asked->pending, &asked->op.letter))
+    asked->op.message.mail.deliver = on_done;
+    if (http_post(&asked->pending, &asked->op.message))
         return;
     log_change(asked);
     free_asked(asked);
@@ -114,13 +114,13 @@ static void bring(struct asked_jobs *asked)
 static void on_committed(struct mail *mail, void *worker)
 {
     (void)worker;
-    bring(container_of(mail, struct asked_jobs, op.letter.mail));
+    bring(container_of(mail, struct asked_jobs, op.message.mail));
 }
 
 /* Makes a change, or a step of it. `request` waits for its answer meanwhile. */
 static void make(struct asked_jobs *asked, struct http_request *request)
 {
-    struct jobs_effects effects;
+    struct jobs_outbox outbox;
     const struct services *services = asked->services;
     struct job_op *op = &asked->op;
     asked->pending = http_pend(request, COMMIT_PATIENCE_NS);
@@ -129,18 +129,18 @@ static void make(struct asked_jobs *asked, struct http_request *request)
         free_asked(asked);
         return;
     }
-    jobs_effects_init(&effects);
-    op->letter.to = 0; /* worker 0, when it is committed */
-    op->letter.mail.deliver = on_committed;
-    if (jobs_submit(asked->jobs, op, clock_now(), &effects) != JOBS_COMMITS)
+    jobs_outbox_init(&outbox);
+    op->message.to = 0; /* worker 0, when it is committed */
+    op->message.mail.deliver = on_committed;
+    if (jobs_submit(asked->jobs, op, clock_now(), &outbox) != JOBS_COMMITS)
         bring(asked); /* else another thread has it by now */
-    jobs_deliver(NULL, services, &effects);
+    jobs_deliver(NULL, services, &outbox);
 }
 
 static void on_done(struct mail *mail, void *http)
 {
-    struct asked_jobs *asked = container_of(mail, struct asked_jobs, op.letter.mail);
-    struct http_request *request = http_by_tag(http, asked->op.letter.to);
+    struct asked_jobs *asked = container_of(mail, struct asked_jobs, op.message.mail);
+    struct http_request *request = http_by_tag(http, asked->op.message.to);
     if (request && asked->op.status == JOBS_WAITS) {
         make(asked, request);
         return;

@@ -3,12 +3,12 @@
  * STOP, EVENT, LOST. They come between answers; those that meet an answer in pieces follow it.
  *
  * Events of all threads are collected as text in the session, under the pools' lock, and given to
- * the connection when its letter comes. At most a twelfth of limits.output_buffer is collected, and
- * events are given to the connection while less than another twelfth is unsent. What does not fit
- * is counted, and LOST says how many events are missing there.
+ * the connection when its message comes. At most a twelfth of limits.output_buffer is collected,
+ * and events are given to the connection while less than another twelfth is unsent. What does not
+ * fit is counted, and LOST says how many events are missing there.
  */
 #include "base/record.h"
-#include "service/pool_verbs_inside.h"
+#include "service/pool_verbs_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -197,17 +197,17 @@ void pool_lines_read(struct conn *conn)
 {
     const struct pool_session *s = pool_session_of(conn);
     uint64_t position = conn_in_pieces(conn) ? POOL_POSITION_LATER : conn_output_end(conn);
-    struct pool_effects effects;
-    pool_effects_init(&effects);
-    pool_client_read(s->client, &pool_lines_reader, position, service_now(conn), &effects);
-    pool_verbs_deliver(conn, &effects);
+    struct pool_outbox outbox;
+    pool_outbox_init(&outbox);
+    pool_client_read(s->client, &pool_lines_reader, position, service_now(conn), &outbox);
+    pool_verbs_deliver(conn, &outbox);
 }
 
-void pool_on_letter(struct mail *mail, void *worker)
+void pool_on_message(struct mail *mail, void *worker)
 {
     struct pool_client *client = pool_client_of(mail);
     uint64_t tag = pool_client_tag(client);
-    if (!pool_client_letter(client))
+    if (!pool_client_message(client))
         return; /* the connection has closed */
     struct conn *conn = conn_by_tag(worker, tag);
     CHECK(conn); /* closing it would have ended the client */

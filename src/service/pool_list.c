@@ -3,7 +3,7 @@
  * after the last pool, member or waiter of the one before.
  */
 #include "base/record.h"
-#include "service/pool_verbs_inside.h"
+#include "service/pool_verbs_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -51,7 +51,7 @@ static int shown(struct bytes name)
     return name.len > SHOWN_MAX ? SHOWN_MAX : (int)name.len;
 }
 
-/* ---- adding -------------------------------------------------------------------------------- */
+/* ---- adding ---------------------------------------------------------------------------------- */
 
 /* Makes room for `more` elements; returns false without memory. `*at` has `*room` elements of
  * `size` bytes, of which `count` are used. */
@@ -96,7 +96,7 @@ static bool add(struct loading *load, const struct pool_member_line *member)
     return true;
 }
 
-/* ---- the list ------------------------------------------------------------------------------ */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 /* Adds the member of "NAME" or "NAME=VALUE". */
 static bool take_item(struct loading *load, struct bytes item)
@@ -133,7 +133,7 @@ static bool take_list(struct loading *load, const char *list)
     return true;
 }
 
-/* ---- the file ------------------------------------------------------------------------------ */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static bool is_blank(struct bytes line)
 {
@@ -218,7 +218,7 @@ static bool take_file(struct loading *load, const char *path)
     return good && take_lines(load, bytes_at(load->to->text, load->text_len));
 }
 
-/* ---- all ----------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 /* Gives the members their attributes, which do not move any more. */
 static void link_attributes(struct pool_members *m)

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* ---- rows ---------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static const char *const kinds[] = {
     [POOL_STATIC] = "static",
@@ -115,7 +115,7 @@ const struct option_row pool_rows[] = {
 };
 /* clang-format on */
 
-/* ---- fields -------------------------------------------------------------------------------- */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 static void *field(struct pool_options *options, enum pool_option option)
 {
@@ -158,7 +158,7 @@ bool pool_option_equal(const struct pool_options *a, const struct pool_options *
     return option_value_equal(value_of(a, option), value_of(b, option), &pool_rows[option]);
 }
 
-/* ---- setting ------------------------------------------------------------------------------- */
+/* ---- setting --------------------------------------------------------------------------------- */
 
 enum pool_option pool_option_named(struct bytes name)
 {
@@ -251,7 +251,7 @@ bool pool_options_fit(const struct pool_options *options, pool_option_set given,
     return options->max_lifetime_ns == 0 || options->lifetime_jitter_ns < options->max_lifetime_ns;
 }
 
-/* ---- text ---------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 void pool_option_text(const struct pool_options *options, enum pool_option option,
                       char text_r[POOL_OPTION_TEXT])

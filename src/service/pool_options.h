@@ -57,7 +57,7 @@ struct pool_settings {
 enum { POOL_ROW_MEMBERS = POOL_OPTION_COUNT, POOL_ROW_MEMBERS_FILE, POOL_ROW_COUNT };
 extern const struct option_row pool_rows[POOL_ROW_COUNT];
 
-/* ---- options ---- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 /* Fills in the defaults; frees nothing. */
 void pool_options_init(struct pool_options *options);
@@ -94,7 +94,7 @@ enum pool_option_answer pool_options_set(struct pool_options *options, pool_opti
 bool pool_options_fit(const struct pool_options *options, pool_option_set given, bool is_there,
                       enum pool_option *wrong_r) MUST_USE;
 
-/* ---- names, words and text ---- */
+/* ---- names, words and text ------------------------------------------------------------------- */
 
 /* "on_fail". */
 static inline const char *pool_option_name(enum pool_option option)

@@ -10,7 +10,7 @@
 
 #include "base/lock.h"
 #include "base/record.h"
-#include "service/pool_verbs_inside.h"
+#include "service/pool_verbs_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -159,7 +159,7 @@ static enum served take(struct conn *conn, struct pool_client *client,
                         const struct pool_request *req)
 {
     struct pool_attribute with[POOL_WITH_MAX];
-    struct pool_effects effects;
+    struct pool_outbox outbox;
     struct pool_take take = {
         .targets = req->group.len > 0 ? &req->group : req->targets,
         .target_count = req->group.len > 0 ? 1 : req->target_count,
@@ -172,12 +172,12 @@ static enum served take(struct conn *conn, struct pool_client *client,
         .by = req->by,
         .timeout_ns = req->timeout_ns,
     };
-    pool_effects_init(&effects);
+    pool_outbox_init(&outbox);
     enum pool_status status = pool_take(client, &take, &pool_lines_reader, conn_output_end(conn),
-                                        service_now(conn), &effects);
+                                        service_now(conn), &outbox);
     answer_take(conn, status, req->timeout_ns);
-    bool costly = effects.visits > TURN_VISITS;
-    pool_verbs_deliver(conn, &effects);
+    bool costly = outbox.visits > TURN_VISITS;
+    pool_verbs_deliver(conn, &outbox);
     if (status == POOL_LOOKS)
         pool_session_of(conn)->turn = TURN_LOOKS;
     else if (costly)
@@ -188,15 +188,15 @@ static enum served take(struct conn *conn, struct pool_client *client,
 void pool_verbs_take_on(struct conn *conn)
 {
     struct pool_session *s = pool_session_of(conn);
-    struct pool_effects effects;
+    struct pool_outbox outbox;
     int64_t wait_ns = pool_wait_left(s->client, service_now(conn));
-    pool_effects_init(&effects);
+    pool_outbox_init(&outbox);
     enum pool_status status = pool_take_on(s->client, &pool_lines_reader, conn_output_end(conn),
-                                           service_now(conn), &effects);
+                                           service_now(conn), &outbox);
     answer_take(conn, status, wait_ns);
     if (status != POOL_LOOKS)
-        s->turn = TURN_OVER; /* before its own letter comes, of a member that this step found */
-    pool_verbs_deliver(conn, &effects);
+        s->turn = TURN_OVER; /* before its own message comes, of a member that this step found */
+    pool_verbs_deliver(conn, &outbox);
     if (status == POOL_LOOKS)
         lock_give_way();
 }
@@ -235,14 +235,14 @@ static enum served do_take(struct conn *conn, const struct pool_request *req)
  * its end has been told. */
 static bool end_wait(struct conn *conn, bool timed_out)
 {
-    struct pool_effects effects;
+    struct pool_outbox outbox;
     struct pool_client *client = client_or_null(conn);
     bool ended = false;
     /* A member that it was served may be taken away before it reads that: then it waits again. */
     while (!ended && client && pool_client_waits(client)) {
-        pool_effects_init(&effects);
-        ended = pool_end_wait(client, timed_out, service_now(conn), &effects);
-        pool_verbs_deliver(conn, &effects);
+        pool_outbox_init(&outbox);
+        ended = pool_end_wait(client, timed_out, service_now(conn), &outbox);
+        pool_verbs_deliver(conn, &outbox);
         if (!ended)
             pool_lines_read(conn);
     }
@@ -264,14 +264,14 @@ static void do_return(struct conn *conn, const struct pool_request *req)
 {
     struct pool_client *client = client_or_null(conn);
     enum pool_status status = POOL_NOT_TAKEN;
-    struct pool_effects effects;
+    struct pool_outbox outbox;
     if (!req->has_fence && end_wait(conn, false)) {
         forget_wait(conn);
         status = POOL_OK;
     } else if (client && (!req->has_fence || req->fence > 0)) {
-        pool_effects_init(&effects);
-        status = pool_return(client, req->fence, !req->failed, service_now(conn), &effects);
-        pool_verbs_deliver(conn, &effects);
+        pool_outbox_init(&outbox);
+        status = pool_return(client, req->fence, !req->failed, service_now(conn), &outbox);
+        pool_verbs_deliver(conn, &outbox);
     }
     answer(conn, VERB_RETURN, reply_of(status, POOL_REPLY_RETURNED));
 }
@@ -302,7 +302,7 @@ static struct pool_new_member new_member(const struct pool_request *req,
 }
 
 static enum pool_reply do_join(struct conn *conn, const struct pool_request *req,
-                               struct pool_effects *effects)
+                               struct pool_outbox *outbox)
 {
     struct pool_client *client;
     enum pool_reply error = supplier_of(conn, &client);
@@ -310,25 +310,25 @@ static enum pool_reply do_join(struct conn *conn, const struct pool_request *req
     if (error != POOL_REPLY_OK)
         return error;
     struct pool_new_member member = new_member(req, attributes);
-    return reply_of(pool_join(client, &member, service_now(conn), effects), POOL_REPLY_JOINED);
+    return reply_of(pool_join(client, &member, service_now(conn), outbox), POOL_REPLY_JOINED);
 }
 
 static enum pool_reply do_supply(struct conn *conn, const struct pool_request *req,
-                                 struct pool_effects *effects)
+                                 struct pool_outbox *outbox)
 {
     struct pool_client *client;
     enum pool_reply error = supplier_of(conn, &client);
     if (error != POOL_REPLY_OK)
         return error;
-    return reply_of(pool_supply(client, req->pool, req->init, req->max, service_now(conn), effects),
+    return reply_of(pool_supply(client, req->pool, req->init, req->max, service_now(conn), outbox),
                     POOL_REPLY_OK);
 }
 
 static enum pool_reply do_watch(struct conn *conn, const struct pool_request *req,
-                                struct pool_effects *effects)
+                                struct pool_outbox *outbox)
 {
     struct pool_client *client = client_of(conn);
-    (void)effects;
+    (void)outbox;
     if (!client)
         return POOL_REPLY_OUT_OF_MEMORY;
     return reply_of(pool_watch(client, req->pool.len > 0 ? req->pool : bytes_of("*"), req->mine),
@@ -338,13 +338,13 @@ static enum pool_reply do_watch(struct conn *conn, const struct pool_request *re
 /* ---- MEMBER ---------------------------------------------------------------------------------- */
 
 static enum pool_reply do_member_add(struct conn *conn, const struct pool_request *req,
-                                     struct pool_effects *effects)
+                                     struct pool_outbox *outbox)
 {
     struct pool_attribute attributes[POOL_ATTRIBUTES_MAX];
     struct pool_new_member member = new_member(req, attributes);
     if (!rights_of(conn).operates)
         return POOL_REPLY_DENIED;
-    return reply_of(pool_member_add(pools_at(conn), &member, service_now(conn), effects),
+    return reply_of(pool_member_add(pools_at(conn), &member, service_now(conn), outbox),
                     POOL_REPLY_OK);
 }
 
@@ -360,7 +360,7 @@ static enum pool_state state_of(struct bytes word)
 }
 
 static enum pool_reply do_member_set(struct conn *conn, const struct pool_request *req,
-                                     struct pool_effects *effects)
+                                     struct pool_outbox *outbox)
 {
     struct pool_attribute attributes[POOL_ATTRIBUTES_MAX];
     struct pool_member_change change = {
@@ -378,7 +378,7 @@ static enum pool_reply do_member_set(struct conn *conn, const struct pool_reques
     };
     if (!rights_of(conn).operates)
         return POOL_REPLY_DENIED;
-    enum pool_status status = pool_member_set(pools_at(conn), &change, service_now(conn), effects);
+    enum pool_status status = pool_member_set(pools_at(conn), &change, service_now(conn), outbox);
     if (status == POOL_BAD_STATE)
         return answer_bad_value(conn, VERB_MEMBER, "state");
     return reply_of(status, POOL_REPLY_OK);
@@ -386,12 +386,12 @@ static enum pool_reply do_member_set(struct conn *conn, const struct pool_reques
 
 /* The client that joined a member may always drop it. Other suppliers are told what is there. */
 static enum pool_reply do_member_drop(struct conn *conn, const struct pool_request *req,
-                                      struct pool_effects *effects)
+                                      struct pool_outbox *outbox)
 {
     struct pool_rights rights = rights_of(conn);
     enum pool_status status =
         pool_member_drop(pools_at(conn), client_or_null(conn), !rights.operates, req->pool,
-                         req->member, req->now, service_now(conn), effects);
+                         req->member, req->now, service_now(conn), outbox);
     if (status != POOL_OK && !rights.operates && !rights.supplies)
         return POOL_REPLY_DENIED;
     return reply_of(status, POOL_REPLY_OK);
@@ -433,7 +433,7 @@ static enum pool_status set_options(const struct pool_request *req, struct pool_
 
 /* POOL ADD and SET, of a pool whose options are `options` so far. */
 static enum pool_reply put_options(struct conn *conn, const struct pool_request *req,
-                                   struct pool_options *options, struct pool_effects *effects)
+                                   struct pool_options *options, struct pool_outbox *outbox)
 {
     bool adds = req->verb == POOL_VERB_POOL_ADD;
     struct pools *pools = pools_at(conn);
@@ -442,13 +442,13 @@ static enum pool_reply put_options(struct conn *conn, const struct pool_request 
     if (wrong != POOL_OPTION_COUNT)
         return answer_bad_value(conn, VERB_POOL, pool_option_name(wrong));
     if (status == POOL_OK)
-        status = adds ? pool_add(pools, req->pool, options, false, service_now(conn), effects)
-                      : pool_set(pools, req->pool, options, false, service_now(conn), effects);
+        status = adds ? pool_add(pools, req->pool, options, false, service_now(conn), outbox)
+                      : pool_set(pools, req->pool, options, false, service_now(conn), outbox);
     return reply_of(status, POOL_REPLY_OK);
 }
 
 static enum pool_reply change_options(struct conn *conn, const struct pool_request *req,
-                                      struct pool_effects *effects)
+                                      struct pool_outbox *outbox)
 {
     bool adds = req->verb == POOL_VERB_POOL_ADD, of_file;
     char group[POOL_NAME_MAX + 1];
@@ -464,21 +464,21 @@ static enum pool_reply change_options(struct conn *conn, const struct pool_reque
     }
     if (status != POOL_OK)
         return reply_of(status, POOL_REPLY_OK);
-    enum pool_reply reply = put_options(conn, req, &options, effects);
+    enum pool_reply reply = put_options(conn, req, &options, outbox);
     pool_options_free(&options);
     return reply;
 }
 
 static enum pool_reply do_pool(struct conn *conn, const struct pool_request *req,
-                               struct pool_effects *effects)
+                               struct pool_outbox *outbox)
 {
     if (!knows_options(req))
         return POOL_REPLY_BAD_SYNTAX;
     if (!rights_of(conn).operates)
         return POOL_REPLY_DENIED;
     if (req->verb != POOL_VERB_POOL_DROP)
-        return change_options(conn, req, effects);
-    return reply_of(pool_drop(pools_at(conn), req->pool, req->now, service_now(conn), effects),
+        return change_options(conn, req, outbox);
+    return reply_of(pool_drop(pools_at(conn), req->pool, req->now, service_now(conn), outbox),
                     POOL_REPLY_OK);
 }
 
@@ -534,7 +534,7 @@ static void change(struct conn *conn, const struct pool_request *req)
     static const struct change {
         enum text_verb verb;
         enum pool_reply (*make)(struct conn *conn, const struct pool_request *req,
-                                struct pool_effects *effects);
+                                struct pool_outbox *outbox);
     } changes[POOL_VERB_COUNT] = {
         [POOL_VERB_JOIN] = {VERB_JOIN, do_join},
         [POOL_VERB_SUPPLY] = {VERB_SUPPLY, do_supply},
@@ -547,13 +547,13 @@ static void change(struct conn *conn, const struct pool_request *req)
         [POOL_VERB_WATCH] = {VERB_WATCH, do_watch},
     };
     const struct change *is = &changes[req->verb];
-    struct pool_effects effects;
-    pool_effects_init(&effects);
+    struct pool_outbox outbox;
+    pool_outbox_init(&outbox);
     CHECK(is->make);
-    enum pool_reply reply = is->make(conn, req, &effects);
+    enum pool_reply reply = is->make(conn, req, &outbox);
     if (reply != POOL_REPLY_BAD_VALUE)
         answer(conn, is->verb, reply);
-    pool_verbs_deliver(conn, &effects);
+    pool_verbs_deliver(conn, &outbox);
 }
 
 static enum served serve(struct conn *conn, const struct pool_request *req)
@@ -596,14 +596,14 @@ static void end_client(struct conn *conn, enum pool_end how,
                        bool (*written)(void *owner, uint64_t position))
 {
     struct pool_session *s = pool_session_of(conn);
-    struct pool_effects effects;
+    struct pool_outbox outbox;
     if (!s)
         return;
     if (s->client) {
-        pool_effects_init(&effects);
-        pool_client_end(s->client, how, written, service_now(conn), &effects);
+        pool_outbox_init(&outbox);
+        pool_client_end(s->client, how, written, service_now(conn), &outbox);
         s->client = NULL;
-        pool_verbs_deliver(conn, &effects);
+        pool_verbs_deliver(conn, &outbox);
     }
     text_session(conn)->pool = NULL;
     free(s->listing);

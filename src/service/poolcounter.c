@@ -6,9 +6,9 @@
  * granted, because RELEASE without a key means the newest. A connection can wait for one more lock,
  * which then counts as the newest.
  *
- * Another thread may decide a wait and send the verdict as a letter. Before the letter arrives, the
- * connection may get its next request, reach its timeout, or close. Each of these checks for a
- * verdict first, and applies it (arbiter.h) as if the letter had arrived just before. So every
+ * Another thread may decide a wait and send the result as a message. Before the message arrives,
+ * the connection may get its next request, reach its timeout, or close. Each of these checks for a
+ * result first, and applies it (arbiter.h) as if the message had arrived just before. So every
  * answer agrees with the table.
  *
  * Lines with other verbs go to the pools (pool_verbs.h). A connection waits for one thing at a
@@ -110,7 +110,7 @@ static inline void reply_later(struct conn *conn, enum text_verb verb, enum pc_r
     CHECK(conn_interject(conn, line.data, line.len, SIZE_MAX));
 }
 
-/* ---- locks ------------------------------------------------------------------------------- */
+/* ---- locks ----------------------------------------------------------------------------------- */
 
 static void add_lock(struct conn *conn, struct holding *held, int64_t granted_ns)
 {
@@ -125,8 +125,8 @@ static void count_processed(struct conn *conn, const struct text_lock *lock, int
     histogram_add(&service_counts(conn)->holds, now_ns - lock->granted_ns, 1);
 }
 
-/* The number of DONE verdicts: each client with one is spared the work. */
-static uint64_t count_done(const verdicts *out)
+/* The number of DONE results: each client with one is spared the work. */
+static uint64_t count_done(const results *out)
 {
     uint64_t done = 0;
     for (struct mail *mail = out->first; mail; mail = mail->next)
@@ -141,7 +141,7 @@ static inline enum arbiter_status give_back_lock(struct conn *conn, uint32_t i, 
     struct pc_own *own = own_of(conn);
     struct text_lock lock = s->locks[i];
     struct moment now = service_now(conn);
-    verdicts out;
+    results out;
     mail_list_init(&out);
     enum arbiter_status status = arbiter_release_held(conn, &s->holder, lock.held, answers, &out);
     if (unlikely(status == ARBITER_NO_MEMORY))
@@ -173,7 +173,7 @@ static enum served release_lock(struct conn *conn, uint32_t i)
     return SERVED;
 }
 
-/* ---- answers that come later --------------------------------------------------------------- */
+/* ---- answers that come later ----------------------------------------------------------------- */
 
 static void on_answered(struct conn *conn, const struct arbiter_answer *answer)
 {
@@ -208,7 +208,7 @@ static void on_expire(struct conn *conn, unsigned which)
         arbiter_expire(conn);
 }
 
-/* ---- requests ---------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static enum served do_acquire(struct conn *conn, const struct pc_request *req, uint64_t hash)
 {
@@ -252,7 +252,7 @@ static enum served do_acquire(struct conn *conn, const struct pc_request *req, u
         conn_expire_in(conn, WAIT_DEADLINE, req->timeout_ns);
         return SERVED;
     case ARBITER_PENDING:
-        arbiter_request(conn)->note[0] = (uint8_t)req->verb;
+        arbiter_pending(conn)->note[0] = (uint8_t)req->verb;
         if (a.wait != WAIT_NO)
             conn_expire_in(conn, WAIT_DEADLINE, req->timeout_ns);
         return SERVED_PENDING;
@@ -295,7 +295,7 @@ static enum served release_key(struct conn *conn, struct bytes key)
     }
     if (!arbiter_cancel(conn, true))
         return release_key(conn,
-                           key); /* the verdict came first (a lock, or DONE): no wait is left */
+                           key); /* the result came first (a lock, or DONE): no wait is left */
     reply(conn, VERB_RELEASE, PC_REPLY_RELEASED);
     return SERVED;
 }
@@ -459,7 +459,7 @@ void text_release_locks(struct conn *conn)
         (void)give_back_lock(conn, s->lock_count - 1, false);
 }
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void on_close(struct conn *conn)
 {
@@ -478,14 +478,14 @@ static void on_close(struct conn *conn)
 
 static void on_describe(struct conn *conn, struct conn_info *info)
 {
-    const struct wait *request = arbiter_request(conn);
+    const struct wait *pending = arbiter_pending(conn);
     service_describe(conn, info);
-    info->waits +=
-        (request && request->ask->ask.op == NODE_ACQUIRE) || wait_of(conn)->on == WAIT_ON_NODE;
+    info->waits += (pending && pending->request->request.op == NODE_ACQUIRE) ||
+                   wait_of(conn)->on == WAIT_ON_NODE;
     pool_verbs_describe(conn, info);
 }
 
-/* ---- upgrades ------------------------------------------------------------------------------ */
+/* ---- upgrades -------------------------------------------------------------------------------- */
 
 static void fit(struct service *service)
 {
@@ -546,12 +546,12 @@ const struct service_row poolcounter_row = {
     .own_times = 3,
     .fit = fit,
     .holds = true,
-    .verdict = arbiter_on_verdict,
+    .result = arbiter_on_result,
     .wait_at = offsetof(struct text_session, wait),
     .answered = on_answered,
 };
 
-/* ---- options ------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 /* clang-format off */
 static const struct option_row option_rows[] = {

@@ -67,12 +67,12 @@ static void restore_wait(struct conn *conn, struct waiter *waiter, struct record
 static void check_wait(struct conn *conn, struct record_reader *r)
 {
     const struct text_session *s = text_session(conn);
-    const struct wait *request = arbiter_request(conn);
+    const struct wait *pending = arbiter_pending(conn);
     bool waits = s->wait.on != WAIT_ON_NOTHING;
-    if (request && (waits || request->ask->ask.op != NODE_ACQUIRE))
+    if (pending && (waits || pending->request->request.op != NODE_ACQUIRE))
         record_refuse(r, "a poolcounter connection waits twice");
     else if (conn_expires(conn, WAIT_DEADLINE) !=
-             (waits || (request && request->ask->ask.wait != NODE_WAIT_NO)))
+             (waits || (pending && pending->request->request.wait != NODE_WAIT_NO)))
         record_refuse(r, "a poolcounter connection's wait does not match its deadline");
 }
 
@@ -88,7 +88,7 @@ bool poolcounter_restore(struct conn *conn, struct record_reader *r)
         return false;
     restore_wait(conn, s->holder.waiters, r);
     uint32_t count = record_get_u32(r);
-    uint32_t wanted = s->wait.on != WAIT_ON_NOTHING || arbiter_request(conn) ? 1 : 0;
+    uint32_t wanted = s->wait.on != WAIT_ON_NOTHING || arbiter_pending(conn) ? 1 : 0;
     if (record_ok(r) && (count > room || wanted > room - count))
         record_refuse(r, "a poolcounter connection has too many locks");
     for (uint32_t i = 0; i < count && record_ok(r); i++) {

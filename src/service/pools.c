@@ -10,7 +10,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/record.h"
-#include "service/pools_inside.h"
+#include "service/pools_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -60,15 +60,14 @@ struct pools *pools_of(const struct services *services)
 
 /* ---- delivery, timer ------------------------------------------------------------------------- */
 
-void pools_deliver(struct worker *from, const struct services *services,
-                   struct pool_effects *effects)
+void pools_deliver(struct worker *from, const struct services *services, struct pool_outbox *outbox)
 {
     struct pools_resource *p = of_services(services);
-    service_send(from, services, &effects->clients, pool_on_letter);
-    if (effects->woken.first && from)
-        service_deliver(from, &effects->woken);
-    else if (effects->woken.first)
-        service_post(services, &effects->woken);
+    service_send(from, services, &outbox->clients, pool_on_message);
+    if (outbox->woken.first && from)
+        service_deliver(from, &outbox->woken);
+    else if (outbox->woken.first)
+        service_post(services, &outbox->woken);
     int64_t next_ns = pools_next_ns(p->pools);
     if (next_ns < atomic_load_explicit(&p->timer_ns, memory_order_relaxed)) {
         atomic_store_explicit(&p->timer_ns, next_ns, memory_order_relaxed);
@@ -120,11 +119,11 @@ static int64_t run(struct timer *timer, struct moment now)
 {
     struct pools_resource *p = container_of(timer, struct pools_resource, timer.timer);
     const struct services *services = p->resource.services;
-    struct pool_effects effects;
-    pool_effects_init(&effects);
+    struct pool_outbox outbox;
+    pool_outbox_init(&outbox);
     atomic_store_explicit(&p->timer_ns, DEADLINE_NONE, memory_order_relaxed);
-    pools_run(p->pools, now, &effects);
-    pools_deliver(services->server->workers[0], services, &effects);
+    pools_run(p->pools, now, &outbox);
+    pools_deliver(services->server->workers[0], services, &outbox);
     if (p->late_count > 0)
         log_late(p);
     int64_t next_ns = pools_next_ns(p->pools);
@@ -164,11 +163,11 @@ static void set_networks(struct pools_resource *p, const struct pools_settings *
 void pools_change_settings(struct services *services, const struct pools_settings *settings)
 {
     struct pools_resource *p = of_services(services);
-    struct pool_effects effects;
-    pool_effects_init(&effects);
+    struct pool_outbox outbox;
+    pool_outbox_init(&outbox);
     p->limits = limits_of(settings);
-    pools_set_limits(p->pools, &p->limits, clock_now(), &effects);
-    pools_deliver(NULL, services, &effects);
+    pools_set_limits(p->pools, &p->limits, clock_now(), &outbox);
+    pools_deliver(NULL, services, &outbox);
     set_networks(p, settings);
 }
 
@@ -225,17 +224,17 @@ static void compare_pool(void *arg, const struct pool_entry *entry)
 static enum pool_status put_pool(struct pools_resource *p, const char *name,
                                  const struct pool_options *options,
                                  const struct pool_members *members, struct moment now,
-                                 struct pool_effects *effects)
+                                 struct pool_outbox *outbox)
 {
     struct bytes pool = bytes_of(name);
     struct difference d = {.options = options};
     struct pool_changes changes = {0};
     (void)pool_show(p->pools, pool, compare_pool, &d, now);
-    enum pool_status status = pool_set(p->pools, pool, options, true, now, effects);
+    enum pool_status status = pool_set(p->pools, pool, options, true, now, outbox);
     if (status == POOL_NO_POOL)
-        status = pool_add(p->pools, pool, options, true, now, effects);
+        status = pool_add(p->pools, pool, options, true, now, outbox);
     if (status == POOL_OK && options->kind == POOL_STATIC)
-        status = pool_declare(p->pools, pool, members->at, members->count, &changes, now, effects);
+        status = pool_declare(p->pools, pool, members->at, members->count, &changes, now, outbox);
     if (status != POOL_OK)
         return status;
     if (d.draining || d.count + changes.added + changes.dropped + changes.put_back > 0)
@@ -259,28 +258,28 @@ static const char *why_not(enum pool_status status)
 
 /* Drops a pool that the configuration had, unless a verb has made it anew. */
 static void drop_of_file(struct pools_resource *p, struct bytes name, struct moment now,
-                         struct pool_effects *effects)
+                         struct pool_outbox *outbox)
 {
     struct pool_options options;
     char group[POOL_NAME_MAX + 1];
     bool of_file;
     if (pool_get_options(p->pools, name, &options, group, &of_file) == POOL_OK && of_file)
-        CHECK(pool_drop(p->pools, name, false, now, effects) == POOL_OK);
+        CHECK(pool_drop(p->pools, name, false, now, outbox) == POOL_OK);
 }
 
 void pools_configure(struct services *services, const char *name,
                      const struct pool_options *options, const struct pool_members *members)
 {
     struct pools_resource *p = of_services(services);
-    struct pool_effects effects;
+    struct pool_outbox outbox;
     struct moment now = clock_now();
     enum pool_status status = POOL_OK;
-    pool_effects_init(&effects);
+    pool_outbox_init(&outbox);
     if (options)
-        status = put_pool(p, name, options, members, now, &effects);
+        status = put_pool(p, name, options, members, now, &outbox);
     else
-        drop_of_file(p, bytes_of(name), now, &effects);
-    pools_deliver(NULL, services, &effects);
+        drop_of_file(p, bytes_of(name), now, &outbox);
+    pools_deliver(NULL, services, &outbox);
     if (status != POOL_OK)
         log_error("pool %s: it is not as the configuration says: %s; reload again", name,
                   why_not(status));
@@ -343,15 +342,15 @@ static uint64_t held(const struct resource *r, struct moment now)
 /* ---- upgrades -------------------------------------------------------------------------------- */
 
 /* The ends of clients are in no record: they are completed first. */
-static bool park(struct resource *r, int64_t until_ns)
+static bool pause_resource(struct resource *r, int64_t until_ns)
 {
-    struct pool_effects effects;
+    struct pool_outbox outbox;
     bool all;
     (void)until_ns;
     do {
-        pool_effects_init(&effects);
-        all = pools_finish(own(r)->pools, clock_now(), &effects);
-        pools_deliver(NULL, r->services, &effects);
+        pool_outbox_init(&outbox);
+        all = pools_finish(own(r)->pools, clock_now(), &outbox);
+        pools_deliver(NULL, r->services, &outbox);
     } while (!all);
     return true;
 }
@@ -381,19 +380,19 @@ static bool restore(struct resource *r, struct moment now, uint32_t kind,
 static bool restore_done(struct resource *r, struct record_reader *reader)
 {
     struct pools_resource *p = own(r);
-    struct pool_effects effects;
+    struct pool_outbox outbox;
     struct moment now = clock_now();
     if (!p->configured)
         return true;
-    pool_effects_init(&effects);
-    if (!pools_restore_done(p->pools, now, &effects, reader))
+    pool_outbox_init(&outbox);
+    if (!pools_restore_done(p->pools, now, &outbox, reader))
         return false;
-    if (!pools_adopt(p->pools, p->configured, now, &effects))
+    if (!pools_adopt(p->pools, p->configured, now, &outbox))
         log_error(
             "pools: not all are as the configuration says: there is no memory, or a pool is of "
             "the other kind or was made by POOL ADD");
     pools_free(&p->configured);
-    pools_deliver(NULL, r->services, &effects);
+    pools_deliver(NULL, r->services, &outbox);
     return true;
 }
 
@@ -401,11 +400,11 @@ const struct resource_row pools_resource_row = {
     .name = "pools",
     .size = sizeof(struct pools_resource),
     .start = start,
-    .park = park,
+    .pause = pause_resource,
     .save = save,
     .restore = restore,
     .restore_done = restore_done,
     .held = held,
-    .seen = &pools_seen,
+    .monitor = &pools_monitor,
     .end = end,
 };

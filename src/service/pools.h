@@ -15,11 +15,11 @@ extern const struct resource_row pools_resource_row;
 struct pools *pools_of(const struct services *services);
 
 /*
- * Sends what a call of the engine has caused: letters of clients, and verdicts of the table. Call
- * it after each such call; no lock is held. `from`: as in service_send. Leaves `effects` empty.
+ * Sends what a call of the engine has caused: messages of clients, and results of the table. Call
+ * it after each such call; no lock is held. `from`: as in service_send. Leaves `outbox` empty.
  */
 void pools_deliver(struct worker *from, const struct services *services,
-                   struct pool_effects *effects);
+                   struct pool_outbox *outbox);
 
 /* What a connection may do, by its address. */
 struct pool_rights {
@@ -31,10 +31,10 @@ struct pool_rights {
 /* Brings the rights of a connection up to date; begin with zeroes. Its worker's thread only. */
 void pools_get_rights(struct conn *conn, struct pool_rights *rights);
 
-/* ---- what the sessions of connections provide (pool_verbs.c, pool_lines.c) ---- */
+/* ---- what the sessions of connections provide (pool_verbs.c, pool_lines.c) ------------------- */
 
-/* The letter of a client (engine/pool.h) has come; `deliver` of it. */
-void pool_on_letter(struct mail *mail, void *worker);
+/* The message of a client (engine/pool.h) has come; `deliver` of it. */
+void pool_on_message(struct mail *mail, void *worker);
 /* Hook of the engine: notes an event for a watcher. Any thread, under the pools' lock. */
 void pool_note_event(void *owner, const struct pool_event *event);
 /* The address of a session's client, constant. Any thread, while the session is there. */

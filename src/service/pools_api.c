@@ -1,5 +1,5 @@
 /*
- * pools_api.c - LIST and SHOW of pools as JSON, page by page. See pools_inside.h.
+ * pools_api.c - LIST and SHOW of pools as JSON, page by page. See pools_internal.h.
  *
  * An answer is made in steps. A step writes PIECE entries at most, under the pools' lock. A cursor
  * is the last item of its page, so an item that is there all the while is listed once. A page ends
@@ -11,7 +11,7 @@
 #include "net/query.h"
 #include "service/pool_options.h"
 #include "service/pools.h"
-#include "service/pools_inside.h"
+#include "service/pools_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ struct pools_page {
     size_t piece_max;  /* bytes of the text from which on the step takes no more entries */
 };
 
-/* ---- JSON ---------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static double seconds(int64_t ns)
 {
@@ -250,7 +250,7 @@ static bool visit_supplier(void *arg, const struct pool_supplier_entry *e)
     return true;
 }
 
-/* ---- steps --------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 /* Cursors are hexadecimal: the name of the last pool or member, the number of the last waiter. A
  * list of which no row was asked for has none: its pages would never advance. */
@@ -333,7 +333,7 @@ static void end_page(void *arg)
     free(page);
 }
 
-/* ---- requests ------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 /* NULL: no memory; the request has been answered. */
 static struct pools_page *new_page(const struct route_request *r)

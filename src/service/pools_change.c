@@ -1,13 +1,13 @@
 /*
  * pools_change.c - what operators change: states of members, and what is dropped. See
- * pools_inside.h.
+ * pools_internal.h.
  *
  * The change is made in the thread of worker 0, which then tells the clients that it concerns.
  */
 #include "base/log.h"
 #include "net/query.h"
 #include "service/pools.h"
-#include "service/pools_inside.h"
+#include "service/pools_internal.h"
 
 #include <string.h>
 
@@ -24,28 +24,28 @@ struct change {
 };
 
 static enum pool_status make_change(const struct change *change, struct moment now,
-                                    struct pool_effects *effects)
+                                    struct pool_outbox *outbox)
 {
     struct pools *pools = pools_of(change->r->services);
     const struct pool_member_change *set = &change->set;
     switch (change->kind) {
     case CHANGE_SETS_MEMBER:
-        return pool_member_set(pools, set, now, effects);
+        return pool_member_set(pools, set, now, outbox);
     case CHANGE_DROPS_MEMBER:
-        return pool_member_drop(pools, NULL, false, set->pool, set->name, set->now, now, effects);
+        return pool_member_drop(pools, NULL, false, set->pool, set->name, set->now, now, outbox);
     case CHANGE_DROPS_POOL:
         break;
     }
-    return pool_drop(pools, set->pool, set->now, now, effects);
+    return pool_drop(pools, set->pool, set->now, now, outbox);
 }
 
 static void make_there(struct worker *worker, void *arg)
 {
     struct change *change = arg;
-    struct pool_effects effects;
-    pool_effects_init(&effects);
-    change->status = make_change(change, worker_now(worker), &effects);
-    pools_deliver(worker, change->r->services, &effects);
+    struct pool_outbox outbox;
+    pool_outbox_init(&outbox);
+    change->status = make_change(change, worker_now(worker), &outbox);
+    pools_deliver(worker, change->r->services, &outbox);
 }
 
 /* Logs a change and the address of its client: "has dropped". */
@@ -92,7 +92,7 @@ static void make(struct change *change, const char *what)
     }
 }
 
-/* ---- requests ------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 /* The parameters of all changes; each takes the first so many. */
 enum { NOW, MEMBER, STATE, NOTE };
@@ -157,7 +157,7 @@ static bool read_state(struct change *change, const struct query *query)
     return true;
 }
 
-/* ---- changes ------------------------------------------------------------------------------- */
+/* ---- changes --------------------------------------------------------------------------------- */
 
 void set_pool_member(const struct route_request *r)
 {

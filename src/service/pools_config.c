@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* ---- pools.* ------------------------------------------------------------------------------- */
+/* ---- pools.* --------------------------------------------------------------------------------- */
 
 /* clang-format off */
 static const struct option_row pools_rows[] = {
@@ -45,7 +45,7 @@ const struct option_group pools_options = {
     .changed = settings_changed,
 };
 
-/* ---- pool.NAME.* --------------------------------------------------------------------------- */
+/* ---- pool.NAME.* ----------------------------------------------------------------------------- */
 
 /* Sets the mistake of a check. Returns false. */
 static bool wrong(struct option_check *check, size_t row, const char *format, ...)

@@ -27,7 +27,7 @@ extern const struct option_group pools_options;
 /* `pool.NAME.*`: a struct pool_settings for each pool of the file. */
 extern const struct option_group pool_family;
 
-/* ---- what the resource provides (pools.c) ---- */
+/* ---- what the resource provides (pools.c) ---------------------------------------------------- */
 
 /* Takes new `pools.*`: at the start, and after each reload that changed them. */
 void pools_change_settings(struct services *services, const struct pools_settings *settings);

@@ -3,15 +3,15 @@
  * that they need for that. All resources have this interface; service.c calls it.
  *
  * A resource lives in the workers, behind its own locks, or has its own thread: a reactor
- * (net/reactor.h). In the second case services send letters to the reactor, and it sends letters
- * back to connections; service.c makes the thread, parks it and delivers its letters.
+ * (net/reactor.h). In the second case services send messages to the reactor, and it sends messages
+ * back to connections; service.c makes the thread, pauses it and delivers its messages.
  *
  * Order of calls: `start` and then `open` before any thread runs; the thread of a resource starts
- * after the workers. For an upgrade: `may_pause` until it is true; `serve_by`; `park`, then the
- * thread sleeps and letters are delivered until there are none; `serve_by` again, `save`; the
+ * after the workers. For an upgrade: `may_pause` until it is true; `serve_by`; `pause`, then the
+ * thread sleeps and messages are delivered until there are none; `serve_by` again, `save`; the
  * thread goes on if the upgrade fails. Before, all that may happen for a copy, which is for the
- * rehearsal: a forked process then calls `save`, and the thread goes on. `end` when no thread runs.
- * In a new process `restore` replaces the state that `start` made. A rehearsal of an upgrade calls
+ * dry run: a forked process then calls `save`, and the thread goes on. `end` when no thread runs.
+ * In a new process `restore` replaces the state that `start` made. A dry run of an upgrade calls
  * only `start`, `restore` and `end`, so these must not open files for writing and must not connect.
  *
  * Threads: the main thread calls every function, except where "any thread" is said. A missing
@@ -30,14 +30,14 @@
 struct record_reader;
 struct record_writer;
 struct resource;
-struct seen;
+struct monitor;
 struct services;
 
 struct resource_row {
     const char *name; /* "table"; at most 15 bytes where it is that of a thread */
 
     size_t size; /* of its own struct, which begins with struct resource */
-    /* It has a thread: `start` sets `confinement`, and may add timers. `start` may also set
+    /* It has a thread: `start` sets `sandbox`, and may add timers. `start` may also set
      * resource->without_thread. */
     bool threaded;
 
@@ -46,7 +46,7 @@ struct resource_row {
      * logged if errno does not say enough. Then nothing is left to end. */
     bool (*start)(struct resource *r, const void *settings, struct moment now);
     /*
-     * Opens what a rehearsal must not touch, such as files for writing: after all `start` and
+     * Opens what a dry run must not touch, such as files for writing: after all `start` and
      * `restore_done`, with the rights that the daemon keeps, before any thread runs. Returns false
      * when that fails, which it has logged. It may stop a service that cannot do without (struct
      * service) instead, so that the others serve.
@@ -57,7 +57,7 @@ struct resource_row {
      * Asked often from `since_ns` on, while all threads run; it must be true before long.
      */
     bool (*may_pause)(struct resource *r, int64_t since_ns, int64_t now_ns);
-    /* While the workers are parked: by when clients must be served again, by this process or the
+    /* While the workers are paused: by when clients must be served again, by this process or the
      * next one (monotonic), and what ends then, for people; INT64_MAX: at any time. */
     int64_t (*serve_by)(struct resource *r, const char **what_r);
     /*
@@ -67,7 +67,7 @@ struct resource_row {
      * why); the thread then keeps running. DEADLINE_NONE: the daemon ends, all
      * connections are closed, and it must return true.
      */
-    bool (*park)(struct resource *r, int64_t until_ns);
+    bool (*pause)(struct resource *r, int64_t until_ns);
 
     /* Writes its state, in sections of its own kinds (base/record.md). */
     void (*save)(const struct resource *r, struct moment now, struct record_writer *w);
@@ -86,8 +86,8 @@ struct resource_row {
      * thread. */
     uint64_t (*held)(const struct resource *r, struct moment now);
 
-    /* What /metrics and the JSON interface show of it (seen.h); NULL: nothing. */
-    const struct seen *seen;
+    /* What /metrics and the JSON interface show of it (monitor.h); NULL: nothing. */
+    const struct monitor *monitor;
 
     /* Frees what the resource has, and removes its timers. No thread runs. */
     void (*end)(struct resource *r);
@@ -99,7 +99,7 @@ struct resource {
     struct services *services;
     /* Of a threaded resource: what its thread may do, which `start` sets; and the thread, whose
      * reactor exists from before `start` until after `end`. */
-    struct confinement confinement;
+    struct sandbox sandbox;
     bool without_thread; /* with these settings it needs none */
     struct reactor thread;
 };

@@ -1,8 +1,8 @@
 /*
- * service.c - the life of services and resources from start to end, and the delivery of verdicts.
+ * service.c - the life of services and resources from start to end, and the delivery of results.
  *
- * A verdict for a connection of the same worker is delivered at once. For another worker it is sent
- * as a letter. Both end in on_verdict, in the thread of the waiter's connection. A waiter without a
+ * A result for a connection of the same worker is delivered at once. For another worker it is sent
+ * as a message. Both end in on_result, in the thread of the waiter's connection. A waiter without a
  * holder (NULL) is only freed, because its connection has gone.
  */
 #include "service/service.h"
@@ -27,7 +27,7 @@ const char *waited_word(enum waited how)
     return words[how];
 }
 
-/* ---- holders and verdicts ------------------------------------------------------------------- */
+/* ---- holders and results --------------------------------------------------------------------- */
 
 struct holder *service_holder(struct conn *conn)
 {
@@ -58,72 +58,72 @@ void service_open_holder(struct conn *conn)
     holder_init(service_holder(conn), conn_id(conn), conn_tag(conn));
 }
 
-static void on_verdict(struct mail *mail, void *reader)
+static void on_result(struct mail *mail, void *reader)
 {
     struct worker *worker = reader;
     struct waiter *waiter = waiter_of(mail);
     struct table *table = waiter->table;
     if (waiter->holder) {
-        struct conn *conn = conn_by_tag(worker, waiter->letter.to);
+        struct conn *conn = conn_by_tag(worker, waiter->message.to);
         CHECK(conn); /* closing the connection would have closed the holder */
-        service_of(conn)->row->verdict(conn, waiter);
+        service_of(conn)->row->result(conn, waiter);
     }
     table_waiter_free(table, waiter);
 }
 
-/* Sends the verdicts of a herd, which are many, as a bundle to each worker. */
-static __attribute__((noinline)) void post_herd(struct server *server, verdicts *out)
+/* Sends the results of a herd, which are many, as a bundle to each worker. */
+static __attribute__((noinline)) void post_herd(struct server *server, results *out)
 {
-    verdicts to[WORKERS_MAX];
+    results to[WORKERS_MAX];
     struct mail *mail;
     for (unsigned i = 0; i < server->count; i++)
         mail_list_init(&to[i]);
     while ((mail = mail_list_take(out)) != NULL) {
-        mail->deliver = on_verdict;
-        mail_list_add(&to[conn_tag_worker(waiter_of(mail)->letter.to)], mail);
+        mail->deliver = on_result;
+        mail_list_add(&to[conn_tag_worker(waiter_of(mail)->message.to)], mail);
     }
     for (unsigned i = 0; i < server->count; i++) {
         if (!to[i].first)
             continue;
         struct bundle *bundle = &waiter_of(mail_list_last(&to[i]))->bundle;
-        bundle->letters = to[i].first;
+        bundle->messages = to[i].first;
         reactor_post_bundle(worker_reactor(server->workers[i]), bundle);
     }
 }
 
-void service_send(struct worker *from, const struct services *services, struct mail_list *letters,
+void service_send(struct worker *from, const struct services *services, struct mail_list *messages,
                   void (*deliver)(struct mail *mail, void *worker))
 {
-    for (struct mail *mail; (mail = mail_list_take(letters)) != NULL;) {
-        struct letter *letter = container_of(mail, struct letter, mail);
+    for (struct mail *mail; (mail = mail_list_take(messages)) != NULL;) {
+        struct message *message = container_of(mail, struct message, mail);
         mail->deliver = deliver;
         if (likely(from != NULL))
-            worker_deliver(from, letter);
+            worker_deliver(from, message);
         else
-            conn_post_late(services->server, letter);
+            conn_post_late(services->server, message);
     }
 }
 
-void service_deliver(struct worker *from, verdicts *out)
+void service_deliver(struct worker *from, results *out)
 {
-    for (unsigned i = 0; i < REACTOR_LETTERS; i++) {
+    for (unsigned i = 0; i < REACTOR_MESSAGES; i++) {
         struct mail *mail = mail_list_take(out);
         if (!mail)
             return;
-        mail->deliver = on_verdict;
-        worker_deliver(from, &waiter_of(mail)->letter);
+        mail->deliver = on_result;
+        worker_deliver(from, &waiter_of(mail)->message);
     }
     post_herd(worker_server(from), out);
 }
 
-void service_post(const struct services *services, verdicts *out)
+void service_post(const struct services *services, results *out)
 {
     post_herd(services->server, out);
 }
 
 void service_close_holder(struct conn *conn, struct holder *holder, struct histogram *holds)
 {
-    verdicts out;
+    results out;
     mail_list_init(&out);
     table_close(service_table(conn), holder, service_now(conn), holds, &out);
     service_deliver(conn_worker(conn), &out);
@@ -132,7 +132,7 @@ void service_close_holder(struct conn *conn, struct holder *holder, struct histo
 bool service_close_some(struct conn *conn, struct holder *holder, unsigned max,
                         struct histogram *holds)
 {
-    verdicts out;
+    results out;
     mail_list_init(&out);
     bool all = table_close_some(service_table(conn), holder, max, service_now(conn), holds, &out);
     service_deliver(conn_worker(conn), &out);
@@ -149,7 +149,7 @@ void service_describe(struct conn *conn, struct conn_info *info)
         info->waits++;
 }
 
-/* ---- counters ------------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
 unsigned services_count(const struct services *services)
 {
@@ -250,7 +250,7 @@ void service_holds(const struct service *service, struct buckets_sum *sum_r)
     service_buckets(service, SERVICE_HOLDS, sum_r);
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static const struct part_config *find_part(const struct services_config *config, const char *name)
 {
@@ -441,7 +441,7 @@ bool services_prepare(struct services *services)
     for (unsigned i = 0; i < services->resource_count; i++) {
         struct resource *r = services->resources[i];
         if (has_thread(r) &&
-            !reactor_prepare(&r->thread, r->row->name, services->server->confine, &r->confinement))
+            !reactor_prepare(&r->thread, r->row->name, services->server->sandbox, &r->sandbox))
             return false;
     }
     return true;
@@ -456,12 +456,12 @@ static void resume(struct services *services, unsigned count)
     }
 }
 
-/* Parks a resource: its thread sleeps. Returns false when that takes longer than until
+/* Pauses a resource: its thread sleeps. Returns false when that takes longer than until
  * `until_ns`; the thread then keeps running. */
-static bool park(struct resource *r, int64_t until_ns)
+static bool pause_resource(struct resource *r, int64_t until_ns)
 {
     bool runs = !has_thread(r) || reactor_runs(&r->thread);
-    if (runs && r->row->park && !r->row->park(r, until_ns))
+    if (runs && r->row->pause && !r->row->pause(r, until_ns))
         return false;
     if (reactor_runs(&r->thread)) {
         reactor_stop(&r->thread);
@@ -470,15 +470,15 @@ static bool park(struct resource *r, int64_t until_ns)
     return true;
 }
 
-/* Delivers letters both ways until there are none. */
+/* Delivers messages both ways until there are none. */
 static void flush(struct services *services)
 {
     bool busy;
     do {
-        busy = server_flush_parked(services->server);
+        busy = server_flush_paused(services->server);
         for (unsigned i = 0; i < services->resource_count; i++) {
             struct resource *r = services->resources[i];
-            busy = (r->row->threaded && reactor_deliver_parked(&r->thread)) || busy;
+            busy = (r->row->threaded && reactor_deliver_paused(&r->thread)) || busy;
         }
     } while (busy);
 }
@@ -509,11 +509,11 @@ int64_t services_serve_by(const struct services *services, const char **what_r)
     return by_ns;
 }
 
-bool services_park(struct services *services, int64_t until_ns)
+bool services_pause(struct services *services, int64_t until_ns)
 {
     services->refusal = NULL;
     for (unsigned i = 0; i < services->resource_count; i++) {
-        if (!park(services->resources[i], until_ns)) {
+        if (!pause_resource(services->resources[i], until_ns)) {
             resume(services, i);
             return false;
         }

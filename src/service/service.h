@@ -24,7 +24,7 @@ struct record_writer;
 struct service;
 struct service_row;
 
-/* ---- the registry -------------------------------------------------------------------------- */
+/* ---- the registry ---------------------------------------------------------------------------- */
 
 struct registry {
     const struct service_row *const *protocols;  /* NULL after the last */
@@ -35,7 +35,7 @@ extern const struct registry registry;
 /* Maximum number of protocols, and of resources. */
 #define SERVICES_MAX 16
 
-/* ---- all services --------------------------------------------------------------------------- */
+/* ---- all services ---------------------------------------------------------------------------- */
 
 /* The settings of one protocol or resource. */
 struct part_config {
@@ -63,7 +63,7 @@ struct services {
     struct hash_key hash_key;
     _Atomic bool draining;
     bool restored;       /* a section with the shared state was read */
-    const char *refusal; /* why a resource does not park for an upgrade; NULL: time was over */
+    const char *refusal; /* why a resource does not pause for an upgrade; NULL: time was over */
     /* Sessions have room for at least this many things (locks). It is more than the settings allow
      * if an earlier process allowed more. */
     uint32_t session_room;
@@ -88,17 +88,17 @@ bool services_prepare(struct services *services) MUST_USE;
 
 /* Before an upgrade: `may_pause` of all resources (resource.h). */
 bool services_may_pause(const struct services *services, int64_t since_ns, int64_t now_ns);
-/* While the workers are parked: the earliest `serve_by` of all. *what_r is NULL if there is none.
+/* While the workers are paused: the earliest `serve_by` of all. *what_r is NULL if there is none.
  */
 int64_t services_serve_by(const struct services *services, const char **what_r);
 
 /*
- * Parks the resources, then delivers all mail between them and the workers. Used for an upgrade and
- * for shutdown, while the workers are parked. Returns false when a resource is not parked at
- * `until_ns` (monotonic), or refuses to (`refusal`); those parked before it run again.
+ * Pauses the resources, then delivers all mail between them and the workers. Used for an upgrade
+ * and for shutdown, while the workers are paused. Returns false when a resource is not paused at
+ * `until_ns` (monotonic), or refuses to (`refusal`); those paused before it run again.
  */
-bool services_park(struct services *services, int64_t until_ns) MUST_USE;
-/* Has the threads of resources run, for the first time or after services_park. The workers must
+bool services_pause(struct services *services, int64_t until_ns) MUST_USE;
+/* Has the threads of resources run, for the first time or after services_pause. The workers must
  * run, or run next. */
 void services_resume(struct services *services);
 
@@ -116,7 +116,7 @@ struct protocol *services_protocol(struct services *services, const char *name);
 /* The resource with this name; NULL: none, or not started yet. */
 struct resource *services_resource(const struct services *services, const char *name);
 
-/* ---- upgrades (base/record.md): in the main thread, while no worker runs ---- */
+/* ---- upgrades (base/record.md): in the main thread, while no worker runs --------------------- */
 
 /*
  * Kinds of section: one for the shared state, some for each protocol.
@@ -224,11 +224,11 @@ struct service_row {
     /* A session begins with the holder of its connection in the counter table. Else its clients
      * hold nothing there. */
     bool holds;
-    /* Applies the table's verdict on a wait of this connection. Must not free the waiter. NULL: its
+    /* Applies the table's result on a wait of this connection. Must not free the waiter. NULL: its
      * clients never wait there. */
-    void (*verdict)(struct conn *conn, struct waiter *waiter);
-    /* What the admin interface shows of it beyond what all have (seen.h); NULL: nothing. */
-    const struct seen *seen;
+    void (*result)(struct conn *conn, struct waiter *waiter);
+    /* What the admin interface shows of it beyond what all have (monitor.h); NULL: nothing. */
+    const struct monitor *monitor;
     /* Where in a session the wait is (wait.h). 0: its clients never wait so. */
     size_t wait_at;
     /* What the service was not told at once about a request or a wait (arbiter.h). With it, its
@@ -245,7 +245,7 @@ static inline const char *service_name(const struct service *service)
     return service->row->protocol.name;
 }
 
-/* ---- counters: sums over all workers; any thread ---- */
+/* ---- counters: sums over all workers; any thread --------------------------------------------- */
 
 /* The number of requests with this verb and outcome (numbers as in struct service_row). */
 uint64_t service_requests(const struct service *service, unsigned verb, unsigned outcome);
@@ -304,7 +304,7 @@ struct holder *service_holder(struct conn *conn);
 bool service_holds_name(struct conn *conn, struct bytes name, struct moment now,
                         struct table_hold *hold_r) MUST_USE;
 
-/* ---- shared by the services' files: in the worker's thread ---- */
+/* ---- shared by the services' files: in the worker's thread ----------------------------------- */
 
 /* The service, table and clock of a connection. */
 static inline struct service *service_of(const struct conn *conn)
@@ -367,15 +367,15 @@ bool service_close_some(struct conn *conn, struct holder *holder, unsigned max,
 /* The `describe` of protocols whose connections have holders. */
 void service_describe(struct conn *conn, struct conn_info *info);
 
-/* Sends letters to connections, which `deliver` gets. `from`: the worker whose thread this is;
+/* Sends messages to connections, which `deliver` gets. `from`: the worker whose thread this is;
  * NULL: another thread. */
-void service_send(struct worker *from, const struct services *services, struct mail_list *letters,
+void service_send(struct worker *from, const struct services *services, struct mail_list *messages,
                   void (*deliver)(struct mail *mail, void *worker));
 
-/* Sends the table's verdicts to their connections, in order. The row's `verdict` is called for
+/* Sends the table's results to their connections, in order. The row's `result` is called for
  * each. */
-void service_deliver(struct worker *from, verdicts *out);
-/* The same, as letters; any thread. */
-void service_post(const struct services *services, verdicts *out);
+void service_deliver(struct worker *from, results *out);
+/* The same, as messages; any thread. */
+void service_post(const struct services *services, results *out);
 
 #endif

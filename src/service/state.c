@@ -18,7 +18,7 @@
  * sum in seconds fits into 64 bits. */
 #define TIMES_MAX (UINT64_C(1) << 29)
 
-/* ---- saving ------------------------------------------------------------------------------ */
+/* ---- saving ---------------------------------------------------------------------------------- */
 
 static void save_shared(const struct services *s, struct record_writer *w)
 {
@@ -172,7 +172,7 @@ void services_save(const struct services *services, struct moment now, struct re
     }
 }
 
-/* ---- restoring --------------------------------------------------------------------------- */
+/* ---- restoring ------------------------------------------------------------------------------- */
 
 bool services_restore_shared(struct services *services, struct moment now, int64_t started_ns,
                              uint32_t session_room, struct record_reader *r)

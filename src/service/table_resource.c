@@ -59,7 +59,7 @@ static const struct table_resource *of_services(const struct services *services)
     return own(services_resource(services, "table"));
 }
 
-/* ---- the collector ------------------------------------------------------------------------- */
+/* ---- the collector --------------------------------------------------------------------------- */
 
 /*
  * True when the table is full, and a sweep may make room: a part of its names is at 0, or a while
@@ -134,7 +134,7 @@ static int64_t collect(struct timer *timer, struct moment now)
     return rest(t, now);
 }
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static bool start(struct resource *r, const void *settings, struct moment now)
 {
@@ -174,7 +174,7 @@ static uint64_t held(const struct resource *r, struct moment now)
     return stats.units;
 }
 
-/* ---- upgrades ------------------------------------------------------------------------------- */
+/* ---- upgrades -------------------------------------------------------------------------------- */
 
 static uint64_t dropped_early(const struct table_resource *t, struct moment now)
 {
@@ -260,7 +260,7 @@ static bool restore_done(struct resource *r, struct record_reader *reader)
     return table_restore_done(r->services->table, reader);
 }
 
-/* ---- for other code ------------------------------------------------------------------------ */
+/* ---- for other code -------------------------------------------------------------------------- */
 
 void table_resource_collector(const struct services *services, struct collector_stats *stats_r)
 {
@@ -287,11 +287,11 @@ const struct resource_row table_resource_row = {
     .restore = restore,
     .restore_done = restore_done,
     .held = held,
-    .seen = &table_seen,
+    .monitor = &table_monitor,
     .end = end,
 };
 
-/* ---- options ------------------------------------------------------------------------------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 #define MIB (UINT64_C(1) << 20)
 

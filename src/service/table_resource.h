@@ -17,7 +17,7 @@ struct table_settings {
 
 extern const struct resource_row table_resource_row;
 extern const struct option_group table_options;
-extern const struct seen table_seen; /* what it shows (seen.h) */
+extern const struct monitor table_monitor; /* what it shows (monitor.h) */
 
 /* The collector's counters since the start. Any thread. */
 struct collector_stats {

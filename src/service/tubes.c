@@ -4,7 +4,7 @@
  */
 #include "service/beanstalk.h"
 #include "service/job_session.h"
-#include "service/tubes_seen.h"
+#include "service/tubes_monitor.h"
 
 #include "jobs/jobs_state.h"
 
@@ -94,10 +94,9 @@ void jobs_count(struct services *services, unsigned what, int by)
 
 /* ---- delivery, timer ------------------------------------------------------------------------- */
 
-void jobs_deliver(struct worker *from, const struct services *services,
-                  struct jobs_effects *effects)
+void jobs_deliver(struct worker *from, const struct services *services, struct jobs_outbox *outbox)
 {
-    service_send(from, services, &effects->letters, job_on_letter);
+    service_send(from, services, &outbox->messages, job_on_message);
     jobs_set_timer(services);
 }
 
@@ -115,11 +114,11 @@ static int64_t run(struct timer *timer, struct moment now)
 {
     struct tubes *t = container_of(timer, struct tubes, timer.timer);
     const struct services *services = t->resource.services;
-    struct jobs_effects effects;
-    jobs_effects_init(&effects);
+    struct jobs_outbox outbox;
+    jobs_outbox_init(&outbox);
     atomic_store_explicit(&t->timer_ns, DEADLINE_NONE, memory_order_relaxed);
-    jobs_run(t->jobs, now, &effects);
-    jobs_deliver(services->server->workers[0], services, &effects);
+    jobs_run(t->jobs, now, &outbox);
+    jobs_deliver(services->server->workers[0], services, &outbox);
     int64_t next_ns = jobs_next_ns(t->jobs);
     atomic_store_explicit(&t->timer_ns, next_ns, memory_order_relaxed);
     return next_ns > now.mono_ns ? next_ns : now.mono_ns + 1;
@@ -175,7 +174,7 @@ static void settings_changed(void *services, const char *name, const void *was, 
 {
     const struct tubes_settings *settings = is;
     struct tubes *t = of_services(services);
-    struct jobs_effects effects;
+    struct jobs_outbox outbox;
     uint64_t place = 0;
     bool done = false;
     (void)name;
@@ -183,9 +182,9 @@ static void settings_changed(void *services, const char *name, const void *was, 
     t->config.memory_limit = memory_limit_of(settings);
     jobs_set_memory_limit(t->jobs, t->config.memory_limit);
     while (!done) {
-        jobs_effects_init(&effects);
-        done = jobs_set_defaults(t->jobs, &settings->defaults, &place, clock_now(), &effects);
-        jobs_deliver(NULL, services, &effects);
+        jobs_outbox_init(&outbox);
+        done = jobs_set_defaults(t->jobs, &settings->defaults, &place, clock_now(), &outbox);
+        jobs_deliver(NULL, services, &outbox);
     }
 }
 
@@ -315,7 +314,7 @@ const struct resource_row tubes_resource_row = {
     .restore = restore,
     .restore_done = restore_done,
     .held = held,
-    .seen = &tubes_seen,
+    .monitor = &tubes_monitor,
     .end = end,
 };
 

@@ -38,9 +38,9 @@ struct wait {
     uint8_t note[4];        /* what the service needs for the answer, which a record keeps */
     uint32_t number;        /* of the pending answer */
     union {
-        struct waiter *waiter;   /* WAIT_ON_TABLE */
-        struct arbiter_ask *ask; /* WAIT_ON_NODE */
-        int64_t until_ns;        /* WAIT_ON_JOBS: its end; the deadline may be an earlier time */
+        struct waiter *waiter;           /* WAIT_ON_TABLE */
+        struct arbiter_request *request; /* WAIT_ON_NODE */
+        int64_t until_ns; /* WAIT_ON_JOBS: its end; the deadline may be an earlier time */
     };
     int64_t since_ns; /* when it began, monotonic */
 };

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/option.h"
 #include "net/dial.h"
-#include "service/seen.h"
+#include "service/monitor.h"
 #include "service/service.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ struct echo_settings {
 
 /* A line on its way: to the resource's thread, and back to its connection. */
 struct line {
-    struct letter letter;
+    struct message message;
     uint32_t number; /* of the pending answer */
     uint32_t len;
     char text[];
@@ -64,8 +64,8 @@ static void say_event(struct conn *conn)
 
 static void on_written(struct mail *mail, void *worker)
 {
-    struct line *line = container_of(mail, struct line, letter.mail);
-    struct conn *conn = conn_by_tag(worker, line->letter.to); /* NULL: it has gone */
+    struct line *line = container_of(mail, struct line, message.mail);
+    struct conn *conn = conn_by_tag(worker, line->message.to); /* NULL: it has gone */
     if (conn) {
         conn_answer(conn, line->number);
         conn_reply(conn, line->text, line->len);
@@ -88,15 +88,16 @@ static enum served on_serve(struct conn *conn, const void *request)
         conn_close(conn, CLOSE_MEMORY);
         return SERVED_LAST;
     }
-    line->letter = (struct letter){.mail.deliver = on_line, .to = conn_tag(conn)};
+    line->message = (struct message){.mail.deliver = on_line, .to = conn_tag(conn)};
     line->len = (uint32_t)text->len;
     memcpy(line->text, text->data, text->len);
     reactor_post(&services_resource(service_of(conn)->services, "echo")->thread,
-                 &line->letter.mail);
+                 &line->message.mail);
     return SERVED_PENDING_NEXT;
 }
 
-/* A connection has no state of its own, and when it is saved, `park` has had all lines answered. */
+/* A connection has no state of its own, and when it is saved, `pause` has had all lines answered.
+ */
 static void on_open_or_close(struct conn *conn)
 {
     (void)conn;
@@ -145,11 +146,11 @@ static void write_all(struct reactor *thread, void *arg)
     struct echo *e = arg;
     (void)thread;
     for (struct mail *mail; (mail = mail_list_take(&e->waiting));) {
-        struct line *line = container_of(mail, struct line, letter.mail);
+        struct line *line = container_of(mail, struct line, message.mail);
         if (write(e->file, line->text, line->len) > 0)
             tally_add(&e->lines, 1);
-        line->letter.mail.deliver = on_written;
-        conn_post(e->resource.services->server, &line->letter);
+        line->message.mail.deliver = on_written;
+        conn_post(e->resource.services->server, &line->message);
     }
 }
 
@@ -191,7 +192,7 @@ static void on_line(struct mail *mail, void *reactor)
     mail_list_add(&e->waiting, mail);
 }
 
-static bool park(struct resource *r, int64_t until_ns)
+static bool pause_resource(struct resource *r, int64_t until_ns)
 {
     (void)until_ns;
     reactor_ask(&r->thread, write_all, container_of(r, struct echo, resource));
@@ -203,7 +204,7 @@ static bool start(struct resource *r, const void *settings, struct moment now)
     struct echo *e = container_of(r, struct echo, resource);
     e->settings = settings;
     e->writes[0] = e->settings->folder;
-    r->confinement = (struct confinement){.name = "echo", .connects = true, .writes = e->writes};
+    r->sandbox = (struct sandbox){.name = "echo", .connects = true, .writes = e->writes};
     e->file = e->upstream.fd = -1;
     e->timer.run = on_started;
     mail_list_init(&e->waiting);
@@ -248,9 +249,9 @@ const struct service_row echo_row = {
 static const struct metric_row metrics[] = { { "counterd_echo_lines_total", METRIC_COUNTER,
     "Lines that were written to the file.", "", 1, .size = sizeof(uint64_t) }, {0} };
 static const struct route_row routes[] = { { HTTP_GET, "/api/v1/echo", get_lines, false }, {0} };
-static const struct seen seen = { read_lines, sizeof(uint64_t), metrics, routes, NULL };
+static const struct monitor monitor = { read_lines, sizeof(uint64_t), metrics, routes, NULL };
 const struct resource_row echo_resource_row = { .name = "echo", .size = sizeof(struct echo),
-    .threaded = true, .start = start, .park = park, .seen = &seen, .end = end };
+    .threaded = true, .start = start, .pause = pause_resource, .monitor = &monitor, .end = end };
 static const struct option_row rows[] = {
     { .key = "folder", OPTION_IS_STRING(struct echo_settings, folder), .default_text = ".",
       .unit = "", .help = "folder of the files lines (written) and ca.pem (of the upstream)" },

@@ -153,7 +153,7 @@ def test_an_upgrade_loses_and_doubles_nothing(echo, tmp_path, threads):
             return any("info: ready" in line for line in said)
 
         def say_more():
-            """So that some lines are pending, and some unread, whenever it is that it parks."""
+            """So that some lines are pending, and some unread, whenever it is that it pauses."""
             nonlocal sent
             for number, client in enumerate(clients):
                 client.say(*[b"%d.%d" % (number, sent + i) for i in range(20)])

@@ -1,5 +1,5 @@
 /* jobs.c - see jobs.h. */
-#include "t/models/jobs_inside.h"
+#include "t/models/jobs_internal.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* jobs_calls.c - what each call does to the model; what time and a restart do. */
-#include "t/models/jobs_inside.h"
+#include "t/models/jobs_internal.h"
 
 /* ---- clients --------------------------------------------------------------------------------- */
 

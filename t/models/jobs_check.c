@@ -1,17 +1,16 @@
 /* jobs_check.c - see jobs_check.h. */
 #include "t/models/jobs_check.h"
 
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 
-/* ---- tubes and clients ------------------------------------------------------------------------
- */
+/* ---- tubes and clients ----------------------------------------------------------------------- */
 
 struct look {
     const struct jobs *jobs;
     const struct tube *tube;
     const struct jobs_client *holder;
     unsigned state;
-    bool frozen, doomed;
+    bool locked, doomed;
     uint32_t count;
     uint64_t last_turn, last_id;
     uint64_t urgent;
@@ -22,7 +21,7 @@ static void look_by_id(void *arg, uint32_t handle)
     struct look *look = arg;
     const struct job *job = job_at(look->jobs, handle);
     CHECK(job->tube == look->tube && job->state == look->state && job->id > look->last_id);
-    CHECK(job_find(look->jobs, job->id) == handle && job->frozen == look->frozen);
+    CHECK(job_find(look->jobs, job->id) == handle && job->locked == look->locked);
     CHECK(job->doomed == look->doomed);
     CHECK(job->body ? job->body->len == job->body_len : look->jobs->commit != NULL);
     CHECK((job->holder != NULL) == (job->state == JOB_RESERVED));
@@ -61,17 +60,17 @@ static void check_tube(struct jobs *jobs, const struct tube *tube, uint64_t *sta
         struct look look = {.jobs = jobs, .tube = tube, .state = n};
         job_tree_visit(jobs, &tube->by_id[n], look_by_id, &look);
         CHECK(look.count == tube->by_id[n].count);
-        look.frozen = true;
+        look.locked = true;
         look.last_id = 0;
-        job_tree_visit(jobs, &tube->frozen_by_id[n], look_by_id, &look);
-        look.frozen = false;
+        job_tree_visit(jobs, &tube->locked_by_id[n], look_by_id, &look);
+        look.locked = false;
         look.doomed = true;
         look.last_id = 0;
         job_tree_visit(jobs, &tube->doomed_by_id[n], look_by_id, &look);
         CHECK(look.count == tube_count(tube, n));
         *doomed += tube->doomed_by_id[n].count;
         CHECK(n != JOB_READY || look.urgent == tube->urgent);
-        CHECK(tube->frozen_by_turn[n].count == tube->frozen_by_id[n].count);
+        CHECK(tube->locked_by_turn[n].count == tube->locked_by_id[n].count);
         states[n] += look.count;
     }
     check_turns(jobs, tube, JOB_READY, &tube->ready, NULL);
@@ -102,11 +101,10 @@ static void check_client(struct jobs *jobs, const struct jobs_client *client)
         last = at;
         count++;
     }
-    CHECK(last == client->last_reserved && count == client->reserved.count + client->frozen);
+    CHECK(last == client->last_reserved && count == client->reserved.count + client->locked);
 }
 
-/* ---- clients that watch many tubes ------------------------------------------------------------
- */
+/* ---- clients that watch many tubes ----------------------------------------------------------- */
 
 struct turn {
     uint64_t pri, id;
@@ -163,8 +161,7 @@ static void check_watches(const struct jobs_client *client)
     CHECK(client->ended || counted == tree_has(&client->by_age));
 }
 
-/* ---- keys and roots ---------------------------------------------------------------------------
- */
+/* ---- keys and roots -------------------------------------------------------------------------- */
 
 static bool has_stale(const struct jobs *jobs, const struct job_mark *root)
 {
@@ -207,7 +204,7 @@ static void check_marks(const struct jobs *jobs)
         const struct job_keys *keys = job->keys;
         jobs_refs += keys->key != NULL;
         jobs_refs += keys->root != NULL;
-        if (job->frozen || job->doomed)
+        if (job->locked || job->doomed)
             continue;
         with += has_its_key(job);
         if (keys->key && has_its_key(job))
@@ -221,8 +218,7 @@ static void check_marks(const struct jobs *jobs)
     CHECK((rests ? refs == jobs_refs : refs >= jobs_refs) && with == in_trees);
 }
 
-/* ---- all ---------------------------------------------------------------------------------------
- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 void jobs_check(struct jobs *jobs, struct moment now)
 {
@@ -245,8 +241,8 @@ void jobs_check(struct jobs *jobs, struct moment now)
         const struct jobs_client *client = container_of(at, struct jobs_client, all);
         check_client(jobs, client);
         check_watches(client);
-        reserved += client->reserved.count + client->frozen;
-        held += client == jobs->leases ? 0 : client->reserved.count + client->frozen;
+        reserved += client->reserved.count + client->locked;
+        held += client == jobs->leases ? 0 : client->reserved.count + client->locked;
         waiting += client->wait == WAITING || client->wait == PROMISED;
     }
     CHECK(ring_is_empty(&jobs->ending));

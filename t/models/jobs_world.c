@@ -1,5 +1,5 @@
 /* jobs_world.c - see jobs_world.h. */
-#include "t/models/jobs_world_inside.h"
+#include "t/models/jobs_world_internal.h"
 
 #include "t/unit/engine/faults.h"
 
@@ -40,14 +40,14 @@ void world_end_call(void)
 {
     struct mail *mail;
     fault_dice = NULL;
-    rig_send(&world.effects);
+    rig_send(&world.outbox);
     if (world.config.store)
         rig_commit();
-    while ((mail = mail_list_take(&rig.letters))) {
-        AGREE(world.letter_count < LETTERS);
-        world.letters[world.letter_count++] = mail;
+    while ((mail = mail_list_take(&rig.messages))) {
+        AGREE(world.message_count < MESSAGES);
+        world.messages[world.message_count++] = mail;
     }
-    jobs_effects_init(&world.effects);
+    jobs_outbox_init(&world.outbox);
 }
 
 /* ---- requests --------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ enum jobs_status world_submit(struct ask *ask)
     if (world.config.store)
         CALL(ask_submit(ask));
     else
-        CALL(ask->status = jobs_submit(world.jobs, &ask->op, model.now, &world.effects));
+        CALL(ask->status = jobs_submit(world.jobs, &ask->op, model.now, &world.outbox));
     if (fails)
         fake_disk_fail(world.disk, FAKE_COMMIT, 1, 0, JOB_STORE_OK);
     AGREE(ask->done || !world.config.store);
@@ -168,7 +168,7 @@ static void check_served(int c, struct job_view *view)
     m_end_wait(c);
 }
 
-/* ---- waits and letters ----------------------------------------------------------------------- */
+/* ---- waits and messages ---------------------------------------------------------------------- */
 
 void world_read_wait(int c)
 {
@@ -192,12 +192,12 @@ void world_end_wait(int c)
 
 void world_deliver(unsigned n)
 {
-    struct jobs_client *client = jobs_client_of(world.letters[n]);
+    struct jobs_client *client = jobs_client_of(world.messages[n]);
     bool lives;
-    world.letters[n] = world.letters[--world.letter_count];
-    int c = (int)client->letter.to;
+    world.messages[n] = world.messages[--world.message_count];
+    int c = (int)client->message.to;
     bool is = world.clients[c] == client && model.clients[c].exists;
-    CALL(lives = jobs_client_letter(client));
+    CALL(lives = jobs_client_message(client));
     AGREE(lives == is);
     if (lives)
         world_read_wait(c);
@@ -205,8 +205,8 @@ void world_deliver(unsigned n)
 
 void world_deliver_all(void)
 {
-    while (world.letter_count > 0)
-        world_deliver(world.letter_count - 1);
+    while (world.message_count > 0)
+        world_deliver(world.message_count - 1);
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -286,7 +286,7 @@ static unsigned count_due(int64_t until_ns)
 void world_run(void)
 {
     do { /* each call does a bounded amount of work */
-        CALL_THAT_ENDS(jobs_run(world.jobs, model.now, &world.effects));
+        CALL_THAT_ENDS(jobs_run(world.jobs, model.now, &world.outbox));
     } while (jobs_next_ns(world.jobs) <= model.now.mono_ns);
     m_run();
     world_follow();
@@ -406,9 +406,9 @@ void world_start(const struct world_config *with)
     world.config = *with;
     world.wall_offset_s = 0;
     world.was_set_back = false;
-    world.letter_count = 0;
-    jobs_effects_init(&world.effects);
-    mail_list_init(&rig.letters);
+    world.message_count = 0;
+    jobs_outbox_init(&world.outbox);
+    mail_list_init(&rig.messages);
     m_start(&world.config.defaults, world.config.store);
     world_set_time(NS_PER_S + below(1000000000));
     if (world.config.store) {
@@ -427,8 +427,8 @@ void world_start(const struct world_config *with)
 
 void world_tell_all(void)
 {
-    while (world.letter_count > 0)
-        (void)jobs_client_letter(jobs_client_of(world.letters[--world.letter_count]));
+    while (world.message_count > 0)
+        (void)jobs_client_message(jobs_client_of(world.messages[--world.message_count]));
 }
 
 void world_number_tubes(void)

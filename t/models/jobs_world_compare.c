@@ -1,5 +1,5 @@
 /* jobs_world_compare.c - compares all that can be asked, and the store, with the model. */
-#include "t/models/jobs_world_inside.h"
+#include "t/models/jobs_world_internal.h"
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
@@ -238,7 +238,7 @@ void world_follow(void)
             m_gone(job);
             continue;
         }
-        AGREE(!job_at(world.jobs, handle)->frozen);
+        AGREE(!job_at(world.jobs, handle)->locked);
         AGREE(!job_at(world.jobs, handle)->doomed || m_may_go(job));
         job->doomed = job_at(world.jobs, handle)->doomed;
     }

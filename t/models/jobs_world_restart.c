@@ -1,5 +1,5 @@
 /* jobs_world_restart.c - restarts from a file, which may lie, and upgrades in place. */
-#include "t/models/jobs_world_inside.h"
+#include "t/models/jobs_world_internal.h"
 
 #include "jobs/jobs_state.h"
 
@@ -92,8 +92,8 @@ static void open_lying(void)
 
 void world_restart(void)
 {
-    struct jobs_effects caused;
-    jobs_effects_init(&caused);
+    struct jobs_outbox caused;
+    jobs_outbox_init(&caused);
     model_step++;
     for (int c = 0; c < M_CLIENTS; c++) {
         if (model.clients[c].exists)
@@ -149,7 +149,7 @@ void world_end(void)
     world_set_time(model.now.mono_ns + INT64_C(200) * 365 * 86400 * NS_PER_S);
     world_run();
     jobs_get_stats(world.jobs, &stats);
-    AGREE(stats.memory == world.base_memory && world.letter_count == 0);
+    AGREE(stats.memory == world.base_memory && world.message_count == 0);
     if (!world.config.store) {
         jobs_free(&world.jobs);
         return;
@@ -222,15 +222,15 @@ static bool restore_all(struct jobs *to, struct jobs_client **new, struct record
 /* Ends clients and jobs, which no model follows. */
 static void end_all(struct jobs *which, struct jobs_client **its)
 {
-    struct jobs_effects caused;
+    struct jobs_outbox caused;
     struct mail *mail;
-    jobs_effects_init(&caused);
+    jobs_outbox_init(&caused);
     for (int c = 0; c < M_CLIENTS; c++) {
         if (its[c])
             jobs_client_end(its[c], model.now, &caused);
     }
-    while ((mail = mail_list_take(&caused.letters)))
-        AGREE(!jobs_client_letter(jobs_client_of(mail)));
+    while ((mail = mail_list_take(&caused.messages)))
+        AGREE(!jobs_client_message(jobs_client_of(mail)));
     jobs_free(&which);
 }
 
@@ -287,14 +287,14 @@ void world_upgrade(void)
 bool world_try(const uint8_t *record, size_t len, const char **why_r)
 {
     struct jobs_client *new[M_CLIENTS] = {NULL};
-    struct jobs_effects caused;
+    struct jobs_outbox caused;
     struct mail *mail;
     struct record_reader r;
     struct jobs *to = world_new_jobs(1);
     record_reader_init(&r, record, len);
     bool good = restore_all(to, new, &r);
     *why_r = good ? NULL : r.why;
-    jobs_effects_init(&caused);
+    jobs_outbox_init(&caused);
     struct moment later = model.now;
     later.mono_ns += 3 * NS_PER_S;
     if (good) {
@@ -312,9 +312,9 @@ bool world_try(const uint8_t *record, size_t len, const char **why_r)
             if (jobs_reserve(new[c], 0, &world.views[0], later) == JOBS_OK)
                 job_body_drop(to, &world.views[0].body);
         }
-        while ((mail = mail_list_take(&caused.letters))) {
+        while ((mail = mail_list_take(&caused.messages))) {
             struct jobs_client *client = jobs_client_of(mail);
-            if (jobs_client_letter(client) && jobs_read(client, &world.views[0]))
+            if (jobs_client_message(client) && jobs_read(client, &world.views[0]))
                 job_body_drop(to, &world.views[0].body);
         }
     }

@@ -1,5 +1,5 @@
 /* jobs_world_steps.c - what clients do at random, each step beside the model. */
-#include "t/models/jobs_world_inside.h"
+#include "t/models/jobs_world_internal.h"
 
 #include <limits.h>
 
@@ -99,12 +99,12 @@ void world_end_client(int c)
 {
     unsigned budget = UINT_MAX;
     struct ring *at;
-    CALL_THAT_ENDS(jobs_client_end(world.clients[c], model.now, &world.effects));
+    CALL_THAT_ENDS(jobs_client_end(world.clients[c], model.now, &world.outbox));
     at = ring_last(&world.jobs->clients); /* the model knows no steps */
     while (at && container_of(at, struct jobs_client, all) != world.clients[c])
         at = at->prev == &world.jobs->clients ? NULL : at->prev;
     if (at && world.clients[c]->ends_on)
-        CALL(client_end_on(world.clients[c], &budget, model.now, &world.effects));
+        CALL(client_end_on(world.clients[c], &budget, model.now, &world.outbox));
     m_client_end(c);
     world_follow();
 }
@@ -456,7 +456,7 @@ void world_set_defaults(const struct job_settings *defaults)
     uint64_t place = 0;
     bool done = false;
     while (!done)
-        CALL(done = jobs_set_defaults(world.jobs, defaults, &place, model.now, &world.effects));
+        CALL(done = jobs_set_defaults(world.jobs, defaults, &place, model.now, &world.outbox));
     m_set_defaults(defaults);
     world_follow();
 }
@@ -602,8 +602,8 @@ static void other_step(void)
             world_end_wait(c);
         break;
     case 2:
-        if (world.letter_count > 0)
-            world_deliver(below(world.letter_count));
+        if (world.message_count > 0)
+            world_deliver(below(world.message_count));
         break;
     case 3:
     case 4:

@@ -29,7 +29,7 @@ struct model_words {
 };
 struct model_words model_unlock_name(struct model *m, struct model_client *c, unsigned name);
 
-/* The client is told of its verdict. Returns the word. */
+/* The client is told of its result. Returns the word. */
 enum pc_reply model_note_word(struct model *m, struct model_client *c);
 
 /* The connection ends. */

@@ -1,5 +1,5 @@
 /* pools.c - see pools.h. */
-#include "t/models/pools_inside.h"
+#include "t/models/pools_internal.h"
 #include "t/unit/unit.h"
 
 #include <inttypes.h>
@@ -54,7 +54,7 @@ void model_start(const struct pools_limits *limits, uint64_t first_fence)
     ages = 0;
 }
 
-/* ---- looking ------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 uint32_t model_count(int p, enum pool_state state)
 {
@@ -157,7 +157,7 @@ bool model_is_idle(int p, int i)
            joined_count(m->joiner, p) > model_clients[m->joiner].supplies[p].init;
 }
 
-/* ---- events -------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* Free members whose lifetime is over may stop at any time. */
 void let_lifetimes_end(void)
@@ -219,7 +219,7 @@ struct m_event event_of_hold(const struct m_hold *hold, int holder)
         .fence = hold->fence, .conn = model_clients[holder].tag, .by = hold->by};
 }
 
-/* ---- moves --------------------------------------------------------------------------------- */
+/* ---- moves ----------------------------------------------------------------------------------- */
 
 static void stop_later(int p, int i, enum pool_why why)
 {
@@ -314,7 +314,7 @@ void move(int p, int i, enum pool_state to, enum pool_why why, bool same_place,
     }
 }
 
-/* ---- pools --------------------------------------------------------------------------------- */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 enum pool_status model_pool_add(int p, const struct pool_options *options, bool of_file)
 {
@@ -504,7 +504,7 @@ enum pool_status model_pool_drop(int p, bool at_once)
     return POOL_OK;
 }
 
-/* ---- members ------------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 static enum pool_status make_member(const struct m_new_member *new)
 {

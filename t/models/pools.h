@@ -29,7 +29,7 @@ enum {
     M_NOBODY = -1,
 };
 
-/* ---- what there is ------------------------------------------------------------------------- */
+/* ---- what there is --------------------------------------------------------------------------- */
 
 struct m_hold {
     int pool, member; /* M_NOBODY: taken away */
@@ -136,7 +136,7 @@ extern uint64_t model_fence;
 extern struct moment model_now;
 extern bool model_timely; /* the last call did all that was due */
 
-/* ---- what the engine did ------------------------------------------------------------------- */
+/* ---- what the engine did --------------------------------------------------------------------- */
 
 struct m_event {
     int pool, member; /* member M_NOBODY: of the pool */
@@ -157,7 +157,7 @@ extern unsigned model_event_count;
 unsigned model_suppliers(int pool, int *clients);
 double model_jitter(int pool, int member);
 
-/* ---- failing ------------------------------------------------------------------------------- */
+/* ---- failing --------------------------------------------------------------------------------- */
 
 extern uint64_t model_step;   /* number of the step, */
 extern char model_doing[400]; /* and what it does */
@@ -170,7 +170,7 @@ extern char model_doing[400]; /* and what it does */
     } while (0)
 _Noreturn void model_disagrees(const char *file, int line, const char *condition);
 
-/* ---- calls --------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* Forgets everything. */
 void model_start(const struct pools_limits *limits, uint64_t first_fence);
@@ -227,7 +227,7 @@ void model_upgrade(void);
 
 /* What a client reads. */
 struct m_news {
-    enum m_wait_state verdict; /* M_NO_WAIT: none */
+    enum m_wait_state result; /* M_NO_WAIT: none */
     enum pool_status refused;
     unsigned taken; /* its newest holds */
     struct m_stop stops[M_STOPS];
@@ -243,7 +243,7 @@ void model_read(int c, uint64_t position, struct m_news *news_r);
 /* True when there is something to read. */
 bool model_has_news(int c);
 
-/* ---- looking ------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 static inline bool m_is_held(const struct m_member *m)
 {

@@ -1,7 +1,7 @@
 /* pools_check.c - see pools_check.h. The invariants are those of protocol-pools.md. */
 #include "t/models/pools_check.h"
 
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 
 /* Sums over the members of one pool, by going through them. */
 struct sums {
@@ -90,7 +90,7 @@ static void check_left(const struct pool_place *place)
 static void check_choosy(const struct pool_place *place)
 {
     const struct pool *pool = place->pool;
-    const struct pool_ask *ask = &place->waiter->ask;
+    const struct pool_request *ask = &place->waiter->ask;
     uint32_t open = 0, usable = 0;
     bool looked = place->looks == STAGE_DONE && !place->waiter->choosing;
     bool expires =
@@ -117,7 +117,7 @@ static void check_choosy(const struct pool_place *place)
 /* A wait that is not choosy fits. */
 static bool fits(struct pool_place *place)
 {
-    const struct pool_ask *ask = &place->waiter->ask;
+    const struct pool_request *ask = &place->waiter->ask;
     for (struct tree_node *n = tree_first(&place->pool->members); n; n = tree_next(n)) {
         const struct pool_member *m = item_of(n, struct pool_member, by_name.node);
         if (pool_is_ready(m, ask->what) && pool_matches(ask, m) && !pool_is_closed(m, ask))
@@ -129,7 +129,7 @@ static bool fits(struct pool_place *place)
 /* An older wait asks for any member for the same, and looks in steps. */
 static bool is_behind(const struct pool_place *place)
 {
-    const struct pool_ask *ask = &place->waiter->ask;
+    const struct pool_request *ask = &place->waiter->ask;
     for (EACH_CHOOSY(p, place->pool)) {
         const struct pool_waiter *w = p->waiter;
         if (w->ask.seq < ask->seq && w->ask.what == ask->what && !w->choosing &&
@@ -140,12 +140,12 @@ static bool is_behind(const struct pool_place *place)
 }
 
 /* How many waiters check_line has seen. */
-struct seen {
+struct monitor {
     uint32_t use, other, awaited, guests;
 };
 
 /* No waiter of the line that fits waits. */
-static void check_line(const struct pool *pool, const struct tree *line, struct seen *seen)
+static void check_line(const struct pool *pool, const struct tree *line, struct monitor *seen)
 {
     check_tree(line, UINT32_MAX);
     for (struct tree_node *n = tree_first(line); n; n = tree_next(n)) {
@@ -169,7 +169,7 @@ static void check_line(const struct pool *pool, const struct tree *line, struct 
 
 static void check_waits(struct pool *pool)
 {
-    struct seen seen = {0};
+    struct monitor seen = {0};
     uint32_t choosy = 0;
     uint64_t before = 0;
     check_line(pool, &pool->lines[LINE_USE], &seen);
@@ -277,7 +277,7 @@ static uint64_t check_client(const struct pool_client *client)
         const struct pool_hold *hold = item_of(at, struct pool_hold, of_client);
         CHECK(hold->client == client && hold->fence > last && hold->fence <= pools->fence);
         last = hold->fence;
-        CHECK((hold->unit != NULL) == (hold->member && !ring_has(&hold->owed_link)));
+        CHECK((hold->unit != NULL) == (hold->member && !ring_has(&hold->uncounted_link)));
         units += hold->unit != NULL;
         held += hold->member != NULL;
     }
@@ -291,7 +291,7 @@ static uint64_t check_client(const struct pool_client *client)
             held++;
         }
     }
-    CHECK(holder_units(pools->config.table, &client->mirror) == units);
+    CHECK(holder_units(pools->config.table, &client->unit_holder) == units);
     return held;
 }
 

@@ -1,9 +1,9 @@
 /* pools_clients.c - the model of pools: requests of clients, what they read, and time. */
-#include "t/models/pools_inside.h"
+#include "t/models/pools_internal.h"
 
 #include <string.h>
 
-/* ---- TAKE and RETURN ----------------------------------------------------------------------- */
+/* ---- TAKE and RETURN ------------------------------------------------------------------------- */
 
 /* The open pools of a request, in order; their number. */
 static unsigned targets_of(const struct m_take *take, int *targets)
@@ -183,7 +183,7 @@ enum pool_status model_return(int c, uint64_t fence, bool ok)
     return POOL_NOT_TAKEN;
 }
 
-/* ---- clients ------------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 void model_client_new(int c, uint64_t tag)
 {
@@ -260,7 +260,7 @@ void model_read(int c, uint64_t position, struct m_news *news_r)
     struct m_wait *w = &client->wait;
     memset(news_r, 0, sizeof(*news_r));
     if (w->state == M_SERVED) {
-        news_r->verdict = M_SERVED;
+        news_r->result = M_SERVED;
         for (uint32_t k = 0; k < w->ask.count; k++) {
             w->served[k].position = position;
             client->holds[client->hold_count++] = w->served[k];
@@ -268,7 +268,7 @@ void model_read(int c, uint64_t position, struct m_news *news_r)
         }
         w->state = M_NO_WAIT;
     } else if (w->state == M_REFUSED) {
-        news_r->verdict = M_REFUSED;
+        news_r->result = M_REFUSED;
         news_r->refused = w->refused;
         w->state = M_NO_WAIT;
     }
@@ -296,7 +296,7 @@ void model_upgrade(void)
         model_pools[p].grouped = ++ages;
 }
 
-/* ---- time ---------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 static bool is_due(int64_t since_ns, int64_t wait_ns)
 {

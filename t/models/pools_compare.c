@@ -1,5 +1,5 @@
 /* pools_compare.c - the engine's pools beside their model (pools_world.h). */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 #include "t/models/pools_check.h"
 #include "t/models/pools_world.h"
 
@@ -32,7 +32,7 @@ int client_number(const void *owner)
     return (int)(side - sides);
 }
 
-/* ---- names --------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 void compare_make_names(void)
 {
@@ -122,7 +122,7 @@ static bool same_attributes(const unsigned *a, const unsigned *b)
     return memcmp(a, b, M_KEYS * sizeof(*a)) == 0;
 }
 
-/* ---- requests by chance -------------------------------------------------------------------- */
+/* ---- requests by chance ---------------------------------------------------------------------- */
 
 int some_pool(void)
 {
@@ -241,7 +241,7 @@ struct pool_options random_pool_options(unsigned kind, uint32_t members)
     return o;
 }
 
-/* ---- what the engine tells ----------------------------------------------------------------- */
+/* ---- what the engine tells ------------------------------------------------------------------- */
 
 bool is_deaf;
 
@@ -354,7 +354,7 @@ void compare_taken(int c, unsigned count)
     }
 }
 
-/* ---- suppliers, as the model asks for them ------------------------------------------------- */
+/* ---- suppliers, as the model asks for them --------------------------------------------------- */
 
 static struct {
     int clients[M_CLIENTS];
@@ -395,7 +395,7 @@ double model_jitter(int p, int i)
     return m->jitter;
 }
 
-/* ---- comparing ----------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 static int seen; /* the next number that a walk should show */
 static int looked_at;
@@ -602,8 +602,8 @@ static void compare_units(int p)
         struct table_hold hold = {.units = 0};
         if (!sides[c].real)
             continue;
-        (void)!table_holds(table, sides[c].real->mirror.id, bytes_of(pool_counters[p]), model_now,
-                           &hold);
+        (void)!table_holds(table, sides[c].real->unit_holder.id, bytes_of(pool_counters[p]),
+                           model_now, &hold);
         AGREE(hold.units == held_by(c, p) || (owes && hold.units < held_by(c, p)));
     }
 }
@@ -666,7 +666,7 @@ void compare_all(void)
 /* Compares what was read. */
 void compare_news(int c, const struct m_news *news, bool all)
 {
-    AGREE(heard.refusals == (news->verdict == M_REFUSED));
+    AGREE(heard.refusals == (news->result == M_REFUSED));
     AGREE(heard.refusals == 0 || heard.refused == news->refused);
     compare_taken(c, news->taken);
     AGREE(heard.stop_count == news->stop_count);

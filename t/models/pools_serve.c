@@ -1,9 +1,9 @@
 /* pools_serve.c - the model of pools: what is wanted, who fits, and how holds begin and end. */
-#include "t/models/pools_inside.h"
+#include "t/models/pools_internal.h"
 
 #include <string.h>
 
-/* ---- what is wanted ------------------------------------------------------------------------ */
+/* ---- what is wanted -------------------------------------------------------------------------- */
 
 static uint64_t least_of(uint64_t a, uint64_t b)
 {
@@ -121,7 +121,7 @@ static void share(int p)
     }
 }
 
-/* ---- who fits ------------------------------------------------------------------------------ */
+/* ---- who fits -------------------------------------------------------------------------------- */
 
 static bool matches(const struct m_ask *ask, int p, int i)
 {
@@ -237,7 +237,7 @@ void choose(int p, const struct m_ask *ask, uint64_t age, int *chosen)
     }
 }
 
-/* ---- holds begin --------------------------------------------------------------------------- */
+/* ---- holds begin ----------------------------------------------------------------------------- */
 
 void begin_hold(int c, struct m_hold *hold, int p, int i, const struct m_ask *ask, uint64_t age)
 {
@@ -330,7 +330,7 @@ void hand_on(int p, int i)
         serve(c, p, i);
 }
 
-/* ---- holds end ----------------------------------------------------------------------------- */
+/* ---- holds end ------------------------------------------------------------------------------- */
 
 static enum pool_state state_after(unsigned after)
 {
@@ -496,7 +496,7 @@ static void wait_again(int c)
     w->refused = POOL_NO_POOL;
 }
 
-/* ---- the end of a call --------------------------------------------------------------------- */
+/* ---- the end of a call ----------------------------------------------------------------------- */
 
 /* The next event must be that the oldest waiter that fits is served. */
 void serve_next(void)

@@ -4,7 +4,7 @@
  * the world is written to a record, also a damaged one, and goes on with what is read from it.
  * T_SEED repeats a run, T_MODEL_STEPS sets its length; a failure names the step.
  */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 #include "engine/state.h"
 #include "t/models/pools_world.h"
 #include "t/unit/random.h"
@@ -28,7 +28,7 @@ enum {
 /* Sections of a record, beside those of the table and the pools. */
 enum { SECTION_OTHERS = 0x7001, SECTION_CLIENT };
 
-/* ---- upgrades ------------------------------------------------------------------------------ */
+/* ---- upgrades -------------------------------------------------------------------------------- */
 
 /* All that a new process has. */
 struct restored {
@@ -126,7 +126,7 @@ static bool restore_clients(struct restored *to, struct record_reader *r)
     return record_ok(r);
 }
 
-static bool restore_all(struct restored *to, struct record_reader *r, struct pool_effects *caused)
+static bool restore_all(struct restored *to, struct record_reader *r, struct pool_outbox *caused)
 {
     struct record_reader section;
     if (!enter(r, STATE_TABLE, &section) || !table_restore(to->table, model_now, 1, &section))
@@ -153,15 +153,15 @@ static bool restore_all(struct restored *to, struct record_reader *r, struct poo
 /* Ends the pools of the old process, which nobody hears. */
 static void forget(struct restored *old)
 {
-    struct pool_effects none;
-    pool_effects_init(&none);
+    struct pool_outbox none;
+    pool_outbox_init(&none);
     is_deaf = true;
     for (unsigned c = 0; c <= M_CLIENTS; c++) {
         if (old->clients[c])
             pool_client_end(old->clients[c], POOL_END_QUIT, NULL, model_now, &none);
     }
     for (struct mail *mail; (mail = mail_list_take(&none.clients)) != NULL;)
-        AGREE(!pool_client_letter(pool_client_of(mail)));
+        AGREE(!pool_client_message(pool_client_of(mail)));
     pools_free(&old->pools);
     for (unsigned k = 0; k < OTHERS; k++)
         table_close(old->table, &old->others[k], model_now, NULL, &none.woken);
@@ -197,7 +197,7 @@ static void look_on(int c)
     model_timely = false; /* time goes on, and nobody does what is due */
     while (status == POOL_LOOKS) {
         model_now.mono_ns++;
-        status = pool_take_on(sides[c].real, &hearer, 1, model_now, &effects);
+        status = pool_take_on(sides[c].real, &hearer, 1, model_now, &outbox);
     }
     AGREE(status == POOL_WAITS);
 }
@@ -219,7 +219,7 @@ static void upgrade(void)
     AGREE(new.pools);
     struct record_reader r;
     record_reader_init(&r, record, len);
-    if (!restore_all(&new, &r, &effects))
+    if (!restore_all(&new, &r, &outbox))
         ck_abort_msg("step %" PRIu64 ": not restored: %s", model_step, r.why);
     adopt(&new);
     done();
@@ -233,7 +233,7 @@ static void upgrade(void)
     table_check(table);
 }
 
-/* ---- damaged records ----------------------------------------------------------------------- */
+/* ---- damaged records ------------------------------------------------------------------------- */
 
 static bool was_written(void *owner, uint64_t at)
 {
@@ -241,18 +241,18 @@ static bool was_written(void *owner, uint64_t at)
     return at % 2 == 0;
 }
 
-static void read_letters(struct pool_effects *all, struct moment now)
+static void read_messages(struct pool_outbox *all, struct moment now)
 {
     for (struct mail *mail; (mail = mail_list_take(&all->clients)) != NULL;) {
         struct pool_client *client = pool_client_of(mail);
-        if (pool_client_letter(client))
+        if (pool_client_message(client))
             pool_client_read(client, &hearer, 1, now, all);
     }
 }
 
 /* Some calls, whatever they do. */
 static void try_calls_of(struct restored *in, struct pool_client *client, struct moment now,
-                         struct pool_effects *all)
+                         struct pool_outbox *all)
 {
     struct m_take take = random_take(below(1000));
     struct pool_take real = real_take(&take);
@@ -271,7 +271,7 @@ static void try_calls_of(struct restored *in, struct pool_client *client, struct
 }
 
 /* Uses restored pools, and ends their clients. */
-static void try_calls(struct restored *in, struct pool_effects *all)
+static void try_calls(struct restored *in, struct pool_outbox *all)
 {
     struct moment now = model_now;
     for (unsigned n = 0; n < 30; n++) {
@@ -280,15 +280,15 @@ static void try_calls(struct restored *in, struct pool_effects *all)
         if (client)
             try_calls_of(in, client, now, all);
         if (one_in(3))
-            read_letters(all, now);
+            read_messages(all, now);
     }
-    read_letters(all, now);
+    read_messages(all, now);
     for (unsigned c = 0; c <= M_CLIENTS; c++) {
         if (in->clients[c])
             pool_client_end(in->clients[c], one_in(2) ? POOL_END_QUIT : POOL_END_CRASH, was_written,
                             now, all);
         in->clients[c] = NULL;
-        read_letters(all, now);
+        read_messages(all, now);
     }
     struct pools_sums sums;
     pools_sums(in->pools, &sums);
@@ -306,13 +306,13 @@ static bool try_record(const uint8_t *record, size_t len, const char **why_r)
 {
     struct restored new = {.table = new_table()};
     struct record_reader r;
-    struct pool_effects caused;
+    struct pool_outbox caused;
     AGREE(new.table);
     new.pools = new_pools(new.table, &model_limits, 1);
     AGREE(new.pools);
     record_reader_init(&r, record, len);
     is_deaf = true;
-    pool_effects_init(&caused);
+    pool_outbox_init(&caused);
     bool restored = restore_all(&new, &r, &caused), whole = new.table_is_whole;
     *why_r = r.why;
     if (restored) {
@@ -331,7 +331,7 @@ static bool try_record(const uint8_t *record, size_t len, const char **why_r)
     return restored;
 }
 
-/* ---- tests --------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void run(uint64_t steps, bool faulty, unsigned upgrades)
 {

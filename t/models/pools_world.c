@@ -8,18 +8,18 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LETTERS = 3 * M_CLIENTS, INTERVAL = 100 };
+enum { MESSAGES = 3 * M_CLIENTS, INTERVAL = 100 };
 
 struct world_config config;
 struct table *table;
 struct pools *pools;
-struct pool_effects effects;
+struct pool_outbox outbox;
 struct holder others[OTHERS];
 uint32_t next_id;
 uint64_t next_tag;
 
-static struct mail *letters[LETTERS];
-static unsigned letter_count;
+static struct mail *messages[MESSAGES];
+static unsigned message_count;
 static uint64_t position;
 static unsigned late_holds; /* that the log was told of */
 static uint32_t other_units[OTHERS][M_POOLS];
@@ -33,54 +33,54 @@ static void hear_late(void *arg, const struct pool_event *event, int64_t held_ns
 
 const struct pool_hooks hooks = {hear_event, hear_late};
 
-/* ---- letters ------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
-static bool has_letter(const struct pool_client *client)
+static bool has_message(const struct pool_client *client)
 {
-    for (unsigned n = 0; n < letter_count; n++) {
-        if (pool_client_of(letters[n]) == client)
+    for (unsigned n = 0; n < message_count; n++) {
+        if (pool_client_of(messages[n]) == client)
             return true;
     }
     return false;
 }
 
-/* Keeps the letters of a call; the observer reads at once. */
-static void collect_letters(void)
+/* Keeps the messages of a call; the observer reads at once. */
+static void collect_messages(void)
 {
     struct mail *mail;
-    while ((mail = mail_list_take(&effects.clients)) != NULL) {
+    while ((mail = mail_list_take(&outbox.clients)) != NULL) {
         struct pool_client *client = pool_client_of(mail);
-        AGREE(!has_letter(client));
+        AGREE(!has_message(client));
         if (client == observer.real) {
-            AGREE(pool_client_letter(client));
+            AGREE(pool_client_message(client));
             hear_as(&observer);
-            pool_client_read(client, &hearer, 0, model_now, &effects);
+            pool_client_read(client, &hearer, 0, model_now, &outbox);
             continue;
         }
-        AGREE(letter_count < LETTERS);
-        letters[letter_count++] = mail;
+        AGREE(message_count < MESSAGES);
+        messages[message_count++] = mail;
     }
-    AGREE(mail_list_take(&effects.woken) == NULL);
+    AGREE(mail_list_take(&outbox.woken) == NULL);
 }
 
-static void check_letters(void)
+static void check_messages(void)
 {
     for (int c = 0; c < M_CLIENTS; c++)
-        AGREE(!sides[c].real || !model_has_news(c) || has_letter(sides[c].real));
+        AGREE(!sides[c].real || !model_has_news(c) || has_message(sides[c].real));
 }
 
 /* What a call has done is as the model says. */
 void done(void)
 {
     fault_dice = NULL;
-    collect_letters();
+    collect_messages();
     model_done();
     AGREE(late_holds == 0 || model_timely);
     late_holds = 0;
-    check_letters();
+    check_messages();
 }
 
-/* ---- steps --------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 #define DOING(...) ((void)snprintf(model_doing, sizeof(model_doing), __VA_ARGS__))
 
@@ -135,7 +135,7 @@ static void step_pool_add(void)
     struct pool_options o = random_pool_options(below(2), config.members);
     bool of_file = one_in(3);
     DOING("pool add %d kind %u max %u order %u", p, o.kind, o.max, o.order);
-    BOTH(pool_add(pools, pool_at(p), &o, of_file, model_now, &effects),
+    BOTH(pool_add(pools, pool_at(p), &o, of_file, model_now, &outbox),
          model_pool_add(p, &o, of_file));
 }
 
@@ -162,7 +162,7 @@ static void step_pool_set(void)
         o.kind = !o.kind;
     DOING("pool set %d max %u order %u queue %u overtakes %u%s", p, o.max, o.order, o.queue_max,
           o.overtakes, of_file ? " by the file" : "");
-    BOTH(pool_set(pools, pool_at(p), &o, of_file, model_now, &effects),
+    BOTH(pool_set(pools, pool_at(p), &o, of_file, model_now, &outbox),
          model_pool_set(p, &o, of_file));
 }
 
@@ -172,7 +172,7 @@ static void step_pool_drop(void)
     bool at_once = one_in(2);
     DOING("pool drop %d%s", p, at_once ? " now" : "");
     faults_begin();
-    enum pool_status status = pool_drop(pools, pool_at(p), at_once, model_now, &effects);
+    enum pool_status status = pool_drop(pools, pool_at(p), at_once, model_now, &outbox);
     fault_dice = NULL;
     AGREE(status == model_pool_drop(p, at_once));
 }
@@ -199,7 +199,7 @@ static void step_member_add(void)
     new.note = new.down ? below(3) : 0;
     struct pool_new_member real = real_new(&new, at);
     DOING("member add %d %d%s", new.pool, new.member, new.down ? " down" : "");
-    BOTH(pool_member_add(pools, &real, model_now, &effects), model_member_add(&new));
+    BOTH(pool_member_add(pools, &real, model_now, &outbox), model_member_add(&new));
 }
 
 static void step_join(void)
@@ -210,7 +210,7 @@ static void step_join(void)
     struct pool_new_member real = real_new(&new, at);
     DOING("client %d joins %d %d", c, new.pool, new.member);
     if (c != M_NOBODY)
-        BOTH(pool_join(sides[c].real, &real, model_now, &effects), model_join(c, &new));
+        BOTH(pool_join(sides[c].real, &real, model_now, &outbox), model_join(c, &new));
 }
 
 static void step_member_set(void)
@@ -232,7 +232,7 @@ static void step_member_set(void)
     };
     DOING("member set %d %d%s%s%s", change.pool, change.member, change.sets_state ? " state=" : "",
           change.sets_state ? pool_state_word(change.state) : "", change.now ? " now" : "");
-    BOTH(pool_member_set(pools, &real, model_now, &effects), model_member_set(&change));
+    BOTH(pool_member_set(pools, &real, model_now, &outbox), model_member_set(&change));
 }
 
 static void step_member_drop(void)
@@ -246,7 +246,7 @@ static void step_member_drop(void)
     faults_begin();
     enum pool_status status =
         pool_member_drop(pools, c == M_NOBODY ? NULL : sides[c].real, own_only, pool_at(p),
-                         member_at(i), at_once, model_now, &effects);
+                         member_at(i), at_once, model_now, &outbox);
     fault_dice = NULL;
     AGREE(status == model_member_drop(c, own_only, p, i, at_once));
 }
@@ -275,10 +275,10 @@ static void step_declare(void)
     if (model_waiting(p, true, true) == 0) /* else the model would have to hand on in between */
         faults_begin();
     enum pool_status status =
-        pool_declare(pools, pool_at(p), real, count, &changes, model_now, &effects);
+        pool_declare(pools, pool_at(p), real, count, &changes, model_now, &outbox);
     bool again = failed(status);
     if (again) /* what was done stays, and the rest follows */
-        status = pool_declare(pools, pool_at(p), real, count, &changes, model_now, &effects);
+        status = pool_declare(pools, pool_at(p), real, count, &changes, model_now, &outbox);
     AGREE(status == POOL_OK);
     struct pool_changes expected = model_declare(p, new, count);
     AGREE(again || memcmp(&changes, &expected, sizeof(changes)) == 0);
@@ -291,7 +291,7 @@ static void step_supply(void)
     random_supply(&init, &max);
     DOING("client %d supplies %d: %u to %u", c, p, init, max);
     if (c != M_NOBODY)
-        BOTH(pool_supply(sides[c].real, pool_at(p), init, max, model_now, &effects),
+        BOTH(pool_supply(sides[c].real, pool_at(p), init, max, model_now, &outbox),
              model_supply(c, p, init, max));
 }
 
@@ -319,7 +319,7 @@ static void read_client(int c)
     DOING("client %d reads", c);
     hear_as(&sides[c]);
     faults_begin();
-    pool_client_read(sides[c].real, &hearer, at, model_now, &effects);
+    pool_client_read(sides[c].real, &hearer, at, model_now, &outbox);
     fault_dice = NULL;
     model_read(c, at, &news);
     compare_news(c, &news, true);
@@ -332,24 +332,24 @@ static void step_read(void)
         read_client(c);
 }
 
-/* A letter arrives. */
+/* A message arrives. */
 static void deliver(unsigned n)
 {
-    struct pool_client *client = pool_client_of(letters[n]);
-    letters[n] = letters[--letter_count];
+    struct pool_client *client = pool_client_of(messages[n]);
+    messages[n] = messages[--message_count];
     int c = 0;
     while (c < M_CLIENTS && sides[c].real != client)
         c++;
-    AGREE(pool_client_letter(client) == (c < M_CLIENTS));
+    AGREE(pool_client_message(client) == (c < M_CLIENTS));
     if (c < M_CLIENTS)
         read_client(c);
 }
 
-static void step_letter(void)
+static void step_message(void)
 {
-    DOING("a letter arrives");
-    if (letter_count > 0)
-        deliver(below(letter_count));
+    DOING("a message arrives");
+    if (message_count > 0)
+        deliver(below(message_count));
 }
 
 static void step_position(void)
@@ -412,7 +412,7 @@ static void step_take(void)
           take.target_count, take.ask.member, take.timeout_ns ? ", waits" : "");
     hear_as(&sides[c]);
     faults_begin();
-    enum pool_status status = pool_take(sides[c].real, &real, &hearer, at, model_now, &effects);
+    enum pool_status status = pool_take(sides[c].real, &real, &hearer, at, model_now, &outbox);
     if (failed(status)) {
         AGREE(heard.order[0] == '\0');
         return;
@@ -437,7 +437,7 @@ static void step_return(void)
         fence = model_fence - below(3);
     DOING("client %d returns %" PRIu64 " %s", c, fence, ok ? "ok" : "fail");
     faults_begin();
-    enum pool_status status = pool_return(sides[c].real, fence, ok, model_now, &effects);
+    enum pool_status status = pool_return(sides[c].real, fence, ok, model_now, &outbox);
     fault_dice = NULL;
     AGREE(status == model_return(c, fence, ok));
 }
@@ -453,7 +453,7 @@ static void step_end_wait(void)
     bool timed_out = one_in(2);
     DOING("client %d ends its wait", c);
     faults_begin();
-    bool ended = pool_end_wait(sides[c].real, timed_out, model_now, &effects);
+    bool ended = pool_end_wait(sides[c].real, timed_out, model_now, &outbox);
     fault_dice = NULL;
     AGREE(ended == model_end_wait(c, timed_out));
 }
@@ -474,7 +474,7 @@ static void end_client(int c)
     hear_as(&sides[c]);
     faults_begin();
     pool_client_end(sides[c].real, quits ? POOL_END_QUIT : POOL_END_CRASH, is_written, model_now,
-                    &effects);
+                    &outbox);
     fault_dice = NULL;
     sides[c].real = NULL;
     model_client_end(c, quits, cut);
@@ -511,7 +511,7 @@ static void step_others(void)
     DOING("others use the counter of %d", p);
     if (other_units[k][p] > 0 && one_in(2)) {
         struct release r = {.name = bytes_of(pool_counters[p]), .units = other_units[k][p]};
-        AGREE(table_release(table, &others[k], &r, model_now, NULL, &effects.woken) == TABLE_OK);
+        AGREE(table_release(table, &others[k], &r, model_now, NULL, &outbox.woken) == TABLE_OK);
         units_of_others[p] -= other_units[k][p];
         other_units[k][p] = 0;
         return;
@@ -538,7 +538,7 @@ static void run(void)
     while (pools_next_ns(pools) <= model_now.mono_ns) {
         AGREE(++times < 1000);
         faults_begin();
-        pools_run(pools, model_now, &effects);
+        pools_run(pools, model_now, &outbox);
         fault_dice = NULL;
     }
     model_run();
@@ -572,14 +572,14 @@ static void step_limits(void)
     model_limits.taken_max = 1 + below(M_TAKEN);
     model_limits.pools_max = 1 + below(M_POOLS);
     model_limits.watchers_max = 1 + below(5);
-    pools_set_limits(pools, &model_limits, model_now, &effects);
+    pools_set_limits(pools, &model_limits, model_now, &outbox);
 }
 
 static const struct {
     unsigned times; /* in a thousand */
     void (*step)(void);
 } steps[] = {
-    {300, step_take},    {190, step_return},    {130, step_letter},     {30, step_read},
+    {300, step_take},    {190, step_return},    {130, step_message},    {30, step_read},
     {30, step_end_wait}, {60, step_client},     {70, step_time},        {40, step_member_add},
     {50, step_join},     {30, step_member_set}, {20, step_member_drop}, {10, step_supply},
     {10, step_pool_add}, {8, step_pool_set},    {2, step_pool_drop},    {6, step_watch},
@@ -608,13 +608,13 @@ void world_step(void)
 /* Every client reads all its news, as before an upgrade. */
 void world_read_all(void)
 {
-    while (letter_count > 0) {
+    while (message_count > 0) {
         deliver(0);
         done();
     }
 }
 
-/* ---- beginning and end --------------------------------------------------------------------- */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 struct table *new_table(void)
 {
@@ -664,12 +664,12 @@ void world_start(const struct world_config *new_config)
     pools = new_pools(table, &limits, first_fence);
     AGREE(pools != NULL);
     last_event = 0;
-    pool_effects_init(&effects);
+    pool_outbox_init(&outbox);
     memset(other_units, 0, sizeof(other_units));
     next_tag = 1000;
     next_id = 1;
     position = 1000;
-    letter_count = 0;
+    message_count = 0;
     for (unsigned k = 0; k < OTHERS; k++)
         holder_init(&others[k], next_id++, k);
     observer.tag = next_tag;
@@ -685,8 +685,8 @@ void world_end(void)
         done();
         compare_all();
     }
-    while (letter_count > 0)
-        deliver(below(letter_count));
+    while (message_count > 0)
+        deliver(below(message_count));
     for (int p = 0; p < M_POOLS; p++) {
         AGREE(held_by(M_NOBODY, p) == 0 && model_waiting(p, true, true) == 0);
         for (unsigned k = 0; k < OTHERS; k++)
@@ -694,16 +694,16 @@ void world_end(void)
         units_of_others[p] = 0;
     }
     for (unsigned k = 0; k < OTHERS; k++)
-        table_close(table, &others[k], model_now, NULL, &effects.woken);
+        table_close(table, &others[k], model_now, NULL, &outbox.woken);
     compare_all();
     struct table_stats stats;
     table_get_stats(table, model_now, &stats);
     AGREE(stats.units == 0 && stats.holdings == 0 && stats.waiting == 0);
     hear_as(&observer);
-    pool_client_end(observer.real, POOL_END_CRASH, is_written, model_now, &effects);
+    pool_client_end(observer.real, POOL_END_CRASH, is_written, model_now, &outbox);
     if (one_in(2)) {
         for (int p = 0; p < M_POOLS; p++)
-            (void)!pool_drop(pools, pool_at(p), one_in(2), model_now, &effects);
+            (void)!pool_drop(pools, pool_at(p), one_in(2), model_now, &outbox);
         struct pools_sums sums;
         pools_sums(pools, &sums);
         AGREE(sums.pools == 0 && sums.members == 0);

@@ -24,7 +24,7 @@ struct world_config {
 extern struct world_config config;
 extern struct table *table;
 extern struct pools *pools;
-extern struct pool_effects effects;
+extern struct pool_outbox outbox;
 extern struct holder others[OTHERS];
 extern uint32_t next_id;
 extern uint64_t next_tag;
@@ -74,7 +74,7 @@ extern struct side observer; /* watches all pools */
 /* The number of the client with this owner. */
 int client_number(const void *owner);
 
-/* ---- names --------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 extern const char *const group_names[3]; /* group_names[0]: none */
 extern const char *const attribute_keys[M_KEYS], *const attribute_values[M_VALUES];
@@ -93,7 +93,7 @@ void read_attributes(const struct pool_attribute *at, size_t count, unsigned *va
 /* Puts the attributes that are said; empty ones, too. Returns their number. */
 size_t put_attributes(const bool *sets, const unsigned *values, struct pool_attribute *at);
 
-/* ---- requests by chance -------------------------------------------------------------------- */
+/* ---- requests by chance ---------------------------------------------------------------------- */
 
 /* One that is there, mostly. */
 int some_pool(void);
@@ -105,7 +105,7 @@ struct m_new_member random_new(int p);
 struct m_change random_change(void);
 void random_supply(uint32_t *init_r, uint32_t *max_r);
 
-/* ---- what the engine tells ----------------------------------------------------------------- */
+/* ---- what the engine tells ------------------------------------------------------------------- */
 
 extern bool is_deaf;        /* what is told now is of no interest */
 extern uint64_t last_event; /* of these pools; other pools begin with 0 */
@@ -129,13 +129,13 @@ extern struct heard {
         uint32_t want;
     } wants[RECORDED];
     unsigned want_count, events;
-    char order[4]; /* one letter for each kind, in the order in which they came */
+    char order[4]; /* one message for each kind, in the order in which they came */
 } heard;
 extern const struct pool_reader hearer;
 /* Begins a call of this client's reader. */
 void hear_as(const struct side *side);
 
-/* ---- comparing ----------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 /* Compares what was taken with the client's newest holds. */
 void compare_taken(int c, unsigned count);

@@ -11,7 +11,7 @@ void model_free(struct model *m)
     *m = (struct model){0};
 }
 
-/* ---- names --------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static int64_t now_ns(const struct model *m)
 {
@@ -91,7 +91,7 @@ static void came_down(struct model_name *n)
         n->present = false;
 }
 
-/* ---- holdings ------------------------------------------------------------------------------ */
+/* ---- holdings -------------------------------------------------------------------------------- */
 
 /* What the holder has of the name, which exists: new, if it has nothing of this life of it. */
 static struct model_holding *holding(struct model *m, struct model_holder *h, unsigned name)
@@ -123,7 +123,7 @@ static void subtract(struct model *m, struct model_holder *h, unsigned name, uin
     m->units -= units;
 }
 
-/* ---- queues -------------------------------------------------------------------------------- */
+/* ---- queues ---------------------------------------------------------------------------------- */
 
 static bool fits(const struct model_name *n, uint32_t units, uint32_t limit)
 {
@@ -180,7 +180,7 @@ static void decide(struct model *m, unsigned name, enum wait_kind kind, enum mod
     }
 }
 
-/* ---- calls --------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 enum table_status model_acquire(struct model *m, struct model_holder *h,
                                 const struct model_acquire *a, struct model_wait *w)

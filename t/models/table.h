@@ -20,7 +20,7 @@
 /* What one holder has of one name. */
 struct model_holding {
     uint32_t units, limit; /* `limit` of the last request that was granted or began to wait */
-    uint32_t waits;        /* waits, including verdicts that the holder has not taken */
+    uint32_t waits;        /* waits, including results that the holder has not taken */
     uint32_t reserved;
     uint32_t life;    /* that of the name when the holding was made */
     int64_t since_ns; /* when its units rose from 0 */
@@ -32,15 +32,15 @@ struct model_holder {
 
 enum model_wait_state { WAIT_NONE, WAIT_WAITING, WAIT_GRANTED, WAIT_DONE };
 
-/* A wait, from its beginning until its holder takes the verdict. */
+/* A wait, from its beginning until its holder takes the result. */
 struct model_wait {
     struct model_holder *holder;
     enum model_wait_state state;
     enum wait_kind kind;
     unsigned name;
     uint32_t units, limit;
-    uint32_t life;    /* of the name; a verdict may outlive it */
-    uint64_t decided; /* number of the verdict */
+    uint32_t life;    /* of the name; a result may outlive it */
+    uint64_t decided; /* number of the result */
     int64_t since_ns, ended_ns;
 };
 
@@ -61,10 +61,10 @@ struct model {
     struct model_name names[MODEL_NAMES];
     uint64_t units, waiting; /* sums over all names */
     uint64_t made;           /* names made */
-    uint64_t decisions;      /* verdicts made */
-    uint64_t untold;         /* verdicts that nobody has taken */
+    uint64_t decisions;      /* results made */
+    uint64_t untold;         /* results that nobody has taken */
     uint64_t touched;        /* a bit for each name that may have changed; the driver clears it */
-    void (*decided)(struct model_wait *w); /* called for each verdict, in order; may be NULL */
+    void (*decided)(struct model_wait *w); /* called for each result, in order; may be NULL */
 };
 
 /* Frees the queues. */
@@ -103,11 +103,11 @@ void model_give_back(struct model *m, struct model_holder *h, unsigned name, uin
 void model_reserve(struct model *m, struct model_holder *h, unsigned name);
 void model_unreserve(struct model *m, struct model_holder *h, unsigned name);
 
-/* Ends a wait that has no verdict. */
+/* Ends a wait that has no result. */
 void model_cancel(struct model *m, struct model_wait *w);
-/* The holder takes a verdict. True: it has the units. */
+/* The holder takes a result. True: it has the units. */
 bool model_note(struct model *m, struct model_wait *w);
-/* The holder leaves all queues, and gives back what it has. It has taken all verdicts. */
+/* The holder leaves all queues, and gives back what it has. It has taken all results. */
 void model_close(struct model *m, struct model_holder *h);
 
 /* An upgrade with another length of intervals: they begin anew. */

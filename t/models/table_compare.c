@@ -1,7 +1,7 @@
 /* table_compare.c - compares the table with its model (see table_world.h). */
 #include "t/models/table_world.h"
 
-void compare_verdicts(void)
+void compare_results(void)
 {
     bool told[WAITS] = {false};
     for (unsigned k = 0; k < expected_count; k++) {
@@ -15,8 +15,8 @@ void compare_verdicts(void)
         }
         AGREE(expected[first] == i);
         told[first] = true;
-        AGREE(real->state == waits[i].verdict && real->ended_ns == waits[i].has.ended_ns);
-        if (waits[i].verdict == WAITER_GRANTED)
+        AGREE(real->state == waits[i].result && real->ended_ns == waits[i].has.ended_ns);
+        if (waits[i].result == WAITER_GRANTED)
             held[waits[i].holder][waits[i].has.name] = real->holding;
     }
     AGREE(mail_list_take(&out) == NULL);
@@ -31,9 +31,9 @@ void compare_waiters(unsigned holder)
         const struct wait *wait = &waits[place_of(w)];
         AGREE(wait->holder == holder && !wait->noted && w->prev == prev);
         AGREE(!prev || waits[place_of(prev)].age > wait->age); /* newest first */
-        AGREE(w->holder == &holders[holder] && w->letter.to == holder);
+        AGREE(w->holder == &holders[holder] && w->message.to == holder);
         AGREE(w->since_ns == wait->has.since_ns && w->kind == wait->has.kind);
-        AGREE(w->state == wait->verdict && w->units == wait->has.units);
+        AGREE(w->state == wait->result && w->units == wait->has.units);
         AGREE(w->limit == wait->has.limit);
     }
     for (unsigned i = 0; i < WAITS; i++)
@@ -201,7 +201,7 @@ static void compare_holders(unsigned n)
     AGREE(all == holders_of(n));
 }
 
-/* In how many names, also of earlier lives, the holder has units, reservations, waits, verdicts. */
+/* In how many names, also of earlier lives, the holder has units, reservations, waits, results. */
 static uint32_t holdings_of(unsigned holder)
 {
     const struct model_holding *of = has[holder].of;

@@ -1,7 +1,7 @@
 /*
  * table_test.c - random calls of the table, compared with its model (table.h) after each.
  *
- * A step is one call; then everything that can be asked is compared: the answer, the verdicts in
+ * A step is one call; then everything that can be asked is compared: the answer, the results in
  * their order, the units of each name, the sums. Modes make steps harder: memory is refused, the
  * table is full, the clock is set back, threads are an interval late. In all modes the table is now
  * and then written to a record, also a damaged one, and the run goes on in the table that is read
@@ -23,7 +23,7 @@ struct model_holder has[HOLDERS];
 struct wait waits[WAITS];
 struct bytes names[NAMES];
 struct moment now;
-verdicts out;
+results out;
 struct histogram lasted;
 uint64_t ended_count, ended_ns;
 unsigned expected[WAITS], expected_count;
@@ -134,11 +134,11 @@ static unsigned some_wait(void)
     return WAITS;
 }
 
-/* The model has made a verdict. */
+/* The model has made a result. */
 static void on_decided(struct model_wait *w)
 {
     struct wait *wait = container_of(w, struct wait, has);
-    wait->verdict = w->state == WAIT_GRANTED ? WAITER_GRANTED : WAITER_DONE;
+    wait->result = w->state == WAIT_GRANTED ? WAITER_GRANTED : WAITER_DONE;
     expected[expected_count++] = (unsigned)(wait - waits);
 }
 
@@ -150,7 +150,7 @@ static struct bytes lent(unsigned n)
     return bytes_at(memory, names[n].len);
 }
 
-/* ---- steps --------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 /* True if memory may be short. */
 static bool may_refuse(void)
@@ -223,7 +223,7 @@ static void step_acquire(void)
     if (status == TABLE_WAITING) {
         wait->real = real;
         wait->holder = holder;
-        wait->verdict = WAITER_WAITING;
+        wait->result = WAITER_WAITING;
         wait->noted = false;
         wait->age = ++ages;
     }
@@ -332,16 +332,16 @@ static void step_release(void)
     AGREE(model_release(&m, &has[holder], n, units) == status);
 }
 
-/* The owner takes a verdict, early or when its letter arrives. */
-static void take_verdict(unsigned i)
+/* The owner takes a result, early or when its message arrives. */
+static void take_result(unsigned i)
 {
     struct wait *wait = &waits[i];
     const struct model_holding *of = &has[wait->holder].of[wait->has.name];
     const struct holding *where = wait->real->holding;
-    AGREE(wait->verdict != WAITER_GRANTED || wait->has.life != of->life || of->units == 0 ||
+    AGREE(wait->result != WAITER_GRANTED || wait->has.life != of->life || of->units == 0 ||
           where == held[wait->holder][wait->has.name]);
     memory_goes();
-    AGREE(table_take_verdict(t, wait->real) == wait->verdict);
+    AGREE(table_take_result(t, wait->real) == wait->result);
     memory_comes();
     (void)model_note(&m, &wait->has);
     wait->noted = true;
@@ -358,25 +358,25 @@ static void step_end_wait(void)
     memory_goes();
     enum waiter_state state = table_end_wait(t, wait->real, why, now);
     memory_comes();
-    if (wait->verdict == WAITER_WAITING) {
+    if (wait->result == WAITER_WAITING) {
         AGREE(state == why);
         model_cancel(&m, &wait->has);
         wait->real = NULL;
         compare_waiters(wait->holder);
     } else {
-        AGREE(state == wait->verdict);
+        AGREE(state == wait->result);
         if (rng_one_in(&rng, 2))
-            take_verdict(i);
+            take_result(i);
     }
 }
 
-/* A letter arrives; not always the oldest. */
+/* A message arrives; not always the oldest. */
 void deliver(unsigned i)
 {
     struct wait *wait = &waits[i];
-    AGREE((wait->real->holder == NULL) == wait->noted && wait->real->letter.to == wait->holder);
+    AGREE((wait->real->holder == NULL) == wait->noted && wait->real->message.to == wait->holder);
     if (!wait->noted)
-        take_verdict(i);
+        take_result(i);
     memory_goes();
     table_waiter_free(t, wait->real);
     memory_comes();
@@ -386,7 +386,7 @@ void deliver(unsigned i)
 static void step_deliver(void)
 {
     unsigned i = some_wait();
-    if (i < WAITS && waits[i].verdict != WAITER_WAITING)
+    if (i < WAITS && waits[i].result != WAITER_WAITING)
         deliver(i);
 }
 
@@ -410,7 +410,7 @@ static void close_holder(unsigned holder)
         if (!wait->real || wait->holder != holder || wait->noted)
             continue;
         wait->noted = true;
-        if (wait->verdict == WAITER_WAITING)
+        if (wait->result == WAITER_WAITING)
             wait->real = NULL; /* the model's close ends it */
         else
             (void)model_note(&m, &wait->has);
@@ -464,7 +464,7 @@ void step_squeeze(void)
     AGREE(table_charge(t, squeezed));
 }
 
-/* ---- runs ---------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 static void call_something(void)
 {
@@ -492,7 +492,7 @@ static void call_something(void)
         reopen_closed();
     else
         close_holder(rng_below(&rng, HOLDERS));
-    compare_verdicts();
+    compare_results();
     learn_of_dropped();
 }
 
@@ -547,7 +547,7 @@ static void end_all(void)
         step_squeeze();
     for (unsigned holder = 0; holder < HOLDERS; holder++) {
         close_holder(holder);
-        compare_verdicts();
+        compare_results();
         open_holder(holder);
     }
     compare_all();

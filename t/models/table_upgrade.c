@@ -263,11 +263,11 @@ void step_hand_on(void)
     walked = (struct table_walk){0};
     (void)!table_walk_on(t, &walked, now, 1 + rng_below(&rng, 400), see, NULL);
     for (unsigned i = 0; i < WAITS; i++)
-        unread += waits[i].real && !waits[i].noted && waits[i].verdict != WAITER_WAITING;
+        unread += waits[i].real && !waits[i].noted && waits[i].result != WAITER_WAITING;
     int fd = save();
-    AGREE(record_finish(&writer) == (unread == 0)); /* a verdict on its way is not saved */
+    AGREE(record_finish(&writer) == (unread == 0)); /* a result on its way is not saved */
     for (unsigned i = 0; i < WAITS; i++) {
-        if (waits[i].real && waits[i].verdict != WAITER_WAITING)
+        if (waits[i].real && waits[i].result != WAITER_WAITING)
             deliver(i);
     }
     AGREE(close(fd) == 0);

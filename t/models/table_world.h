@@ -15,7 +15,7 @@
 enum {
     NAMES = 12,
     HOLDERS = 40,
-    WAITS = 400, /* at the same time, including letters on their way */
+    WAITS = 400, /* at the same time, including messages on their way */
     SHOWN = CONTENDED_KEPT * TABLE_SHARDS,
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     STEPS = 15000, /* slow, and the test has only one thread */
@@ -24,13 +24,13 @@ enum {
 #endif
 };
 
-/* A wait, from its beginning until its letter has arrived. */
+/* A wait, from its beginning until its message has arrived. */
 struct wait {
     struct model_wait has;
     struct waiter *real; /* NULL: this place is free */
     unsigned holder;
-    enum waiter_state verdict; /* WAITING: none yet */
-    bool noted;                /* its holder has taken the verdict, or has closed */
+    enum waiter_state result; /* WAITING: none yet */
+    bool noted;               /* its holder has taken the result, or has closed */
     uint64_t age;
 };
 
@@ -46,7 +46,7 @@ extern struct wait waits[WAITS];
 extern struct bytes names[NAMES];
 
 extern struct moment now;
-extern verdicts out;
+extern results out;
 extern struct histogram lasted;        /* the lengths of holdings */
 extern uint64_t ended_count, ended_ns; /* the same by the model */
 extern unsigned expected[WAITS], expected_count;
@@ -73,20 +73,20 @@ bool keeps_holding(unsigned holder, unsigned n);
 unsigned place_of(const struct waiter *real);
 /* The hash of a name, prefetched with others; or 0: unknown. */
 uint64_t some_hash(unsigned n);
-/* A letter arrives; not always the oldest. */
+/* A message arrives; not always the oldest. */
 void deliver(unsigned i);
 /* The table becomes full by memory that is kept elsewhere, or has room again. */
 void step_squeeze(void);
 /* The next allocation but so many is refused; 0: none. */
 void memory_ends(unsigned long after);
 
-/* ---- table_compare.c ----------------------------------------------------------------------- */
+/* ---- table_compare.c ------------------------------------------------------------------------- */
 
 /*
- * The verdicts are the expected ones, and in the model's order for each name. A close can notify
+ * The results are the expected ones, and in the model's order for each name. A close can notify
  * several names; their order is the table's.
  */
-void compare_verdicts(void);
+void compare_results(void);
 void compare_waiters(unsigned holder);
 /* Names at 0 that a full table has dropped. */
 void learn_of_dropped(void);
@@ -99,7 +99,8 @@ void compare_ended(void);
 void compare_closely(unsigned n, size_t room);
 /* One holder's units of a name. */
 void compare_holds(unsigned n, unsigned holder);
-/* For a walk over the names: counts in `seen` how often each is shown; at times there is no room.
+/* For a walk over the names: counts in `monitor` how often each is shown; at times there is no
+ * room.
  */
 extern unsigned seen[NAMES];
 bool see(void *arg, const struct table_entry *entry);
@@ -112,7 +113,7 @@ void note_peaks(void);
 /* The peaks that a table shows are these. */
 void compare_peaks(struct table *to);
 
-/* ---- table_upgrade.c ----------------------------------------------------------------------- */
+/* ---- table_upgrade.c ------------------------------------------------------------------------- */
 
 /* Goes on in a table that is read from this one's record, if it can be read. */
 void step_hand_on(void);

@@ -200,7 +200,7 @@ def programs():
 
 def run(program, number, limit_s, seen=None, cases=None, kind="build"):
     """
-    Runs a program, or only these cases of it, with a mutant on (-1: none). With `seen` the places it
+    Runs a program, or only these cases of it, with a mutant on (-1: none). With `monitor` the places it
     comes to are recorded there. Returns (passed, None if it took too long; seconds; [what each case
     comes to]).
     """

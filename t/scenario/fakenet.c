@@ -44,7 +44,7 @@
 #include "t/scenario/fakenet.h"
 
 #include "net/listener.h"
-#include "net/worker_inside.h"
+#include "net/worker_internal.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -52,7 +52,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- clients ----------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 struct client {
     struct fake_peer peer; /* its descriptor is the client's number */
@@ -95,7 +95,7 @@ static ssize_t on_call(struct fake_peer *peer, bool writes, size_t len)
     return most == 0 ? STREAM_AGAIN : most < len ? (ssize_t)most : (ssize_t)len;
 }
 
-/* ---- budget ------------------------------------------------------------------------------ */
+/* ---- budget ---------------------------------------------------------------------------------- */
 
 /* What a story may cost: steps (base/steps.h) for each byte that clients send or receive, and bytes
  * that each visit of the engines is worth, and that are free. Stories need at most 51 of the steps.
@@ -132,7 +132,7 @@ static const char *judge_work(void)
     return why;
 }
 
-/* ---- iterations -------------------------------------------------------------------------- */
+/* ---- iterations ------------------------------------------------------------------------------ */
 
 static bool holds;
 
@@ -243,7 +243,7 @@ static void advance(int64_t ns)
     time_passes = false;
 }
 
-/* ---- output to clients ------------------------------------------------------------------- */
+/* ---- output to clients ----------------------------------------------------------------------- */
 
 /* Prints what a client receives at once, in the order in which the server writes. */
 static void on_received(struct fake_peer *peer, const uint8_t *bytes, size_t len, bool first,
@@ -270,7 +270,7 @@ static void on_closed(struct fake_peer *peer)
     *last = c;
 }
 
-/* ---- events ------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* The kinds of clients, and their protocols. */
 static const char *const kinds[][2] = {
@@ -304,7 +304,7 @@ static void tell_events(void)
     closing_order = NULL;
 }
 
-/* ---- commands ---------------------------------------------------------------------------- */
+/* ---- commands -------------------------------------------------------------------------------- */
 
 static struct client *find(const char *name)
 {
@@ -479,7 +479,7 @@ static const char *do_finish(void)
     return wrong ? wrong : server_leaks() ? "memory was not freed" : NULL;
 }
 
-/* ---- command line ------------------------------------------------------------------------ */
+/* ---- command line ---------------------------------------------------------------------------- */
 
 /* Executes a command for one client. Returns NULL, or an error text. */
 static const char *do_to_client(struct client *c, const char *verb, const char *second)

@@ -5,7 +5,7 @@
 #include "base/record.h"
 #include "jobs/jobs.h"
 #include "net/carry.h"
-#include "net/worker_inside.h"
+#include "net/worker_internal.h"
 #include "t/models/pools_check.h"
 #include "t/unit/engine/faults.h"
 
@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- settings ---------------------------------------------------------------------------- */
+/* ---- settings -------------------------------------------------------------------------------- */
 
 static const struct {
     const char *key;
@@ -33,7 +33,7 @@ static struct pools_settings pools_settings;
 static struct tubes_settings tubes_settings;
 static struct job_settings_of_protocol job_settings;
 
-/* ---- memory ------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 struct rng rng;
 bool in_server;
@@ -57,7 +57,7 @@ struct loop *loop_of(unsigned worker)
     return worker_reactor(server.workers[worker])->loop;
 }
 
-/* ---- servers ----------------------------------------------------------------------------- */
+/* ---- servers --------------------------------------------------------------------------------- */
 
 static bool take_network(const char *text, struct access_networks *networks)
 {
@@ -105,10 +105,10 @@ void __wrap_tls_free(struct tls **tls)
 }
 
 /* Makes rules. NULL: there is no memory. */
-static struct rules *make_rules(void)
+static struct snapshot *make_snapshot(void)
 {
     static char context;
-    return rules_new(&(struct rules_config){
+    return snapshot_new(&(struct snapshot_config){
         .limits =
             {
                 .output_buffer = arguments[OUTPUT_BUFFER],
@@ -149,10 +149,10 @@ static bool make(unsigned workers)
         .jobs = &job_settings,
         .tubes = &tubes_settings,
     };
-    struct rules *rules = make_rules();
-    if (!rules)
+    struct snapshot *snapshot = make_snapshot();
+    if (!snapshot)
         return false;
-    server_set_rules(&server, rules);
+    server_set_snapshot(&server, snapshot);
     for (; server.count < workers; server.count++) {
         server.workers[server.count] = worker_new(&server, server.count);
         if (!server.workers[server.count])
@@ -239,7 +239,7 @@ static void free_server(void)
         services_free(&services);
     while (server.count > 0)
         worker_free(&server.workers[--server.count]);
-    server_free_rules(&server);
+    server_free_snapshot(&server);
     server = (struct server){0};
 }
 
@@ -261,7 +261,7 @@ const char *server_see_memory_back(void)
     return table_memory() == memory_at_start ? NULL : "the table has not got its memory back";
 }
 
-/* ---- upgrades ---------------------------------------------------------------------------- */
+/* ---- upgrades -------------------------------------------------------------------------------- */
 
 static struct protocol *protocol_named(void *arg, const char *name)
 {
@@ -274,7 +274,7 @@ static int save(void)
 {
     static struct record_writer writer;
     int fd = memfd_create("fakenet", MFD_CLOEXEC);
-    CHECK(fd >= 0 && services_park(services, DEADLINE_NONE));
+    CHECK(fd >= 0 && services_pause(services, DEADLINE_NONE));
     record_writer_init(&writer, fd);
     services_save(services, fake_now, &writer);
     server_save(&server, &writer);
@@ -337,9 +337,9 @@ const char *server_upgrade(unsigned workers)
 
 const char *server_reload(void)
 {
-    struct rules *rules = make_rules();
-    CHECK(rules);
-    server_set_rules(&server, rules);
+    struct snapshot *snapshot = make_snapshot();
+    CHECK(snapshot);
+    server_set_snapshot(&server, snapshot);
     set_all(true);
     return NULL;
 }

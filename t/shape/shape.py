@@ -6,7 +6,7 @@ How large are files and functions in C, and which modules include each other in 
     shape.py --lint   fails for a file of more than 800 lines, a function of more than 60, and a circle
                       of includes, unless they are listed below. These lists may only become shorter.
 
-A module is NAME.c, NAME.h and NAME_inside.h. A function has the lines from its brace to the last one.
+A module is NAME.c, NAME.h and NAME_internal.h. A function has the lines from its brace to the last one.
 """
 
 import collections
@@ -56,7 +56,7 @@ def functions(name, lines):
 
 
 def module(name):
-    return re.sub(r"(_inside)?\.[ch]$", "", name)
+    return re.sub(r"(_internal)?\.[ch]$", "", name)
 
 
 def includes(files):

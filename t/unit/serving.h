@@ -5,7 +5,7 @@
 #ifndef SERVING_H
 #define SERVING_H
 
-#include "net/rules.h"
+#include "net/snapshot.h"
 #include "service/beanstalk.h"
 #include "service/poolcounter.h"
 #include "service/pools_config.h"
@@ -60,12 +60,12 @@ static inline struct services *serving_services(const struct serving_config *con
 
 /* Makes `workers` workers of `server`, which is zero-initialised, and their services. */
 static inline struct services *serving_make(struct server *server, unsigned workers,
-                                            const struct rules_config *rules_config,
+                                            const struct snapshot_config *snapshot_config,
                                             const struct serving_config *config)
 {
-    struct rules *rules = rules_new(rules_config);
-    CHECK(rules);
-    server_set_rules(server, rules);
+    struct snapshot *snapshot = snapshot_new(snapshot_config);
+    CHECK(snapshot);
+    server_set_snapshot(server, snapshot);
     for (; server->count < workers; server->count++) {
         server->workers[server->count] = worker_new(server, server->count);
         CHECK(server->workers[server->count]);
@@ -81,7 +81,7 @@ static inline void serving_free(struct server *server, struct services **service
     services_free(services);
     while (server->count > 0)
         worker_free(&server->workers[--server->count]);
-    server_free_rules(server);
+    server_free_snapshot(server);
 }
 
 #endif

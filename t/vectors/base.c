@@ -36,7 +36,7 @@ static void begin(struct stream *stream, size_t len, struct message *message, si
     *used_r = len;
 }
 
-/* ---- Numbers -------------------------------------------------------------------------------- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 struct value {
     uint64_t value;
@@ -104,7 +104,7 @@ const struct codec base_digits = {
     .is_whole = true,
 };
 
-/* ---- Seconds -------------------------------------------------------------------------------- */
+/* ---- Seconds --------------------------------------------------------------------------------- */
 
 struct seconds {
     int64_t ns;
@@ -144,7 +144,7 @@ const struct codec base_seconds = {
     .is_whole = true,
     .takes_any_parts = true};
 
-/* ---- Characters ----------------------------------------------------------------------------- */
+/* ---- Characters ------------------------------------------------------------------------------ */
 
 struct character {
     uint32_t code;
@@ -183,7 +183,7 @@ const struct codec base_character = {
     .takes_any_parts = true,
 };
 
-/* ---- Networks ------------------------------------------------------------------------------- */
+/* ---- Networks -------------------------------------------------------------------------------- */
 
 struct network {
     struct access_network of;

@@ -10,7 +10,7 @@ static const char *const results[] = {
     [CTR_UNKNOWN] = "UNKNOWN", [CTR_TOO_LONG] = "TOO_LONG", [CTR_BAD_MAGIC] = "BAD_MAGIC",
 };
 
-/* ---- Requests ------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 static const char *parse_request(struct stream *stream, const uint8_t *data, size_t len,
                                  struct message *message, size_t *used_r)
@@ -47,7 +47,7 @@ const struct codec binary_request = {
     .takes_any_parts = true,
 };
 
-/* ---- Replies -------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
 enum { STATUS, VALUE, DUMPED, STATS, ENDING, HEAD, BODY };
 

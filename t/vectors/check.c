@@ -15,7 +15,7 @@ const struct codec *const codecs[CODECS_MAX] = {
     &jobs_reply,    &jobs_entry,     &jobs_name,    &base_number,    &base_digits,
     &base_seconds,  &base_character, &base_network, &base_allowed,   NULL};
 
-/* ---- Texts ---------------------------------------------------------------------------------- */
+/* ---- Texts ----------------------------------------------------------------------------------- */
 
 static void text_reserve(struct text *text, size_t more)
 {
@@ -102,7 +102,7 @@ size_t text_to_bytes(const char *text, size_t len, uint8_t *to)
     return (size_t)(to - begin);
 }
 
-/* ---- Messages ------------------------------------------------------------------------------- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 typedef unsigned __int128 number;
 
@@ -293,7 +293,7 @@ bool message_read(const struct codec *codec, const char *text, size_t len, struc
     return true;
 }
 
-/* ---- Checks --------------------------------------------------------------------------------- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 uint8_t *exact_bytes(const void *data, size_t len)
 {

@@ -18,7 +18,7 @@ static const char *const results[] = {
 static const char *const states[] = {"NONE", BS_STATES(ROW) NULL};
 #undef ROW
 
-/* ---- Requests ------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 /* Goes through the names of a claim, which must be all of its text. */
 static void check_tubes(struct bytes tubes)
@@ -112,7 +112,7 @@ const struct codec jobs_request = {
     .compose = compose_request,
 };
 
-/* ---- Records -------------------------------------------------------------------------------- */
+/* ---- Records --------------------------------------------------------------------------------- */
 
 /* A line that is too long has no end that anybody could find. */
 static const char *result_of(enum bs_parsed parsed, size_t used)
@@ -148,7 +148,7 @@ const struct codec jobs_record = {
     .compose = compose_record,
 };
 
-/* ---- Answers -------------------------------------------------------------------------------- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 static const char *parse_reply(struct stream *stream, const uint8_t *data, size_t len,
                                struct message *message, size_t *used_r)
@@ -196,7 +196,7 @@ const struct codec jobs_reply = {
     .takes_any_parts = true,
 };
 
-/* ---- Lists and dictionaries ----------------------------------------------------------------- */
+/* ---- Lists and dictionaries ------------------------------------------------------------------ */
 
 enum { ENTRY, ITEM, INSERTED, DUPLICATE, COUNT, MICROS, WORD, STRING, QUOTED, READY_TUBE };
 
@@ -279,7 +279,7 @@ const struct codec jobs_entry = {
     .takes_any_parts = true,
 };
 
-/* ---- Names ---------------------------------------------------------------------------------- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static const char *parse_name(struct stream *stream, const uint8_t *data, size_t len,
                               struct message *message, size_t *used_r)

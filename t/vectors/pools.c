@@ -7,7 +7,7 @@
 
 _Static_assert(sizeof(struct pool_pair) == sizeof(struct pair), "pairs are alike");
 
-/* ---- Requests ------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 /* The text protocol splits the lines, and knows which of them are requests of pools. */
 static const char *parse_request(struct stream *stream, const uint8_t *data, size_t len,
@@ -79,7 +79,7 @@ const struct codec pools_request = {
     .compose = compose_request,
 };
 
-/* ---- Replies -------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
 static const char *parse_reply(struct stream *stream, const uint8_t *data, size_t len,
                                struct message *message, size_t *used_r)
@@ -208,7 +208,7 @@ const struct codec pools_reply = {
     .takes_any_parts = true,
 };
 
-/* ---- Members files -------------------------------------------------------------------------- */
+/* ---- Members files --------------------------------------------------------------------------- */
 
 static const char *parse_member(struct stream *stream, const uint8_t *data, size_t len,
                                 struct message *message, size_t *used_r)

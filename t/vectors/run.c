@@ -29,7 +29,7 @@ static struct state {
 } now;
 
 /* Of each codec: how many vectors it has, and the most bytes of each kind that was composed. */
-static struct seen {
+static struct monitor {
     unsigned vectors;
     size_t longest[64];
 } all_seen[CODECS_MAX];
@@ -42,7 +42,7 @@ static size_t codec_number(const struct codec *codec)
     return i;
 }
 
-/* ---- Tests ---------------------------------------------------------------------------------- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 void fail(const char *format, ...)
 {
@@ -80,7 +80,7 @@ static void tell_vector(void)
     fflush(stdout);
 }
 
-/* ---- Vectors -------------------------------------------------------------------------------- */
+/* ---- Vectors --------------------------------------------------------------------------------- */
 
 /* Writes an input of fuzz/codecs.c: the codec, what comes, and this; a few for each vector. */
 static void write_seed(const struct codec *codec, int what, const char *data, size_t len)
@@ -127,7 +127,7 @@ static void check_message(const struct codec *codec, const char *text, struct by
                           bool again)
 {
     static struct message message;
-    struct seen *seen = &all_seen[codec_number(codec)];
+    struct monitor *seen = &all_seen[codec_number(codec)];
     struct text told = {0};
     if (!message_read(codec, text, strlen(text), &message)) {
         fail("no message: %s", text);
@@ -215,7 +215,7 @@ static void check_repeated(const char *line, const char *arrow, const char *resu
     text_clear(&both);
 }
 
-/* ---- Files ---------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 /* Returns the name after a "$" that stands for several values, if one begins here. */
 static const struct let *let_at(const char *text)

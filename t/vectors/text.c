@@ -12,7 +12,7 @@ static const char *const results[] = {
     [PC_LINE_TOO_LONG] = "LINE_TOO_LONG",
 };
 
-/* ---- Requests ------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 static const char *parse_request(struct stream *stream, const uint8_t *data, size_t len,
                                  struct message *message, size_t *used_r)
@@ -58,7 +58,7 @@ const struct codec text_request = {
     .takes_any_parts = true,
 };
 
-/* ---- Replies -------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
 static const char *parse_reply(struct stream *stream, const uint8_t *data, size_t len,
                                struct message *message, size_t *used_r)
@@ -98,7 +98,7 @@ const struct codec text_reply = {
     .takes_any_parts = true,
 };
 
-/* ---- STATS ---------------------------------------------------------------------------------- */
+/* ---- STATS ----------------------------------------------------------------------------------- */
 
 struct stats {
     struct pc_stats of;

@@ -15,7 +15,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ---- Texts ---------------------------------------------------------------------------------- */
+/* ---- Texts ----------------------------------------------------------------------------------- */
 
 /* A text that grows; zero is an empty one. `data` is NULL, or ends with a null byte. */
 struct text {
@@ -32,7 +32,7 @@ void text_clear(struct text *text);
  * be the text itself. Returns the length. */
 size_t text_to_bytes(const char *text, size_t len, uint8_t *to);
 
-/* ---- Messages ------------------------------------------------------------------------------- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 /* A key and a value, as struct pool_pair. */
 struct pair {
@@ -78,7 +78,7 @@ struct message {
     alignas(16) uint8_t body[4096];
 };
 
-/* ---- Codecs --------------------------------------------------------------------------------- */
+/* ---- Codecs ---------------------------------------------------------------------------------- */
 
 /* What a parser says; other words are errors. */
 #define PARSED  "PARSED"
@@ -128,7 +128,7 @@ void message_tell(const struct codec *codec, const struct message *message, stru
  * none of this codec. */
 bool message_read(const struct codec *codec, const char *text, size_t len, struct message *to);
 
-/* ---- Checks --------------------------------------------------------------------------------- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 /* Each program has its own: says what is wrong. A check goes on if it returns. */
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -105,7 +105,7 @@ void fake_engine_free(struct fake_engine *engine)
     free(engine);
 }
 
-/* ---- Connections ---- */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
 struct fake_link *fake_engine_connect(struct fake_engine *engine)
 {
@@ -144,7 +144,7 @@ bool fake_engine_closed(const struct fake_link *link)
     return is_closed;
 }
 
-/* ---- Faults ---- */
+/* ---- Faults ---------------------------------------------------------------------------------- */
 
 void fake_engine_do(struct fake_engine *engine, const char *what, long value)
 {
@@ -171,7 +171,7 @@ void fake_engine_spoil(struct fake_engine *engine, const char *name, bool spoils
     call(3, 0);
 }
 
-/* ---- Looking ---- */
+/* ---- Looking --------------------------------------------------------------------------------- */
 
 const char *fake_engine_look(struct fake_engine *engine, const char *what)
 {

@@ -26,7 +26,7 @@ struct fake_link; /* a connection of a client */
 struct fake_engine *fake_engine_new(const char *prefix, uint64_t seed, const char *password);
 void fake_engine_free(struct fake_engine *engine);
 
-/* ---- Connections ---- */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
 /* A new connection. The caller frees it with fake_engine_hang_up, also when the engine closed it.
  */
@@ -40,7 +40,7 @@ const char *fake_engine_take(struct fake_link *link, size_t *len);
 /* True after the engine closed the connection: a restart, a change of its role, or wrong bytes. */
 bool fake_engine_closed(const struct fake_link *link);
 
-/* ---- Faults ---- */
+/* ---- Faults ---------------------------------------------------------------------------------- */
 
 enum fake_trouble {
     FAKE_NO_TROUBLE,
@@ -75,7 +75,7 @@ struct fake_engine *fake_engine_replica(const struct fake_engine *engine, size_t
 /* Another program writes the key of a name's queue, or deletes it (`spoils` false). */
 void fake_engine_spoil(struct fake_engine *engine, const char *name, bool spoils);
 
-/* ---- Looking ---- */
+/* ---- Looking --------------------------------------------------------------------------------- */
 
 /*
  * NULL, or a text that is the engine's until its next call. `check`: what is wrong (sums.lua);

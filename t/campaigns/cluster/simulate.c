@@ -50,7 +50,7 @@ void sim_fail(struct sim *sim, const char *format, ...)
 
 static bool stands(const struct place *p, unsigned worker)
 {
-    const struct sim_letter *first = p->workers[worker].to_worker.first;
+    const struct sim_message *first = p->workers[worker].to_worker.first;
     return p->paused_ns || (first && first->kind == TO_WORKER_REPORT);
 }
 
@@ -118,7 +118,7 @@ static void check_asks(struct sim *sim, struct place *p)
  * looks, is answered within a fifth of the lease, or the session is over with the next one. */
 static void check_node(struct sim *sim, struct place *p)
 {
-    struct node_seen seen;
+    struct node_stats seen;
     node_look(p->node, &seen);
     if (p->said[0] && seen.reasons_count && !strstr(p->said, seen.reasons[0].text))
         sim_fail(sim, "the log says: %s; people are told: %s", p->said, seen.reasons[0].text);
@@ -228,11 +228,11 @@ static void check_empty(struct sim *sim)
                      (unsigned long long)units, (unsigned long long)waits, sim_names[n]);
     }
     for (unsigned i = 0; i < sim->places_used; i++) {
-        struct node_seen seen;
+        struct node_stats seen;
         node_look(sim->places[i].node, &seen);
-        if (seen.asks || sim->places[i].requests)
+        if (seen.requests || sim->places[i].requests)
             sim_fail(sim, "all clients have gone, and node %u has %llu requests", i,
-                     (unsigned long long)seen.asks);
+                     (unsigned long long)seen.requests);
         if (seen.state != NODE_LIVE)
             sim_fail(sim, "node %u is %s in the end: %s", i, node_state_word(seen.state),
                      seen.reasons_count ? seen.reasons[0].text : "");
@@ -288,7 +288,7 @@ static void compare(struct sim *sim)
 /* Each node says what the engine has, and its session goes on meanwhile. */
 static void ask_all(struct sim *sim)
 {
-    struct node_seen seen, then;
+    struct node_stats seen, then;
     char sessions[PLACES][17];
     for (unsigned i = 0; i < sim->places_used; i++) {
         node_look(sim->places[i].node, &seen);
@@ -320,7 +320,7 @@ static void open_again(struct sim *sim)
     }
     run_until(sim, sim->now_ns + 600 * MS);
     for (unsigned i = 0; i < sim->places_used; i++) {
-        struct node_seen seen;
+        struct node_stats seen;
         node_look(sim->places[i].node, &seen);
         if (seen.state != NODE_LIVE)
             sim_fail(sim, "node %u has opened for 600 ms", i);

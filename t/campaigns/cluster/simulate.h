@@ -4,7 +4,7 @@
  *
  *     simulate.c         seeds, time, what is checked
  *     simulate_net.c     wires: delays, pieces, cuts; engines; Sentinels
- *     simulate_place.c   a place: one process with its node, threads and letters
+ *     simulate_place.c   a place: one process with its node, threads and messages
  *     simulate_client.c  clients, and the table that is their ledger
  *     simulate_faults.c  what goes wrong
  */
@@ -65,7 +65,7 @@ struct wire {
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-enum letter_kind {
+enum message_kind {
     TO_WORKER_ANSWER,
     TO_WORKER_QUEUED,
     TO_WORKER_REPORT,
@@ -77,9 +77,9 @@ enum letter_kind {
     TO_NODE_CLOSED_STRICT,
 };
 
-struct sim_letter {
-    struct sim_letter *next;
-    enum letter_kind kind;
+struct sim_message {
+    struct sim_message *next;
+    enum message_kind kind;
     int64_t at_ns;
     struct request *request;
     uint64_t id;
@@ -89,12 +89,12 @@ struct sim_letter {
 };
 
 struct box {
-    struct sim_letter *first, *last;
+    struct sim_message *first, *last;
     int64_t last_ns;
 };
 
 struct request {
-    struct node_ask ask;
+    struct node_request ask;
     unsigned client;  /* NOBODY: of none */
     int64_t given_ns; /* to the node */
     uint32_t turn;    /* of the client; another one: it has gone, or has its answer */
@@ -137,7 +137,7 @@ struct worker {
 struct place {
     struct sim *sim;
     unsigned number, life, machine;
-    bool up, parked, leaving;
+    bool up, paused, leaving;
     bool has_many;     /* it holds MANY names */
     int64_t live_ns;   /* since when its session lives and it runs; NEVER */
     char said[512];    /* why there is no session, as the log had it last; to be compared */
@@ -225,7 +225,7 @@ void place_leave(struct place *p);
 int64_t place_due_ns(const struct place *p);
 void place_step(struct place *p);
 int64_t place_now(const struct place *p);
-struct sim_letter *place_post(struct place *p, unsigned worker, enum letter_kind kind);
+struct sim_message *place_post(struct place *p, unsigned worker, enum message_kind kind);
 void request_send(struct place *p, struct request *r);
 struct request *request_new(struct place *p, unsigned worker, unsigned client, enum node_op op,
                             unsigned name);

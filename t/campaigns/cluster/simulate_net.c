@@ -160,7 +160,7 @@ static void sentinel_feed(struct sim *sim, struct wire *w, const char *bytes, si
 
 static bool place_runs(const struct place *p)
 {
-    return p->up && !p->paused_ns && !p->parked;
+    return p->up && !p->paused_ns && !p->paused;
 }
 
 static void deliver(struct sim *sim, struct wire *w)

@@ -1,6 +1,6 @@
 /*
  * simulate_place.c - a place: one process with its node, and the threads of its connections.
- * Letters between a thread and the node arrive in order, but late, and those of two threads in any
+ * Messages between a thread and the node arrive in order, but late, and those of two threads in any
  * order.
  */
 #include "base/record.h"
@@ -17,12 +17,12 @@ int64_t place_now(const struct place *p)
     return p->sim->now_ns + p->clock_ns;
 }
 
-/* ---- letters --------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
-struct sim_letter *place_post(struct place *p, unsigned worker, enum letter_kind kind)
+struct sim_message *place_post(struct place *p, unsigned worker, enum message_kind kind)
 {
     struct sim *sim = p->sim;
-    struct sim_letter *l = calloc(1, sizeof(*l));
+    struct sim_message *l = calloc(1, sizeof(*l));
     if (!l)
         abort();
     struct box *box =
@@ -40,9 +40,9 @@ struct sim_letter *place_post(struct place *p, unsigned worker, enum letter_kind
     return l;
 }
 
-static struct sim_letter *box_take(struct box *box)
+static struct sim_message *box_take(struct box *box)
 {
-    struct sim_letter *l = box->first;
+    struct sim_message *l = box->first;
     if (!l)
         return NULL;
     box->first = l->next;
@@ -75,7 +75,7 @@ void request_send(struct place *p, struct request *r)
 
 /* ---- what the node asks for ------------------------------------------------------------------ */
 
-static void does_queued(void *arg, struct node_ask *ask)
+static void does_queued(void *arg, struct node_request *ask)
 {
     struct place *p = arg;
     struct request *r = container_of(ask, struct request, ask);
@@ -85,7 +85,7 @@ static void does_queued(void *arg, struct node_ask *ask)
     place_post(p, r->worker, TO_WORKER_QUEUED)->request = r;
 }
 
-static void does_answer(void *arg, struct node_ask *ask)
+static void does_answer(void *arg, struct node_request *ask)
 {
     struct place *p = arg;
     struct request *r = container_of(ask, struct request, ask);
@@ -103,7 +103,7 @@ static void does_report(void *arg, const struct patterns *patterns, uint32_t num
         sim_fail(p->sim, "a report before the end of the last one");
     p->parts_due = WORKERS;
     for (unsigned w = 0; w < WORKERS; w++) {
-        struct sim_letter *l = place_post(p, w, TO_WORKER_REPORT);
+        struct sim_message *l = place_post(p, w, TO_WORKER_REPORT);
         l->patterns = patterns_share(unconst(patterns));
         l->number = number;
     }
@@ -234,7 +234,7 @@ static void table_waits_to_node(struct place *p, unsigned worker)
     }
 }
 
-static void worker_report(struct place *p, unsigned w, const struct sim_letter *l)
+static void worker_report(struct place *p, unsigned w, const struct sim_message *l)
 {
     struct worker *worker = &p->workers[w];
     patterns_free(&worker->patterns);
@@ -244,13 +244,13 @@ static void worker_report(struct place *p, unsigned w, const struct sim_letter *
         worker->report = l->number;
     }
     table_waits_to_node(p, w);
-    struct sim_letter *part = place_post(p, w, TO_NODE_PART);
+    struct sim_message *part = place_post(p, w, TO_NODE_PART);
     for (unsigned i = 0; i < CLIENTS; i++)
         if (client_worker(i) == w && p->clients[i].state == CLIENT_HOLDS)
             part->units[p->clients[i].name] += p->clients[i].units;
 }
 
-static void worker_letter(struct place *p, unsigned w, struct sim_letter *l)
+static void worker_message(struct place *p, unsigned w, struct sim_message *l)
 {
     worker_hook(p, w);
     switch (l->kind) {
@@ -277,7 +277,7 @@ static void worker_letter(struct place *p, unsigned w, struct sim_letter *l)
     }
 }
 
-static void node_letter(struct place *p, struct sim_letter *l)
+static void node_message(struct place *p, struct sim_message *l)
 {
     int64_t now = place_now(p);
     switch (l->kind) {
@@ -307,7 +307,7 @@ static void node_letter(struct place *p, struct sim_letter *l)
     node_flush(p->node, now);
 }
 
-static void letter_done(struct sim_letter *l)
+static void message_done(struct sim_message *l)
 {
     if (l->patterns)
         patterns_free(&l->patterns);
@@ -329,8 +329,8 @@ int64_t place_due_ns(const struct place *p)
     if (node != NEVER)
         due = node - p->clock_ns;
     for (unsigned w = 0; w < WORKERS; w++) {
-        const struct sim_letter *a = p->workers[w].to_worker.first,
-                                *b = p->workers[w].to_node.first;
+        const struct sim_message *a = p->workers[w].to_worker.first,
+                                 *b = p->workers[w].to_node.first;
         due = a && a->at_ns < due ? a->at_ns : due;
         due = b && b->at_ns < due ? b->at_ns : due;
     }
@@ -341,7 +341,7 @@ int64_t place_due_ns(const struct place *p)
     return due;
 }
 
-static bool step_letter(struct place *p)
+static bool step_message(struct place *p)
 {
     unsigned from = sim_below(p->sim, 2 * WORKERS);
     for (unsigned i = 0; i < 2 * WORKERS; i++) {
@@ -349,12 +349,12 @@ static bool step_letter(struct place *p)
         struct box *box = at % 2 ? &p->workers[w].to_worker : &p->workers[w].to_node;
         if (!box->first || box->first->at_ns > p->sim->now_ns)
             continue;
-        struct sim_letter *l = box_take(box);
+        struct sim_message *l = box_take(box);
         if (at % 2)
-            worker_letter(p, w, l);
+            worker_message(p, w, l);
         else
-            node_letter(p, l);
-        letter_done(l);
+            node_message(p, l);
+        message_done(l);
         return true;
     }
     return false;
@@ -376,7 +376,7 @@ void place_step(struct place *p)
         sim_trace(sim, "place %u wakes", p->number);
         for (unsigned w = 0; w < WORKERS; w++)
             worker_hook(p, w);
-        if (p->parked)
+        if (p->paused)
             take_over(p);
         node_tick(p->node, place_now(p));
         node_flush(p->node, place_now(p));
@@ -387,7 +387,7 @@ void place_step(struct place *p)
         node_flush(p->node, place_now(p));
         return;
     }
-    if (step_letter(p))
+    if (step_message(p))
         return;
     for (unsigned c = 0; c < CLIENTS; c++) {
         if (p->clients[c].act_ns > sim->now_ns)
@@ -417,7 +417,7 @@ void place_start(struct place *p, bool same_machine)
     p->up = true;
     p->has_many = sim->is_far && p->number == 0;
     p->live_ns = NEVER;
-    p->leaving = p->parked = false;
+    p->leaving = p->paused = false;
     p->paused_ns = p->up_again_ns = 0;
     p->lease_end_ns = 0;
     p->parts_due = p->closed_due = 0;
@@ -435,26 +435,26 @@ void place_start(struct place *p, bool same_machine)
     node_start(p->node, place_now(p));
 }
 
-static void free_request(struct node_ask *ask)
+static void free_request(struct node_request *ask)
 {
     free(container_of(ask, struct request, ask));
 }
 
-/* Frees all letters; requests in them as well. */
-static void drop_letters(struct place *p)
+/* Frees all messages; requests in them as well. */
+static void drop_messages(struct place *p)
 {
     for (unsigned w = 0; w < WORKERS; w++) {
-        struct sim_letter *l;
+        struct sim_message *l;
         while ((l = box_take(&p->workers[w].to_worker))) {
             /* An ask that was queued is freed by its answer, or it is the node's. */
             if (l->kind == TO_WORKER_ANSWER)
                 free(l->request);
-            letter_done(l);
+            message_done(l);
         }
         while ((l = box_take(&p->workers[w].to_node))) {
             if (l->kind == TO_NODE_SUBMIT)
                 free(l->request);
-            letter_done(l);
+            message_done(l);
         }
         p->workers[w].to_worker.last_ns = p->workers[w].to_node.last_ns = 0;
     }
@@ -463,13 +463,13 @@ static void drop_letters(struct place *p)
 /* kill -9: nothing is sent any more; the clients see the end. */
 void place_kill(struct place *p)
 {
-    struct node_ask *ask;
+    struct node_request *ask;
     if (!p->up)
         return;
     sim_trace(p->sim, "place %u ends", p->number);
-    node_park(p->node, place_now(p));
-    drop_letters(p);
-    while ((ask = node_forget_ask(p->node)))
+    node_pause(p->node, place_now(p));
+    drop_messages(p);
+    while ((ask = node_forget_request(p->node)))
         free_request(ask);
     node_free(&p->node);
     for (unsigned w = 0; w < WORKERS; w++)
@@ -496,15 +496,15 @@ static void arrive(struct place *p)
     while (any) {
         any = false;
         for (unsigned w = 0; w < WORKERS; w++) {
-            struct sim_letter *l;
+            struct sim_message *l;
             while ((l = box_take(&p->workers[w].to_worker))) {
-                worker_letter(p, w, l);
-                letter_done(l);
+                worker_message(p, w, l);
+                message_done(l);
                 any = true;
             }
             while ((l = box_take(&p->workers[w].to_node))) {
-                node_letter(p, l);
-                letter_done(l);
+                node_message(p, l);
+                message_done(l);
                 any = true;
             }
         }
@@ -517,16 +517,16 @@ static void take_over(struct place *p)
     struct sim *sim = p->sim;
     static struct record_writer w;
     struct record_reader r;
-    struct node_ask *ask;
-    struct node_ask *kept[CLIENTS * 2];
+    struct node_request *ask;
+    struct node_request *kept[CLIENTS * 2];
     size_t count = 0;
-    p->parked = false;
+    p->paused = false;
     if (sim_one_in(sim, 3)) {
         sim_trace(sim, "the upgrade fails");
         node_start(p->node, place_now(p));
         return;
     }
-    while ((ask = node_forget_ask(p->node))) {
+    while ((ask = node_forget_request(p->node))) {
         if (count == ARRAY_SIZE(kept))
             sim_fail(sim, "more asks than clients");
         kept[count++] = ask;
@@ -577,9 +577,9 @@ void place_upgrade(struct place *p)
     for (unsigned i = 0; i < WORKERS; i++)
         worker_hook(p, i);
     arrive(p);
-    node_park(p->node, place_now(p));
+    node_pause(p->node, place_now(p));
     arrive(p);
-    p->parked = true;
+    p->paused = true;
 }
 
 void place_leave(struct place *p)

@@ -12,8 +12,8 @@
  *     client name verb result units limit queue waits call seen left ret
  *
  * `waits` is 1 if it may wait; the last four are times in ns. A request takes effect between
- * `call`, just before it was sent, and `ret`, just after its answer was read; by `seen`, if that is
- * not 0, the daemon had handled it. A client has one request at a time. A wait has two such
+ * `call`, just before it was sent, and `ret`, just after its answer was read; by `monitor`, if that
+ * is not 0, the daemon had handled it. A client has one request at a time. A wait has two such
  * moments: it enters the queue, and it leaves it. A grant or DONE comes with the request of another
  * client; a timeout or the end of the connection is a moment of its own, not before `left`. The
  * result `gone` is that of a wait whose client ended the connection at `left`: it first leaves the
@@ -52,9 +52,9 @@ enum result {
     NOT_FOUND
 };
 static const char verbs[][16] = {"acq4me", "acq4any", "acquire", "release", "give", "get", "close"};
-static const char results[][16] = {"locked",      "done",         "timeout",    "full",
-                                   "gone",        "released",     "not_locked", "ok",
-                                   "unavailable", "not_acquired", "not_found"};
+static const char result_words[][16] = {"locked",      "done",         "timeout",    "full",
+                                        "gone",        "released",     "not_locked", "ok",
+                                        "unavailable", "not_acquired", "not_found"};
 
 /* What the table's answers to a verb are called. */
 static const enum result answers[][TABLE_NO_MEMORY] = {
@@ -139,7 +139,7 @@ static void forget_found(void)
         *place_of(&found.all[found.count - 1]) = 0;
 }
 
-/* ---- the model ----------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 /* A state is loaded into the model, one call is made, and the next state is read from it. */
 static struct model model;
@@ -270,7 +270,7 @@ static void try(const struct state *s, unsigned client)
     }
 }
 
-/* ---- the walk ------------------------------------------------------------------------------ */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 static bool is_goal(const struct state *s, const struct event *e)
 {
@@ -309,8 +309,8 @@ static void say_request(const struct request *r)
 {
     printf("    %u %s %s, units %u, limit %u, queue %u: %" PRId64 " %" PRId64 " %" PRId64
            " %" PRId64 "\n",
-           r->client, verbs[r->verb], results[r->result], r->units, r->limit, r->queue, r->call,
-           r->seen, r->left, r->ret);
+           r->client, verbs[r->verb], result_words[r->result], r->units, r->limit, r->queue,
+           r->call, r->seen, r->left, r->ret);
 }
 
 static void report(const struct event *e)
@@ -366,7 +366,7 @@ static int compare(const void *a, const void *b)
     return (int)x->kind - (int)y->kind;
 }
 
-/* ---- files --------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static unsigned find(const char (*words)[16], unsigned count, const char *word)
 {
@@ -384,9 +384,9 @@ static bool read_request(const char *line, struct request *r)
                &r->call, &r->seen, &r->left, &r->ret) != 12)
         return false;
     r->verb = find(verbs, ARRAY_SIZE(verbs), verb);
-    r->result = find(results, ARRAY_SIZE(results), result);
+    r->result = find(result_words, ARRAY_SIZE(result_words), result);
     return r->client < CLIENTS && r->name < NAMES && r->verb < ARRAY_SIZE(verbs) &&
-           r->result < ARRAY_SIZE(results);
+           r->result < ARRAY_SIZE(result_words);
 }
 
 /* Reads the requests of a file. Returns their number, or -1. */

@@ -21,6 +21,6 @@ planted_in_histories = \
 	t/campaigns/history/planted/release-of-part-gives-all.patch \
 	t/campaigns/history/planted/release-without-hand-over.patch \
 	t/campaigns/history/planted/timeout-gives-back.patch \
-	t/campaigns/history/planted/verdict-lost-at-timeout.patch \
+	t/campaigns/history/planted/result-lost-at-timeout.patch \
 	t/campaigns/history/planted/youngest-first.patch
 EXTRA_DIST += t/campaigns/history/test_history.py t/campaigns/history/record.py $(planted_in_histories)

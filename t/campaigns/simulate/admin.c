@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-/* ---- memory ------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static pthread_t main_thread;
 static _Atomic bool failing;
@@ -60,7 +60,7 @@ void *__wrap_realloc(void *at, size_t size)
     return refuse_piece() ? NULL : __real_realloc(at, size);
 }
 
-/* ---- a run -------------------------------------------------------------------------------- */
+/* ---- a run ----------------------------------------------------------------------------------- */
 
 /* Several requests on one connection. The last one asks for its close. */
 static const char script[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"

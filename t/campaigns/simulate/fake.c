@@ -7,7 +7,7 @@
 
 struct fake_hooks fake_hooks;
 
-/* ---- clocks ------------------------------------------------------------------------------- */
+/* ---- clocks ---------------------------------------------------------------------------------- */
 
 struct moment fake_now = {.mono_ns = 0, .unix_s = 1700000000};
 int64_t fake_unix_ns;
@@ -35,7 +35,7 @@ int64_t clock_unix_ns(void)
     return fake_now.unix_s * NS_PER_S + fake_unix_ns;
 }
 
-/* ---- peers -------------------------------------------------------------------------------- */
+/* ---- peers ----------------------------------------------------------------------------------- */
 
 static struct fake_peer **peers;
 static int peer_count, peer_room;
@@ -125,7 +125,7 @@ static void stir(struct fake_peer *peer)
         fake_hooks.stirred(peer);
 }
 
-/* ---- loops -------------------------------------------------------------------------------- */
+/* ---- loops ----------------------------------------------------------------------------------- */
 
 struct loop *loop_new(const struct loop_handlers *handlers)
 {
@@ -235,7 +235,7 @@ bool fake_turn(struct loop *loop)
     return any || loop->soon;
 }
 
-/* ---- streams ------------------------------------------------------------------------------ */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 /* What the program lets a call do: a number of bytes, or a result. */
 static ssize_t allowed(struct fake_peer *peer, bool writes, size_t len)

@@ -6,11 +6,11 @@
  *
  * Each run is a process. In a run some workers turn at once: the steps of
  * their iterations (begin, one descriptor, mail, deadlines, the rest, end) are mixed at random, so
- * that verdicts are on their way during requests, timeouts and ends. Each request that a service
+ * that results are on their way during requests, timeouts and ends. Each request that a service
  * takes asks the model first; a client must receive what the model answers, and after each step the
  * names that it touched are compared.
  */
-#include "net/worker_inside.h"
+#include "net/worker_internal.h"
 #include "proto/counter.h"
 #include "t/models/locks.h"
 #include "t/scenario/fakenet.h"
@@ -32,7 +32,7 @@
 #define WORKERS  8
 #define QUIET_NS (3 * NS_PER_S) /* a connection that was closed lingers no longer */
 
-/* ---- state --------------------------------------------------------------------------------- */
+/* ---- state ----------------------------------------------------------------------------------- */
 
 enum request_kind { ACQUIRE, RELEASE_KEY, RELEASE, BAD, QUIT, NOOP, GET, TAKE, GIVE };
 
@@ -67,7 +67,7 @@ static struct crew {
     bool soon, in_bell;
     int ready[CLIENTS];
     unsigned ready_count;
-    uint64_t told[MODEL_NAMES]; /* the last verdict that came by mail */
+    uint64_t told[MODEL_NAMES]; /* the last result that came by mail */
 } crew[WORKERS];
 
 static struct client clients[CLIENTS];
@@ -227,7 +227,7 @@ static enum served on_serve(struct conn *conn, const void *request)
         return real_of(conn)->protocol.serve(conn, request);
     }
     enum pc_reply word = ask_text(c, r);
-    enum served how = real_of(conn)->protocol.serve(conn, request); /* verdicts come first */
+    enum served how = real_of(conn)->protocol.serve(conn, request); /* results come first */
     if (r->kind == QUIT)
         add(&c->expected, "BYE\n", 4);
     else if (word != PC_REPLY_COUNT)
@@ -259,7 +259,7 @@ static void on_close(struct conn *conn)
     real_of(conn)->protocol.close(conn);
 }
 
-static void on_verdict(struct conn *conn, struct waiter *waiter)
+static void on_result(struct conn *conn, struct waiter *waiter)
 {
     if (!has_moved()) {
         struct client *c = client_of(conn);
@@ -267,12 +267,12 @@ static void on_verdict(struct conn *conn, struct waiter *waiter)
         struct model_wait *wait = &c->has.wait;
         EXPECT(wait->state == WAIT_GRANTED || wait->state == WAIT_DONE, "it is not its turn");
         EXPECT((waiter->state == WAITER_GRANTED) == (wait->state == WAIT_GRANTED));
-        EXPECT(!w->in_bell || wait->decided > w->told[wait->name], "letters change places");
+        EXPECT(!w->in_bell || wait->decided > w->told[wait->name], "messages change places");
         if (w->in_bell)
             w->told[wait->name] = wait->decided;
         expect_word(c, model_note_word(&model, &c->has));
     }
-    real_of(conn)->verdict(conn, waiter);
+    real_of(conn)->result(conn, waiter);
 }
 
 static void replace_functions(void)
@@ -285,13 +285,13 @@ static void replace_functions(void)
         rows[i].protocol.serve = on_serve;
         rows[i].protocol.close = on_close;
         rows[i].protocol.expire = real[i]->protocol.expire ? on_expire : NULL;
-        rows[i].verdict = real[i]->verdict ? on_verdict : NULL;
+        rows[i].result = real[i]->result ? on_result : NULL;
         service->row = &rows[i];
         service->protocol.row = &rows[i].protocol;
     }
 }
 
-/* ---- clients ------------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 static void connect_one(unsigned worker)
 {
@@ -419,7 +419,7 @@ static void act(struct client *c)
         arrive(c, sometimes(mix.chop) ? 1 + below(20) : SIZE_MAX);
 }
 
-/* ---- the network --------------------------------------------------------------------------- */
+/* ---- the network ----------------------------------------------------------------------------- */
 
 static void on_received(struct fake_peer *peer, const uint8_t *bytes, size_t len, bool first,
                         bool last)
@@ -444,7 +444,7 @@ static ssize_t on_call(struct fake_peer *peer, bool writes, size_t len)
     return most == 0 ? STREAM_AGAIN : most < len ? (ssize_t)most : (ssize_t)len;
 }
 
-/* ---- comparing ----------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 /* What a client has received is what the model has answered. */
 static void compare_received(struct client *c)
@@ -481,7 +481,7 @@ static void compare_sums(void)
     table_check(services->table);
 }
 
-/* ---- rounds -------------------------------------------------------------------------------- */
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 static struct loop *crew_loop(const struct crew *w)
 {
@@ -624,7 +624,7 @@ static void become_quiet(void)
     }
     mix.clients = most;
     compare_sums();
-    EXPECT(model.untold == 0, "%" PRIu64 " verdicts were not told", model.untold);
+    EXPECT(model.untold == 0, "%" PRIu64 " results were not told", model.untold);
     for (int i = 0; i < client_count; i++) {
         const struct client *c = &clients[i];
         EXPECT(c->over || c->has.wait.state != WAIT_WAITING || c->deadline_ns > fake_now.mono_ns,
@@ -643,7 +643,7 @@ static void upgrade(void)
     memset(crew, 0, sizeof(crew));
 }
 
-/* ---- a run --------------------------------------------------------------------------------- */
+/* ---- a run ----------------------------------------------------------------------------------- */
 
 static bool any_is_open(void)
 {

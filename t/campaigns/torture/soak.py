@@ -3,7 +3,7 @@
 Clients say random lines of all protocols and read some of the answers, whatever they are; they reset, die inside a
 request, never read, or are killed by an operator, who also reloads and reads the admin interface. At intervals the
 load pauses, all connections close, nothing may be held or wait, and a sample is taken of what is left behind. The
-verdict is the slope of a line through the samples after the warm-up: over the whole run neither memory nor descriptors
+result is the slope of a line through the samples after the warm-up: over the whole run neither memory nor descriptors
 may grow by more than the tolerance.
 """
 
@@ -201,7 +201,7 @@ def quiet(daemon):
     wire.poll(lambda: not http_client.get(daemon.admin, "/api/v1/connections")["connections"], "no connection is left", 60)
 
 
-def verdict(samples):
+def result(samples):
     """A list of what has grown over these samples, by the slope of a line; [] if nothing has."""
     times, kib, descriptors = zip(*samples)
     lasted = times[-1] - times[0]
@@ -242,7 +242,7 @@ def main(argv):
         daemon = start_daemon(folder)
         try:
             samples = soak(daemon, chosen.seconds, chosen.every or max(1, chosen.seconds / 60), chosen.seed)
-            found = verdict([s for s in samples if s[0] >= WARM_UP * chosen.seconds] or samples)
+            found = result([s for s in samples if s[0] >= WARM_UP * chosen.seconds] or samples)
             daemon.stop()
         except AssertionError as e:
             found = [str(e)]

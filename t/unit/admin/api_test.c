@@ -4,7 +4,7 @@
  */
 #include "t/unit/admin/fixture.h"
 
-/* ---- holders of the test: in the table, without a connection -------------------------------- */
+/* ---- holders of the test: in the table, without a connection --------------------------------- */
 
 /* The id of a place so high that no connection has it. */
 #define STRANGER(i) (0x00f00000u + (i))
@@ -30,7 +30,7 @@ static void stranger_takes(unsigned i, uint32_t units, uint32_t limit, const cha
 static void strangers_leave(void)
 {
     for (size_t i = 0; i < ARRAY_SIZE(strangers); i++) {
-        verdicts out;
+        results out;
         mail_list_init(&out);
         if (strangers[i].id)
             table_close(services->table, &strangers[i], clock_now(), NULL, &out);

@@ -84,17 +84,17 @@ static inline const char *digest_of(const char *token)
 
 static inline void begin(unsigned workers, const char *token)
 {
-    struct rules_config rules = {.limits = {.output_buffer = 1u << 20,
-                                            .request_timeout_ns = 100 * NS_PER_S,
-                                            .write_timeout_ns = 100 * NS_PER_S,
-                                            .handshake_timeout_ns = 10 * NS_PER_S}};
+    struct snapshot_config snapshot = {.limits = {.output_buffer = 1u << 20,
+                                                  .request_timeout_ns = 100 * NS_PER_S,
+                                                  .write_timeout_ns = 100 * NS_PER_S,
+                                                  .handshake_timeout_ns = 10 * NS_PER_S}};
     struct serving_config config = {.table = {.buckets = 1000,
                                               .memory_limit = (size_t)1 << 30,
                                               .stats_interval_s = 86400,
                                               .hash_key = {1, 2}},
                                     .poolcounter_max_locks = 4,
                                     .poolcounter_max_line = 8192};
-    services = serving_make(&server, workers, &rules, &config);
+    services = serving_make(&server, workers, &snapshot, &config);
     open_listener(&listeners[0], "poolcounter");
     open_listener(&listeners[1], "counter");
     for (unsigned i = 0; i < workers; i++) {
@@ -147,7 +147,7 @@ static inline void finish(void)
     serving_free(&server, &services);
 }
 
-/* ---- clients of the text protocol ---------------------------------------------------------- */
+/* ---- clients of the text protocol ------------------------------------------------------------ */
 
 static inline int text_connect(void)
 {
@@ -170,7 +170,7 @@ static inline void text_say(int fd, const char *line, const char *expected)
     }
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* Sends a request, checks the status and returns the JSON of the answer. */
 static inline json_t *ask_json(const char *method, const char *target, const char *headers,

@@ -12,9 +12,9 @@
 
 static struct jobs *jobs;
 static struct jobs_client *client;
-static struct jobs_effects effects;
+static struct jobs_outbox outbox;
 
-/* ---- with a store -------------------------------------------------------------------------- */
+/* ---- with a store ---------------------------------------------------------------------------- */
 
 static struct fake_disk *disk;
 static struct job_store *store;
@@ -27,29 +27,29 @@ static void ring(void *arg)
     ck_assert_int_eq(sem_post(arg), 0);
 }
 
-static void post_done(struct jobs_effects *of)
+static void post_done(struct jobs_outbox *of)
 {
-    for (struct mail *mail; (mail = mail_list_take(&of->letters)) != NULL;) {
-        mail->deliver = job_on_letter;
-        conn_post(services->server, container_of(mail, struct letter, mail));
+    for (struct mail *mail; (mail = mail_list_take(&of->messages)) != NULL;) {
+        mail->deliver = job_on_message;
+        conn_post(services->server, container_of(mail, struct message, mail));
     }
     for (struct mail *mail; (mail = mail_list_take(&of->done)) != NULL;)
-        conn_post(services->server, container_of(mail, struct letter, mail));
+        conn_post(services->server, container_of(mail, struct message, mail));
 }
 
 static void *run_store(void *arg)
 {
     struct job_op_list list;
-    struct jobs_effects effects_here;
+    struct jobs_outbox outbox_here;
     while (sem_wait(arg) == 0 && !atomic_load(&store_ends)) {
         while (jobs_take_ops(jobs, &list, 2000, (size_t)4 << 20)) {
             job_ops_read(jobs, store, &list, clock_unix_ns());
             if (list.has_writes)
                 job_ops_committed(&list, job_ops_write(store, &list, clock_now().mono_ns, false),
                                   false);
-            jobs_effects_init(&effects_here);
-            jobs_settle(jobs, &list, clock_now(), &effects_here);
-            post_done(&effects_here);
+            jobs_outbox_init(&outbox_here);
+            jobs_settle(jobs, &list, clock_now(), &outbox_here);
+            post_done(&outbox_here);
         }
     }
     return NULL;
@@ -87,20 +87,20 @@ struct own_op {
 static void on_own(struct mail *mail, void *worker)
 {
     (void)worker;
-    atomic_store(&container_of(mail, struct own_op, op.letter.mail)->done, true);
+    atomic_store(&container_of(mail, struct own_op, op.message.mail)->done, true);
 }
 
 static void submit(struct own_op *own)
 {
-    own->op.letter.mail.deliver = on_own;
-    if (jobs_submit(jobs, &own->op, clock_now(), &effects) == JOBS_COMMITS) {
+    own->op.message.mail.deliver = on_own;
+    if (jobs_submit(jobs, &own->op, clock_now(), &outbox) == JOBS_COMMITS) {
         for (int64_t end_ms = real_ms() + CLIENT_PATIENCE_MS; !atomic_load(&own->done); rest_ms(0))
             ck_assert(real_ms() < end_ms);
     }
     ck_assert_int_eq(own->op.status, JOBS_OK);
 }
 
-/* ---- jobs ---------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 static void begin_jobs(void)
 {
@@ -109,7 +109,7 @@ static void begin_jobs(void)
     begin(2, TOKEN);
     jobs = jobs_of(services);
     begin_store();
-    jobs_effects_init(&effects);
+    jobs_outbox_init(&outbox);
     client = jobs_client_new(jobs, 1, NULL);
     ck_assert(client != NULL);
 }
@@ -117,7 +117,7 @@ static void begin_jobs(void)
 static void finish_jobs(void)
 {
     finish_store();
-    jobs_client_end(client, clock_now(), &effects);
+    jobs_client_end(client, clock_now(), &outbox);
     finish();
     fake_disk_free(&disk);
 }
@@ -154,7 +154,7 @@ static void post_job(uint64_t id, const char *what, int status)
     post(target, status);
 }
 
-/* ---- changes ------------------------------------------------------------------------------- */
+/* ---- changes --------------------------------------------------------------------------------- */
 
 static enum job_state state_of(uint64_t id)
 {
@@ -163,7 +163,7 @@ static enum job_state state_of(uint64_t id)
     return stats.state;
 }
 
-/* ---- what the store is asked for ----------------------------------------------------------- */
+/* ---- what the store is asked for ------------------------------------------------------------- */
 
 /* The jobs of a daemon that has ended, whose bodies are in the store alone. */
 static uint64_t begin_after_a_start(const char *body)

@@ -97,7 +97,7 @@ static void take(struct holder *holder, const void *name, size_t len)
 
 static void leave(struct holder *holder)
 {
-    verdicts out;
+    results out;
     mail_list_init(&out);
     table_close(services->table, holder, clock_now(), NULL, &out);
 }

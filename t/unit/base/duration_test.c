@@ -22,8 +22,7 @@ TEST(a_sum_goes_on_at_64_bits)
     ck_assert(duration_sum_get(&sum) == (duration)7 * UINT64_MAX + 6);
 }
 
-/* ---- readers in other threads ------------------------------------------------------------------
- */
+/* ---- readers in other threads ---------------------------------------------------------------- */
 
 enum {
     READERS = 3,

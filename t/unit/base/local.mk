@@ -9,7 +9,7 @@ base_unit_tests = \
 	t/unit/base/log_test \
 	t/unit/base/record_test \
 	t/unit/base/text_test \
-	t/unit/base/together_test \
+	t/unit/base/parallel_test \
 	t/unit/base/tree_test
 check_PROGRAMS += $(base_unit_tests)
 TESTS += $(base_unit_tests)
@@ -33,7 +33,7 @@ t_unit_base_record_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_record_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_text_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_text_test_LDADD = libbase.a $(CHECK_LIBS)
-t_unit_base_together_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_base_together_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_parallel_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_parallel_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_tree_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_tree_test_LDADD = libbase.a $(CHECK_LIBS)

@@ -1,6 +1,6 @@
 /* Many and long names, and an engine that is broken or hostile: no bytes cost the process much
  * memory. */
-#include "cluster/node_inside.h"
+#include "cluster/node_internal.h"
 #include "t/unit/cluster/node_rig.h"
 
 #include <malloc.h>
@@ -93,8 +93,7 @@ TEST(calls_are_bounded_in_ops_and_bytes)
     }
 }
 
-/* ---- replies that cost memory ------------------------------------------------------------------
- */
+/* ---- replies that cost memory ---------------------------------------------------------------- */
 
 /* Memory in use. */
 static size_t in_use(void)

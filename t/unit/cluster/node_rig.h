@@ -30,7 +30,7 @@
 #define REAPED "*3\r\n:0\r\n$1\r\n0\r\n*0\r\n"
 
 struct rig_ask {
-    struct node_ask ask;
+    struct node_request ask;
     bool answered, queued;
 };
 
@@ -111,7 +111,7 @@ static void rig_close(void *arg, unsigned wire)
     rig_forget(wire);
 }
 
-static void rig_queued(void *arg, struct node_ask *ask)
+static void rig_queued(void *arg, struct node_request *ask)
 {
     struct rig_ask *a = container_of(ask, struct rig_ask, ask);
     (void)arg;
@@ -119,7 +119,7 @@ static void rig_queued(void *arg, struct node_ask *ask)
     a->queued = true;
 }
 
-static void rig_answer(void *arg, struct node_ask *ask)
+static void rig_answer(void *arg, struct node_request *ask)
 {
     struct rig_ask *a = container_of(ask, struct rig_ask, ask);
     (void)arg;
@@ -208,8 +208,8 @@ static inline void rig_begin(const char *url)
 
 static inline void rig_end(void)
 {
-    node_park(r.node, r.now);
-    while (node_forget_ask(r.node))
+    node_pause(r.node, r.now);
+    while (node_forget_request(r.node))
         continue;
     node_free(&r.node);
     for (unsigned i = 0; i < NODE_WIRES; i++)
@@ -375,9 +375,9 @@ static inline void rig_accepts(bool grace)
     rig_answers("*3\r\n$4\r\nOPEN\r\n$5\r\n" TERM "\r\n:%d\r\n", grace);
 }
 
-static inline struct node_seen rig_seen(void)
+static inline struct node_stats rig_seen(void)
 {
-    struct node_seen seen;
+    struct node_stats seen;
     node_look(r.node, &seen);
     return seen;
 }

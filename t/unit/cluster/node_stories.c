@@ -39,7 +39,7 @@ static struct story {
 } stories[STORIES];
 static unsigned lines_used, stories_used;
 
-/* ---- what both say ------------------------------------------------------------------------- */
+/* ---- what both say --------------------------------------------------------------------------- */
 
 static void engine_says(const char *wire)
 {
@@ -91,7 +91,7 @@ static void node_says(const char *wire)
 static const char *const hows[] = {"no",      "any", "me",  "waits-any", "waits-me",
                                    "release", "end", "get", "holders"};
 
-static void set_option(struct node_ask *ask, const char *text)
+static void set_option(struct node_request *ask, const char *text)
 {
     const char *value = strchr(text, '=');
     int64_t n = value ? strtoll(value + 1, NULL, 10) : 0;
@@ -118,7 +118,7 @@ static void submit(const char *name)
     RIG_WANT(a && how < ARRAY_SIZE(hows) && p.words[2].len < sizeof(a->key), "what for an ask?");
     snprintf(a->name, sizeof(a->name), "%s", name);
     memcpy(a->key, p.words[2].data, p.words[2].len);
-    struct node_ask *ask = &a->is.ask;
+    struct node_request *ask = &a->is.ask;
     bool waits = how == 3 || how == 4;
     a->is = (struct rig_ask){.ask = {.op = how < 5   ? NODE_ACQUIRE
                                            : how < 7 ? NODE_RELEASE
@@ -151,7 +151,7 @@ static void submit(const char *name)
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /* The message that grants a wait. */
-static void grant(const struct node_ask *ask)
+static void grant(const struct node_request *ask)
 {
     char text[200];
     int len = snprintf(text, sizeof(text), "G %" PRIu64 " %u ", ask->id, ask->units);
@@ -273,8 +273,8 @@ static void succeed(void)
 {
     static struct record_writer writer;
     struct record_reader reader;
-    node_park(r.node, r.now);
-    while (node_forget_ask(r.node))
+    node_pause(r.node, r.now);
+    while (node_forget_request(r.node))
         continue;
     int fd = memfd_create("upgrade", MFD_CLOEXEC);
     record_writer_init(&writer, fd);
@@ -323,8 +323,8 @@ static bool owner_step(void)
         node_open_anew(r.node, "a test", r.now);
     } else if (is(0, "leave")) {
         node_leave(r.node, r.now);
-    } else if (is(0, "park")) {
-        node_park(r.node, r.now);
+    } else if (is(0, "pause")) {
+        node_pause(r.node, r.now);
         return true;
     } else if (is(0, "closed")) { /* strict holders are */
         p.closed++;
@@ -360,7 +360,7 @@ static void check_ask(const struct rig_ask *a)
                  "it counts %" PRIu64 " and %" PRIu64, a->ask.count_units, a->ask.count_waits);
 }
 
-static int64_t loss_count(const struct node_seen *seen)
+static int64_t loss_count(const struct node_stats *seen)
 {
     for (unsigned i = 0; i < NODE_LOSS_COUNT; i++)
         if (is(2, node_loss_word((enum node_loss)i)))
@@ -377,7 +377,7 @@ static int64_t times_in_log(void)
 }
 
 /* What a number is called, and what it is. A check has it in its last word. */
-static bool look_at(const struct node_seen *seen, int64_t *value_r)
+static bool look_at(const struct node_stats *seen, int64_t *value_r)
 {
     size_t peers;
     (void)node_peers(r.node, &peers);
@@ -391,7 +391,7 @@ static bool look_at(const struct node_seen *seen, int64_t *value_r)
         {"report", r.report},
         {"names", (int64_t)r.node->names.count},
         {"calls", (int64_t)seen->calls},
-        {"asks", (int64_t)seen->asks},
+        {"asks", (int64_t)seen->requests},
         {"leases-lost", (int64_t)seen->leases_lost},
         {"wrong-names", (int64_t)seen->wrong_names},
         {"reasons", seen->reasons_count},
@@ -412,7 +412,7 @@ static bool look_at(const struct node_seen *seen, int64_t *value_r)
 }
 
 /* Times: = lease T, = due T, = due later T, = since N T; `never` is no time, `later` at least T. */
-static bool check_time(const struct node_seen *seen)
+static bool check_time(const struct node_stats *seen)
 {
     int64_t got = is(1, "lease")   ? r.lease_end
                   : is(1, "due")   ? node_due_ns(r.node)
@@ -428,7 +428,7 @@ static bool check_time(const struct node_seen *seen)
 
 static void check(void)
 {
-    struct node_seen seen = rig_seen();
+    struct node_stats seen = rig_seen();
     const struct play_ask *a = find_ask(word(1));
     int64_t value;
     if (a) {
@@ -577,9 +577,9 @@ static void recovers(void)
         rig_at(r.now + 500 * MS);
     }
     RIG_WANT(lives, "the node is %s: %s", node_state_word(rig_seen().state), r.log);
-    RIG_WANT(r.node->names.count == 0 && r.node->calls_used == 0 && rig_seen().asks == 0,
+    RIG_WANT(r.node->names.count == 0 && r.node->calls_used == 0 && rig_seen().requests == 0,
              "%zu names, %u calls, %" PRIu64 " asks are left", (size_t)r.node->names.count,
-             (unsigned)r.node->calls_used, rig_seen().asks);
+             (unsigned)r.node->calls_used, rig_seen().requests);
     for (unsigned i = 0; i < NODE_WIRES; i++)
         if (r.links[i])
             rig_cut(i, "the end");

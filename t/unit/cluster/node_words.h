@@ -5,7 +5,7 @@
 #ifndef NODE_WORDS_H
 #define NODE_WORDS_H
 
-#include "cluster/node_inside.h"
+#include "cluster/node_internal.h"
 #include "t/unit/cluster/node_rig.h"
 
 #include <ctype.h>

@@ -154,9 +154,9 @@ static bool is_of_pools(const void *name, size_t len)
 }
 
 /*
- * Beside the obvious matcher: short patterns of few letters, and patterns of up to 255 bytes, whose
- * automata have several words. Names are made from their patterns, then changed byte by byte. Names
- * of pools need a pattern that begins like them.
+ * Beside the obvious matcher: short patterns of few messages, and patterns of up to 255 bytes,
+ * whose automata have several words. Names are made from their patterns, then changed byte by byte.
+ * Names of pools need a pattern that begins like them.
  */
 TEST(random_patterns)
 {

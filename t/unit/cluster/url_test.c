@@ -32,7 +32,7 @@ static void rewrite(const struct url *url, const char *was)
     text_free(&text);
 }
 
-/* Long addresses of a few letters: BEGIN, a letter so many times, END. */
+/* Long addresses of a few messages: BEGIN, a message so many times, END. */
 static const char *longer(const char *begin, int count, const char *end)
 {
     static char text[600];

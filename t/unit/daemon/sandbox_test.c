@@ -1,11 +1,11 @@
 /*
  * sandbox_test.c - the rights that the main thread gives up, also after execve; and for each kind
- * of confined thread what it may do, what is refused and what kills it. Each test runs in its own
+ * of sandboxed thread what it may do, what is refused and what kills it. Each test runs in its own
  * process, because nothing of this can be undone.
  */
 #include "daemon/sandbox.c" /* the test of the filter as text looks inside */
 
-#include "cluster/where.h"
+#include "cluster/location.h"
 #include "daemon/landlock.h"
 #include "net/lookup.h"
 #include "net/reactor.h"
@@ -53,7 +53,7 @@ static int end_of(int (*act)(void))
 /* Prepares for the threads that every daemon has. */
 static bool prepare(char *reason_r)
 {
-    const struct confinement *all[] = {&thread_serves};
+    const struct sandbox *all[] = {&thread_serves};
     return sandbox_prepare(all, ARRAY_SIZE(all), reason_r);
 }
 
@@ -66,8 +66,7 @@ static bool can(void)
     return good;
 }
 
-/* ---- the main thread --------------------------------------------------------------------------
- */
+/* ---- the main thread ------------------------------------------------------------------------- */
 
 static int may_read_files_and_run_programs(void)
 {
@@ -108,7 +107,7 @@ static int filters(void)
     return count;
 }
 
-/* Acts like a confined daemon that executes a new binary: its filters must not pile up. */
+/* Acts like a sandboxed daemon that executes a new binary: its filters must not pile up. */
 static int enters_once(void)
 {
     char reason[SANDBOX_REASON_SIZE];
@@ -130,8 +129,7 @@ TEST(the_main_thread_keeps_what_it_needs)
     ck_assert_int_eq(end_of(enters_once), 42);
 }
 
-/* ---- confined threads -------------------------------------------------------------------------
- */
+/* ---- sandboxed threads ----------------------------------------------------------------------- */
 
 /* A folder where threads may write, one where they may not, and existing listeners. */
 static char folder[] = "/tmp/sandbox_test.XXXXXX", elsewhere[] = "/tmp/sandbox_test.XXXXXX";
@@ -141,9 +139,9 @@ static struct sockaddr_un unix_place;
 static int open_file = -1; /* in the folder */
 
 /* One thread of each kind. */
-static const struct confinement store = {.name = "store", .writes = folders},
-                                link_ = {.name = "link", .connects = true, .reads = lookup_reads},
-                                blind = {.name = "blind", .connects = true};
+static const struct sandbox store = {.name = "store", .writes = folders},
+                            link_ = {.name = "link", .connects = true, .reads = lookup_reads},
+                            blind = {.name = "blind", .connects = true};
 
 /* The path of a file in a folder. */
 static const char *in(const char *where, const char *name)
@@ -199,14 +197,14 @@ static void tear_down(void)
 /* Exit statuses of the test's process, apart from the result of what it tries. */
 enum { NOT_PREPARED = 200, NOT_STARTED, ALL_CONFINED, LEAKED };
 
-static const struct confinement *confined_to;
-static int (*act_confined)(void);
+static const struct sandbox *sandboxed_to;
+static int (*act_sandboxed)(void);
 static void (*meanwhile)(void); /* of the main thread; or NULL */
 
 static void act(void *arg)
 {
     int *result = arg;
-    *result = act_confined();
+    *result = act_sandboxed();
 }
 
 static unsigned descriptors(void)
@@ -217,16 +215,16 @@ static unsigned descriptors(void)
     return count;
 }
 
-/* Runs `act_confined` in a confined thread; the process survives if that does. */
+/* Runs `act_sandboxed` in a sandboxed thread; the process survives if that does. */
 static int in_thread(void)
 {
     char reason[SANDBOX_REASON_SIZE];
     struct thread thread;
     int result;
-    if (!sandbox_prepare(&confined_to, 1, reason) || !sandbox_enter())
+    if (!sandbox_prepare(&sandboxed_to, 1, reason) || !sandbox_enter())
         return NOT_PREPARED;
     unsigned had = descriptors();
-    if (!thread_make(&thread, "confined", sandbox_confine, confined_to, act, &result))
+    if (!thread_make(&thread, "sandboxed", sandbox_apply, sandboxed_to, act, &result))
         return NOT_STARTED;
     if (descriptors() != had)
         return LEAKED;
@@ -234,18 +232,18 @@ static int in_thread(void)
     if (meanwhile)
         meanwhile();
     thread_end(&thread);
-    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC); /* only that thread is confined */
+    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC); /* only that thread is sandboxed */
     return fd < 0 ? ALL_CONFINED : result;
 }
 
-static int end_confined(const struct confinement *to, int (*does)(void))
+static int end_sandboxed(const struct sandbox *to, int (*does)(void))
 {
-    confined_to = to;
-    act_confined = does;
+    sandboxed_to = to;
+    act_sandboxed = does;
     return end_of(in_thread);
 }
 
-/* ---- attempts ------------------------------------------------------------------------------- */
+/* ---- attempts -------------------------------------------------------------------------------- */
 
 /* Uses a file like a database library. */
 static bool keeps_records(void)
@@ -431,13 +429,13 @@ static bool has_landlock(void)
     return has;
 }
 
-static void assert_tries(const struct confinement *to, size_t i, int wanted, bool landlocked)
+static void assert_tries(const struct sandbox *to, size_t i, int wanted, bool landlocked)
 {
     bool by_landlock =
         (to->reads || to->writes) && wanted == EACCES && tries[i].does != open_datagram;
     if (by_landlock && !landlocked)
         return;
-    int got = end_confined(to, tries[i].does);
+    int got = end_sandboxed(to, tries[i].does);
     ck_assert_msg(got == wanted, "%s: %s: %d instead of %d", to->name, tries[i].what, got, wanted);
 }
 
@@ -452,33 +450,33 @@ TEST(each_kind_of_thread_may_do_its_own_and_nothing_else)
         assert_tries(&link_, i, tries[i].link_, landlocked);
         assert_tries(&store, i, tries[i].store, landlocked);
     }
-    ck_assert_int_eq(end_confined(&blind, connect_tcp), DONE); /* who connects need not read */
-    ck_assert_int_eq(end_confined(&blind, read_hosts), KILLED);
+    ck_assert_int_eq(end_sandboxed(&blind, connect_tcp), DONE); /* who connects need not read */
+    ck_assert_int_eq(end_sandboxed(&blind, read_hosts), KILLED);
     tear_down();
 }
 
-static struct where own_place;
+static struct location own_place;
 
 static int judge_processes(void)
 {
-    struct where other = own_place;
-    if (where_is_gone(&own_place, bytes_of(own_place.text)))
+    struct location other = own_place;
+    if (location_is_gone(&own_place, bytes_of(own_place.text)))
         return 1;
     /* The same pid, another start. */
     strcpy(strrchr(other.text, '/'), "/1");
-    if (own_place.knows_starts && !where_is_gone(&own_place, bytes_of(other.text)))
+    if (own_place.knows_starts && !location_is_gone(&own_place, bytes_of(other.text)))
         return 2;
     strcpy(other.text + own_place.mine_len, "2000000000/1"); /* a pid that no process has */
-    return where_is_gone(&own_place, bytes_of(other.text)) ? DONE : 3;
+    return location_is_gone(&own_place, bytes_of(other.text)) ? DONE : 3;
 }
 
 TEST(who_connects_can_judge_processes)
 {
-    static const struct confinement node = {.name = "node", .connects = true, .reads = where_reads};
+    static const struct sandbox node = {.name = "node", .connects = true, .reads = location_reads};
     if (!can())
         return;
-    where_read(&own_place);
-    ck_assert_int_eq(end_confined(&node, judge_processes), DONE);
+    location_read(&own_place);
+    ck_assert_int_eq(end_sandboxed(&node, judge_processes), DONE);
 }
 
 /*
@@ -509,13 +507,13 @@ TEST(who_connects_can_look_names_up)
     if (!can())
         return;
     ck_assert(reactor_init(&reactor, &reactor_default));
-    ck_assert_int_eq(end_confined(&link_, look_names_up), DONE);
+    ck_assert_int_eq(end_sandboxed(&link_, look_names_up), DONE);
     reactor_free(&reactor);
 }
 
 static atomic_bool replaced;
 
-/* In the confined thread: reads after the file was replaced. */
+/* In the sandboxed thread: reads after the file was replaced. */
 static int read_anew(void)
 {
     while (!replaced)
@@ -538,14 +536,14 @@ static void replace_file(void)
 TEST(a_file_that_is_replaced_can_still_be_read)
 {
     static const char *reads[] = {NULL, "/dev/null", "/no/such/file", NULL};
-    static const struct confinement reader = {.name = "reader", .reads = reads};
+    static const struct sandbox reader = {.name = "reader", .reads = reads};
     if (!can())
         return;
     set_up();
     reads[0] = strdup(in(elsewhere, "link"));
     ck_assert_int_eq(symlink(in(folder, "file"), reads[0]), 0);
     meanwhile = replace_file;
-    ck_assert_int_eq(end_confined(&reader, read_anew), DONE);
+    ck_assert_int_eq(end_sandboxed(&reader, read_anew), DONE);
     (void)unlink(reads[0]);
     tear_down();
 }
@@ -553,10 +551,10 @@ TEST(a_file_that_is_replaced_can_still_be_read)
 TEST(without_its_folder_a_thread_that_writes_does_not_start)
 {
     static const char *const missing[] = {"/no/such/folder", NULL};
-    static const struct confinement lost = {.name = "lost", .writes = missing};
+    static const struct sandbox lost = {.name = "lost", .writes = missing};
     if (!can() || !has_landlock())
         return;
-    ck_assert_int_eq(end_confined(&lost, make_inside), NOT_STARTED);
+    ck_assert_int_eq(end_sandboxed(&lost, make_inside), NOT_STARTED);
 }
 
 /* Simulates a kernel without Landlock; logs to a file. */
@@ -588,17 +586,16 @@ TEST(without_landlock_the_log_says_so_and_calls_are_limited_still)
     if (!can())
         return;
     set_up();
-    confined_to = &store;
-    act_confined = make_elsewhere;
+    sandboxed_to = &store;
+    act_sandboxed = make_elsewhere;
     ck_assert_int_eq(end_of(write_without_landlock), DONE);
-    act_confined = open_stream;
+    act_sandboxed = open_stream;
     ck_assert_int_eq(end_of(write_without_landlock), KILLED);
     (void)unlink(in(elsewhere, "new"));
     tear_down();
 }
 
-/* ---- the filter as text -----------------------------------------------------------------------
- */
+/* ---- the filter as text ---------------------------------------------------------------------- */
 
 #ifdef HAVE_SECCOMP
 TEST(what_requests_consist_of_has_no_conditions)
@@ -606,7 +603,7 @@ TEST(what_requests_consist_of_has_no_conditions)
     static const char *const calls[] = {"read",       "recvfrom",    "write",        "writev",
                                         "epoll_wait", "epoll_pwait", "epoll_pwait2", "epoll_ctl",
                                         "close",      "futex"};
-    static const struct confinement *const all[] = {&thread_serves, &store, &link_, &blind};
+    static const struct sandbox *const all[] = {&thread_serves, &store, &link_, &blind};
     static char filter[1 << 16];
     if (!can())
         return;

@@ -2,13 +2,13 @@
  * upgrade_test.c - takes over a state from a file that an older daemon has written: the clients'
  * units, waits, incomplete requests and unsent output are there, and the clients continue.
  *
- * The test reads it as in a rehearsal, without the clients' sockets. Then each connection gets a
+ * The test reads it as in a dry run, without the clients' sockets. Then each connection gets a
  * socket of the test, and the workers run. The clock is the test's (it replaces base/clock.c) and
  * starts at the time when the state was written.
  */
 #include "daemon/upgrade.h"
 
-#include "net/worker_inside.h"
+#include "net/worker_internal.h"
 #include "proto/counter.h"
 #include "t/unit/random.h"
 #include "t/unit/serving.h"
@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- the clock ----------------------------------------------------------------------------- */
+/* ---- the clock ------------------------------------------------------------------------------- */
 
 /* The time when state-1.record was written; the file contains its monotonic time. */
 #define WRITTEN_UNIX_S INT64_C(1795346582)
@@ -48,7 +48,7 @@ int64_t clock_unix_ns(void)
     return WRITTEN_UNIX_S * NS_PER_S + clock_mono_ns() - written_ns;
 }
 
-/* ---- the daemon that takes over ------------------------------------------------------------ */
+/* ---- the daemon that takes over -------------------------------------------------------------- */
 
 /* The clients of the record, in its order. */
 enum {
@@ -98,9 +98,9 @@ static int open_record(size_t damage_at, uint8_t bit)
 static bool take_over(unsigned workers, int record)
 {
     static char program[] = "counterd", *argv[] = {program, NULL};
-    const struct rules_config rules = {.limits = {.output_buffer = 16384,
-                                                  .request_timeout_ns = 600 * NS_PER_S,
-                                                  .write_timeout_ns = 600 * NS_PER_S}};
+    const struct snapshot_config snapshot = {.limits = {.output_buffer = 16384,
+                                                        .request_timeout_ns = 600 * NS_PER_S,
+                                                        .write_timeout_ns = 600 * NS_PER_S}};
     const struct serving_config config = {
         .table = {.buckets = 100, .memory_limit = 64 << 20, .stats_interval_s = 86400},
         .poolcounter_max_locks = 3,
@@ -109,17 +109,17 @@ static bool take_over(unsigned workers, int record)
     char variable[64];
     upgrade = (struct upgrade){0};
     written_ns = read_ns = 0;
-    for (int fd = 0; fd < FD_MAX;) /* listening sockets must be open; in a rehearsal any will do */
+    for (int fd = 0; fd < FD_MAX;) /* listening sockets must be open; in a dry run any will do */
         fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     snprintf(variable, sizeof(variable), "rehearse %d", record);
     setenv(UPGRADE_VARIABLE, variable, 1);
     if (!upgrade_init(&upgrade, argv))
         return false;
     read_ns = clock_mono_ns();
-    written_ns = upgrade.parked_ns;
+    written_ns = upgrade.paused_ns;
     upgrade.parts = (struct upgrade_parts){
         .server = &server,
-        .services = serving_make(&server, workers, &rules, &config),
+        .services = serving_make(&server, workers, &snapshot, &config),
         .listeners = &listeners,
     };
     if (!upgrade_restore(&upgrade))
@@ -170,7 +170,7 @@ static void finish(void)
         close(clients[i]);
 }
 
-/* ---- clients ------------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 /* Name number `i` of those that one client holds completely. */
 static const char *long_name(unsigned i)
@@ -229,7 +229,7 @@ static size_t copy_queued(uint8_t *to)
     return len;
 }
 
-/* ---- the tests ----------------------------------------------------------------------------- */
+/* ---- the tests ------------------------------------------------------------------------------- */
 
 static void expect_name(const char *name, uint32_t consumption, uint32_t peak, uint32_t limit,
                         uint32_t waiting)

@@ -25,7 +25,7 @@ static bool all_bytes_are(const void *at, size_t len, unsigned char byte)
     return len == 0 || (b[0] == byte && memcmp(b, b + 1, len - 1) == 0);
 }
 
-/* ---- the region -------------------------------------------------------------------------- */
+/* ---- the region ------------------------------------------------------------------------------ */
 
 TEST(the_largest_region)
 {
@@ -100,7 +100,7 @@ TEST(pages_that_were_expected_are_like_others)
 }
 END_TEST
 
-/* ---- pages ------------------------------------------------------------------------------- */
+/* ---- pages ----------------------------------------------------------------------------------- */
 
 TEST(pages_up_to_the_limit_and_no_more)
 {
@@ -195,7 +195,7 @@ TEST(charges_and_pages_share_the_limit)
 }
 END_TEST
 
-/* ---- slots ------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 TEST(a_full_arena_refuses_and_goes_on)
 {

@@ -28,7 +28,7 @@ enum {
 static struct table *t;
 static const struct hash_key hash_key = {.k0 = 1, .k1 = 2};
 static struct moment now = {.mono_ns = 5000 * NS_PER_S, .unix_s = 1000 * INTERVAL};
-static verdicts out;
+static results out;
 static uint32_t next_id = 1;
 static struct holder blocker; /* has a unit of each name with waiters */
 static struct contended found[ROOM];
@@ -57,12 +57,12 @@ static void start(void)
     holder_init(&blocker, next_id++, 0);
 }
 
-static void free_letters(void)
+static void free_messages(void)
 {
     for (struct mail *m; (m = mail_list_take(&out)) != NULL;) {
         struct waiter *w = waiter_of(m);
         if (w->holder)
-            (void)table_take_verdict(t, w);
+            (void)table_take_result(t, w);
         table_waiter_free(t, w);
     }
 }
@@ -70,7 +70,7 @@ static void free_letters(void)
 static void finish(void)
 {
     table_close(t, &blocker, now, NULL, &out);
-    free_letters();
+    free_messages();
     table_check(t);
     table_free(&t);
 }
@@ -195,7 +195,7 @@ static void compare(enum contended_by by, unsigned count, bool all_accounted)
     REQUIRE(table_contended(t, by, now, NULL, 0) == 0);
 }
 
-/* ---- names at random ------------------------------------------------------------------------ */
+/* ---- names at random ------------------------------------------------------------------------- */
 
 struct client {
     struct holder holder;

@@ -123,7 +123,7 @@ static void check_index(void)
     REQUIRE(entries == ix.entries && overflowing == ix.overflowing);
 }
 
-/* ---- entries ----------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 TEST(first_size_is_what_was_asked_for)
 {
@@ -223,7 +223,7 @@ TEST(entries_come_and_go)
 }
 END_TEST
 
-/* ---- no memory --------------------------------------------------------------------------- */
+/* ---- no memory ------------------------------------------------------------------------------- */
 
 TEST(no_memory_at_the_start_leaves_nothing)
 {
@@ -281,7 +281,7 @@ TEST(a_split_needs_no_memory_whoever_takes_what_it_gives_back)
 }
 END_TEST
 
-/* ---- walking ----------------------------------------------------------------------------- */
+/* ---- walking --------------------------------------------------------------------------------- */
 
 TEST(walks_see_what_stays_once_whatever_comes_and_goes)
 {

@@ -3,7 +3,7 @@
  * that no story can place between two of them. What a step visits is compared by pools_check. And
  * records that no daemon writes.
  */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 #include "engine/state.h"
 #include "t/models/pools_check.h"
 #include "t/unit/engine/tables.h"
@@ -16,7 +16,7 @@
 enum { CLIENTS = 22, MEMBERS = 5000 };
 
 static struct pools *pools;
-static struct pool_effects effects;
+static struct pool_outbox outbox;
 static struct pool_client *clients[CLIENTS];
 static unsigned taken, stops;
 static const struct bytes big = {(const uint8_t *)"big", 3};
@@ -54,8 +54,8 @@ static void begin(struct pool_options options)
     options.queue_max = 100;
     start();
     pools = new_pools();
-    pool_effects_init(&effects);
-    ck_assert(pool_add(pools, big, &options, false, now, &effects) == POOL_OK);
+    pool_outbox_init(&outbox);
+    ck_assert(pool_add(pools, big, &options, false, now, &outbox) == POOL_OK);
     for (uint32_t c = 0; c < CLIENTS; c++) {
         clients[c] = pool_client_new(pools, 1000 + c, c + 1, &clients[0]);
         ck_assert(clients[c] != NULL);
@@ -65,7 +65,7 @@ static void begin(struct pool_options options)
 
 static void end_client(unsigned c)
 {
-    pool_client_end(clients[c], POOL_END_QUIT, NULL, now, &effects);
+    pool_client_end(clients[c], POOL_END_QUIT, NULL, now, &outbox);
     clients[c] = NULL;
 }
 
@@ -76,10 +76,10 @@ static void end(void)
         if (clients[c])
             end_client(c);
     }
-    while (!pools_finish(pools, now, &effects))
+    while (!pools_finish(pools, now, &outbox))
         continue;
-    for (struct mail *mail; (mail = mail_list_take(&effects.clients)) != NULL;)
-        (void)pool_client_letter(pool_client_of(mail));
+    for (struct mail *mail; (mail = mail_list_take(&outbox.clients)) != NULL;)
+        (void)pool_client_message(pool_client_of(mail));
     pools_check(pools, now);
     pools_free(&pools);
     finish();
@@ -95,8 +95,8 @@ static void fill(unsigned count, unsigned each, struct pool_client *joiner)
         struct pool_attribute z = {bytes_of("z"), bytes_of(group)};
         struct pool_new_member new = {
             .pool = big, .name = bytes_of(name), .attributes = &z, .attribute_count = 1};
-        ck_assert((joiner ? pool_join(joiner, &new, now, &effects)
-                          : pool_member_add(pools, &new, now, &effects)) == POOL_OK);
+        ck_assert((joiner ? pool_join(joiner, &new, now, &outbox)
+                          : pool_member_add(pools, &new, now, &outbox)) == POOL_OK);
     }
 }
 
@@ -110,7 +110,7 @@ static enum pool_status try_take(struct pool_client *client, uint32_t count, con
                              .with = &with,
                              .with_count = *value ? 1 : 0,
                              .timeout_ns = timeout_ns};
-    return pool_take(client, &take, &reader, 0, now, &effects);
+    return pool_take(client, &take, &reader, 0, now, &outbox);
 }
 
 /* Lets the timer do all that is due. */
@@ -118,7 +118,7 @@ static void run(void)
 {
     for (unsigned times = 0; pools_next_ns(pools) <= now.mono_ns; times++) {
         ck_assert_uint_lt(times, 100000);
-        pools_run(pools, now, &effects);
+        pools_run(pools, now, &outbox);
     }
     pools_check(pools, now);
 }
@@ -127,8 +127,8 @@ static void run(void)
 static void *step_later(void *client)
 {
     struct moment later = {.mono_ns = now.mono_ns + 1000, .unix_s = now.unix_s};
-    struct pool_effects its;
-    pool_effects_init(&its);
+    struct pool_outbox its;
+    pool_outbox_init(&its);
     return pool_take_on(client, &reader, 0, later, &its) == POOL_LOOKS ? client : NULL;
 }
 
@@ -144,9 +144,9 @@ TEST(quick_thread_keeps_a_slow_one_from_no_step)
     ck_assert_int_eq(pthread_create(&thread, NULL, step_later, clients[1]), 0);
     ck_assert_int_eq(pthread_join(thread, &looks), 0);
     ck_assert(looks == clients[1]);
-    effects.visits = 0;
-    ck_assert_int_eq(pool_take_on(clients[0], &reader, 0, now, &effects), POOL_LOOKS);
-    ck_assert_uint_gt(effects.visits, 100);
+    outbox.visits = 0;
+    ck_assert_int_eq(pool_take_on(clients[0], &reader, 0, now, &outbox), POOL_LOOKS);
+    ck_assert_uint_gt(outbox.visits, 100);
     end();
 }
 END_TEST
@@ -158,7 +158,7 @@ TEST(stops_are_read_in_steps)
     now.mono_ns += NS_PER_S;
     run();
     for (unsigned before = 0; stops < MEMBERS; before = stops) {
-        pool_client_read(clients[0], &reader, 0, now, &effects);
+        pool_client_read(clients[0], &reader, 0, now, &outbox);
         ck_assert(stops > before && stops - before <= POOL_VISITS_MAX);
     }
     end();
@@ -185,15 +185,15 @@ TEST(wait_behind_many_closed_members_is_served)
         struct pool_member_change change = {
             .pool = big, .name = bytes_of(name), .sets_state = true, .state = MEMBER_FREE};
         if (i % EACH > 0)
-            ck_assert(pool_member_set(pools, &change, now, &effects) == POOL_OK);
+            ck_assert(pool_member_set(pools, &change, now, &outbox) == POOL_OK);
     }
     ck_assert_uint_eq(pool_find(pools, big)->closed, GROUPS * (EACH - 1));
     run(); /* it ends */
     taken = 0;
     end_client(GROUPS - 1);
     run();
-    pool_client_read(clients[GROUPS], &reader, 0, now, &effects);
-    pool_client_read(clients[GROUPS + 1], &reader, 0, now, &effects);
+    pool_client_read(clients[GROUPS], &reader, 0, now, &outbox);
+    pool_client_read(clients[GROUPS + 1], &reader, 0, now, &outbox);
     ck_assert_uint_eq(taken, 2);
     end();
 }
@@ -212,10 +212,10 @@ TEST(request_in_steps_ends_beside_a_flood)
             ck_assert_uint_lt(steps, MEMBERS / 100);
             for (unsigned i = 0; i < 300; i++) {
                 ck_assert_int_eq(try_take(clients[1], 1, "", 0), POOL_OK);
-                ck_assert_int_eq(pool_return(clients[1], 0, true, now, &effects), POOL_OK);
+                ck_assert_int_eq(pool_return(clients[1], 0, true, now, &outbox), POOL_OK);
             }
             now.mono_ns++;
-            status = pool_take_on(clients[0], &reader, 0, now, &effects);
+            status = pool_take_on(clients[0], &reader, 0, now, &outbox);
             pools_check(pools, now);
         }
         ck_assert_int_eq(status, POOL_TIMES_OUT);

@@ -3,7 +3,7 @@
  * mailbox, as workers have: at any moment all invariants hold, each member has one holder, and in
  * the end nothing is left.
  */
-#include "engine/pool_inside.h"
+#include "engine/pool_internal.h"
 #include "t/models/pools_check.h"
 #include "t/unit/random.h"
 
@@ -48,7 +48,7 @@ struct worker {
     struct rng rng;
     unsigned number;
     struct moment now;
-    struct pool_effects effects;
+    struct pool_outbox outbox;
     struct client clients[CLIENTS];
     uint64_t taken, stops, wants;
 };
@@ -107,28 +107,28 @@ static bool on_events(void *owner)
 static const struct pool_hooks hooks = {on_event, on_late};
 static const struct pool_reader reader = {on_taken, on_refused, on_stop, on_want, on_events};
 
-/* ---- letters --------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
-static void send_letters(struct worker *w)
+static void send_messages(struct worker *w)
 {
-    for (struct mail *m; (m = mail_list_take(&w->effects.clients)) != NULL;)
+    for (struct mail *m; (m = mail_list_take(&w->outbox.clients)) != NULL;)
         (void)mailbox_send(&workers[pool_client_tag(pool_client_of(m))].box, m);
-    CHECK(w->effects.woken.first == NULL);
+    CHECK(w->outbox.woken.first == NULL);
 }
 
 static void read_client(struct worker *w, struct pool_client *client)
 {
-    pool_client_read(client, &reader, 0, w->now, &w->effects);
-    send_letters(w);
+    pool_client_read(client, &reader, 0, w->now, &w->outbox);
+    send_messages(w);
 }
 
-static void read_letters(struct worker *w)
+static void read_messages(struct worker *w)
 {
     struct mail *next;
     for (struct mail *m = mailbox_take(&w->box); m; m = next) {
         next = m->next;
         struct pool_client *client = pool_client_of(m);
-        if (pool_client_letter(client))
+        if (pool_client_message(client))
             read_client(w, client);
     }
 }
@@ -151,9 +151,9 @@ static void begin_client(struct worker *w, struct client *c)
 static void end_client(struct worker *w, struct client *c)
 {
     enum pool_end how = rng_one_in(&w->rng, 2) ? POOL_END_QUIT : POOL_END_CRASH;
-    pool_client_end(c->real, how, nothing_was_written, w->now, &w->effects);
+    pool_client_end(c->real, how, nothing_was_written, w->now, &w->outbox);
     c->real = NULL;
-    send_letters(w);
+    send_messages(w);
 }
 
 static struct bytes random_member(struct worker *w)
@@ -187,17 +187,17 @@ static void take(struct worker *w, struct client *c)
     if (pool_client_waits(c->real))
         return;
     if (pool_client_looks(c->real))
-        (void)!pool_take_on(c->real, &reader, 0, w->now, &w->effects);
+        (void)!pool_take_on(c->real, &reader, 0, w->now, &w->outbox);
     else
-        (void)!pool_take(c->real, &take, &reader, 0, w->now, &w->effects);
+        (void)!pool_take(c->real, &take, &reader, 0, w->now, &w->outbox);
 }
 
 static void end_wait(struct worker *w, struct client *c)
 {
     /* What it was served may be taken away before it reads that: then it waits again. */
     while (pool_client_waits(c->real) &&
-           !pool_end_wait(c->real, rng_one_in(&w->rng, 2), w->now, &w->effects)) {
-        send_letters(w);
+           !pool_end_wait(c->real, rng_one_in(&w->rng, 2), w->now, &w->outbox)) {
+        send_messages(w);
         read_client(w, c->real);
     }
 }
@@ -206,7 +206,7 @@ static void give_back(struct worker *w, struct client *c)
 {
     uint64_t fence = c->fences[rng_below(&w->rng, ARRAY_SIZE(c->fences))];
     enum pool_status status =
-        pool_return(c->real, fence, !rng_one_in(&w->rng, 4), w->now, &w->effects);
+        pool_return(c->real, fence, !rng_one_in(&w->rng, 4), w->now, &w->outbox);
     CHECK(status == POOL_OK || status == POOL_GONE || status == POOL_NOT_TAKEN);
 }
 
@@ -215,9 +215,9 @@ static void supply(struct worker *w, struct client *c)
     struct pool_new_member member = {.pool = names[POOLS - 1], .name = random_member(w)};
     if (rng_one_in(&w->rng, 3))
         (void)!pool_supply(c->real, member.pool, rng_below(&w->rng, 2), 1 + rng_below(&w->rng, 3),
-                           w->now, &w->effects);
+                           w->now, &w->outbox);
     else
-        (void)!pool_join(c->real, &member, w->now, &w->effects);
+        (void)!pool_join(c->real, &member, w->now, &w->outbox);
 }
 
 static void operate(struct worker *w, struct client *c)
@@ -229,9 +229,9 @@ static void operate(struct worker *w, struct client *c)
                                         .now = rng_one_in(&w->rng, 3)};
     if (rng_one_in(&w->rng, 4))
         (void)!pool_member_drop(pools, c->real, false, names[POOLS - 1], change.name, change.now,
-                                w->now, &w->effects);
+                                w->now, &w->outbox);
     else
-        (void)!pool_member_set(pools, &change, w->now, &w->effects);
+        (void)!pool_member_set(pools, &change, w->now, &w->outbox);
 }
 
 static bool see_pool(void *arg, const struct pool_entry *entry)
@@ -286,8 +286,8 @@ static void act(struct worker *w, struct client *c)
     else if (what < 98)
         show(w);
     else
-        pools_run(pools, w->now, &w->effects);
-    send_letters(w);
+        pools_run(pools, w->now, &w->outbox);
+    send_messages(w);
 }
 
 static void *work(void *arg)
@@ -297,7 +297,7 @@ static void *work(void *arg)
         w->now.mono_ns += rng_below(&w->rng, 2 * NS_PER_MS);
         act(w, &w->clients[rng_below(&w->rng, CLIENTS)]);
         if (rng_one_in(&w->rng, 3))
-            read_letters(w);
+            read_messages(w);
         if (rng_one_in(&w->rng, 50))
             pools_check(pools, w->now);
     }
@@ -306,7 +306,7 @@ static void *work(void *arg)
             end_client(w, &w->clients[i]);
     }
     (void)pthread_barrier_wait(&all_ended);
-    read_letters(w);
+    read_messages(w);
     return NULL;
 }
 
@@ -316,8 +316,8 @@ static const struct moment start_time = {.mono_ns = NS_PER_S, .unix_s = 1000};
 
 static void begin(uint32_t visits_max)
 {
-    struct pool_effects effects;
-    pool_effects_init(&effects);
+    struct pool_outbox outbox;
+    pool_outbox_init(&outbox);
     table = table_new(&(struct table_config){
         .buckets = 10, .memory_limit = 64 * MIB, .stats_interval_s = 100, .hash_key = {1, 2}});
     ck_assert(table != NULL);
@@ -340,11 +340,11 @@ static void begin(uint32_t visits_max)
                                        .cull_after_ns = joined * 20 * NS_PER_MS,
                                        .max_lifetime_ns = joined * 100 * NS_PER_MS,
                                        .lifetime_jitter_ns = joined * 50 * NS_PER_MS};
-        ck_assert(pool_add(pools, names[i], &options, false, start_time, &effects) == POOL_OK);
+        ck_assert(pool_add(pools, names[i], &options, false, start_time, &outbox) == POOL_OK);
         for (unsigned k = 0; k < MEMBERS && options.kind == POOL_STATIC; k++) {
             char name = (char)('0' + k);
             struct pool_new_member member = {.pool = names[i], .name = bytes_at(&name, 1)};
-            ck_assert(pool_member_add(pools, &member, start_time, &effects) == POOL_OK);
+            ck_assert(pool_member_add(pools, &member, start_time, &outbox) == POOL_OK);
         }
     }
 }
@@ -352,9 +352,9 @@ static void begin(uint32_t visits_max)
 static void finish(struct moment now)
 {
     struct pools_sums sums;
-    struct pool_effects effects;
-    pool_effects_init(&effects);
-    while (!pools_finish(pools, now, &effects)) /* what events left for later */
+    struct pool_outbox outbox;
+    pool_outbox_init(&outbox);
+    while (!pools_finish(pools, now, &outbox)) /* what events left for later */
         continue;
     pools_check(pools, now);
     pools_sums(pools, &sums);
@@ -377,7 +377,7 @@ static void run(uint32_t visits_max)
     for (unsigned i = 0; i < THREADS; i++) {
         workers[i] = (struct worker){.rng = {rng_next(&rng)}, .number = i, .now = start_time};
         mailbox_init(&workers[i].box);
-        pool_effects_init(&workers[i].effects);
+        pool_outbox_init(&workers[i].outbox);
     }
     for (unsigned i = 0; i < THREADS; i++)
         ck_assert(pthread_create(&threads[i], NULL, work, &workers[i]) == 0);

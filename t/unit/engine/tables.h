@@ -19,7 +19,7 @@ enum { HOLDERS = 12 };
 
 static struct table *t;
 static struct holder h[HOLDERS];
-static verdicts out;
+static results out;
 static struct moment now = {.mono_ns = 5000, .unix_s = 1000 * INTERVAL};
 static uint32_t next_id = 1;
 
@@ -119,7 +119,7 @@ static inline struct waiter *wait_for(struct holder *holder, enum wait_kind kind
     struct acquire a = {.name = name_of(name), .units = units, .limit = limit, .wait = kind};
     struct waiter *w = NULL;
     ck_assert_int_eq(ask(holder, &a, &w), TABLE_WAITING);
-    ck_assert(w != NULL && w->holder == holder && w->letter.to == holder->tag);
+    ck_assert(w != NULL && w->holder == holder && w->message.to == holder->tag);
     ck_assert(w->since_ns == now.mono_ns && w->units == units && w->limit == limit);
     ck_assert(w->kind == kind && holder->waiters == w);
     return w;
@@ -141,7 +141,7 @@ static inline int64_t count_of(const char *name)
 }
 
 /* What a walk reports about one name. */
-struct seen {
+struct monitor {
     uint32_t count;
     const char *name; /* the name to look for */
     uint32_t consumption, peak, times;
@@ -149,7 +149,7 @@ struct seen {
 
 static inline bool see(void *arg, const struct table_entry *entry)
 {
-    struct seen *seen = arg;
+    struct monitor *seen = arg;
     seen->count++;
     if (seen->name && entry->name.len == strlen(seen->name) &&
         memcmp(entry->name.data, seen->name, entry->name.len) == 0) {
@@ -160,9 +160,9 @@ static inline bool see(void *arg, const struct table_entry *entry)
     return true;
 }
 
-static inline struct seen walk_for(const char *name)
+static inline struct monitor walk_for(const char *name)
 {
-    struct seen seen = {.name = name};
+    struct monitor seen = {.name = name};
     struct table_walk walk = {0};
     while (!table_walk_on(t, &walk, now, 7, see, &seen))
         continue;
@@ -173,7 +173,7 @@ static inline struct seen walk_for(const char *name)
 /* The peak of an existing name. */
 static inline uint32_t peak_of(const char *name)
 {
-    struct seen seen = walk_for(name);
+    struct monitor seen = walk_for(name);
     ck_assert(seen.times == 1 && (int64_t)seen.consumption == count_of(name));
     return seen.peak;
 }

@@ -1,8 +1,8 @@
 /*
  * threads_test.c - several threads on one table, each with its own holders: no limit is exceeded,
- * no verdict is lost, and in the end nothing is left. And several threads restore a table.
+ * no result is lost, and in the end nothing is left. And several threads restore a table.
  *
- * Verdicts go to their owner through a mailbox for each thread, as in workers. An observer outside
+ * Results go to their owner through a mailbox for each thread, as in workers. An observer outside
  * the table counts the units that holders know they have. A holder raises the count after it knows
  * of a grant, and lowers it before it releases, so the count must never be above the limit.
  */
@@ -53,7 +53,7 @@ static void end_table(void)
     table_free(&t);
 }
 
-/* ---- few names, many clients, and names that come and go in little memory ----------------- */
+/* ---- few names, many clients, and names that come and go in little memory -------------------- */
 
 enum {
     NAMES = 4,
@@ -89,7 +89,7 @@ struct worker {
     unsigned number;
     uint32_t next_id;
     struct moment now;
-    verdicts out;
+    results out;
     struct client clients[HOLDERS];
     struct holder own; /* of the thread's own names */
     bool has_own[OWN_NAMES];
@@ -122,13 +122,13 @@ static void lower_known(struct client *c, unsigned n, uint32_t units)
     CHECK(before >= units);
 }
 
-/* Takes a verdict that a letter brought, or that came before the end of a wait. */
+/* Takes a result that a message brought, or that came before the end of a wait. */
 static void take_note(struct worker *w, struct waiter *waiter)
 {
     struct client *c = container_of(waiter->holder, struct client, holder);
     CHECK(c >= w->clients && c < w->clients + HOLDERS && c->open);
     struct holding *holding = waiter->holding;
-    if (table_take_verdict(t, waiter) == WAITER_GRANTED) {
+    if (table_take_result(t, waiter) == WAITER_GRANTED) {
         struct bytes name = holding_name(t, holding);
         unsigned n = name_at(&name);
         c->held[n] = holding;
@@ -143,7 +143,7 @@ static void deliver(struct mail *mail, void *arg)
 {
     struct worker *w = arg;
     struct waiter *waiter = waiter_of(mail);
-    CHECK(waiter->letter.to == w->number);
+    CHECK(waiter->message.to == w->number);
     if (waiter->holder)
         take_note(w, waiter);
     table_waiter_free(t, waiter);
@@ -160,10 +160,10 @@ static void read_mail(struct worker *w)
     }
 }
 
-static void send_verdicts(struct worker *w)
+static void send_results(struct worker *w)
 {
     for (struct mail *m; (m = mail_list_take(&w->out)) != NULL;) {
-        struct worker *owner = &workers[waiter_of(m)->letter.to];
+        struct worker *owner = &workers[waiter_of(m)->message.to];
         if (mailbox_send(&owner->box, m))
             w->bells++;
     }
@@ -313,14 +313,14 @@ static void *work(void *arg)
             give_up(w, c);
         else
             close_client(w, c);
-        send_verdicts(w);
+        send_results(w);
         if (rng_one_in(&w->rng, 3))
             read_mail(w);
     }
     for (unsigned k = 0; k < HOLDERS; k++) {
         if (w->clients[k].open)
             close_client(w, &w->clients[k]);
-        send_verdicts(w);
+        send_results(w);
     }
     table_close(t, &w->own, w->now, NULL, &w->out);
     /* Grants can arrive until all have closed. */
@@ -437,7 +437,7 @@ TEST(no_limit_is_ever_passed)
 }
 END_TEST
 
-/* ---- a herd of waiters, and others in the pauses of a release ----------------------------- */
+/* ---- a herd of waiters, and others in the pauses of a release -------------------------------- */
 
 enum { HERD = 3000, HERD_ROUNDS = 20 };
 
@@ -465,12 +465,12 @@ static void herd_waits(struct holder *holder, enum wait_kind kind, struct waiter
                          TABLE_WAITING);
 }
 
-static void herd_gets(verdicts *out, struct waiter **waiters, enum waiter_state verdict)
+static void herd_gets(results *out, struct waiter **waiters, enum waiter_state result)
 {
     for (unsigned i = 0; i < HERD; i++) {
         struct mail *mail = mail_list_take(out);
-        ck_assert(mail == &waiters[i]->letter.mail);
-        ck_assert_int_eq(table_take_verdict(t, waiters[i]), verdict);
+        ck_assert(mail == &waiters[i]->message.mail);
+        ck_assert_int_eq(table_take_result(t, waiters[i]), result);
         table_waiter_free(t, waiters[i]);
     }
 }
@@ -481,7 +481,7 @@ TEST(in_the_pauses_of_a_release_nobody_gets_what_waiters_will_get)
     static struct waiter *any[HERD], *me[HERD];
     struct holder holders[2], herd[2], other;
     struct acquire all = {.name = bytes_of("k"), .units = HERD, .limit = HERD};
-    verdicts out;
+    results out;
     pthread_t beside;
     mail_list_init(&out);
     new_table(16 * MIB);
@@ -523,7 +523,7 @@ TEST(in_the_pauses_of_a_release_nobody_gets_what_waiters_will_get)
 }
 END_TEST
 
-/* ---- restoring --------------------------------------------------------------------------- */
+/* ---- restoring ------------------------------------------------------------------------------- */
 
 enum { HELD = 20000, KIND_HOLDER = 0x7001 };
 
@@ -575,7 +575,7 @@ TEST(a_table_is_restored_by_several_threads)
     static unsigned char longer[300];
     const struct acquire one = {.name = {longer, sizeof(longer)}, .units = 1, .limit = 1};
     for (unsigned i = 0; i < ARRAY_SIZE(limits); i++) {
-        verdicts out = {0};
+        results out = {0};
         struct record_reader r = whole;
         table_close(t, &holder, start_time, NULL, &out);
         table_free(&t);
@@ -589,7 +589,7 @@ TEST(a_table_is_restored_by_several_threads)
         ck_assert(table_acquire(t, &holder, &one, start_time, NULL, NULL) ==
                   (i == 1 ? TABLE_NO_MEMORY : TABLE_OK));
     }
-    verdicts out = {0};
+    results out = {0};
     table_close(t, &holder, start_time, NULL, &out);
     table_trim(t);
     holder_init(&holder, 1, 0);

@@ -10,7 +10,7 @@
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
-/* Takes a transaction with so much in it; returns its operations. */
+/* Takes a transaction with so much in it; returns its changes. */
 static unsigned take_and_commit(size_t writes, size_t bytes)
 {
     unsigned count = 0;
@@ -115,17 +115,17 @@ static void put_stale(const char *tube, unsigned count)
 /* Lets a search go on to its end. Returns its steps, each of which finds so many stale jobs. */
 static unsigned search(uint64_t doomed)
 {
-    struct jobs_effects effects;
+    struct jobs_outbox outbox;
     bool goes_on = true;
     unsigned steps = 0;
-    jobs_effects_init(&effects);
+    jobs_outbox_init(&outbox);
     while (goes_on) {
         steps++;
         ck_assert(all_stats().doomed <= doomed + steps * JOBS_STEP);
-        goes_on = jobs_search(a, rig.now, &effects);
+        goes_on = jobs_search(a, rig.now, &outbox);
         jobs_check(rig.jobs, rig.now);
     }
-    rig_send(&effects);
+    rig_send(&outbox);
     return steps;
 }
 

@@ -30,8 +30,7 @@ unsigned tube_number(struct bytes name)
     return 0;
 }
 
-/* ---- bodies ------------------------------------------------------------------------------------
- */
+/* ---- bodies ---------------------------------------------------------------------------------- */
 
 uint32_t body_len(uint64_t id)
 {
@@ -50,8 +49,7 @@ void check_body(uint64_t id, const struct job_body *body)
         REQUIRE(body->bytes[n] == body_byte(id, n));
 }
 
-/* ---- what was promised --------------------------------------------------------------------------
- */
+/* ---- what was promised ----------------------------------------------------------------------- */
 
 struct promise *promise_of(uint64_t id)
 {

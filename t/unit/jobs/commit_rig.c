@@ -35,7 +35,7 @@ void rig_start(const struct job_store_kind *kind, const char *path)
                        .now = rig.now,
                        .kind = kind,
                        .store_config = {.path = path, .log_bytes = rig_log_bytes}};
-    mail_list_init(&rig.letters);
+    mail_list_init(&rig.messages);
     REQUIRE(rig_open() == JOB_STORE_OK);
 }
 
@@ -107,27 +107,27 @@ void rig_close(void)
 {
     struct mail *mail;
     rig.has_list = false;
-    while ((mail = mail_list_take(&rig.letters)) != NULL)
-        (void)jobs_client_letter(jobs_client_of(mail));
+    while ((mail = mail_list_take(&rig.messages)) != NULL)
+        (void)jobs_client_message(jobs_client_of(mail));
     jobs_free(&rig.jobs);
     rig.store->does->close(&rig.store);
 }
 
 void rig_crash(struct ask *const *asks, size_t count)
 {
-    struct jobs_effects effects;
+    struct jobs_outbox outbox;
     struct mail *mail;
     rig.store->does->close(&rig.store);
     if (rig.has_list) { /* no client is told */
         if (!rig.written)
             job_ops_committed(&rig.list, JOB_STORE_IO, false);
-        jobs_effects_init(&effects);
-        jobs_settle(rig.jobs, &rig.list, rig.now, &effects);
-        rig_send(&effects);
+        jobs_outbox_init(&outbox);
+        jobs_settle(rig.jobs, &rig.list, rig.now, &outbox);
+        rig_send(&outbox);
         rig.has_list = rig.written = false;
     }
-    while ((mail = mail_list_take(&rig.letters)) != NULL)
-        (void)jobs_client_letter(jobs_client_of(mail));
+    while ((mail = mail_list_take(&rig.messages)) != NULL)
+        (void)jobs_client_message(jobs_client_of(mail));
     for (size_t n = 0; n < count; n++) {
         for (size_t i = 0; i < RIG_PUTS; i++) {
             if (!(asks[n]->done && asks[n]->status == JOBS_OK))
@@ -199,13 +199,13 @@ void rig_write(void)
         job_ops_committed(&rig.list, write_list(true), true);
 }
 
-void rig_send(struct jobs_effects *effects)
+void rig_send(struct jobs_outbox *outbox)
 {
     struct mail *mail;
-    while ((mail = mail_list_take(&effects->letters)) != NULL)
-        mail_list_add(&rig.letters, mail);
-    while ((mail = mail_list_take(&effects->done)) != NULL) {
-        struct ask *ask = (struct ask *)container_of(mail, struct job_op, letter.mail);
+    while ((mail = mail_list_take(&outbox->messages)) != NULL)
+        mail_list_add(&rig.messages, mail);
+    while ((mail = mail_list_take(&outbox->done)) != NULL) {
+        struct ask *ask = (struct ask *)container_of(mail, struct job_op, message.mail);
         REQUIRE(!ask->done);
         ask->done = true;
         ask->answer = ++rig.answers;
@@ -216,7 +216,7 @@ void rig_send(struct jobs_effects *effects)
 static void tell_damages(void)
 {
     for (struct mail *mail = rig.list.ops.first; mail && rig.on_damage; mail = mail->next) {
-        const struct job_op *op = container_of(mail, struct job_op, letter.mail);
+        const struct job_op *op = container_of(mail, struct job_op, message.mail);
         for (size_t n = 0; n < op->write_count; n++) {
             if (op->writes[n].damaged)
                 rig.on_damage(op->writes[n].id);
@@ -226,13 +226,13 @@ static void tell_damages(void)
 
 void rig_settle(void)
 {
-    struct jobs_effects effects;
+    struct jobs_outbox outbox;
     REQUIRE(rig.has_list);
     tell_damages();
-    jobs_effects_init(&effects);
-    jobs_settle(rig.jobs, &rig.list, rig.now, &effects);
+    jobs_outbox_init(&outbox);
+    jobs_settle(rig.jobs, &rig.list, rig.now, &outbox);
     rig.has_list = rig.written = false;
-    rig_send(&effects);
+    rig_send(&outbox);
     jobs_check(rig.jobs, rig.now);
 }
 
@@ -251,11 +251,11 @@ void rig_commit(void)
 
 void rig_run(void)
 {
-    struct jobs_effects effects;
+    struct jobs_outbox outbox;
     for (unsigned n = 0; n < 100 && jobs_next_ns(rig.jobs) <= rig.now.mono_ns; n++) {
-        jobs_effects_init(&effects);
-        jobs_run(rig.jobs, rig.now, &effects);
-        rig_send(&effects);
+        jobs_outbox_init(&outbox);
+        jobs_run(rig.jobs, rig.now, &outbox);
+        rig_send(&outbox);
         jobs_check(rig.jobs, rig.now);
         rig_commit();
     }
@@ -272,13 +272,13 @@ struct jobs_client *rig_client(void)
 
 void rig_end(struct jobs_client **client)
 {
-    struct jobs_effects effects;
-    jobs_effects_init(&effects);
+    struct jobs_outbox outbox;
+    jobs_outbox_init(&outbox);
     while (rig_hears(*client))
         continue;
-    jobs_client_end(*client, rig.now, &effects);
+    jobs_client_end(*client, rig.now, &outbox);
     *client = NULL;
-    rig_send(&effects);
+    rig_send(&outbox);
     jobs_check(rig.jobs, rig.now);
 }
 
@@ -288,17 +288,17 @@ bool rig_hears(struct jobs_client *client)
     struct mail *mail;
     bool heard = false;
     mail_list_init(&others);
-    while ((mail = mail_list_take(&rig.letters)) != NULL) {
+    while ((mail = mail_list_take(&rig.messages)) != NULL) {
         if (!heard && jobs_client_of(mail) == client) {
             heard = true;
-            (void)jobs_client_letter(client);
+            (void)jobs_client_message(client);
         } else {
             mail_list_add(&others, mail);
         }
     }
-    rig.letters = others;
+    rig.messages = others;
     if (!others.first)
-        mail_list_init(&rig.letters);
+        mail_list_init(&rig.messages);
     return heard;
 }
 
@@ -329,11 +329,11 @@ struct ask *ask_act(struct jobs_client *client, enum job_verb verb, uint64_t id)
 
 struct ask *ask_submit(struct ask *ask)
 {
-    struct jobs_effects effects;
-    jobs_effects_init(&effects);
+    struct jobs_outbox outbox;
+    jobs_outbox_init(&outbox);
     ask->done = false;
-    ask->status = jobs_submit(rig.jobs, &ask->op, rig.now, &effects);
-    rig_send(&effects);
+    ask->status = jobs_submit(rig.jobs, &ask->op, rig.now, &outbox);
+    rig_send(&outbox);
     jobs_check(rig.jobs, rig.now);
     if (ask->status == JOBS_COMMITS)
         return ask;

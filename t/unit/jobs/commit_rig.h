@@ -1,8 +1,8 @@
 /*
  * commit_rig.h - jobs over a store, for tests: the test plays the store's thread, in pieces.
  *
- * A request is an operation with everything that it points to; `done` says that it is answered.
- * Letters of clients are kept until the test reads them (rig_hears).
+ * A request is a change with everything that it points to; `done` says that it is answered.
+ * Messages of clients are kept until the test reads them (rig_hears).
  */
 #ifndef COMMIT_RIG_H
 #define COMMIT_RIG_H
@@ -31,8 +31,8 @@ struct rig {
     uint64_t rings, answers;
     uint64_t empty; /* bytes that the jobs use when there is nothing */
 
-    struct mail_list letters; /* of clients */
-    struct job_op_list list;  /* that the store's thread has */
+    struct mail_list messages; /* of clients */
+    struct job_op_list list;   /* that the store's thread has */
     bool has_list, written;
     void (*on_damage)(uint64_t id); /* the store could not change a job; NULL */
     bool last_failed;               /* a commit, and none with puts has succeeded since */
@@ -92,12 +92,11 @@ void rig_commit(void);
 void rig_run(void);
 struct jobs_client *rig_client(void);
 void rig_end(struct jobs_client **client);
-/* Takes a letter of a client. Returns false when there is none. */
+/* Takes a message of a client. Returns false when there is none. */
 bool rig_hears(struct jobs_client *client);
-void rig_send(struct jobs_effects *effects);
+void rig_send(struct jobs_outbox *outbox);
 
-/* ---- requests ---------------------------------------------------------------------------------
- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 struct ask *ask_new(struct jobs_client *client, enum job_op_kind kind);
 /* The same for a change of one job. */

@@ -5,9 +5,9 @@
  */
 #include "t/unit/jobs/commit_words.h"
 
-/* ---- parked ---------------------------------------------------------------------------------- */
+/* ---- deferred -------------------------------------------------------------------------------- */
 
-/* So that a connection has one such operation at most. */
+/* So that a connection has one such change at most. */
 TEST(an_operation_that_waits_for_another_says_so)
 {
     struct ask *asks[4];
@@ -15,7 +15,7 @@ TEST(an_operation_that_waits_for_another_says_so)
     begin();
     for (unsigned n = 0; n < ARRAY_SIZE(asks); n++) {
         asks[n] = ask_submit(new_put_keyed("default", keys[n], 1000));
-        ck_assert(asks[n]->op.parked == (n >= 2)); /* they look for the same key in the store */
+        ck_assert(asks[n]->op.deferred == (n >= 2)); /* they look for the same key in the store */
     }
     rig_commit();
     for (unsigned n = 0; n < ARRAY_SIZE(asks); n++) {
@@ -25,7 +25,7 @@ TEST(an_operation_that_waits_for_another_says_so)
     uint64_t id = put("default");
     for (unsigned n = 0; n < 2; n++) {
         asks[n] = ask_submit(new_act(a, JOB_DELETE, id));
-        ck_assert(asks[n]->op.parked == (n == 1)); /* the job is under change */
+        ck_assert(asks[n]->op.deferred == (n == 1)); /* the job is under change */
     }
     rig_commit();
     ck_assert(asks[0]->status == JOBS_OK && asks[1]->status == JOBS_NOT_FOUND);
@@ -180,7 +180,7 @@ TEST(a_stale_job_that_cannot_be_deleted_is_in_nobodys_way)
 
 /* ---- failures and damage --------------------------------------------------------------------- */
 
-/* Puts fail while the disk is full; of the rest, damage concerns one operation. */
+/* Puts fail while the disk is full; of the rest, damage concerns one change. */
 TEST(a_transaction_that_fails_runs_again_without_its_puts)
 {
     begin();
@@ -442,7 +442,7 @@ TEST(a_time_that_the_store_alone_has_goes_with_the_next_put)
     end();
 }
 
-/* Its last job goes in an operation of its own, while an execution is under way. */
+/* Its last job goes in a change of its own, while an execution is under way. */
 TEST(an_execution_is_forgotten_though_its_last_job_goes_beside_it)
 {
     begin();
@@ -529,7 +529,7 @@ TEST(a_put_waits_while_another_takes_the_time_of_its_root_out_of_the_store)
     ck_assert(rig_take()); /* looks */
     rig_settle();
     struct ask *second = put_root(250);
-    ck_assert(!first->done && second->op.parked);
+    ck_assert(!first->done && second->op.deferred);
     rig_commit();
     ck_assert(first->status == JOBS_OK && second->status == JOBS_OK);
     ck_assert(second->duplicates[0].is && second->duplicates[0].of == 0);

@@ -254,11 +254,11 @@ static inline struct tube_stats tube_of(const char *tube)
 /* Lets the jobs do what is due, without a commit. */
 static inline void run_jobs(unsigned times)
 {
-    struct jobs_effects effects;
+    struct jobs_outbox outbox;
     while (times-- > 0) {
-        jobs_effects_init(&effects);
-        jobs_run(rig.jobs, rig.now, &effects);
-        rig_send(&effects);
+        jobs_outbox_init(&outbox);
+        jobs_run(rig.jobs, rig.now, &outbox);
+        rig_send(&outbox);
     }
 }
 

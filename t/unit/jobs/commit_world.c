@@ -17,7 +17,7 @@ static struct {
 } waits[CLIENTS];
 static struct ask *asks[ASKS];
 static size_t ask_count;
-static uint64_t damaged; /* of the operations that the store has: all that fails is this row */
+static uint64_t damaged; /* of the changes that the store has: all that fails is this row */
 
 static bool one_in(uint32_t n)
 {
@@ -38,8 +38,7 @@ static int client_number(const struct jobs_client *client)
     return -1;
 }
 
-/* ---- answers -----------------------------------------------------------------------------------
- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void may_change(struct ask *ask)
 {
@@ -131,7 +130,7 @@ static void answered(struct ask *ask)
     }
 }
 
-static void read_letters(void)
+static void read_messages(void)
 {
     struct job_view view;
     for (unsigned n = 0; n < CLIENTS; n++) {
@@ -165,7 +164,7 @@ static size_t first_answer(void)
     return first;
 }
 
-/* Reads what has come: answers, then letters. */
+/* Reads what has come: answers, then messages. */
 static void hear(void)
 {
     size_t n;
@@ -179,7 +178,7 @@ static void hear(void)
         answered(ask);
         ask_free(&ask);
     }
-    read_letters();
+    read_messages();
     check_world();
 }
 
@@ -191,8 +190,7 @@ static void submit(struct ask *ask)
     hear();
 }
 
-/* ---- the store's thread ------------------------------------------------------------------------
- */
+/* ---- the store's thread ---------------------------------------------------------------------- */
 
 static void step_store(void)
 {
@@ -215,10 +213,10 @@ static void step_store(void)
 
 static void run_due(void)
 {
-    struct jobs_effects effects;
-    jobs_effects_init(&effects);
-    jobs_run(rig.jobs, rig.now, &effects);
-    rig_send(&effects);
+    struct jobs_outbox outbox;
+    jobs_outbox_init(&outbox);
+    jobs_run(rig.jobs, rig.now, &outbox);
+    rig_send(&outbox);
     jobs_check(rig.jobs, rig.now);
     hear();
 }
@@ -235,8 +233,7 @@ static void settle_all(void)
     } while (jobs_has_ops(rig.jobs));
 }
 
-/* ---- clients ------------------------------------------------------------------------------------
- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 /* A client that does not wait; NULL: none. */
 static struct jobs_client *any_client(void)
@@ -441,8 +438,7 @@ static void do_read(void)
     submit(ask);
 }
 
-/* ---- ends of the process ------------------------------------------------------------------------
- */
+/* ---- ends of the process --------------------------------------------------------------------- */
 
 static void open_again(void)
 {
@@ -517,8 +513,7 @@ static void crash(bool powerless)
         new_client(n);
 }
 
-/* ---- a run --------------------------------------------------------------------------------------
- */
+/* ---- a run ----------------------------------------------------------------------------------- */
 
 static void step(void)
 {

@@ -7,7 +7,7 @@
  * - a batch is there whole or not at all, a refused put is not;
  * - nobody is given a job that another one has; a token is good for one reservation;
  * - ids grow; counts are those of the jobs that are there;
- * - a damaged row fails no operation on other jobs.
+ * - a damaged row fails no change on other jobs.
  *
  * Jobs with a key or a root may be dropped; abandoned jobs of a tube may be pruned.
  */

@@ -3,7 +3,7 @@
  * (t/models/jobs_test.c) has all of them, in any order.
  */
 #include "jobs/jobs.h"
-#include "jobs/jobs_inside.h"
+#include "jobs/jobs_internal.h"
 #include "jobs/jobs_state.h"
 #include "t/models/jobs_check.h"
 #include "t/unit/jobs/submit.h"
@@ -17,12 +17,11 @@
 /* A job, with its share of the table of ids and the head of its body. */
 _Static_assert(sizeof(struct job) + 12 + sizeof(struct job_body) <= 160, "a job costs too much");
 
-/* ---- two clients, and short words for what they do ---------------------------------------------
- */
+/* ---- two clients, and short words for what they do ------------------------------------------- */
 
 static struct jobs *jobs;
 static struct jobs_client *client, *other;
-static struct jobs_effects effects;
+static struct jobs_outbox outbox;
 static struct moment now;
 
 static struct jobs *new_jobs(void)
@@ -38,7 +37,7 @@ static void begin(void)
 {
     now = (struct moment){.mono_ns = NS_PER_S, .unix_s = 1000};
     jobs = new_jobs();
-    jobs_effects_init(&effects);
+    jobs_outbox_init(&outbox);
     client = jobs_client_new(jobs, 0, NULL);
     other = jobs_client_new(jobs, 1, NULL);
     ck_assert(client && other);
@@ -50,7 +49,7 @@ static bool run_once(void)
     if (jobs_next_ns(jobs) > now.mono_ns + 1)
         return false;
     now.mono_ns++;
-    jobs_run(jobs, now, &effects);
+    jobs_run(jobs, now, &outbox);
     return true;
 }
 
@@ -62,8 +61,8 @@ static void run(void)
 
 static void end_clients(void)
 {
-    jobs_client_end(client, now, &effects);
-    jobs_client_end(other, now, &effects);
+    jobs_client_end(client, now, &outbox);
+    jobs_client_end(other, now, &outbox);
 }
 
 static void end(void)
@@ -91,7 +90,7 @@ static uint64_t put_with(struct bytes tube, uint64_t id, uint32_t pri, uint32_t 
                           .ttr_s = 100,
                           .tries = JOB_TRIES_OF_TUBE,
                           .body = job_body_new(jobs, JOBS_PUTS, 0)};
-    ck_assert(put.body && submit_puts(jobs, other, &put, 1, now, &effects) == JOBS_OK);
+    ck_assert(put.body && submit_puts(jobs, other, &put, 1, now, &outbox) == JOBS_OK);
     return put.id;
 }
 
@@ -121,12 +120,12 @@ static void wait_for_job(struct jobs_client *by)
     ck_assert(jobs_reserve(by, JOBS_FOREVER, &view, now) == JOBS_WAITS);
 }
 
-/* The client has a letter with this job. */
+/* The client has a message with this job. */
 static void hears(struct jobs_client *which, uint64_t id)
 {
-    struct mail *mail = mail_list_take(&effects.letters);
+    struct mail *mail = mail_list_take(&outbox.messages);
     struct job_view view;
-    ck_assert(mail && jobs_client_of(mail) == which && jobs_client_letter(which));
+    ck_assert(mail && jobs_client_of(mail) == which && jobs_client_message(which));
     ck_assert(jobs_read(which, &view) && view.id == id);
     job_body_drop(jobs, &view.body);
 }
@@ -188,7 +187,7 @@ static void upgrade(void)
     record_unmap(&r);
 }
 
-/* ---- trees, tables -------------------------------------------------------------------- */
+/* ---- trees, tables --------------------------------------------------------------------------- */
 
 /* Recursive. */
 static unsigned depth_of(uint32_t at)
@@ -222,7 +221,7 @@ TEST(the_table_of_tubes_grows_with_them)
     end();
 }
 
-/* ---- clears -------------------------------------------------------------------------------- */
+/* ---- clears ---------------------------------------------------------------------------------- */
 
 #define CLEARED 2500u
 
@@ -254,14 +253,14 @@ static void reserve_id(uint64_t id)
 {
     const struct job_act act = {.verb = JOB_RESERVE, .client = client, .id = id};
     struct job_view view;
-    ck_assert(submit_act(jobs, act, &view, now, &effects) == JOBS_OK);
+    ck_assert(submit_act(jobs, act, &view, now, &outbox) == JOBS_OK);
     job_body_drop(jobs, &view.body);
 }
 
 static void release(uint64_t id)
 {
     const struct job_act act = {.verb = JOB_RELEASE, .client = client, .id = id};
-    ck_assert(submit_act(jobs, act, NULL, now, &effects) == JOBS_OK);
+    ck_assert(submit_act(jobs, act, NULL, now, &outbox) == JOBS_OK);
 }
 
 /* Puts so many, and returns the last. */
@@ -370,28 +369,27 @@ TEST(a_tube_serves_its_line_in_steps)
     struct bytes tube = bytes_of("default");
     struct job_view view;
     begin();
-    ck_assert(submit_pause(jobs, tube, 9, now, &effects) == JOBS_OK);
+    ck_assert(submit_pause(jobs, tube, 9, now, &outbox) == JOBS_OK);
     for (unsigned n = 0; n < CLIENTS; n++) {
         (void)put(tube);
         clients[n] = jobs_client_new(jobs, 1, NULL);
         wait_for_job(clients[n]);
     }
-    ck_assert(submit_pause(jobs, tube, 0, now, &effects) == JOBS_OK);
+    ck_assert(submit_pause(jobs, tube, 0, now, &outbox) == JOBS_OK);
     ck_assert(stats().waiting == CLIENTS - JOBS_STEP && stats().steps == 1);
     for (uint64_t before; (before = stats().waiting) > 0;) {
-        jobs_run(jobs, now, &effects);
+        jobs_run(jobs, now, &outbox);
         ck_assert(stats().waiting < before && before - stats().waiting <= 256);
     }
     for (unsigned n = 0; n < CLIENTS; n++) {
-        ck_assert(jobs_client_letter(clients[n]) && jobs_read(clients[n], &view));
+        ck_assert(jobs_client_message(clients[n]) && jobs_read(clients[n], &view));
         job_body_drop(jobs, &view.body);
-        jobs_client_end(clients[n], now, &effects);
+        jobs_client_end(clients[n], now, &outbox);
     }
     end();
 }
 
-/* ---- watches, ends, batches: visits are counted ------------------------------------------------
- */
+/* ---- watches, ends, batches: visits are counted ---------------------------------------------- */
 
 enum { FEW_VISITS = 12 };
 
@@ -445,7 +443,7 @@ TEST(the_longest_wait_is_found_among_many)
     }
     ck_assert(stats_of("w2").waiting == CLIENTS - 2);
     for (unsigned n = 0; n < CLIENTS; n++)
-        jobs_client_end(clients[n], now, &effects);
+        jobs_client_end(clients[n], now, &outbox);
     end();
 }
 
@@ -461,12 +459,12 @@ TEST(ends_under_way_go_on_are_finished_before_an_upgrade_or_freed)
             ck_assert(reserve(client) == ids[n]);
         }
         if (finished) {
-            jobs_client_end(client, now, &effects);
+            jobs_client_end(client, now, &outbox);
             ck_assert(finished == 2 || jobs_finish_ends(jobs, now));
             run();
             ck_assert(!jobs_finish_ends(jobs, now));
             ck_assert(stats().states[JOB_RESERVED] == 0 && stats().states[JOB_READY] == MANY);
-            ck_assert(stats().tubes == 2 && effects.letters.first == NULL);
+            ck_assert(stats().tubes == 2 && outbox.messages.first == NULL);
             jobs_check(jobs, now);
             watch(other, 8);
             ck_assert(reserve(other) == ids[0]);
@@ -508,7 +506,7 @@ static void put_batch(const struct names *names)
                                    .body = job_body_new(jobs, JOBS_PUTS, 0),
                                    .duplicate_r = &duplicates[n]};
     }
-    ck_assert(submit_puts(jobs, client, puts, BATCH, now, &effects) == JOBS_OK);
+    ck_assert(submit_puts(jobs, client, puts, BATCH, now, &outbox) == JOBS_OK);
     for (unsigned n = 0; n < BATCH; n++)
         count += duplicates[n].is;
     ck_assert_uint_eq(count, names->duplicates);

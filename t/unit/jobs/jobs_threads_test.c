@@ -31,7 +31,7 @@ static struct jobs *jobs;
 static pthread_barrier_t all_begin, all_ended;
 
 /* Of all threads. */
-static _Atomic uint64_t taken, letters;
+static _Atomic uint64_t taken, messages;
 
 /* Of each id: it was put; it was deleted; a client has it. */
 static _Atomic uint8_t was_put[IDS], deletes[IDS], holders[IDS];
@@ -48,13 +48,13 @@ struct worker {
     struct rng rng;
     unsigned number;
     struct moment now;
-    struct jobs_effects effects;
+    struct jobs_outbox outbox;
     struct client clients[CLIENTS];
     struct unread {
         uint64_t id;
         const uint8_t *body; /* in the output of a connection; NULL: none */
     } unread[UNREAD];
-    uint64_t late_letters, soon;
+    uint64_t late_messages, soon;
 };
 
 static struct worker workers[THREADS];
@@ -82,10 +82,10 @@ static struct bytes random_tube(struct worker *w)
     return bytes_at(names + rng_below(&w->rng, TUBES), 1);
 }
 
-static void send_letters(struct worker *w)
+static void send_messages(struct worker *w)
 {
-    for (struct mail *m; (m = mail_list_take(&w->effects.letters)) != NULL;)
-        (void)mailbox_send(&workers[container_of(m, struct letter, mail)->to].box, m);
+    for (struct mail *m; (m = mail_list_take(&w->outbox.messages)) != NULL;)
+        (void)mailbox_send(&workers[container_of(m, struct message, mail)->to].box, m);
 }
 
 /* A client has got a job. */
@@ -114,18 +114,18 @@ static void read_wait(struct worker *w, struct client *c)
     note_taken(w, c, &view);
 }
 
-static void read_letters(struct worker *w)
+static void read_messages(struct worker *w)
 {
     struct mail *next;
     for (struct mail *m = mailbox_take(&w->box); m; m = next) {
         next = m->next;
         struct jobs_client *client = jobs_client_of(m);
         struct client *c = jobs_client_owner(client); /* its slot may have another client now */
-        atomic_fetch_add_explicit(&letters, 1, memory_order_relaxed);
-        if (jobs_client_letter(client))
+        atomic_fetch_add_explicit(&messages, 1, memory_order_relaxed);
+        if (jobs_client_message(client))
             read_wait(w, c);
         else
-            w->late_letters++;
+            w->late_messages++;
     }
 }
 
@@ -151,9 +151,9 @@ static void end_client(struct worker *w, struct client *c)
 {
     /* Others may get its jobs before this returns. */
     forget_all(c);
-    jobs_client_end(c->real, w->now, &w->effects);
+    jobs_client_end(c->real, w->now, &w->outbox);
     c->real = NULL;
-    send_letters(w);
+    send_messages(w);
 }
 
 static void put(struct worker *w, struct client *c)
@@ -169,7 +169,7 @@ static void put(struct worker *w, struct client *c)
     CHECK(put.body && put.id < IDS);
     memcpy(put.body->bytes, &put.id, sizeof(put.id));
     CHECK(atomic_exchange(&was_put[put.id], 1) == 0);
-    CHECK(submit_puts(jobs, c->real, &put, 1, w->now, &w->effects) == JOBS_OK);
+    CHECK(submit_puts(jobs, c->real, &put, 1, w->now, &w->outbox) == JOBS_OK);
 }
 
 static void reserve(struct worker *w, struct client *c)
@@ -208,7 +208,7 @@ static enum jobs_status end_job(struct worker *w, struct client *c, enum job_ver
 {
     const struct job_act act = {
         .verb = verb, .client = c->real, .id = id, .token = token, .pri = 1};
-    return submit_act(jobs, act, NULL, w->now, &w->effects);
+    return submit_act(jobs, act, NULL, w->now, &w->outbox);
 }
 
 /* Ends a reservation. */
@@ -254,13 +254,13 @@ static void look(struct worker *w, struct client *c)
     if (jobs_peek_next(c->real, (enum job_peek)rng_below(&w->rng, 3), &view) == JOBS_OK)
         answer(w, &view);
     (void)!jobs_stats_tube(jobs, random_tube(w), w->now, &tube);
-    while (jobs_submit(jobs, &op, w->now, &w->effects) == JOBS_WAITS)
+    while (jobs_submit(jobs, &op, w->now, &w->outbox) == JOBS_WAITS)
         continue;
     if (rng_one_in(&w->rng, 2))
         CHECK(jobs_watch(c->real, random_tube(w), &count) == JOBS_OK);
     else
         CHECK(jobs_ignore(c->real, random_tube(w), &count) != JOBS_NO_MEMORY && count > 0);
-    (void)!submit_pause(jobs, random_tube(w), rng_one_in(&w->rng, 4), w->now, &w->effects);
+    (void)!submit_pause(jobs, random_tube(w), rng_one_in(&w->rng, 4), w->now, &w->outbox);
 }
 
 static void act(struct worker *w, struct client *c)
@@ -281,8 +281,8 @@ static void act(struct worker *w, struct client *c)
     else if (what < 97)
         end_client(w, c);
     else
-        jobs_run(jobs, w->now, &w->effects);
-    send_letters(w);
+        jobs_run(jobs, w->now, &w->outbox);
+    send_messages(w);
 }
 
 /* True when the threads have taken enough jobs, and have given enough to each other's clients. A
@@ -290,7 +290,7 @@ static void act(struct worker *w, struct client *c)
 static bool have_met(void)
 {
     return atomic_load_explicit(&taken, memory_order_relaxed) > 1000 &&
-           atomic_load_explicit(&letters, memory_order_relaxed) > 100;
+           atomic_load_explicit(&messages, memory_order_relaxed) > 100;
 }
 
 static void *work(void *arg)
@@ -301,7 +301,7 @@ static void *work(void *arg)
         w->now.mono_ns += rng_below(&w->rng, 2 * NS_PER_MS);
         act(w, &w->clients[rng_below(&w->rng, CLIENTS)]);
         if (rng_one_in(&w->rng, 3))
-            read_letters(w);
+            read_messages(w);
         if (rng_one_in(&w->rng, 2000))
             jobs_check(jobs, w->now);
     }
@@ -310,7 +310,7 @@ static void *work(void *arg)
             end_client(w, &w->clients[i]);
     }
     (void)pthread_barrier_wait(&all_ended);
-    read_letters(w);
+    read_messages(w);
     for (unsigned i = 0; i < UNREAD; i++)
         write_unread(&w->unread[i]);
     return NULL;
@@ -321,9 +321,9 @@ static void *work(void *arg)
 /* Deletes what is left, and finds each job that was put and not deleted. */
 static void empty_all(struct moment now)
 {
-    struct jobs_effects effects;
+    struct jobs_outbox outbox;
     struct jobs_client *client = jobs_client_new(jobs, 0, NULL);
-    jobs_effects_init(&effects);
+    jobs_outbox_init(&outbox);
     ck_assert(client != NULL);
     for (uint64_t id = 1; id < IDS; id++) {
         struct job_view view;
@@ -334,10 +334,10 @@ static void empty_all(struct moment now)
         REQUIRE(view.state != JOB_RESERVED);
         job_body_drop(jobs, &view.body);
         const struct job_act act = {.verb = JOB_DELETE, .id = id};
-        REQUIRE(submit_act(jobs, act, NULL, now, &effects) == JOBS_OK);
+        REQUIRE(submit_act(jobs, act, NULL, now, &outbox) == JOBS_OK);
     }
-    jobs_client_end(client, now, &effects);
-    ck_assert(effects.letters.first == NULL);
+    jobs_client_end(client, now, &outbox);
+    ck_assert(outbox.messages.first == NULL);
 }
 
 TEST(no_job_is_lost_and_none_is_done_twice)
@@ -361,7 +361,7 @@ TEST(no_job_is_lost_and_none_is_done_twice)
         workers[i] = (struct worker){
             .rng = {rng_next(&rng)}, .number = i, .now = {.mono_ns = NS_PER_S, .unix_s = 1000}};
         mailbox_init(&workers[i].box);
-        jobs_effects_init(&workers[i].effects);
+        jobs_outbox_init(&workers[i].outbox);
     }
     for (unsigned i = 0; i < THREADS; i++)
         ck_assert(pthread_create(&threads[i], NULL, work, &workers[i]) == 0);

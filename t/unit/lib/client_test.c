@@ -30,7 +30,7 @@ static counter_hold *locked(const char *name)
     return peer_hold(&peer, counter_lock(client, counter_str(name), NULL));
 }
 
-/* ---- events ------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 TEST(the_last_64_events_are_kept)
 {
@@ -60,7 +60,7 @@ TEST(the_last_64_events_are_kept)
 }
 END_TEST
 
-/* ---- statuses and structs ---------------------------------------------------------------- */
+/* ---- statuses and structs -------------------------------------------------------------------- */
 
 /* A program of an older version knows less of the struct, one of a newer version more. */
 TEST(errors_of_other_sizes_are_filled_as_far_as_they_go)
@@ -141,7 +141,7 @@ TEST(messages_of_other_sizes_are_filled_as_far_as_they_go)
 }
 END_TEST
 
-/* ---- addresses --------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 TEST(addresses_can_be_given)
 {
@@ -180,7 +180,7 @@ TEST(addresses_can_be_given)
 }
 END_TEST
 
-/* ---- sockets of operations --------------------------------------------------------------- */
+/* ---- sockets of operations ------------------------------------------------------------------- */
 
 TEST(the_serial_number_changes_with_the_socket)
 {
@@ -237,7 +237,7 @@ TEST(the_end_of_a_hold_makes_its_descriptor_readable)
 }
 END_TEST
 
-/* ---- signals ----------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 static void on_alarm(int number)
 {
@@ -267,7 +267,7 @@ TEST(signals_end_no_wait)
 }
 END_TEST
 
-/* ---- the jobs of a claim ----------------------------------------------------------------- */
+/* ---- the jobs of a claim --------------------------------------------------------------------- */
 
 TEST(requests_of_the_jobs_of_a_claim_go_in_the_order_of_the_calls)
 {

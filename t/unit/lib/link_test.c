@@ -105,7 +105,7 @@ static void check_text(struct counter_bytes bytes, const char *text, size_t len)
     ck_assert(len == 0 || memcmp(bytes.data, text, len) == 0);
 }
 
-/* ---- messages ---------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 /* What a program sees of what a server says, in two parts. Messages: "line|body" each. */
 static const struct {
@@ -187,7 +187,7 @@ TEST(messages_are_told_apart)
 }
 END_TEST
 
-/* ---- bounds ------------------------------------------------------------------------------ */
+/* ---- bounds ---------------------------------------------------------------------------------- */
 
 /* Writes what the socket takes. Returns how many bytes. */
 static size_t flood(void)
@@ -217,7 +217,7 @@ TEST(a_server_that_floods_is_read_within_bounds)
 }
 END_TEST
 
-/* ---- ends -------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 /* Links that fill the queue of the listener. */
 static counter_link *others[8];

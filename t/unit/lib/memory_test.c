@@ -16,7 +16,7 @@ static counter_client *client; /* whose operations begin */
 static unsigned one_in;        /* allocations, fails; 0: none does */
 static bool is_calm;           /* the server answers, and nothing is closed */
 
-/* ---- operations -------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 enum what {
     LOCK,
@@ -107,7 +107,7 @@ static counter_op *end_of_job(counter_job *job, unsigned how)
                       : counter_renew(job);
 }
 
-/* ---- any order --------------------------------------------------------------------------- */
+/* ---- any order ------------------------------------------------------------------------------- */
 
 static counter_client *clients[2]; /* the second one has another server, which listens nowhere */
 static char two_servers[256];

@@ -26,7 +26,7 @@ static struct settings *must_read(const char *url)
     return settings;
 }
 
-/* ---- URLs -------------------------------------------------------------------------------- */
+/* ---- URLs ------------------------------------------------------------------------------------ */
 
 /* More than every library refuses (clients/stories). */
 TEST(urls_that_are_wrong_are_usage)
@@ -95,7 +95,7 @@ TEST(options_have_defaults_and_values)
 }
 END_TEST
 
-/* ---- the order of servers: a story has many ---------------------------------------------- */
+/* ---- the order of servers: a story has many -------------------------------------------------- */
 
 static const char *const servers[] = {"a:7531", "b:7531", "c:7531"};
 
@@ -128,7 +128,7 @@ TEST(servers_are_ordered_where_the_program_has_loaded_no_md5)
 }
 END_TEST
 
-/* ---- what errors say --------------------------------------------------------------------- */
+/* ---- what errors say ------------------------------------------------------------------------- */
 
 TEST(texts_are_quoted_escaped_and_cut)
 {

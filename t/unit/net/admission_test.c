@@ -1,6 +1,6 @@
 /* admission_test.c - which connections may come in, asked directly: the order of the reasons, what
  * is counted, and that a refusal leaves nothing counted. */
-#include "net/worker_inside.h"
+#include "net/worker_internal.h"
 
 #include "t/unit/net/secure.h"
 
@@ -8,11 +8,11 @@ static struct server server;
 static const struct protocol_row row = {.name = "admitted"};
 static struct protocol protocol = {.row = &row};
 
-static struct worker *begin(const struct rules_config *config)
+static struct worker *begin(const struct snapshot_config *config)
 {
-    struct rules *rules = rules_new(config);
-    ck_assert(rules != NULL);
-    server_set_rules(&server, rules);
+    struct snapshot *snapshot = snapshot_new(config);
+    ck_assert(snapshot != NULL);
+    server_set_snapshot(&server, snapshot);
     server.workers[0] = worker_new(&server, 0);
     server.count = 1;
     ck_assert(server.workers[0] != NULL);
@@ -27,7 +27,7 @@ static void end(void)
     ck_assert_uint_eq(server.sources.count, 0);
     worker_drain(server.workers[0]);
     worker_free(&server.workers[0]);
-    server_free_rules(&server);
+    server_free_snapshot(&server);
 }
 
 static struct access_network network(const char *text)
@@ -82,7 +82,7 @@ static void expect_refused(struct guest *guest, enum close_reason reason, uint64
 TEST(address_that_is_not_allowed_is_denied_first)
 {
     struct access_network allow = network("192.0.2.0/24");
-    struct rules_config config = {.limits = toy_limits(), .allow = &allow, .allow_count = 1};
+    struct snapshot_config config = {.limits = toy_limits(), .allow = &allow, .allow_count = 1};
     config.limits.per_source = 1;
     struct worker *worker = begin(&config);
     struct guest guest, other;
@@ -101,7 +101,7 @@ TEST(address_that_is_not_allowed_is_denied_first)
 
 TEST(connections_of_one_address_are_limited_before_those_of_all)
 {
-    struct rules_config config = {.limits = toy_limits()};
+    struct snapshot_config config = {.limits = toy_limits()};
     config.limits.per_source = 2;
     struct worker *worker = begin(&config);
     struct guest guests[3], other;
@@ -124,7 +124,7 @@ TEST(connections_of_one_address_are_limited_before_those_of_all)
 
 TEST(connection_whose_handshake_may_not_begin_is_counted_as_made_and_ended)
 {
-    struct rules_config config = {.limits = toy_limits()};
+    struct snapshot_config config = {.limits = toy_limits()};
     config.limits.per_source = 1;
     struct worker *worker = begin(&config);
     struct guest guest;

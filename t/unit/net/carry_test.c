@@ -1,5 +1,5 @@
 /*
- * carry_test.c - parked workers, which go on; and records of connections that are damaged. How
+ * carry_test.c - paused workers, which go on; and records of connections that are damaged. How
  * connections go on with other workers is in conn.script and in the stories.
  */
 #include "net/carry.h"
@@ -9,7 +9,7 @@
 
 #include <sys/mman.h>
 
-/* ---- the frame ----------------------------------------------------------------------------- */
+/* ---- the frame ------------------------------------------------------------------------------- */
 
 static void toy_save(struct conn *conn, struct record_writer *w)
 {
@@ -43,8 +43,7 @@ static void make(struct toy_server *s, unsigned workers)
 
 static bool restore(struct toy_server *s, struct record_reader *r)
 {
-    struct carry carry = {
-        .server = &s->server, .protocol = protocol_of, .arg = s, .rehearse = true};
+    struct carry carry = {.server = &s->server, .protocol = protocol_of, .arg = s, .dry_run = true};
     struct record_reader section;
     uint32_t kind;
     while (record_enter(r, &kind, &section)) {
@@ -57,7 +56,7 @@ static bool restore(struct toy_server *s, struct record_reader *r)
     return true;
 }
 
-/* Saves a parked server's state; returns the file's descriptor. */
+/* Saves a paused server's state; returns the file's descriptor. */
 static int carry_save(const struct toy_server *s)
 {
     struct record_writer *w = malloc(sizeof(*w));
@@ -70,9 +69,9 @@ static int carry_save(const struct toy_server *s)
     return fd;
 }
 
-/* ---- parking ------------------------------------------------------------------------------- */
+/* ---- pausing --------------------------------------------------------------------------------- */
 
-TEST(parked_workers_go_on)
+TEST(paused_workers_go_on)
 {
     struct toy_server s;
     make(&s, 2);
@@ -81,13 +80,13 @@ TEST(parked_workers_go_on)
     send_text(one, "ehalf");
     wait_taken(one);
     for (int i = 0; i < 20; i++) {
-        server_park(&s.server);
+        server_pause(&s.server);
         ck_assert_uint_eq(worker_cpu_ns(s.server.workers[0]), 0);
         send_text(one, "\n");
         send_text(two, "etwo\n");
         ck_assert(!wait_ready(two, POLLIN, clock_mono_ns() + NS_PER_MS));
         ck_assert(!wait_ready(one, POLLIN, 0));
-        server_unpark(&s.server);
+        server_resume(&s.server);
         expect(one, i == 0 ? "half\n" : "\n");
         expect(two, "two\n");
         send_text(one, "e");
@@ -102,7 +101,7 @@ TEST(parked_workers_go_on)
     toy_stop(&s);
 }
 
-/* A letter that sends itself on to the other worker, `left` times. */
+/* A message that sends itself on to the other worker, `left` times. */
 struct relay {
     struct mail mail;
     struct toy_server *server;
@@ -117,7 +116,7 @@ static void pass_on(struct mail *mail, void *reader)
                      mail);
 }
 
-TEST(letters_under_way_are_delivered_before_the_workers_are_parked)
+TEST(messages_under_way_are_delivered_before_the_workers_are_paused)
 {
     struct toy_server s;
     struct relay relays[16];
@@ -128,10 +127,10 @@ TEST(letters_under_way_are_delivered_before_the_workers_are_parked)
             relays[i] = (struct relay){.mail.deliver = pass_on, .server = &s, .left = 1000};
             reactor_post(worker_reactor(s.server.workers[i % 2]), &relays[i].mail);
         }
-        server_park(&s.server);
+        server_pause(&s.server);
         for (unsigned i = 0; i < ARRAY_SIZE(relays); i++)
             ck_assert_uint_eq(relays[i].left, 0);
-        server_unpark(&s.server);
+        server_resume(&s.server);
     }
     toy_stop(&s);
 }
@@ -145,17 +144,17 @@ static void close_and_tell(struct conn *conn)
         conn_reply(told, "it has gone\n", 12);
 }
 
-TEST(who_is_told_something_while_parked_hears_it_when_the_workers_go_on)
+TEST(who_is_told_something_while_paused_hears_it_when_the_workers_go_on)
 {
     struct toy_server s;
     make(&s, 1);
     s.row.close = close_and_tell;
     toy_run(&s);
     int waiter = connect_tcp(&s, 0), secure = connect_tcp(&s, 0);
-    server_park(&s.server);
+    server_pause(&s.server);
     worker_conn_at(s.server.workers[0], 1)->stream.transport = TRANSPORT_TLS;
     ck_assert_uint_eq(server_close_tls(&s.server), 1);
-    server_unpark(&s.server);
+    server_resume(&s.server);
     expect(waiter, "it has gone\n");
     expect_end(secure);
     close(waiter);
@@ -163,10 +162,10 @@ TEST(who_is_told_something_while_parked_hears_it_when_the_workers_go_on)
     toy_stop(&s);
 }
 
-/* ---- damaged records ------------------------------------------------------------------------ */
+/* ---- damaged records ------------------------------------------------------------------------- */
 
-/* Rehearses a record; whatever the result, nothing may crash. */
-static bool rehearse(const uint8_t *data, size_t len)
+/* Makes a dry run of a record; whatever the result, nothing may crash. */
+static bool dry_run(const uint8_t *data, size_t len)
 {
     struct toy_server s;
     struct record_reader r;
@@ -187,7 +186,7 @@ static bool rehearse(const uint8_t *data, size_t len)
         worker_drain(s.server.workers[i]);
     for (unsigned i = 0; i < 2; i++)
         worker_free(&s.server.workers[i]);
-    server_free_rules(&s.server);
+    server_free_snapshot(&s.server);
     return good;
 }
 
@@ -200,30 +199,30 @@ TEST(a_record_that_is_cut_or_wrong_is_refused_or_harmless)
     send_text(half, "etwelve ");
     wait_taken(half);
     ck_assert_uint_ne(ask_names(idle).tag, 0);
-    server_park(&s.server);
+    server_pause(&s.server);
     int fd = carry_save(&s);
     struct record_reader r;
     ck_assert(record_map(&r, fd));
     uint8_t *copy = malloc(r.len);
     ck_assert(copy != NULL);
     memcpy(copy, r.data, r.len);
-    ck_assert(rehearse(copy, r.len));
+    ck_assert(dry_run(copy, r.len));
     for (size_t len = 0; len < r.len;
          len += 1 + len / 16) /* a cut between sections goes unnoticed */
-        (void)rehearse(copy, len);
-    ck_assert(!rehearse(copy, r.len - 1));
+        (void)dry_run(copy, len);
+    ck_assert(!dry_run(copy, r.len - 1));
     unsigned refused = 0;
     for (size_t i = 0; i < r.len; i += 1 + i % 2) {
         static const uint8_t flips[] = {0x01, 0xff, 0x80, 0x10};
         copy[i] ^= flips[i % ARRAY_SIZE(flips)];
-        refused += !rehearse(copy, r.len);
+        refused += !dry_run(copy, r.len);
         copy[i] ^= flips[i % ARRAY_SIZE(flips)];
     }
     ck_assert_uint_gt(refused, r.len / 8);
     record_unmap(&r);
     free(copy);
     close(fd);
-    server_unpark(&s.server);
+    server_resume(&s.server);
     send_text(half, "bytes.\n");
     expect(half, "twelve bytes.\n");
     close(half);

@@ -6,20 +6,20 @@
 
 #include "t/unit/net/secure.h"
 
-/* ---- answers that come later, and ends, over each transport --------------------------------- */
+/* ---- answers that come later, and ends, over each transport ---------------------------------- */
 
 static const enum transport transports[] = {TRANSPORT_TCP, TRANSPORT_TLS, TRANSPORT_UNIX};
 
-/* The pending answer of the connection that asked last, and what became of its letter. */
+/* The pending answer of the connection that asked last, and what became of its message. */
 static struct {
-    struct letter letter; /* first */
+    struct message message; /* first */
     uint32_t number;
     _Atomic unsigned asked, answered, undone, ends;
 } late;
 
 static void deliver(struct mail *mail, void *reader)
 {
-    struct conn *conn = conn_by_tag(reader, late.letter.to);
+    struct conn *conn = conn_by_tag(reader, late.message.to);
     (void)mail;
     if (conn) {
         conn_answer(conn, late.number);
@@ -35,7 +35,7 @@ static enum served serve(struct conn *conn, const void *parsed)
     const struct toy_request *request = parsed;
     if (request->len != 1 || request->text[0] != 'q')
         return toy_serve(conn, parsed);
-    late.letter = (struct letter){.mail.deliver = deliver, .to = conn_tag(conn)};
+    late.message = (struct message){.mail.deliver = deliver, .to = conn_tag(conn)};
     CHECK(conn_pend(conn, &late.number));
     atomic_fetch_add(&late.asked, 1);
     return SERVED_PENDING;
@@ -136,7 +136,7 @@ static void end_while_pending(struct toy_server *s, struct count *count, enum tr
     } else if (!is_served) {
         WAIT_UNTIL(gone(s) == gone_before + 1);
     }
-    conn_post(&s->server, &late.letter);
+    conn_post(&s->server, &late.message);
     if (is_served && how == 0)
         client_expect(&c, "late\nbehind\nmore\n");
     WAIT_UNTIL(gone(s) == gone_before + 1);
@@ -159,7 +159,7 @@ TEST(clients_may_go_while_answers_are_pending)
         toy_make(&s, 1, limits);
         memset(&late, 0, sizeof(late));
         s.secure = true;
-        secure_rules(&s, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+        secure_snapshot(&s, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
         s.row.pending_max = 8;
         s.row.serve = serve;
         s.row.input_end = is_served ? INPUT_END_SERVED : INPUT_END_CLOSES;
@@ -220,7 +220,7 @@ TEST(writing_after_a_reset_is_error)
     ck_assert_int_eq(stream.fd, -1);
 }
 
-/* ---- names --------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 struct finding {
     uint64_t tag;

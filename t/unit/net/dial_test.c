@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <sys/un.h>
 
-/* ---- TCP ----------------------------------------------------------------------------------- */
+/* ---- TCP ------------------------------------------------------------------------------------- */
 
 /* The same for a dial that a part of its limit decides: with more time if the machine stood still.
  */
@@ -156,7 +156,7 @@ TEST(socket_does_not_connect_to_itself)
     bench_free();
 }
 
-/* ---- unix sockets -------------------------------------------------------------------------- */
+/* ---- unix sockets ---------------------------------------------------------------------------- */
 
 static struct sockaddr_un unix_address(void)
 {
@@ -241,7 +241,7 @@ TEST(targets_that_can_be_none_are_told)
     bench_free();
 }
 
-/* ---- names --------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static struct dial_target named(const char *host, uint16_t port)
 {
@@ -358,7 +358,7 @@ TEST(addresses_are_tried_in_turn)
     bench_free();
 }
 
-/* ---- lack of memory ------------------------------------------------------------------------ */
+/* ---- lack of memory -------------------------------------------------------------------------- */
 
 TEST(lack_of_memory_is_an_answer)
 {

@@ -1,6 +1,6 @@
 /* dial_tls_test.c - outgoing streams with TLS: which servers are believed, and dials that are
  * cancelled at any stage. */
-#include "net/tls_inside.h"
+#include "net/tls_internal.h"
 #include "t/unit/net/dials.h"
 
 /* A TLS server for one connection at a time, which says "hello" and then echoes. */

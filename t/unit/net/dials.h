@@ -12,7 +12,7 @@
 #include <fnmatch.h>
 #include <stdarg.h>
 
-/* ---- the reactor --------------------------------------------------------------------------- */
+/* ---- the reactor ----------------------------------------------------------------------------- */
 
 static struct bench {
     struct reactor reactor; /* must be the first member */
@@ -100,7 +100,7 @@ static void spin(unsigned turns)
     bench.pending--;
 }
 
-/* ---- dials --------------------------------------------------------------------------------- */
+/* ---- dials ----------------------------------------------------------------------------------- */
 
 struct call {
     struct dial *dial; /* NULL: no dial under way */
@@ -169,7 +169,7 @@ static void expect_reason(const struct call *c, const char *format, ...)
     ck_assert_msg(fnmatch(reason, c->reason, 0) == 0, "%s, not %s", c->reason, reason);
 }
 
-/* ---- servers in the loop ------------------------------------------------------------------- */
+/* ---- servers in the loop --------------------------------------------------------------------- */
 
 /* A server's entry in the loop; its callbacks run without injected faults. */
 struct watched {
@@ -233,7 +233,7 @@ static int listening(const char *host, uint16_t *port_r)
     return fd;
 }
 
-/* ---- a name server ------------------------------------------------------------------------- */
+/* ---- a name server --------------------------------------------------------------------------- */
 
 #define TYPE_A     1
 #define TYPE_CNAME 5
@@ -398,7 +398,7 @@ static void dns_stop(void)
     stop_serving(&dns.stream);
 }
 
-/* ---- allocations of c-ares ----------------------------------------------------------------- */
+/* ---- allocations of c-ares ------------------------------------------------------------------- */
 
 /* c-ares allocates through these, so that faults.h can fail its allocations. */
 static void *take(size_t size)

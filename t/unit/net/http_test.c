@@ -1,6 +1,6 @@
 /*
  * http_test.c - the HTTP server: requests whole and in pieces; answers at once, in steps, and by a
- * letter of another thread; clients that occupy it or fill its memory.
+ * message of another thread; clients that occupy it or fill its memory.
  */
 #include "net/http.h"
 
@@ -70,7 +70,7 @@ static void end(void *arg)
 #define WAITING  100
 
 struct answer {
-    struct letter letter; /* first */
+    struct message message; /* first */
     char text[32];
 };
 
@@ -111,7 +111,7 @@ static void pend(struct http_request *request)
 static void deliver(struct mail *mail, void *reader)
 {
     struct answer *answer = (struct answer *)mail;
-    struct http_request *request = http_by_tag(reader, answer->letter.to);
+    struct http_request *request = http_by_tag(reader, answer->message.to);
     atomic_fetch_add(request ? &delivered : &undone, 1);
     if (request)
         http_answer(request, 200, "text/plain", strdup(answer->text), strlen(answer->text));
@@ -125,9 +125,9 @@ static bool post(const char *text)
     CHECK(pending);
     struct answer *answer = calloc(1, sizeof(*answer));
     CHECK(answer);
-    answer->letter.mail.deliver = deliver;
+    answer->message.mail.deliver = deliver;
     snprintf(answer->text, sizeof(answer->text), "%s", text);
-    bool taken = http_post(&pending, &answer->letter);
+    bool taken = http_post(&pending, &answer->message);
     CHECK(!pending);
     if (!taken)
         free(answer);
@@ -423,7 +423,7 @@ TEST(headers_may_take_so_much_and_no_more)
     http_free(&http);
 }
 
-/* ---- answers by letter ----------------------------------------------------------------------- */
+/* ---- answers by message ---------------------------------------------------------------------- */
 
 /* A client whose request is the only one on the desk. */
 static int ask_pending(const char *where)
@@ -435,7 +435,7 @@ static int ask_pending(const char *where)
     return fd;
 }
 
-TEST(time_limit_is_answered_and_the_letter_undone)
+TEST(time_limit_is_answered_and_the_message_undone)
 {
     const char *where = serve();
     int fd = ask_pending(where);
@@ -448,7 +448,7 @@ TEST(time_limit_is_answered_and_the_letter_undone)
     expect_reply(fd, 504, "no answer came in time");
     http_send(fd, GET("/ok")); /* the connection goes on */
     expect_reply(fd, 200, "ok\n");
-    /* A letter that is late does not answer the next request; another one waits behind it. */
+    /* A message that is late does not answer the next request; another one waits behind it. */
     http_send(fd, "GET /pend HTTP/1.1\r\n\r\nGET /ok HTTP/1.1\r\n\r\n");
     COME_TRUE(on_desk() == 2);
     struct http_pending *newer = take_from_desk();
@@ -462,14 +462,14 @@ TEST(time_limit_is_answered_and_the_letter_undone)
     http_free(&http);
 }
 
-TEST(client_that_goes_is_dropped_and_the_letter_undone)
+TEST(client_that_goes_is_dropped_and_the_message_undone)
 {
     const char *where = serve();
     unsigned before = open_descriptors();
     for (unsigned i = 0; i < 6; i++) {
         int fd = ask_pending(where);
         unsigned how = i % 3;
-        bool is_noticed = i < 3; /* dropped before the letter, else by it */
+        bool is_noticed = i < 3; /* dropped before the message, else by it */
         char byte;
         if (how == 2)
             http_send(fd, GET("/behind")); /* bytes that stay unread */
@@ -515,7 +515,7 @@ TEST(half_of_the_places_stay_for_others)
     http_free(&http);
 }
 
-TEST(pause_refuses_what_is_pending_and_takes_no_letter)
+TEST(pause_refuses_what_is_pending_and_takes_no_message)
 {
     const char *where = serve();
     int fd = ask_pending(where), idle = http_connect(where);
@@ -550,9 +550,9 @@ static void *post_all(void *arg)
         }
         struct answer *answer = calloc(1, sizeof(*answer));
         CHECK(answer);
-        answer->letter.mail.deliver = deliver;
+        answer->message.mail.deliver = deliver;
         strcpy(answer->text, "x\n");
-        bool taken = http_post(&pending, &answer->letter);
+        bool taken = http_post(&pending, &answer->message);
         atomic_fetch_add(taken ? &posted : &refused, 1);
         if (!taken)
             free(answer);
@@ -560,9 +560,9 @@ static void *post_all(void *arg)
     return NULL;
 }
 
-/* Every letter is taken and then delivered or undone, or refused, whatever clients and pauses do.
+/* Every message is taken and then delivered or undone, or refused, whatever clients and pauses do.
  */
-TEST(no_letter_is_lost_between_clients_that_go_and_pauses)
+TEST(no_message_is_lost_between_clients_that_go_and_pauses)
 {
     const char *where = serve();
     pthread_t senders[2];

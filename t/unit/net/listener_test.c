@@ -5,7 +5,7 @@
 
 #include <netinet/tcp.h>
 
-/* ---- listening ----------------------------------------------------------------------------- */
+/* ---- listening ------------------------------------------------------------------------------- */
 
 static bool open_v4(struct listener *l, struct protocol *protocol, in_port_t port)
 {
@@ -30,7 +30,7 @@ static int connect_port(in_port_t port)
     return fd;
 }
 
-/* ---- accepting ----------------------------------------------------------------------------- */
+/* ---- accepting ------------------------------------------------------------------------------- */
 
 /* Makes a server that listens, whose workers do not run yet; returns its port. */
 static in_port_t make_listening(struct toy_server *s, unsigned count)
@@ -85,7 +85,7 @@ TEST(accepted_socket_has_the_options_that_clients_rely_on)
     toy_stop(&s);
 }
 
-/* ---- spreading ------------------------------------------------------------------------------ */
+/* ---- spreading ------------------------------------------------------------------------------- */
 
 enum { LONG_LIVED = 100 };
 

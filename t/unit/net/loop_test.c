@@ -92,7 +92,7 @@ static void turn_until(struct bench *bench, int64_t until_ns)
     run_five_turns(bench);
 }
 
-/* ---- descriptors -------------------------------------------------------------------------- */
+/* ---- descriptors ----------------------------------------------------------------------------- */
 
 struct watched {
     struct loop_io io;
@@ -230,7 +230,7 @@ TEST(handler_may_remove_another_descriptor_that_is_ready)
     loop_free(&bench.loop);
 }
 
-/* ---- the timer ----------------------------------------------------------------------------- */
+/* ---- the timer ------------------------------------------------------------------------------- */
 
 TEST(timer_comes_in_its_time_and_never_before)
 {
@@ -294,7 +294,7 @@ TEST(timer_changed_comes_at_the_new_time_only)
     loop_free(&bench.loop);
 }
 
-/* ---- wake-ups ------------------------------------------------------------------------------- */
+/* ---- wake-ups -------------------------------------------------------------------------------- */
 
 enum { RINGERS = 4, RINGS = 5000 };
 
@@ -341,7 +341,7 @@ TEST(bell_rung_from_other_threads_is_heard_after_the_last_ring)
     loop_free(&bench.loop);
 }
 
-/* ---- soon ---------------------------------------------------------------------------------- */
+/* ---- soon ------------------------------------------------------------------------------------ */
 
 struct hunger {
     struct watched watched;

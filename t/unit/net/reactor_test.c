@@ -1,5 +1,5 @@
 /* reactor_test.c - a reactor's timers, also those that other threads bring forward; its hooks; and
- * letters that are sent late, or in crowds. */
+ * messages that are sent late, or in crowds. */
 #include "net/reactor.h"
 
 #include "t/unit/net/toy.h"
@@ -110,7 +110,7 @@ TEST(no_wish_of_many_threads_is_lost)
     reactor_free(&reactor);
 }
 
-/* ---- hooks --------------------------------------------------------------------------------- */
+/* ---- hooks ----------------------------------------------------------------------------------- */
 
 /* What an iteration did, in order. */
 static char trace[64];
@@ -137,7 +137,7 @@ static void note_io(struct loop_io *io, unsigned what)
     note('d');
 }
 
-static void note_letter(struct mail *mail, void *reader)
+static void note_message(struct mail *mail, void *reader)
 {
     (void)mail;
     CHECK(reader == &reactor);
@@ -152,14 +152,14 @@ static void nothing(struct reactor *r, void *arg)
 TEST(hook_is_called_in_each_iteration_before_anything_else)
 {
     struct reactor_hook hook = {.run = note_hook};
-    struct mail letter = {.deliver = note_letter};
+    struct mail message = {.deliver = note_message};
     struct loop_io io = {0};
     int ends[2];
     begin();
     ck_assert(pipe(ends) == 0 && write(ends[1], "x", 1) == 1);
     ck_assert(loop_io_add(reactor.loop, &io, ends[0], LOOP_READ, note_io));
     reactor_add_hook(&reactor, &hook);
-    reactor_post(&reactor, &letter);
+    reactor_post(&reactor, &message);
     reactor_stop(&reactor);
     run();
     reactor_join(&reactor);
@@ -176,9 +176,9 @@ TEST(hook_is_called_in_each_iteration_before_anything_else)
     close(ends[1]);
 }
 
-/* ---- late letters --------------------------------------------------------------------------- */
+/* ---- late messages --------------------------------------------------------------------------- */
 
-/* Letters from one reactor's thread to another one, of which the first is sent late. */
+/* Messages from one reactor's thread to another one, of which the first is sent late. */
 static struct reactor other;
 static _Atomic unsigned taken;
 static struct late {
@@ -203,7 +203,7 @@ static void send_late(struct mail *mail, void *reader)
     CHECK(reactor.late_count == 1 && taken == 0);
 }
 
-TEST(a_late_letter_wakes_its_reader_at_the_end_of_the_iteration)
+TEST(a_late_message_wakes_its_reader_at_the_end_of_the_iteration)
 {
     late = (struct late){{.deliver = note_taken}, {.deliver = note_taken}, {.deliver = send_late}};
     begin();
@@ -228,9 +228,9 @@ TEST(a_late_letter_wakes_its_reader_at_the_end_of_the_iteration)
     reactor_free(&reactor);
 }
 
-/* ---- many letters --------------------------------------------------------------------------- */
+/* ---- many messages --------------------------------------------------------------------------- */
 
-/* A letter of a crowd. When each was delivered, in the order of delivery. */
+/* A message of a crowd. When each was delivered, in the order of delivery. */
 struct member {
     struct mail mail; /* first */
     unsigned crowd, number;
@@ -273,11 +273,11 @@ static void post_crowd(unsigned crowd, unsigned count)
     struct member *of = make_crowd(crowd);
     for (unsigned i = 0; i + 1 < count; i++)
         of[i].mail.next = &of[i + 1].mail;
-    of[count - 1].bundle.letters = &of->mail;
+    of[count - 1].bundle.messages = &of->mail;
     reactor_post_bundle(&reactor, &of[count - 1].bundle);
 }
 
-TEST(a_crowd_of_letters_lets_other_events_in_between)
+TEST(a_crowd_of_messages_lets_other_events_in_between)
 {
     enum { SHORT = CROWD / 4 };
     struct reactor_hook hook = {.run = count_iteration};
@@ -299,13 +299,13 @@ TEST(a_crowd_of_letters_lets_other_events_in_between)
         const struct delivered *d = &delivered[i];
         if (i > 0 && d->iteration != delivered[i - 1].iteration)
             in_iteration[0] = in_iteration[1] = 0;
-        ck_assert_uint_le(++in_iteration[d->crowd == 2], REACTOR_LETTERS);
+        ck_assert_uint_le(++in_iteration[d->crowd == 2], REACTOR_MESSAGES);
         ck_assert_uint_eq(d->number, next[d->crowd]++); /* each in order */
         last[d->crowd] = d->iteration;
     }
     /* They take turns, and the short one is over soon. */
-    ck_assert_uint_le(last[1] - first, 2 * (SHORT / REACTOR_LETTERS + 2));
-    ck_assert_uint_le(last[2] - first, CROWD / REACTOR_LETTERS + 2);
+    ck_assert_uint_le(last[1] - first, 2 * (SHORT / REACTOR_MESSAGES + 2));
+    ck_assert_uint_le(last[2] - first, CROWD / REACTOR_MESSAGES + 2);
     ck_assert_uint_gt(last[0], last[1]);
     reactor_remove_hook(&reactor, &hook);
     reactor_free(&reactor);
@@ -320,7 +320,7 @@ TEST(shared_timer_that_was_removed_does_not_run)
     stop();
     shared_timer_by(&shared, clock_mono_ns());
     shared_timer_remove(&shared);
-    ck_assert(reactor_deliver_parked(&reactor));
+    ck_assert(reactor_deliver_paused(&reactor));
     ck_assert_int_eq(deadlines_next(&reactor.deadlines), DEADLINE_NONE);
     add_shared(DEADLINE_NONE); /* it may be used again */
     shared_timer_by(&shared, clock_mono_ns());

@@ -10,7 +10,7 @@
 #include "base/record.h"
 #include "net/carry.h"
 #include "net/listener.h"
-#include "net/worker_inside.h"
+#include "net/worker_internal.h"
 #include "t/campaigns/simulate/fake.h"
 #include "t/unit/unit.h"
 
@@ -52,7 +52,7 @@ static struct server server;
 static struct protocol_row row;
 static struct protocol protocol;
 static struct traffic traffic[2]; /* of each worker */
-static struct rules_config config;
+static struct snapshot_config config;
 static unsigned line_number, shares, consumed[CLOSE_MAX];
 static enum mode mode;
 static bool no_memory, abandons;
@@ -96,7 +96,7 @@ static struct client *client_of(const struct conn *conn)
     return &clients[conn->stream.fd];
 }
 
-/* ---- the protocol -------------------------------------------------------------------------- */
+/* ---- the protocol ---------------------------------------------------------------------------- */
 
 struct request {
     const uint8_t *text;
@@ -199,26 +199,26 @@ static void answer(struct client *c, unsigned i, const char *text)
 }
 
 struct later {
-    struct letter letter; /* first */
+    struct message message; /* first */
     unsigned number;
 };
 
 static void deliver(struct mail *mail, void *reader)
 {
     struct later *later = (struct later *)(void *)mail;
-    struct conn *conn = conn_by_tag(reader, later->letter.to);
+    struct conn *conn = conn_by_tag(reader, later->message.to);
     CHECK(conn);
-    answer(client_of(conn), later->number, "by letter,");
+    answer(client_of(conn), later->number, "by message,");
     free(later);
 }
 
-static void send_letter(struct conn *conn, unsigned number)
+static void send_message(struct conn *conn, unsigned number)
 {
     struct later *later = __real_calloc(1, sizeof(*later));
     CHECK(later);
-    later->letter = (struct letter){.mail.deliver = deliver, .to = conn_tag(conn)};
+    later->message = (struct message){.mail.deliver = deliver, .to = conn_tag(conn)};
     later->number = number;
-    worker_deliver(conn_worker(conn), &later->letter);
+    worker_deliver(conn_worker(conn), &later->message);
 }
 
 static enum served serve_part(struct conn *conn, struct client *c, size_t len)
@@ -273,10 +273,10 @@ static enum served serve_later(struct conn *conn, struct client *c, char *line)
         return pend(conn) ? SERVED_PENDING : finish(conn, "no memory");
     case 'r':
         CHECK(pend(conn));
-        send_letter(conn, c->pending - 1);
+        send_message(conn, c->pending - 1);
         return SERVED_PENDING;
     case 'a':
-        send_letter(conn, number);
+        send_message(conn, number);
         reply_text(conn, "asked,");
         return SERVED;
     case 'l':
@@ -442,7 +442,7 @@ static void save(struct conn *conn, struct record_writer *w)
 static bool restore(struct conn *conn, struct record_reader *r)
 {
     struct client *c = client_of(conn);
-    if (conn->stream.fd < 0) /* a rehearsal */
+    if (conn->stream.fd < 0) /* a dry run */
         return record_get_u8(r) <= 1 && (record_get_i64(r), record_ok(r));
     c->conn = conn;
     *(uint8_t *)conn_session(conn) = record_get_u8(r);

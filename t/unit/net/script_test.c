@@ -9,7 +9,7 @@
  */
 #include "t/unit/net/script.h"
 
-/* ---- the workers --------------------------------------------------------------------------- */
+/* ---- the workers ----------------------------------------------------------------------------- */
 
 static struct loop *loop_of(unsigned worker)
 {
@@ -19,9 +19,9 @@ static struct loop *loop_of(unsigned worker)
 static void make_workers(unsigned count)
 {
     server = (struct server){.count = count};
-    struct rules *rules = rules_new(&config);
-    CHECK(rules);
-    server_set_rules(&server, rules);
+    struct snapshot *snapshot = snapshot_new(&config);
+    CHECK(snapshot);
+    server_set_snapshot(&server, snapshot);
     for (unsigned i = 0; i < count; i++)
         CHECK((server.workers[i] = worker_new(&server, i)) != NULL);
 }
@@ -109,7 +109,7 @@ static void free_workers(void (*fn)(struct conn *conn))
     EXPECT(server.sources.count == 0, "sources are left");
     for (unsigned i = 0; i < server.count; i++)
         worker_free(&server.workers[i]);
-    server_free_rules(&server);
+    server_free_snapshot(&server);
 }
 
 static struct protocol *protocol_named(void *arg, const char *name)
@@ -136,7 +136,7 @@ static int save_record(void)
 {
     static struct record_writer w;
     int fd = memfd_create("script", MFD_CLOEXEC);
-    while (server_flush_parked(&server))
+    while (server_flush_paused(&server))
         continue;
     record_writer_init(&w, fd);
     server_save(&server, &w);
@@ -168,7 +168,7 @@ static void upgrade(unsigned count)
     run();
 }
 
-/* ---- clients ------------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 static void on_received(struct fake_peer *peer, const uint8_t *data, size_t len, bool first,
                         bool last)
@@ -229,7 +229,7 @@ static void send_text(struct client *c, const char *text, size_t len, bool holds
         run();
 }
 
-/* ---- the script ---------------------------------------------------------------------------- */
+/* ---- the script ------------------------------------------------------------------------------ */
 
 struct text {
     char *data;
@@ -622,7 +622,7 @@ static void end(void)
         free(clients[i].got);
 }
 
-/* ---- tests --------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static char *lines[2000];
 static unsigned line_count, tests[200], test_count;

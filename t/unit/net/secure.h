@@ -17,7 +17,7 @@
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 
-/* ---- certificates ------------------------------------------------------------------------ */
+/* ---- certificates ---------------------------------------------------------------------------- */
 
 struct pki {
     char folder[64];
@@ -152,14 +152,15 @@ static inline struct tls *pki_tls(struct pki *pki, const char *name, enum tls_ve
     return tls;
 }
 
-/* ---- a server with TLS ------------------------------------------------------------------- */
+/* ---- a server with TLS ----------------------------------------------------------------------- */
 
-static inline void secure_rules(struct toy_server *s, struct server_limits limits, struct tls *tls)
+static inline void secure_snapshot(struct toy_server *s, struct server_limits limits,
+                                   struct tls *tls)
 {
-    struct rules_config config = {.limits = limits, .tls = tls};
-    struct rules *rules = rules_new(&config);
-    ck_assert(rules != NULL);
-    server_set_rules(&s->server, rules);
+    struct snapshot_config config = {.limits = limits, .tls = tls};
+    struct snapshot *snapshot = snapshot_new(&config);
+    ck_assert(snapshot != NULL);
+    server_set_snapshot(&s->server, snapshot);
 }
 
 static inline void secure_start(struct toy_server *s, unsigned count, struct server_limits limits,
@@ -167,11 +168,11 @@ static inline void secure_start(struct toy_server *s, unsigned count, struct ser
 {
     toy_make(s, count, limits);
     s->secure = true;
-    secure_rules(s, limits, tls);
+    secure_snapshot(s, limits, tls);
     toy_run(s);
 }
 
-/* ---- clients ----------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 /* Without `ssl`, one that speaks no TLS. */
 struct secure_client {

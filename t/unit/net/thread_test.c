@@ -1,4 +1,4 @@
-/* thread_test.c - threads confine themselves first, or are not made; parked ones go on. */
+/* thread_test.c - threads sandbox themselves first, or are not made; paused ones go on. */
 #include "net/thread.h"
 #include "t/unit/unit.h"
 
@@ -7,19 +7,19 @@
 #include <string.h>
 
 static atomic_int order; /* calls so far, one digit each */
-static pthread_t confined_in;
+static pthread_t sandboxed_in;
 
-static const struct confinement narrow = {.name = "narrow"};
+static const struct sandbox narrow = {.name = "narrow"};
 
-static bool confine(const struct confinement *to)
+static bool enter(const struct sandbox *to)
 {
     ck_assert_ptr_eq(to, &narrow);
     order = order * 10 + 1;
-    confined_in = pthread_self();
+    sandboxed_in = pthread_self();
     return true;
 }
 
-static bool refuse(const struct confinement *to)
+static bool refuse(const struct sandbox *to)
 {
     ck_assert_ptr_eq(to, &narrow);
     errno = EPERM;
@@ -31,17 +31,17 @@ static void run(void *arg)
     sigset_t blocked;
     char name[16] = "";
     order = order * 10 + 2;
-    ck_assert(!arg || pthread_equal(confined_in, pthread_self()));
+    ck_assert(!arg || pthread_equal(sandboxed_in, pthread_self()));
     ck_assert(pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0);
     ck_assert(sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGHUP));
     ck_assert(pthread_getname_np(pthread_self(), name, sizeof name) == 0);
     ck_assert_str_eq(name, "a thread");
 }
 
-TEST(a_thread_confines_itself_first)
+TEST(a_thread_is_sandboxed_first)
 {
     struct thread thread;
-    ck_assert(thread_make(&thread, "a thread", confine, &narrow, run, &order));
+    ck_assert(thread_make(&thread, "a thread", enter, &narrow, run, &order));
     ck_assert_int_eq(order, 1); /* it sleeps */
     thread_resume(&thread);
     thread_end(&thread);
@@ -49,7 +49,7 @@ TEST(a_thread_confines_itself_first)
     ck_assert(!thread.exists);
 }
 
-TEST(what_cannot_be_confined_does_not_run)
+TEST(what_cannot_be_sandboxed_does_not_run)
 {
     struct thread thread;
     ck_assert(!thread_make(&thread, "a thread", refuse, &narrow, run, NULL));
@@ -59,7 +59,7 @@ TEST(what_cannot_be_confined_does_not_run)
     thread_end(&thread);
 }
 
-TEST(there_may_be_nothing_to_confine_and_nothing_to_run)
+TEST(there_may_be_no_sandbox_and_nothing_to_run)
 {
     struct thread thread;
     for (int runs = 0; runs < 2; runs++) {
@@ -85,10 +85,10 @@ static void allow_no_thread(void)
     ck_assert(pthread_attr_destroy(&attributes) == 0);
 }
 
-TEST(a_parked_thread_goes_on_when_none_can_be_made)
+TEST(a_paused_thread_goes_on_when_none_can_be_made)
 {
     struct thread thread, other;
-    ck_assert(thread_make(&thread, "a thread", confine, &narrow, run, &order));
+    ck_assert(thread_make(&thread, "a thread", enter, &narrow, run, &order));
     thread_resume(&thread);
     thread_rest(&thread);
     allow_no_thread();

@@ -27,7 +27,7 @@ static void stop(void)
     pki_remove(&pki);
 }
 
-/* ---- loading ------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 /* daemon-tls.scn and tests of the cluster have what is wrong with other files. */
 TEST(a_file_may_have_the_key_too_and_no_key_may_be_encrypted)
@@ -49,7 +49,7 @@ TEST(a_file_may_have_the_key_too_and_no_key_may_be_encrypted)
     pki_remove(&pki);
 }
 
-/* ---- handshakes ---------------------------------------------------------------------------- */
+/* ---- handshakes ------------------------------------------------------------------------------ */
 
 /* Calls that move one byte are in the mode `calls` of stories. */
 
@@ -98,7 +98,7 @@ TEST(old_versions_and_bad_certificates_are_refused_with_an_alert)
     pki_remove(&pki);
 }
 
-/* ---- memory -------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Which allocations of the library's are refused, counted in all threads but the first: the
  * refused'th, and then each refused'th again, or no other. 0: none. */
@@ -237,8 +237,8 @@ TEST(sessions_are_resumed_by_ticket_and_not_with_another_context)
         SSL_shutdown(c.ssl);
         client_free(&c);
         if (i % 2)
-            secure_rules(&s, toy_limits(),
-                         pki_tls(&pki, "second", TLS_VERIFY_OPTIONAL, TLS_VERSION_1_2));
+            secure_snapshot(&s, toy_limits(),
+                            pki_tls(&pki, "second", TLS_VERIFY_OPTIONAL, TLS_VERSION_1_2));
         int fd;
         ck_assert(toy_give_secure(&s, 1, local_pair(SOCK_STREAM, &fd)));
         c = client_new(fd, versions[i / 2]);
@@ -253,7 +253,7 @@ TEST(sessions_are_resumed_by_ticket_and_not_with_another_context)
     stop();
 }
 
-/* ---- records ------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 /* Connects the client to buffers in memory, so that the test moves its bytes. */
 static BIO *detach(struct secure_client *c, BIO **in_r)
@@ -355,14 +355,14 @@ TEST(bytes_that_the_library_holds_are_read_without_waiting)
     stop();
 }
 
-struct seen {
+struct monitor {
     uint64_t tag;
     bool crossed;
 };
 
 static void is_crossed(struct worker *worker, void *arg)
 {
-    struct seen *seen = arg;
+    struct monitor *seen = arg;
     const struct conn *conn = conn_find(worker, seen->tag);
     CHECK(conn);
     seen->crossed = conn->input == INPUT_CROSSED && conn->io.wanted & LOOP_WRITE;
@@ -387,7 +387,7 @@ TEST(reading_that_waits_for_writing_goes_on)
         ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
     }
     client_send(&c, "eand on\n");
-    struct seen seen = {.tag = atomic_load(&s.toy.last_tag)};
+    struct monitor seen = {.tag = atomic_load(&s.toy.last_tag)};
     WAIT_UNTIL((in_worker(&s, 0, is_crossed, &seen), seen.crossed));
     client_expect(&c, "and on\n");
     client_send(&c, "eand on\n");
@@ -462,7 +462,7 @@ TEST(records_of_a_handshake_are_limited)
     stop();
 }
 
-/* ---- streams without a worker ------------------------------------------------------------- */
+/* ---- streams without a worker ---------------------------------------------------------------- */
 
 /* A server's stream and a client in memory, after their handshake. */
 static struct stream stream;

@@ -17,7 +17,7 @@
 #define TOY_H
 
 #include "net/listener.h"
-#include "net/worker_inside.h"
+#include "net/worker_internal.h"
 #include "t/unit/unit.h"
 
 #include <arpa/inet.h>
@@ -32,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- time -------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 /* The longest time that anything may take before a test gives up. It only ends hangs. */
 #define PATIENCE_NS (120 * NS_PER_S)
@@ -53,7 +53,7 @@ static inline void pause_ns(int64_t ns)
         }                                                                                          \
     } while (0)
 
-/* ---- the protocol ------------------------------------------------------------------------ */
+/* ---- the protocol ---------------------------------------------------------------------------- */
 
 #define TOY_WORKERS  4
 #define TOY_LINE_MAX 1024
@@ -210,7 +210,7 @@ static const struct protocol_row toy_row = {
     .close = toy_close,
 };
 
-/* ---- the server -------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 struct toy_server {
     struct server server;
@@ -244,8 +244,8 @@ static inline void toy_make(struct toy_server *s, unsigned count, struct server_
     };
     s->protocol.row = &s->row;
     s->protocol.service = &s->toy;
-    struct rules_config config = {.limits = limits};
-    server_set_rules(&s->server, rules_new(&config));
+    struct snapshot_config config = {.limits = limits};
+    server_set_snapshot(&s->server, snapshot_new(&config));
     for (unsigned i = 0; i < count; i++) {
         s->server.workers[i] = worker_new(&s->server, i);
         ck_assert(s->server.workers[i] != NULL);
@@ -304,7 +304,7 @@ static inline void toy_free(struct toy_server *s)
         worker_free(&s->server.workers[i]);
         ck_assert(s->server.workers[i] == NULL);
     }
-    server_free_rules(&s->server);
+    server_free_snapshot(&s->server);
     listener_close(&s->listener);
 }
 
@@ -353,7 +353,7 @@ static inline bool toy_give_secure(struct toy_server *s, unsigned number, int fd
     return opening.ok;
 }
 
-/* ---- clients ----------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 static inline void set_nonblocking(int fd)
 {

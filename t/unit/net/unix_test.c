@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-/* ---- helpers ------------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
 static char folder[64], path[96];
 
@@ -105,7 +105,7 @@ TEST(stale_socket_needs_a_descriptor_more)
     ck_assert(rmdir(folder) == 0);
 }
 
-/* ---- inherited sockets ---------------------------------------------------------------------- */
+/* ---- inherited sockets ----------------------------------------------------------------------- */
 
 static int option(int fd, int level, int name)
 {

@@ -1,4 +1,4 @@
-/* worker_test.c - workers: letters, timers, the clock of an iteration, stopping and what is left.
+/* worker_test.c - workers: messages, timers, the clock of an iteration, stopping and what is left.
  */
 #include "net/worker.h"
 
@@ -6,9 +6,9 @@
 
 #include <sched.h>
 
-/* ---- letters ------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
-enum { SENDERS = 4, LETTERS = 5000 };
+enum { SENDERS = 4, MESSAGES = 5000 };
 
 struct numbered {
     struct mail mail;
@@ -21,60 +21,63 @@ static _Atomic unsigned delivered;
 
 static void read_numbered(struct mail *mail, void *reader)
 {
-    const struct numbered *letter = container_of(mail, struct numbered, mail);
-    CHECK(reader == letter->to);
-    CHECK(letter->number == next_number[letter->sender]);
-    next_number[letter->sender]++;
+    const struct numbered *message = container_of(mail, struct numbered, mail);
+    CHECK(reader == message->to);
+    CHECK(message->number == next_number[message->sender]);
+    next_number[message->sender]++;
     atomic_fetch_add(&delivered, 1);
 }
 
 static void *send_numbered(void *arg)
 {
-    struct numbered *letters = arg;
-    for (unsigned i = 0; i < LETTERS; i++) {
-        reactor_post(worker_reactor(letters[i].to), &letters[i].mail);
+    struct numbered *messages = arg;
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        reactor_post(worker_reactor(messages[i].to), &messages[i].mail);
         if (i % 64 == 0)
             sched_yield();
     }
     return NULL;
 }
 
-/* Letters from all senders to `to`. */
-static struct numbered *write_letters(struct worker *to)
+/* Messages from all senders to `to`. */
+static struct numbered *write_messages(struct worker *to)
 {
-    struct numbered *letters = calloc((size_t)SENDERS * LETTERS, sizeof(*letters));
-    ck_assert(letters != NULL);
-    for (unsigned i = 0; i < SENDERS * LETTERS; i++)
-        letters[i] = (struct numbered){
-            .mail.deliver = read_numbered, .sender = i / LETTERS, .number = i % LETTERS, .to = to};
-    return letters;
+    struct numbered *messages = calloc((size_t)SENDERS * MESSAGES, sizeof(*messages));
+    ck_assert(messages != NULL);
+    for (unsigned i = 0; i < SENDERS * MESSAGES; i++)
+        messages[i] = (struct numbered){.mail.deliver = read_numbered,
+                                        .sender = i / MESSAGES,
+                                        .number = i % MESSAGES,
+                                        .to = to};
+    return messages;
 }
 
-/* Some letters arrive before the worker ends, and the rest are drained; the order holds for all. */
-TEST(letters_that_come_while_a_worker_ends_arrive_or_are_drained)
+/* Some messages arrive before the worker ends, and the rest are drained; the order holds for all.
+ */
+TEST(messages_that_come_while_a_worker_ends_arrive_or_are_drained)
 {
     struct toy_server s;
     toy_start(&s, 1, toy_limits());
-    struct numbered *letters = write_letters(s.server.workers[0]);
+    struct numbered *messages = write_messages(s.server.workers[0]);
     pthread_t threads[SENDERS];
     for (unsigned i = 0; i < SENDERS; i++)
-        ck_assert(pthread_create(&threads[i], NULL, send_numbered, letters + i * LETTERS) == 0);
+        ck_assert(pthread_create(&threads[i], NULL, send_numbered, messages + i * MESSAGES) == 0);
     WAIT_UNTIL(atomic_load(&delivered) > 0);
     worker_stop(s.server.workers[0]);
     for (unsigned i = 0; i < SENDERS; i++)
         ck_assert(pthread_join(threads[i], NULL) == 0);
     reactor_join(worker_reactor(s.server.workers[0]));
     worker_drain(s.server.workers[0]);
-    ck_assert_uint_eq(atomic_load(&delivered), SENDERS * LETTERS);
+    ck_assert_uint_eq(atomic_load(&delivered), SENDERS * MESSAGES);
     toy_free(&s);
-    free(letters);
+    free(messages);
 }
 
-/* ---- catching up ---------------------------------------------------------------------------- */
+/* ---- catching up ----------------------------------------------------------------------------- */
 
 enum { LISTENERS = 450, REQUESTS = 1000 };
 
-/* A letter that notifies a listener in another worker. */
+/* A message that notifies a listener in another worker. */
 struct telling {
     struct mail mail;
     uint64_t tag;
@@ -101,7 +104,7 @@ static void tell_all_on_demand(struct conn *conn, const char *line)
                      &tellings[i].mail);
 }
 
-/* A letter that blocks its reader for a while. */
+/* A message that blocks its reader for a while. */
 struct holdup {
     struct mail mail;
     _Atomic bool begun, over;
@@ -208,7 +211,7 @@ TEST(catching_up_waits_for_nobody_who_does_not_read_or_goes_on_talking)
     toy_stop(&s);
 }
 
-/* ---- notices of a free descriptor ----------------------------------------------------------- */
+/* ---- notices of a free descriptor ------------------------------------------------------------ */
 
 static _Atomic unsigned freed;
 

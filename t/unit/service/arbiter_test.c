@@ -26,9 +26,9 @@ static void begin(struct world *world, const char *protocol_name)
     static char engine[] = "redis://127.0.0.1:1", strict[] = "s:*";
     static const struct cluster_settings cluster = {
         .engine = engine, .strict = strict, .lease_ns = 10 * NS_PER_S, .patience_ns = NS_PER_S};
-    const struct rules_config rules = {.limits = {.output_buffer = 1u << 20,
-                                                  .request_timeout_ns = 100 * NS_PER_S,
-                                                  .write_timeout_ns = 100 * NS_PER_S}};
+    const struct snapshot_config snapshot = {.limits = {.output_buffer = 1u << 20,
+                                                        .request_timeout_ns = 100 * NS_PER_S,
+                                                        .write_timeout_ns = 100 * NS_PER_S}};
     const struct serving_config config = {
         .table = {.buckets = 100, .memory_limit = (size_t)64 << 20, .stats_interval_s = 60},
         .poolcounter_max_locks = 3,
@@ -37,7 +37,7 @@ static void begin(struct world *world, const char *protocol_name)
     };
     int fds[2];
     *world = (struct world){0};
-    world->services = serving_make(&world->server, 1, &rules, &config);
+    world->services = serving_make(&world->server, 1, &snapshot, &config);
     struct worker *worker = world->server.workers[0];
     struct protocol *protocol = services_protocol(world->services, protocol_name);
     worker_begin_iteration(worker);
@@ -58,7 +58,7 @@ static void end(struct world *world)
     serving_free(&world->server, &world->services);
 }
 
-/* ---- records ------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 /* A record of a connection whose request, an acquisition with this kind of wait, is pending. */
 static struct record_reader saved_request(enum node_wait kind)
@@ -114,7 +114,7 @@ TEST(only_a_protocol_with_waits_has_requests_that_wait)
         ck_assert(record_enter(&r, &kind, &section));
         ck_assert(arbiter_restore(world.conn, &section, true) == !rows[i].why);
         ck_assert_pstr_eq(section.why, rows[i].why);
-        ck_assert(!arbiter_request(world.conn) == (rows[i].why != NULL));
+        ck_assert(!arbiter_pending(world.conn) == (rows[i].why != NULL));
         record_unmap(&r);
         end(&world);
     }

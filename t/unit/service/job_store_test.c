@@ -4,7 +4,7 @@
  */
 #include "base/json_text.h"
 #include "service/job_session.h"
-#include "service/seen.h"
+#include "service/monitor.h"
 #include "t/unit/jobs/fake_store.h"
 #include "t/unit/serving.h"
 #include "t/unit/unit.h"
@@ -109,7 +109,7 @@ static void begin(unsigned count)
         .store = &settings};
     now = (struct moment){.mono_ns = 1000 * NS_PER_S, .unix_s = 1000};
     make_disk(count);
-    services = serving_make(&server, 1, &(struct rules_config){0}, &config);
+    services = serving_make(&server, 1, &(struct snapshot_config){0}, &config);
     ck_assert(services_open(services, now));
     store = services_resource(services, "job store");
 }
@@ -125,7 +125,7 @@ static uint64_t seen_commits(void)
 {
     static const char key[] = "\"commits\":";
     struct json_text json = {0};
-    store->row->seen->statistics(services, now, &json);
+    store->row->monitor->statistics(services, now, &json);
     const char *at = strstr(text_str(&json.text), key);
     ck_assert_msg(at != NULL, "%s", text_str(&json.text));
     uint64_t count = strtoull(at + sizeof(key) - 1, NULL, 10);
@@ -176,15 +176,15 @@ static void change(void)
 {
     static struct job_settings settings;
     static struct job_op op;
-    struct jobs_effects effects;
+    struct jobs_outbox outbox;
     struct reactor *worker = worker_reactor(server.workers[0]);
     settings = (struct job_settings){.is[JOB_SETTING_TRIES] = settings.is[JOB_SETTING_TRIES] + 1,
                                      .given = 1u << JOB_SETTING_TRIES};
     op = (struct job_op){.kind = JOB_OP_SET_TUBE, .tube = bytes_of("t"), .settings = &settings};
-    op.letter.mail.deliver = answer;
-    jobs_effects_init(&effects);
+    op.message.mail.deliver = answer;
+    jobs_outbox_init(&outbox);
     is_answered = false;
-    ck_assert(jobs_submit(jobs_of(services), &op, now, &effects) == JOBS_COMMITS);
+    ck_assert(jobs_submit(jobs_of(services), &op, now, &outbox) == JOBS_COMMITS);
     reactor_deliver(&store->thread);
     reactor_deliver(worker);
     ck_assert(is_answered);

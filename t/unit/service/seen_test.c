@@ -1,5 +1,5 @@
 /* seen_test.c - what rows of metrics make of the members of a struct. */
-#include "service/seen.h"
+#include "service/monitor.h"
 
 #include "t/unit/unit.h"
 
@@ -32,10 +32,10 @@ static const struct reading reading = {
               {.counts = {[0] = 2, [BUCKET_BOUNDS] = 3}, .sum_ns = 4}},
 };
 
-static const char *letter(unsigned i)
+static const char *message(unsigned i)
 {
-    static const char *const letters[] = {"a", "b", "c"};
-    return letters[i];
+    static const char *const messages[] = {"a", "b", "c"};
+    return messages[i];
 }
 
 static const char *figure(unsigned i)
@@ -95,11 +95,11 @@ END_TEST
 
 TEST(elements_of_an_array_have_the_words_of_their_indexes)
 {
-    check((struct metric_row){LABELS("l"), BY(by, letter)}, NULL,
+    check((struct metric_row){LABELS("l"), BY(by, message)}, NULL,
           "m{l=\"a\"} 7\nm{l=\"b\"} 0\nm{l=\"c\"} 9\n");
-    check((struct metric_row){LABELS("of l"), BY(by, letter), .sparse = true}, "x",
+    check((struct metric_row){LABELS("of l"), BY(by, message), .sparse = true}, "x",
           "m{of=\"x\",l=\"a\"} 7\nm{of=\"x\",l=\"c\"} 9\n");
-    check((struct metric_row){LABELS("l"), BY(by, letter), .from = 1}, NULL,
+    check((struct metric_row){LABELS("l"), BY(by, message), .from = 1}, NULL,
           "m{l=\"b\"} 0\nm{l=\"c\"} 9\n");
 }
 END_TEST
@@ -107,7 +107,7 @@ END_TEST
 TEST(arrays_of_arrays_have_two_words)
 {
     check((struct metric_row){LABELS("of l f"), .at = offsetof(struct reading, pairs),
-                              .size = sizeof(uint64_t), .words = {letter, figure}, .to = {2, 3},
+                              .size = sizeof(uint64_t), .words = {message, figure}, .to = {2, 3},
                               .sparse = true},
           "x",
           "m{of=\"x\",l=\"a\",f=\"one\"} 1\nm{of=\"x\",l=\"a\",f=\"two\"} 2\n"
@@ -125,7 +125,7 @@ END_TEST
 
 TEST(histograms_of_an_array_are_each_whole)
 {
-    struct metric_row row = {LABELS("l"), BY(waits, letter), .kind = METRIC_IS_BUCKETS};
+    struct metric_row row = {LABELS("l"), BY(waits, message), .kind = METRIC_IS_BUCKETS};
     struct text text = samples_text(&row, NULL);
     const char *all = text_str(&text);
     ck_assert(strstr(all, "m_bucket{l=\"a\",le=\"+Inf\"} 1\n"));
@@ -139,7 +139,7 @@ END_TEST
 TEST(samples_beyond_the_room_are_counted)
 {
     struct text text = {0};
-    struct metric_row row = {LABELS("l"), BY(by, letter)};
+    struct metric_row row = {LABELS("l"), BY(by, message)};
     struct samples to = {.text = &text, .name = "m", .labels = row.labels, .room = 1};
     samples_of(&to, &row, NULL, &reading);
     ck_assert_str_eq(text_str(&text), "m{l=\"a\"} 7\n");

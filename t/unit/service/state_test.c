@@ -7,7 +7,7 @@
 #include "t/unit/serving.h"
 
 #include "base/record.h"
-#include "net/worker_inside.h"
+#include "net/worker_internal.h"
 #include "service/pools.h"
 #include "t/unit/random.h"
 #include "t/unit/unit.h"
@@ -43,16 +43,16 @@ struct world {
 
 static void begin(struct world *world, unsigned workers)
 {
-    const struct rules_config rules = {.limits = {.output_buffer = 1u << 20,
-                                                  .request_timeout_ns = 100 * NS_PER_S,
-                                                  .write_timeout_ns = 100 * NS_PER_S}};
+    const struct snapshot_config snapshot = {.limits = {.output_buffer = 1u << 20,
+                                                        .request_timeout_ns = 100 * NS_PER_S,
+                                                        .write_timeout_ns = 100 * NS_PER_S}};
     const struct serving_config config = {
         .table = {.buckets = 100, .memory_limit = (size_t)64 << 20, .stats_interval_s = 60},
         .poolcounter_max_locks = 3,
         .poolcounter_max_line = 1000,
     };
     memset(world, 0, sizeof(*world));
-    world->services = serving_make(&world->server, workers, &rules, &config);
+    world->services = serving_make(&world->server, workers, &snapshot, &config);
 }
 
 static void end(struct world *world)
@@ -62,7 +62,7 @@ static void end(struct world *world)
     serving_free(&world->server, &world->services);
 }
 
-/* ---- counters ---------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
 /* Counts something of everything, in each worker; sums of times need more than 64 bits. */
 static void count_all(const struct world *world, struct service *service)
@@ -218,7 +218,7 @@ TEST(damage_is_refused_or_harmless)
 }
 END_TEST
 
-/* ---- sections ---------------------------------------------------------------------------- */
+/* ---- sections -------------------------------------------------------------------------------- */
 
 /* Begins a record with one section, which restore_written ends and reads. */
 static int begin_written(uint32_t kind)
@@ -305,7 +305,7 @@ TEST(what_services_share_comes_before_connections)
 }
 END_TEST
 
-/* ---- ends of connections ----------------------------------------------------------------- */
+/* ---- ends of connections --------------------------------------------------------------------- */
 
 static struct conn *open_one(struct world *world, int *peer)
 {
@@ -356,7 +356,7 @@ TEST(many_names_of_a_closed_connection_are_given_back_in_steps)
     ck_assert_uint_eq(holdings(&world), MANY - FIRST - STEP);
     conn = open_one(&world, &peers[1]);
     ck_assert_uint_ne(conn_id(conn), id);
-    ck_assert(worker_flush_parked(worker)); /* an upgrade gives the rest back */
+    ck_assert(worker_flush_paused(worker)); /* an upgrade gives the rest back */
     ck_assert_uint_eq(holdings(&world), 0);
     table_check(world.services->table);
     conn_close(conn, CLOSE_PEER);
@@ -366,7 +366,7 @@ TEST(many_names_of_a_closed_connection_are_given_back_in_steps)
 }
 END_TEST
 
-/* ---- rights ------------------------------------------------------------------------------ */
+/* ---- rights ---------------------------------------------------------------------------------- */
 
 static atomic_bool has_asked;
 

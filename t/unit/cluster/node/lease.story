@@ -20,7 +20,7 @@ b: me l; > call ...; < [1]
 = a waits; = b granted
 
 story Everything that comes from outside looks at the lease first
-each later 0 | flush | grants w | < [0 [] [SELF 2]] | cut m | a: no s2 | cancel w | anew | patience 5000 | patterns s* l* | leave | park
+each later 0 | flush | grants w | < [0 [] [SELF 2]] | cut m | a: no s2 | cancel w | anew | patience 5000 | patterns s* l* | leave | pause
 live; w: waits-me s1 2; later 2000; > beat ...
 clock lease; $1
 = closings 1; = lease 0; = leases-lost 1; = wires 0

@@ -138,7 +138,7 @@ votes e0
 < [0 [] [SELF "2"]]
 = lease sent+9000
 
-story A parked node has no wires
+story A paused node has no wires
 sentinels; start; opens s0 s1 s2; votes e0; connect
-park
+pause
 = asked s0 0; = asked s1 0; = asked s2 0; = wires 0
