@@ -1,8 +1,8 @@
 /*
  * metrics.c - what Prometheus reads: one table with a row for each metric of the daemon, of all
  * protocols and of the workers. The metrics of one protocol or resource are rows of its own
- * (service/seen.h) and are written after these. Of requests, only those kinds are listed that there
- * have been: most pairs of verb and outcome can never be.
+ * (service/monitor.h) and are written after these. Of requests, only those kinds are listed that
+ * there have been: most pairs of verb and outcome can never be.
  *
  * To add one: a row, which says what its samples are made of, and a passage in counterd-admin(7); a
  * test fails while that is missing.

@@ -1,6 +1,6 @@
 /*
  * routes.c - the table of what is served: the admin's own routes, and behind them those that
- * protocols and resources bring (service/seen.h).
+ * protocols and resources bring (service/monitor.h).
  */
 #include "admin/admin_internal.h"
 

@@ -92,7 +92,7 @@ static void add_listeners(struct json_text *to, const struct admin_config *confi
     json_text_close(to, ']');
 }
 
-/* Adds the statistics that a protocol or a resource brings (service/seen.h), if it does. */
+/* Adds the statistics that a protocol or a resource brings (service/monitor.h), if it does. */
 static void add_statistics(struct json_text *to, const char *key, struct services *services,
                            const struct monitor *monitor, struct moment now)
 {

@@ -46,14 +46,15 @@ const char *size_text(double bytes, char to[NUMBER_TEXT]);
 /*
  * Adds a form, which says what is printed of a JSON object. PATH is one of json_at.
  *
- *     {PATH}       a text, a whole number, or of an array the number of its elements; "-" when it
- * is missing, or a number below 0 {PATH|WORD}  the same, but WORD in place of an empty text or a
- * missing one {s PATH}     seconds_text; {n PATH}: count_text; {b PATH}: size_text {2 PATH}     a
- * number with two decimals; {r PATH}: the same below 10, else count_text
+ *     {PATH}       a text, a whole number, or the number of an array's elements; "-" for a missing
+ *                  value or a number below 0
+ *     {PATH|WORD}  the same, but WORD in place of an empty text or a missing value
+ *     {s PATH}     seconds_text; {n PATH}: count_text; {b PATH}: size_text
+ *     {2 PATH}     a number with two decimals; {r PATH}: the same below 10, else count_text
  *     {+ PATH OF}  count_text of the sum over an array's elements of their numbers at OF
  *     {p PATH}     " KEY=VALUE" for each member of an object
  *     [IF?FORM]    the form if IF holds. It is PATH: there is something, no empty text or object
- * and not false; +PATH: a number above 0; PATH=WORD: that text; and !IF
+ *                  and not false; +PATH: a number above 0; PATH=WORD: that text; and !IF
  *
  * Unsafe bytes of values become \xNN.
  */
@@ -69,7 +70,8 @@ struct column {
     const char *form;
 };
 
-#define COLUMNS_MAX 12
+/* The most columns of a table; one with more ends the process. */
+#define COLUMNS_MAX 16
 
 /* The most bytes of a table's cells. It ends the process when a server sends more. */
 #define TABLE_BYTES_MAX ((size_t)512 << 20)

@@ -166,7 +166,7 @@ static int compare_waiters(const struct tree_node *a, const struct tree_node *b)
 {
     const struct pool_place *x = item_of(a, struct pool_place, by_age);
     const struct pool_place *y = item_of(b, struct pool_place, by_age);
-    return x->waiter->ask.seq < y->waiter->ask.seq ? -1 : 1;
+    return x->waiter->need.seq < y->waiter->need.seq ? -1 : 1;
 }
 
 static void init_pool(struct pool *pool)

@@ -1,6 +1,6 @@
 /*
  * pool.h - pools of named members, and the clients that take, join and watch them
- * (protocol-pools.md). This part knows no sockets and no protocol bytes, and has no clock.
+ * (proto/pools.md). This part knows no sockets and no protocol bytes, and has no clock.
  *
  * A pool has options and members. A member is in one state; only pool_move in pool.c changes it,
  * and checks each move. A client is what one connection takes, waits for, joins, supplies and

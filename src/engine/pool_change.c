@@ -280,12 +280,12 @@ static int compare_declared(const void *name, const void *member)
 
 static bool same_attributes(const struct pool_member *m, const struct pool_new_member *declared)
 {
-    const struct pool_request ask = {.with = declared->attributes,
-                                     .with_count = declared->attribute_count};
+    const struct pool_need need = {.with = declared->attributes,
+                                   .with_count = declared->attribute_count};
     size_t count = 0;
     for (size_t i = 0; i < declared->attribute_count; i++)
         count += declared->attributes[i].value.len > 0;
-    return count == (m->attributes ? m->attributes->count : 0) && pool_matches(&ask, m);
+    return count == (m->attributes ? m->attributes->count : 0) && pool_matches(&need, m);
 }
 
 /* Makes a member as it is declared. Returns false without memory. */

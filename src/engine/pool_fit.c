@@ -26,7 +26,7 @@
 
 static bool is_check(const struct pool_place *place)
 {
-    return place->waiter->ask.what == POOL_FOR_CHECK;
+    return place->waiter->need.what == POOL_FOR_CHECK;
 }
 
 static struct pool_member *by_name_or_null(const struct tree_node *node)
@@ -41,7 +41,7 @@ static bool comes_first(const struct pool_place *place, const struct pool_member
     if (is_check(place))
         return pool->checks.compare(&a->check_place, &b->check_place) < 0;
     const struct tree *order =
-        place->waiter->ask.what == POOL_FOR_CLEAN ? &pool->dirty : &pool->free;
+        place->waiter->need.what == POOL_FOR_CLEAN ? &pool->dirty : &pool->free;
     return order->compare(&a->place, &b->place) < 0;
 }
 
@@ -71,21 +71,21 @@ static bool has_counted(const struct pool_place *place, const struct pool_member
 /* True if a place must count the members that it could use: the pool has no number for it. */
 static bool has_to_count(const struct pool_place *place)
 {
-    return place->waiter->ask.with_count > 0 && pool_can_be_passed(place->waiter);
+    return place->waiter->need.with_count > 0 && pool_can_be_passed(place->waiter);
 }
 
 /* Compares a member with what a place asks for: a visit, which is not put off. */
 static bool matches(const struct pool_place *place, const struct pool_member *m)
 {
     place->pool->pools->visits++;
-    return pool_matches(&place->waiter->ask, m);
+    return pool_matches(&place->waiter->need, m);
 }
 
 /* The number of members that a place could use at all. */
 static uint32_t population_of(const struct pool_place *place)
 {
     const struct pool *pool = place->pool;
-    if (place->waiter->ask.with_count > 0)
+    if (place->waiter->need.with_count > 0)
         return place->population;
     return pool->member_count - pool->states[MEMBER_DOWN] - pool->states[MEMBER_STOPPING] -
            pool->doomed;
@@ -100,7 +100,7 @@ static struct pool_member *add_candidate(struct pool_place *place, struct pool_m
     struct pool_member **at = place->candidates;
     uint32_t last = 0;
     m->candidate_of++;
-    if (place->candidate_count < place->waiter->ask.count) {
+    if (place->candidate_count < place->waiter->need.count) {
         at[place->candidate_count++] = m;
         return NULL;
     }
@@ -136,7 +136,7 @@ static void drop_candidate(struct pool_place *place, struct pool_member *m)
         /* If it has looked no further because it fits, it looks anew, too. */
         place->stale = place->stale || place->more ||
                        (place->looks == STAGE_LOOKS && !place->waiter->choosing &&
-                        place->candidate_count == place->waiter->ask.count);
+                        place->candidate_count == place->waiter->need.count);
         place->candidates[i] = place->candidates[--place->candidate_count];
         m->candidate_of--;
         open_member(place, m);
@@ -156,11 +156,11 @@ static void drop_all(struct pool_place *place)
 bool pool_fits(struct pool_place *place)
 {
     struct pool_member **at = place->candidates;
-    uint32_t count = place->waiter->ask.count;
+    uint32_t count = place->waiter->need.count;
     if (place->candidate_count < count || place->waiter->choosing)
         return false;
     for (uint32_t i = 0; i < place->candidate_count; i++) {
-        if (!pool_is_ready(at[i], place->waiter->ask.what)) { /* its client ends */
+        if (!pool_is_ready(at[i], place->waiter->need.what)) { /* its client ends */
             drop_candidate(place, at[i]);
             return false;
         }
@@ -178,13 +178,13 @@ bool pool_fits(struct pool_place *place)
 /* True if two places are for members in the same state. */
 static bool are_rivals(const struct pool_place *a, const struct pool_place *b)
 {
-    return (a->waiter->ask.what == POOL_FOR_CLEAN) == (b->waiter->ask.what == POOL_FOR_CLEAN);
+    return (a->waiter->need.what == POOL_FOR_CLEAN) == (b->waiter->need.what == POOL_FOR_CLEAN);
 }
 
 /* True if a place asks for members in the state of this one, which is free or dirty. */
 static bool asks_for(const struct pool_place *place, const struct pool_member *m)
 {
-    return (place->waiter->ask.what == POOL_FOR_CLEAN) == (m->state == MEMBER_DIRTY);
+    return (place->waiter->need.what == POOL_FOR_CLEAN) == (m->state == MEMBER_DIRTY);
 }
 
 static struct pool_place *next_choosy(const struct pool_place *place)
@@ -235,7 +235,7 @@ static void count_left(const struct pool_member *m, int more)
     if (m->state != MEMBER_FREE)
         return;
     for (EACH_CHOOSY(p, m->pool)) {
-        if (p->waiter->ask.what == POOL_FOR_USE && p->looks == STAGE_LOOKS && !has_met(p, m))
+        if (p->waiter->need.what == POOL_FOR_USE && p->looks == STAGE_LOOKS && !has_met(p, m))
             p->left += (uint32_t)more;
     }
 }
@@ -273,7 +273,7 @@ void pool_fit_skip(struct pool_member *m, bool by_name)
     struct pool *pool = m->pool;
     for (EACH_CHOOSY(p, pool)) {
         if (p->looks == STAGE_LOOKS && p->next == m) {
-            p->next = pool_next_in_order(m, p->waiter->ask.what);
+            p->next = pool_next_in_order(m, p->waiter->need.what);
             p->looks = p->next ? STAGE_LOOKS : STAGE_DONE;
             pool_fit_later(pool); /* it may close members now */
         }
@@ -325,7 +325,7 @@ static void see_if_it_closes(struct pool_place *place)
     const struct pool_waiter *w = place->waiter;
     bool closes = pool_can_be_passed(w) && place->looks == STAGE_DONE && !w->choosing &&
                   place->overtaken >= place->pool->options.overtakes &&
-                  population_of(place) >= w->ask.count;
+                  population_of(place) >= w->need.count;
     if (closes && !place->closes)
         begin_closing(place);
     else if (!closes)
@@ -337,34 +337,34 @@ static void see_if_it_closes(struct pool_place *place)
 /* Meets a ready member, or one that was ready when it was put in this order. */
 static void meet(struct pool_place *place, struct pool_member *m)
 {
-    const struct pool_request *ask = &place->waiter->ask;
-    if (!pool_is_ready(m, ask->what) || !pool_matches(ask, m))
+    const struct pool_need *need = &place->waiter->need;
+    if (!pool_is_ready(m, need->what) || !pool_matches(need, m))
         return;
     place->ready++;
-    if (!pool_is_closed(m, ask))
+    if (!pool_is_closed(m, need))
         (void)add_candidate(place, m);
 }
 
 /* True if a place need not look on: it fits. Only one that chooses wants to know all. */
 static bool has_enough(const struct pool_place *place)
 {
-    return place->candidate_count >= place->waiter->ask.count && !place->waiter->choosing;
+    return place->candidate_count >= place->waiter->need.count && !place->waiter->choosing;
 }
 
 /* Looks on at the ready members, as far as this call may. */
 static void look(struct pool_place *place)
 {
     struct pool *pool = place->pool;
-    const struct pool_request *ask = &place->waiter->ask;
-    if (place->looks == STAGE_NEW && ask->member.len > 0) {
-        struct pool_member *m = pool_find_member(pool, ask->member);
+    const struct pool_need *need = &place->waiter->need;
+    if (place->looks == STAGE_NEW && need->member.len > 0) {
+        struct pool_member *m = pool_find_member(pool, need->member);
         if (m)
             meet(place, m);
         place->looks = STAGE_DONE;
         return;
     }
     if (place->looks == STAGE_NEW) {
-        place->next = pool_first_in_order(pool, ask->what);
+        place->next = pool_first_in_order(pool, need->what);
         place->began = pool->pools->seq;
         place->left = pool->states[MEMBER_FREE];
     }
@@ -373,8 +373,8 @@ static void look(struct pool_place *place)
         bool newer = is_newer(place, m);
         place->left -= !newer;
         /* Members for cleaning and checks are in the order of their ages. */
-        bool all = ask->what == POOL_FOR_USE ? place->left == 0 : newer;
-        place->next = all ? NULL : pool_next_in_order(m, ask->what);
+        bool all = need->what == POOL_FOR_USE ? place->left == 0 : newer;
+        place->next = all ? NULL : pool_next_in_order(m, need->what);
         if (newer)
             continue; /* they have met */
         if (is_check(place) && m->state != MEMBER_FREE)
@@ -394,7 +394,7 @@ static void count(struct pool_place *place)
     while (place->next_by && pool_visit(pool->pools)) {
         const struct pool_member *m = place->next_by;
         place->next_by = by_name_or_null(tree_next(&m->by_name.node));
-        place->population += pool_is_usable(m) && pool_matches(&place->waiter->ask, m);
+        place->population += pool_is_usable(m) && pool_matches(&place->waiter->need, m);
     }
     place->counts = place->next_by ? STAGE_LOOKS : STAGE_DONE;
 }
@@ -459,7 +459,7 @@ void pool_fit_enter(struct pool_place *place)
     struct pool *pool = place->pool;
     struct ring *after = pool->choosy.prev;
     while (after != &pool->choosy &&
-           item_of(after, struct pool_place, of_choosy)->waiter->ask.seq > place->waiter->ask.seq)
+           item_of(after, struct pool_place, of_choosy)->waiter->need.seq > place->waiter->need.seq)
         after = after->prev;
     ring_add_after(after, &place->of_choosy);
     pool->choosy_count++;

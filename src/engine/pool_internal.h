@@ -78,7 +78,7 @@ struct pool_named {
 };
 
 /* What a client asks for. */
-struct pool_request {
+struct pool_need {
     uint64_t seq; /* its age: smaller is older. UINT64_MAX: new */
     uint32_t count;
     enum pool_for what;
@@ -208,7 +208,7 @@ struct pool_place {
 
     /* Of a choosy one (pool_fit.c). */
     struct ring of_choosy;           /* in pool->choosy, while in line */
-    struct pool_member **candidates; /* room for ask.count */
+    struct pool_member **candidates; /* room for need.count */
     uint32_t candidate_count;
     bool more;   /* there may be others, for which there was no room */
     bool stale;  /* the same, and there is room now: it looks again */
@@ -226,7 +226,7 @@ enum pool_wait_state { WAIT_IN_LINE, WAIT_SERVED, WAIT_REFUSED };
 
 struct pool_waiter {
     struct pool_client *client;
-    struct pool_request ask; /* points to `member` and `with` */
+    struct pool_need need; /* points to `member` and `with` */
     enum pool_wait_state state;
     enum pool_status refused; /* WAIT_REFUSED: why */
     enum pool_class class;
@@ -235,7 +235,7 @@ struct pool_waiter {
     int64_t since_ns, timeout_ns;
     struct pool_text *member;
     struct pool_attributes *with;
-    struct ring holds; /* ask.count of them: empty ones, or what it was served */
+    struct ring holds; /* need.count of them: empty ones, or what it was served */
     uint32_t in_line;  /* places in line */
     size_t place_count, room;
     struct pool_place places[]; /* `room`; behind them, room for the candidates of each */
@@ -541,17 +541,16 @@ void pool_serve(struct pool *pool);
 /* Serves a waiter if it fits. *through_r is false if that is not known: it had to end before. */
 bool pool_try_serve(struct pool_place *place, bool *through_r);
 /* Gives a ready member to a request: as pool_hold_begin, and counts what it has overtaken. */
-void pool_hand_out(struct pool_hold *hold, struct pool_member *m, const struct pool_request *ask,
+void pool_hand_out(struct pool_hold *hold, struct pool_member *m, const struct pool_need *need,
                    struct holding *unit, bool add);
 /* Counts a request that was served. */
 void pool_count_taken(struct pool *pool, enum pool_for what);
 /* Finds up to `max` members in this pool that the request may have now, in the order in which they
  * are given out. Returns false if it had to end before it had looked at all. */
-bool pool_find_ready(struct pool *pool, const struct pool_request *ask, uint32_t max,
+bool pool_find_ready(struct pool *pool, const struct pool_need *need, uint32_t max,
                      struct pool_member **found, uint32_t *count_r) MUST_USE;
 /* Counts the members that a new request may have now. Returns false if it had to end before. */
-bool pool_count_ready(struct pool *pool, const struct pool_request *ask,
-                      uint32_t *count_r) MUST_USE;
+bool pool_count_ready(struct pool *pool, const struct pool_need *need, uint32_t *count_r) MUST_USE;
 /* Walks over the members that a request may be served from, in the order in which they are handed
  * out; those in `checks` need not be free. NULL: no more. */
 struct pool_member *pool_first_in_order(const struct pool *pool, enum pool_for what);
@@ -562,28 +561,28 @@ void pool_checks_remove(struct pool_member *m);
 /* True if a member is in the state that a request needs, and may be handed out. */
 bool pool_is_ready(const struct pool_member *m, enum pool_for what);
 /* True if an older wait has closed this ready member to the request. */
-bool pool_is_closed(const struct pool_member *m, const struct pool_request *ask);
+bool pool_is_closed(const struct pool_member *m, const struct pool_need *need);
 /* A ready member may fit a wait that it did not fit before: looks at that at the end of the call.
  */
 void pool_retry_member(struct pool_member *m);
-bool pool_matches(const struct pool_request *ask, const struct pool_member *m);
+bool pool_matches(const struct pool_need *need, const struct pool_member *m);
 /* Orders waits of one class. */
 int pool_compare_places(const struct tree_node *a, const struct tree_node *b);
 
 /* ---- pool_wait.c ----------------------------------------------------------------------------- */
 
 /* What a new request asks for. */
-static inline struct pool_request pool_request_of(const struct pool_take *take)
+static inline struct pool_need pool_need_of(const struct pool_take *take)
 {
-    return (struct pool_request){.seq = UINT64_MAX,
-                                 .count = take->count,
-                                 .what = take->what,
-                                 .member = take->member,
-                                 .with = take->with,
-                                 .with_count = take->with_count};
+    return (struct pool_need){.seq = UINT64_MAX,
+                              .count = take->count,
+                              .what = take->what,
+                              .member = take->member,
+                              .with = take->with,
+                              .with_count = take->with_count};
 }
 
-enum pool_class pool_class_of(const struct pool_request *ask);
+enum pool_class pool_class_of(const struct pool_need *need);
 /* Makes a waiter with room for so many places; it is in no line yet. NULL: no memory. */
 struct pool_waiter *pool_waiter_new(struct pool_client *client, const struct pool_take *take,
                                     size_t rooms) MUST_USE;
@@ -664,7 +663,7 @@ bool pool_fits(struct pool_place *place);
 /* True if a wait can be overtaken. */
 static inline bool pool_can_be_passed(const struct pool_waiter *w)
 {
-    return w->ask.count > 1 && w->ask.what != POOL_FOR_CHECK;
+    return w->need.count > 1 && w->need.what != POOL_FOR_CHECK;
 }
 /* for (EACH_CHOOSY(p, pool)): the choosy places of a pool, oldest first. */
 #define EACH_CHOOSY(p, pool) EACH(struct pool_place, p, &(pool)->choosy, of_choosy)

@@ -1,5 +1,5 @@
 /*
- * pool_options.h - the options of one pool (protocol-pools.md, "Options"). Types only.
+ * pool_options.h - the options of one pool (proto/pools.md, "Options"). Types only.
  */
 #ifndef ENGINE_POOL_OPTIONS_H
 #define ENGINE_POOL_OPTIONS_H

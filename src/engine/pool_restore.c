@@ -324,7 +324,7 @@ static bool get_place(struct record_reader *r, struct pool_waiter *waiter)
     uint32_t overtaken = record_get_u32(r);
     if (!pool)
         return false;
-    if (pool->draining || (waiter->ask.what == POOL_FOR_CLEAN && pool_is_joined(pool)))
+    if (pool->draining || (waiter->need.what == POOL_FOR_CLEAN && pool_is_joined(pool)))
         return record_refuse(r, "a request waits in a pool where it cannot be served");
     for (EACH_PLACE(other, waiter)) {
         if (other->pool == pool)
@@ -359,7 +359,7 @@ static bool get_wait(struct record_reader *r, struct pool_client *client)
     if (!waiter)
         return record_refuse(r, NO_MEMORY);
     client->waiter = waiter;
-    waiter->ask.seq = seq;
+    waiter->need.seq = seq;
     waiter->since_ns = since_ns;
     waiter->asking = take.timeout_ns == 0;
     while (places > 0 && get_place(r, waiter))

@@ -175,12 +175,12 @@ static void put_wait(struct record_writer *w, struct pool_waiter *waiter)
         return;
     }
     put_bytes(w, bytes_at(hold->by, hold->by_len));
-    record_put_u64(w, waiter->ask.seq);
+    record_put_u64(w, waiter->need.seq);
     record_put_i64(w, waiter->since_ns);
     record_put_i64(w, waiter->timeout_ns);
-    record_put_u32(w, waiter->ask.count);
-    record_put_u8(w, (uint8_t)waiter->ask.what);
-    put_bytes(w, waiter->ask.member);
+    record_put_u32(w, waiter->need.count);
+    record_put_u8(w, (uint8_t)waiter->need.what);
+    put_bytes(w, waiter->need.member);
     put_attributes(w, waiter->with);
     for (EACH_PLACE(place, waiter))
         places++;

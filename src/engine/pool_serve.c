@@ -39,13 +39,13 @@ int pool_compare_places(const struct tree_node *a, const struct tree_node *b)
     const struct pool_waiter *x = place_by_class(a)->waiter, *y = place_by_class(b)->waiter;
     int order = 0;
     if (x->class == CLASS_NAMED)
-        order = bytes_compare(x->ask.member, y->ask.member);
-    return order ? order : compare_ages(x->ask.seq, y->ask.seq);
+        order = bytes_compare(x->need.member, y->need.member);
+    return order ? order : compare_ages(x->need.seq, y->need.seq);
 }
 
 static int compare_named(const struct tree_node *node, const void *name)
 {
-    return bytes_compare(place_by_class(node)->waiter->ask.member, *(const struct bytes *)name);
+    return bytes_compare(place_by_class(node)->waiter->need.member, *(const struct bytes *)name);
 }
 
 /* ---- what matches ---------------------------------------------------------------------------- */
@@ -60,37 +60,37 @@ static bool has_attribute(const struct pool_member *m, const struct pool_attribu
     return with->value.len == 0;
 }
 
-bool pool_matches(const struct pool_request *ask, const struct pool_member *m)
+bool pool_matches(const struct pool_need *need, const struct pool_member *m)
 {
-    if (ask->member.len > 0 && !bytes_equal(ask->member, pool_member_name(m)))
+    if (need->member.len > 0 && !bytes_equal(need->member, pool_member_name(m)))
         return false;
-    for (size_t i = 0; i < ask->with_count; i++) {
-        if (!has_attribute(m, &ask->with[i]))
+    for (size_t i = 0; i < need->with_count; i++) {
+        if (!has_attribute(m, &need->with[i]))
             return false;
     }
     return true;
 }
 
 /* True if a waiting request comes before another one. */
-static bool comes_before(const struct pool_place *place, const struct pool_request *ask)
+static bool comes_before(const struct pool_place *place, const struct pool_need *need)
 {
-    return ask->what == POOL_FOR_CHECK || place->waiter->ask.seq < ask->seq;
+    return need->what == POOL_FOR_CHECK || place->waiter->need.seq < need->seq;
 }
 
-bool pool_is_closed(const struct pool_member *m, const struct pool_request *ask)
+bool pool_is_closed(const struct pool_member *m, const struct pool_need *need)
 {
-    return m->closer && comes_before(m->closer, ask);
+    return m->closer && comes_before(m->closer, need);
 }
 
 /* Counts a member that goes to a request for the older ones that could use it, until they close
  * members. */
 static void count_overtaken(struct pool *pool, const struct pool_member *m,
-                            const struct pool_request *ask)
+                            const struct pool_need *need)
 {
-    bool clean = ask->what == POOL_FOR_CLEAN;
+    bool clean = need->what == POOL_FOR_CLEAN;
     for (EACH_CHOOSY(p, pool)) {
-        const struct pool_request *other = &p->waiter->ask;
-        if (!comes_before(p, ask))
+        const struct pool_need *other = &p->waiter->need;
+        if (!comes_before(p, need))
             return;
         if (!pool_can_be_passed(p->waiter) || (other->what == POOL_FOR_CLEAN) != clean ||
             p->overtaken >= pool->options.overtakes || !pool_matches(other, m))
@@ -145,64 +145,64 @@ bool pool_is_ready(const struct pool_member *m, enum pool_for what)
            !(m->joined && (m->joined->client->ended || is_over(m)));
 }
 
-static bool may_have(const struct pool_member *m, const struct pool_request *ask)
+static bool may_have(const struct pool_member *m, const struct pool_need *need)
 {
-    return pool_is_ready(m, ask->what) && pool_matches(ask, m) && !pool_is_closed(m, ask);
+    return pool_is_ready(m, need->what) && pool_matches(need, m) && !pool_is_closed(m, need);
 }
 
-bool pool_find_ready(struct pool *pool, const struct pool_request *ask, uint32_t max,
+bool pool_find_ready(struct pool *pool, const struct pool_need *need, uint32_t max,
                      struct pool_member **found, uint32_t *count_r)
 {
     struct pools *pools = pool->pools;
     struct pool_member *next;
     *count_r = 0;
-    if (ask->member.len > 0) {
-        found[0] = pool_find_member(pool, ask->member);
-        *count_r = found[0] && may_have(found[0], ask);
+    if (need->member.len > 0) {
+        found[0] = pool_find_member(pool, need->member);
+        *count_r = found[0] && may_have(found[0], need);
         return true;
     }
-    if (pool->states[ask->what == POOL_FOR_CLEAN ? MEMBER_DIRTY : MEMBER_FREE] == 0)
+    if (pool->states[need->what == POOL_FOR_CLEAN ? MEMBER_DIRTY : MEMBER_FREE] == 0)
         return true;
-    for (struct pool_member *m = pool_first_in_order(pool, ask->what); m && *count_r < max;
+    for (struct pool_member *m = pool_first_in_order(pool, need->what); m && *count_r < max;
          m = next) {
         if (!pool_visit(pools))
             return false;
-        next = pool_next_in_order(m, ask->what);
-        if (ask->what == POOL_FOR_CHECK && m->state != MEMBER_FREE)
+        next = pool_next_in_order(m, need->what);
+        if (need->what == POOL_FOR_CHECK && m->state != MEMBER_FREE)
             pool_checks_remove(m);
-        else if (may_have(m, ask))
+        else if (may_have(m, need))
             found[(*count_r)++] = m;
     }
     return true;
 }
 
-bool pool_count_ready(struct pool *pool, const struct pool_request *ask, uint32_t *count_r)
+bool pool_count_ready(struct pool *pool, const struct pool_need *need, uint32_t *count_r)
 {
     struct pools *pools = pool->pools;
-    uint32_t free = pool->states[ask->what == POOL_FOR_CLEAN ? MEMBER_DIRTY : MEMBER_FREE];
+    uint32_t free = pool->states[need->what == POOL_FOR_CLEAN ? MEMBER_DIRTY : MEMBER_FREE];
     *count_r = 0;
-    if (ask->with_count == 0 && pool->closed == 0 &&
+    if (need->with_count == 0 && pool->closed == 0 &&
         deadlines_next(&pool->lifetimes) > pools->now.mono_ns) {
         *count_r = free;
         return true;
     }
-    for (struct pool_member *m = free > 0 ? pool_first_in_order(pool, ask->what) : NULL; m;
-         m = pool_next_in_order(m, ask->what)) {
+    for (struct pool_member *m = free > 0 ? pool_first_in_order(pool, need->what) : NULL; m;
+         m = pool_next_in_order(m, need->what)) {
         if (pools->visits >= pools->visits_max / 2 ||
             !pool_visit(pools)) /* pool_find_ready needs a half */
             return false;
-        *count_r += may_have(m, ask);
+        *count_r += may_have(m, need);
     }
     return true;
 }
 
 /* ---- handing out ----------------------------------------------------------------------------- */
 
-void pool_hand_out(struct pool_hold *hold, struct pool_member *m, const struct pool_request *ask,
+void pool_hand_out(struct pool_hold *hold, struct pool_member *m, const struct pool_need *need,
                    struct holding *unit, bool add)
 {
     CHECK(m);
-    count_overtaken(m->pool, m, ask);
+    count_overtaken(m->pool, m, need);
     pool_hold_begin(hold, m, unit, add);
 }
 
@@ -225,11 +225,11 @@ static void serve(struct pool_place *place, struct pool_member **members)
     CHECK(w->state == WAIT_IN_LINE);
     pool_wait_leave_lines(w);
     for (EACH(struct pool_hold, hold, &w->holds, of_client))
-        pool_hand_out(hold, members[i++], &w->ask, place->unit, true);
+        pool_hand_out(hold, members[i++], &w->need, place->unit, true);
     w->state = WAIT_SERVED;
-    if (w->ask.what == POOL_FOR_USE)
+    if (w->need.what == POOL_FOR_USE)
         buckets_add(&pool->waits, pool->pools->now.mono_ns - w->since_ns, 1);
-    pool_count_taken(pool, w->ask.what);
+    pool_count_taken(pool, w->need.what);
     pool_post(w->client);
 }
 
@@ -244,15 +244,15 @@ static void make_choosy(struct pool_waiter *w)
 bool pool_try_serve(struct pool_place *place, bool *through_r)
 {
     struct pool_member *found[POOL_COUNT_MAX] = {NULL};
-    const struct pool_request *ask = &place->waiter->ask;
+    const struct pool_need *need = &place->waiter->need;
     uint32_t count;
     if (place->waiter->class == CLASS_CHOOSY) {
         if (!pool_fits(place))
             return false;
-        for (uint32_t i = 0; i < ask->count; i++)
+        for (uint32_t i = 0; i < need->count; i++)
             found[i] = place->candidates[i];
     } else {
-        *through_r = pool_find_ready(place->pool, ask, 1, found, &count);
+        *through_r = pool_find_ready(place->pool, need, 1, found, &count);
         if (count == 0)
             return false;
     }
@@ -262,19 +262,19 @@ bool pool_try_serve(struct pool_place *place, bool *through_r)
 
 static struct pool_place *older(struct pool_place *a, struct pool_place *b)
 {
-    return !a || (b && b->waiter->ask.seq < a->waiter->ask.seq) ? b : a;
+    return !a || (b && b->waiter->need.seq < a->waiter->need.seq) ? b : a;
 }
 
 /* True if a plain wait is behind one that asks for the same and looks in steps: what that one may
  * not have, it may not have either. */
 static bool is_behind(const struct pool_place *place)
 {
-    const struct pool_request *ask = &place->waiter->ask;
+    const struct pool_need *need = &place->waiter->need;
     for (EACH_CHOOSY(p, place->pool)) {
         const struct pool_waiter *w = p->waiter;
-        if (w->ask.seq > ask->seq)
+        if (w->need.seq > need->seq)
             return false;
-        if (w->ask.what == ask->what && !w->choosing && pool_class_of(&w->ask) == CLASS_PLAIN)
+        if (w->need.what == need->what && !w->choosing && pool_class_of(&w->need) == CLASS_PLAIN)
             return true;
     }
     return false;
@@ -291,7 +291,7 @@ static struct pool_place *first_plain(struct pool *pool, enum pool_for what)
 static struct pool_place *oldest_choosy(struct pool *pool, enum pool_for what)
 {
     for (EACH_CHOOSY(p, pool)) {
-        if (p->waiter->ask.what == what && pool_fits(p))
+        if (p->waiter->need.what == what && pool_fits(p))
             return p;
     }
     return NULL;
@@ -310,7 +310,7 @@ static struct pool_place *oldest_to_try(struct pool *pool, unsigned whats, unsig
         best = older(best, oldest_choosy(pool, what));
     }
     for (EACH(struct pool_place, place, &pool->retries, of_retries)) {
-        if (whats >> place->waiter->ask.what & 1)
+        if (whats >> place->waiter->need.what & 1)
             best = older(best, place);
     }
     return best;
@@ -331,7 +331,7 @@ static void serve_for(struct pool *pool, unsigned whats)
         ring_remove(&place->of_retries);
         if (pool_try_serve(place, &through) || w->class != CLASS_PLAIN)
             continue;
-        plain &= ~(1u << w->ask.what);
+        plain &= ~(1u << w->need.what);
         if (!through)
             make_choosy(w);
     }
@@ -352,7 +352,7 @@ void pool_serve(struct pool *pool)
 static struct pool_place *older_open(const struct pool_member *m, struct pool_place *best,
                                      struct pool_place *first)
 {
-    return first && !pool_is_closed(m, &first->waiter->ask) ? older(best, first) : best;
+    return first && !pool_is_closed(m, &first->waiter->need) ? older(best, first) : best;
 }
 
 /* The oldest waiter for a member by its name; NULL: none. */
@@ -361,7 +361,7 @@ static struct pool_place *first_named(struct pool_member *m, enum pool_for what)
     struct bytes name = pool_member_name(m);
     struct pool_place *named =
         place_or_null(tree_from(&m->pool->classes[what][CLASS_NAMED], &name, compare_named));
-    return named && bytes_equal(named->waiter->ask.member, name) ? named : NULL;
+    return named && bytes_equal(named->waiter->need.member, name) ? named : NULL;
 }
 
 /* The waiter for this that gets a ready member; NULL: none. */
@@ -372,10 +372,10 @@ static struct pool_place *next_for(struct pool_member *m, enum pool_for what)
         older_open(m, NULL, place_or_null(tree_first(&pool->classes[what][CLASS_PLAIN])));
     best = older_open(m, best, first_named(m, what));
     for (EACH_CHOOSY(p, pool)) {
-        const struct pool_request *ask = &p->waiter->ask;
+        const struct pool_need *need = &p->waiter->need;
         if (older(best, p) != p)
             break;
-        if (ask->what == what && pool_fits(p) && may_have(m, ask))
+        if (need->what == what && pool_fits(p) && may_have(m, need))
             return p;
     }
     return best;
@@ -398,7 +398,7 @@ void pool_serve_member(struct pool_member *m)
     }
     if (!next)
         return;
-    if (next->waiter->ask.count == 1) {
+    if (next->waiter->need.count == 1) {
         serve(next, &m);
         return;
     }

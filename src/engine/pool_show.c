@@ -11,7 +11,7 @@
 
 static uint64_t seq_of(const struct tree_node *node)
 {
-    return item_of(node, struct pool_place, by_age)->waiter->ask.seq;
+    return item_of(node, struct pool_place, by_age)->waiter->need.seq;
 }
 
 static int compare_seq(const struct tree_node *node, const void *seq)
@@ -153,17 +153,17 @@ bool pool_show_waiters(struct pools *pools, struct bytes name, uint64_t after, u
         const struct pool_waiter *w = item_of(*older, struct pool_place, by_age)->waiter;
         const struct pool_hold *hold = item_of(w->holds.next, struct pool_hold, of_client);
         struct pool_waiter_entry entry = {
-            .seq = w->ask.seq,
+            .seq = w->need.seq,
             .client = w->client->message.to,
             .owner = w->client->owner,
             .since_ns = w->since_ns,
             .timeout_ns = w->timeout_ns,
-            .count = w->ask.count,
-            .what = w->ask.what,
-            .member = w->ask.member,
+            .count = w->need.count,
+            .what = w->need.what,
+            .member = w->need.member,
             .by = bytes_at(hold->by, hold->by_len),
-            .with = w->ask.with,
-            .with_count = w->ask.with_count,
+            .with = w->need.with,
+            .with_count = w->need.with_count,
         };
         if (!visit(arg, &entry))
             break;

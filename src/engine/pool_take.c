@@ -141,15 +141,15 @@ static void compare_best(struct best *best, const struct pool *pool, uint32_t fr
 
 /* The pool of a group that has the most for a request. Returns false if it had to end before; NULL:
  * none has enough. */
-static bool choose_of_group(const struct targets *t, const struct pool_request *ask,
+static bool choose_of_group(const struct targets *t, const struct pool_need *need,
                             struct pool **pool_r)
 {
     struct best best = {0};
     for (EACH_TARGET(t, at)) {
         uint32_t free;
-        if (!pool_count_ready(at.pool, ask, &free))
+        if (!pool_count_ready(at.pool, need, &free))
             return false;
-        if (free >= ask->count)
+        if (free >= need->count)
             compare_best(&best, at.pool, free, at.pool);
     }
     *pool_r = best.choice;
@@ -158,24 +158,24 @@ static bool choose_of_group(const struct targets *t, const struct pool_request *
 
 /* Finds a pool that serves the request now, and the members there; NULL: none. Returns false if it
  * had to end before. */
-static bool find_now(const struct targets *t, const struct pool_request *ask,
+static bool find_now(const struct targets *t, const struct pool_need *need,
                      struct pool_member **found, struct pool **pool_r)
 {
     uint32_t count;
     *pool_r = NULL;
     if (t->group) {
         struct pool *best;
-        if (!choose_of_group(t, ask, &best) ||
-            (best && !pool_find_ready(best, ask, ask->count, found, &count)))
+        if (!choose_of_group(t, need, &best) ||
+            (best && !pool_find_ready(best, need, need->count, found, &count)))
             return false;
-        CHECK(!best || count == ask->count);
+        CHECK(!best || count == need->count);
         *pool_r = best;
         return true;
     }
     for (EACH_TARGET(t, at)) {
-        if (!pool_find_ready(at.pool, ask, ask->count, found, &count))
+        if (!pool_find_ready(at.pool, need, need->count, found, &count))
             return false;
-        if (count == ask->count) {
+        if (count == need->count) {
             *pool_r = at.pool;
             return true;
         }
@@ -185,7 +185,7 @@ static bool find_now(const struct targets *t, const struct pool_request *ask,
 
 /* Takes what was found. */
 static enum pool_status take_now(struct pool_client *client, const struct pool_take *take,
-                                 const struct pool_request *ask, struct pool *pool,
+                                 const struct pool_need *need, struct pool *pool,
                                  struct pool_member **found, const struct pool_reader *reader,
                                  uint64_t position)
 {
@@ -200,7 +200,7 @@ static enum pool_status take_now(struct pool_client *client, const struct pool_t
     for (uint32_t i = 0; i < take->count; i++) {
         struct pool_hold *hold = item_of(holds.next, struct pool_hold, of_client);
         ring_remove(&hold->of_client);
-        pool_hand_out(hold, found[i], ask, unit, false);
+        pool_hand_out(hold, found[i], need, unit, false);
         pool_hold_tell(hold, reader, position);
     }
     pool_count_taken(pool, take->what);
@@ -245,45 +245,44 @@ static struct pool_waiter *make_waiter(struct pool_client *client, const struct 
 
 /* A request is refused, for lack of members or of room: more members of this pool may be wanted.
  * `first`: it is counted there. */
-static void count_refused(struct pool *pool, const struct pool_request *ask,
+static void count_refused(struct pool *pool, const struct pool_need *need,
                           enum pool_outcome outcome, bool first)
 {
-    bool use = ask->what == POOL_FOR_USE && pool_is_joined(pool);
+    bool use = need->what == POOL_FOR_USE && pool_is_joined(pool);
     if (use)
-        pool_raise_want(pool, ask->member.len > 0 || ask->with_count > 0 ? 0 : ask->count);
+        pool_raise_want(pool, need->member.len > 0 || need->with_count > 0 ? 0 : need->count);
     bool grows = use && pool->want > pool->member_count - pool->states[MEMBER_STOPPING];
     if (outcome == POOL_TAKES_BUSY && grows)
         outcome = POOL_TAKES_GROWING;
     if (first)
-        pool->totals.takes[ask->what][outcome]++;
+        pool->totals.takes[need->what][outcome]++;
 }
 
-static void count_all_refused(const struct targets *t, const struct pool_request *ask,
+static void count_all_refused(const struct targets *t, const struct pool_need *need,
                               enum pool_outcome outcome)
 {
     for (EACH_TARGET(t, at))
-        count_refused(at.pool, ask, outcome, at.number == 1);
+        count_refused(at.pool, need, outcome, at.number == 1);
 }
 
 /* A request waits: more members may be wanted. */
 static void begin_wait(struct pool_waiter *w)
 {
     for (EACH_PLACE(place, w)) {
-        if (pool_is_joined(place->pool) && w->ask.what == POOL_FOR_USE)
+        if (pool_is_joined(place->pool) && w->need.what == POOL_FOR_USE)
             pool_raise_want(place->pool, 0);
     }
 }
 
 /* Puts a request into its lines, to wait or, if it is `asking`, to be looked at in steps. */
 static enum pool_status wait_for(struct pool_client *client, const struct pool_take *take,
-                                 const struct pool_request *ask, const struct targets *t,
-                                 bool asking)
+                                 const struct pool_need *need, const struct targets *t, bool asking)
 {
     size_t rooms = 0;
     for (EACH_TARGET(t, at))
         rooms += may_enter(at.pool, take, asking);
     if (rooms == 0) {
-        count_all_refused(t, ask, POOL_TAKES_QUEUE_FULL);
+        count_all_refused(t, need, POOL_TAKES_QUEUE_FULL);
         return POOL_QUEUE_FULL;
     }
     struct pool_waiter *w = make_waiter(client, take, t, rooms, asking);
@@ -302,19 +301,19 @@ enum pool_status pool_take(struct pool_client *client, const struct pool_take *t
 {
     struct targets t;
     struct pool_member *found[POOL_COUNT_MAX];
-    const struct pool_request ask = pool_request_of(take);
+    const struct pool_need need = pool_need_of(take);
     pool_enter(client->pools, now, outbox);
     CHECK(!client->waiter);
     enum pool_status status = judge(client, take, &t);
     if (status == POOL_OK) {
         struct pool *pool;
-        bool through = find_now(&t, &ask, found, &pool);
+        bool through = find_now(&t, &need, found, &pool);
         if (pool) {
-            status = take_now(client, take, &ask, pool, found, reader, position);
+            status = take_now(client, take, &need, pool, found, reader, position);
         } else if (!through || take->timeout_ns > 0) {
-            status = wait_for(client, take, &ask, &t, !through);
+            status = wait_for(client, take, &need, &t, !through);
         } else {
-            count_all_refused(&t, &ask, POOL_TAKES_BUSY);
+            count_all_refused(&t, &need, POOL_TAKES_BUSY);
             status = POOL_TIMES_OUT;
         }
     }
@@ -376,7 +375,7 @@ static enum pool_status decide(struct pool_waiter *w)
     bool first = true;
     for (EACH_PLACE(place, w)) {
         if (w->timeout_ns == 0)
-            count_refused(place->pool, &w->ask, POOL_TAKES_BUSY, first);
+            count_refused(place->pool, &w->need, POOL_TAKES_BUSY, first);
         else if (place->guest)
             pool_refuse_place(place, POOL_QUEUE_FULL);
         first = false;

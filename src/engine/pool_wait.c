@@ -7,11 +7,11 @@
  */
 #include "engine/pool_internal.h"
 
-enum pool_class pool_class_of(const struct pool_request *ask)
+enum pool_class pool_class_of(const struct pool_need *need)
 {
-    if (ask->count > 1 || ask->with_count > 0)
+    if (need->count > 1 || need->with_count > 0)
         return CLASS_CHOOSY;
-    return ask->member.len > 0 ? CLASS_NAMED : CLASS_PLAIN;
+    return need->member.len > 0 ? CLASS_NAMED : CLASS_PLAIN;
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -25,20 +25,20 @@ static bool is_in_line(const struct pool_place *place)
 static void count_place(const struct pool_place *place, int more)
 {
     struct pool *pool = place->pool;
-    const struct pool_request *ask = &place->waiter->ask;
+    const struct pool_need *need = &place->waiter->need;
     if (place->guest)
         return;
-    pool->waiting[pool_line_of(ask->what)] += (uint32_t)more;
-    if (ask->what != POOL_FOR_USE)
+    pool->waiting[pool_line_of(need->what)] += (uint32_t)more;
+    if (need->what != POOL_FOR_USE)
         return;
-    pool->awaited += (uint32_t)more * ask->count;
+    pool->awaited += (uint32_t)more * need->count;
     pool->pools->sums.waiting += (uint64_t)more;
 }
 
 /* Where those of its pool are that wait as this one does, by age. */
 static struct tree *line_of(const struct pool_place *place)
 {
-    return &place->pool->lines[pool_line_of(place->waiter->ask.what)];
+    return &place->pool->lines[pool_line_of(place->waiter->need.what)];
 }
 
 static void enter_line(struct pool_place *place)
@@ -49,7 +49,7 @@ static void enter_line(struct pool_place *place)
     if (w->class == CLASS_CHOOSY)
         pool_fit_enter(place);
     else
-        tree_add(&pool->classes[w->ask.what][w->class], &place->by_class);
+        tree_add(&pool->classes[w->need.what][w->class], &place->by_class);
     count_place(place, 1);
     w->in_line++;
 }
@@ -61,10 +61,10 @@ static void leave_line(struct pool_place *place)
     tree_remove(line_of(place), &place->by_age);
     ring_remove(&place->of_retries);
     if (w->class != CLASS_CHOOSY) {
-        tree_remove(&pool->classes[w->ask.what][w->class], &place->by_class);
+        tree_remove(&pool->classes[w->need.what][w->class], &place->by_class);
     } else {
         pool_fit_leave(place);
-        if (pool_class_of(&w->ask) == CLASS_PLAIN)
+        if (pool_class_of(&w->need) == CLASS_PLAIN)
             pool_serve_later(pool); /* those behind it (first_plain) */
     }
     count_place(place, -1);
@@ -128,11 +128,11 @@ struct pool_waiter *pool_waiter_new(struct pool_client *client, const struct poo
         pool_waiter_free(w);
         return NULL;
     }
-    w->ask = pool_request_of(take);
-    w->ask.seq = ++pools->seq;
-    w->ask.member = pool_text_bytes(w->member);
-    w->ask.with = w->with ? w->with->at : NULL;
-    w->class = pool_class_of(&w->ask);
+    w->need = pool_need_of(take);
+    w->need.seq = ++pools->seq;
+    w->need.member = pool_text_bytes(w->member);
+    w->need.with = w->with ? w->with->at : NULL;
+    w->class = pool_class_of(&w->need);
     w->room = rooms;
     w->since_ns = pools->now.mono_ns;
     w->timeout_ns = take->timeout_ns;
@@ -143,7 +143,7 @@ struct pool_place *pool_waiter_add(struct pool_waiter *w, struct pool *pool)
 {
     struct pool_place *place = &w->places[w->place_count];
     struct pool_member **candidates = (struct pool_member **)(void *)&w->places[w->room];
-    candidates += w->place_count++ * w->ask.count;
+    candidates += w->place_count++ * w->need.count;
     *place = (struct pool_place){.waiter = w, .pool = pool, .candidates = candidates};
     pool_ref(pool);
     return place;
@@ -172,7 +172,7 @@ void pool_refuse_place(struct pool_place *place, enum pool_status why)
     give_up(place);
     if (w->in_line == 0) {
         if (why == POOL_QUEUE_FULL)
-            pool->totals.takes[w->ask.what][POOL_TAKES_QUEUE_FULL]++;
+            pool->totals.takes[w->need.what][POOL_TAKES_QUEUE_FULL]++;
         w->state = WAIT_REFUSED;
         w->refused = why;
         pool_post(w->client);
@@ -235,7 +235,7 @@ void pool_count_timed_out(struct pool_waiter *w)
 {
     const struct pool_place *first = pool_next_place(w, NULL);
     CHECK(first); /* else it would be over */
-    first->pool->totals.takes[w->ask.what][POOL_TAKES_TIMED_OUT]++;
+    first->pool->totals.takes[w->need.what][POOL_TAKES_TIMED_OUT]++;
 }
 
 int64_t pool_wait_left(const struct pool_client *client, struct moment now)

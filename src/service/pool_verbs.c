@@ -1,5 +1,5 @@
 /*
- * pool_verbs.c - serves the requests of protocol-pools.md: from the codec (proto/pools.h) to the
+ * pool_verbs.c - serves the requests of proto/pools.md: from the codec (proto/pools.h) to the
  * engine (engine/pool.h) and back.
  *
  * RETURN sends what it causes for others before its answer: the client that gets the member is told

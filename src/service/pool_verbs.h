@@ -1,5 +1,5 @@
 /*
- * pool_verbs.h - the verbs of pools on a connection of the text protocol (protocol-pools.md). The
+ * pool_verbs.h - the verbs of pools on a connection of the text protocol (proto/pools.md). The
  * service of that protocol calls this for their lines, and when a connection expires, closes or is
  * carried over an upgrade.
  *

@@ -5,7 +5,7 @@
  * is the last item of its page, so an item that is there all the while is listed once. A page ends
  * early when its text has ANSWER_MAX bytes.
  *
- * Values of members are not shown (protocol-pools.md), and do not come here.
+ * Values of members are not shown (proto/pools.md), and do not come here.
  */
 #include "base/number.h"
 #include "net/query.h"

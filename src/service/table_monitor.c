@@ -1,4 +1,4 @@
-/* table_monitor.c - what the counter table shows of itself (service/seen.h). */
+/* table_monitor.c - what the counter table shows of itself (service/monitor.h). */
 #include "service/monitor.h"
 #include "service/table_resource.h"
 

@@ -1,5 +1,5 @@
 /*
- * pools.h - what protocol-pools.md says of pools, plainly: arrays, searched from end to
+ * pools.h - what proto/pools.md says of pools, plainly: arrays, searched from end to
  * end.
  *
  * A test lets the engine do a call, and then tells the model the same call. The model follows the

@@ -1,4 +1,4 @@
-/* pools_check.c - see pools_check.h. The invariants are those of protocol-pools.md. */
+/* pools_check.c - see pools_check.h. The invariants are those of proto/pools.md. */
 #include "t/models/pools_check.h"
 
 #include "engine/pool_internal.h"
@@ -30,8 +30,8 @@ static void check_tree(const struct tree *tree, uint32_t count)
 static struct pool_place *closer_of(const struct pool_member *m)
 {
     for (EACH_CHOOSY(p, m->pool)) {
-        if (p->closes && (p->waiter->ask.what == POOL_FOR_CLEAN) == (m->state == MEMBER_DIRTY) &&
-            pool_matches(&p->waiter->ask, m))
+        if (p->closes && (p->waiter->need.what == POOL_FOR_CLEAN) == (m->state == MEMBER_DIRTY) &&
+            pool_matches(&p->waiter->need, m))
             return p;
     }
     return NULL;
@@ -79,7 +79,7 @@ static void check_member(const struct pool_member *m, struct sums *sums)
 static void check_left(const struct pool_place *place)
 {
     uint32_t left = 0;
-    if (place->looks != STAGE_LOOKS || place->waiter->ask.what != POOL_FOR_USE)
+    if (place->looks != STAGE_LOOKS || place->waiter->need.what != POOL_FOR_USE)
         return;
     for (const struct tree_node *n = &place->next->place; n; n = tree_next(n))
         left += item_of(n, struct pool_member, place)->rank.seq <= place->began;
@@ -90,7 +90,7 @@ static void check_left(const struct pool_place *place)
 static void check_choosy(const struct pool_place *place)
 {
     const struct pool *pool = place->pool;
-    const struct pool_request *ask = &place->waiter->ask;
+    const struct pool_need *ask = &place->waiter->need;
     uint32_t open = 0, usable = 0;
     bool looked = place->looks == STAGE_DONE && !place->waiter->choosing;
     bool expires =
@@ -117,7 +117,7 @@ static void check_choosy(const struct pool_place *place)
 /* A wait that is not choosy fits. */
 static bool fits(struct pool_place *place)
 {
-    const struct pool_request *ask = &place->waiter->ask;
+    const struct pool_need *ask = &place->waiter->need;
     for (struct tree_node *n = tree_first(&place->pool->members); n; n = tree_next(n)) {
         const struct pool_member *m = item_of(n, struct pool_member, by_name.node);
         if (pool_is_ready(m, ask->what) && pool_matches(ask, m) && !pool_is_closed(m, ask))
@@ -129,11 +129,11 @@ static bool fits(struct pool_place *place)
 /* An older wait asks for any member for the same, and looks in steps. */
 static bool is_behind(const struct pool_place *place)
 {
-    const struct pool_request *ask = &place->waiter->ask;
+    const struct pool_need *ask = &place->waiter->need;
     for (EACH_CHOOSY(p, place->pool)) {
         const struct pool_waiter *w = p->waiter;
-        if (w->ask.seq < ask->seq && w->ask.what == ask->what && !w->choosing &&
-            w->ask.count == 1 && w->ask.member.len == 0 && w->ask.with_count == 0)
+        if (w->need.seq < ask->seq && w->need.what == ask->what && !w->choosing &&
+            w->need.count == 1 && w->need.member.len == 0 && w->need.with_count == 0)
             return true;
     }
     return false;
@@ -151,10 +151,10 @@ static void check_line(const struct pool *pool, const struct tree *line, struct 
     for (struct tree_node *n = tree_first(line); n; n = tree_next(n)) {
         struct pool_place *place = item_of(n, struct pool_place, by_age);
         const struct pool_waiter *w = place->waiter;
-        bool is_use = w->ask.what == POOL_FOR_USE;
+        bool is_use = w->need.what == POOL_FOR_USE;
         CHECK(place->pool == pool && w->state == WAIT_IN_LINE && w->client->waiter == w);
         CHECK(!w->client->ended && place->unit && !ring_has(&place->of_retries));
-        CHECK(line == &pool->lines[pool_line_of(w->ask.what)]);
+        CHECK(line == &pool->lines[pool_line_of(w->need.what)]);
         CHECK(tree_has(&place->by_class) == (w->class != CLASS_CHOOSY));
         CHECK(ring_has(&place->of_choosy) == (w->class == CLASS_CHOOSY));
         CHECK(!place->guest || w->asking);
@@ -163,7 +163,7 @@ static void check_line(const struct pool *pool, const struct tree *line, struct 
         seen->guests += place->guest;
         seen->use += !place->guest && is_use;
         seen->other += !place->guest && !is_use;
-        seen->awaited += !place->guest && is_use ? w->ask.count : 0;
+        seen->awaited += !place->guest && is_use ? w->need.count : 0;
     }
 }
 
@@ -176,8 +176,8 @@ static void check_waits(struct pool *pool)
     check_line(pool, &pool->lines[LINE_OTHER], &seen);
     for (EACH_CHOOSY(p, pool)) {
         choosy++;
-        CHECK(p->waiter->ask.seq > before);
-        before = p->waiter->ask.seq;
+        CHECK(p->waiter->need.seq > before);
+        before = p->waiter->need.seq;
         check_left(p);
         check_choosy(p);
     }

@@ -1,4 +1,4 @@
-/* seen_test.c - what rows of metrics make of the members of a struct. */
+/* monitor_test.c - what rows of metrics make of the members of a struct. */
 #include "service/monitor.h"
 
 #include "t/unit/unit.h"
