@@ -456,7 +456,7 @@ static const struct option_row *set_family_key(struct settings *settings, const 
         return NULL;
     }
     if (!is_name(parts->name, parts->name_len)) {
-        option_say(reason_r, "\"%.*s\" is not a name of 1 to %d messages, digits, _ and -",
+        option_say(reason_r, "\"%.*s\" is not a name of 1 to %d letters, digits, _ and -",
                    parts->name_len > SHOWN_MAX ? SHOWN_MAX : (int)parts->name_len, parts->name,
                    OPTION_NAME_MAX);
         return NULL;

@@ -122,7 +122,7 @@ def check_counterd():
         *named("src/daemon/activation.c", "activation_variables"),
         *("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"),  # libsystemd reads them
         *named("src/daemon/upgrade.h", "define UPGRADE_VARIABLE"),
-        *named("src/cluster/location.h", "define WHERE_VARIABLE"),
+        *named("src/cluster/location.h", "define LOCATION_VARIABLE"),
     ]
     same("variables", words("ENVIRONMENT", "Ev"), sorted(variables))
     count = len(re.findall(r"PROCESS_EXIT_\w+,", read("src/daemon/process.h")))

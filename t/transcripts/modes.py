@@ -137,6 +137,8 @@ class Troubled(player.Player):
         rest = self.case.steps[int(self.value) :]
         is_needed = any(step.name in connections and step.what in SAYS for step in rest)
         is_needed = is_needed and not any(step.what == "signal" for step in self.case.steps)
+        if any(step.what == "!" for step in self.case.steps[: int(self.value)]):  # it was ending: the first cause counts
+            is_needed = is_needed and not any(step.what == "?" and step.rest == str(status) for step in rest)
         if status in CRASHES or (is_needed and status != 128 + number if number else is_needed and not status):
             raise player.Wrong("status %d: %s" % (status, process.command))
 

@@ -45,7 +45,7 @@ $ without seccomp=38 {counterd} -o admin.port=0 -o security.sandbox=true {option
 == by default it does without, where the kernel has no filters
 d$ without seccomp=38 {counterd} -o admin.port=0 -o poolcounter.port=7601 2>log
 until grep -q 'info: ready' log
-$ grep -c "info: security.sandbox: threads are not confined: .*can't filter" log; rights {dpid} | cut -d, -f1
+$ grep -c "info: security.sandbox: threads are not sandboxed: .*can't filter" log; rights {dpid} | cut -d, -f1
 1
 counterd: none
 worker 0: none
