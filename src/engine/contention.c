@@ -291,6 +291,7 @@ size_t table_contended(struct table *t, enum contended_by by, struct moment now,
 {
     const struct heap top = {sizeof(*to), compare_ranks, &by};
     size_t kept = 0;
+    CHECK(by < CONTENDED_BY_COUNT);
     uint32_t interval = table_interval(t, now.unix_s);
     for (uint32_t n = 0; n < TABLE_SHARDS && room > 0; n++) {
         struct contended found[SKETCH_ENTRIES];
@@ -316,6 +317,7 @@ size_t table_contended(struct table *t, enum contended_by by, struct moment now,
 
 double table_contended_bound(struct table *t, enum contended_by by, struct moment now)
 {
+    CHECK(by < CONTENDED_BY_COUNT);
     uint32_t interval = table_interval(t, now.unix_s);
     double most = 0;
     for (uint32_t n = 0; n < TABLE_SHARDS; n++) {

@@ -519,7 +519,7 @@ struct pool_counts {
 void pools_count(struct pools *pools, void (*visit)(void *arg, const struct pool_counts *counts),
                  void *arg);
 
-/* Sums over all pools. Any thread; does not lock. */
+/* Sums over all pools. Any thread, which holds no lock; takes the pools'. */
 struct pools_sums {
     uint64_t pools, members, held, waiting;
     /* Members, waits and suppliers that were visited under the lock, and events that were told; and

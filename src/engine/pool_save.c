@@ -121,6 +121,9 @@ static void put_pool(struct record_writer *w, const struct pool *pool)
     record_put_u8(w, (uint8_t)(pool->of_file | pool->draining << 1));
     record_put_u32(w, pool->want);
     record_put_i64(w, pool->cull_ns);
+    _Static_assert(sizeof(pool->totals) ==
+                       (2 + POOL_FOR_COUNT * POOL_TAKES_COUNT + POOL_WHY_COUNT) * sizeof(uint64_t),
+                   "all of it is u64");
     put_u64s(w, (const uint64_t *)&pool->totals, sizeof(pool->totals) / sizeof(uint64_t));
     put_buckets(w, &pool->waits);
     put_buckets(w, &pool->hold_times);

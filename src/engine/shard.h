@@ -102,10 +102,10 @@ struct contention {
 };
 
 /*
- * A peak that was already reported to `peaks`. It is on that list, or higher peaks have replaced
- * it. In both cases, reporting a peak of the same name that is no higher changes nothing, so the
- * caller skips it. Ignores the possibility that two names have the same 64-bit hash; the hash key
- * is secret.
+ * A peak that was already put on the list of peaks. It is on that list, or higher peaks have
+ * replaced it. In both cases, reporting a peak of the same name that is no higher changes nothing,
+ * so the caller skips it. Ignores the possibility that two names have the same 64-bit hash; the
+ * hash key is secret.
  */
 struct peak_noted {
     uint64_t hash;
@@ -149,8 +149,8 @@ static inline void idle_begins(struct idle_names *idle, uint16_t interval)
  */
 struct shard {
     struct lock lock;
-    uint32_t peak_interval; /* the interval of `peaks` */
-    uint32_t peak_floor;    /* only higher peaks may enter `peaks` */
+    uint32_t peak_interval; /* the interval of the list of peaks */
+    uint32_t peak_floor;    /* only higher peaks enter the list */
     uint64_t units, names_made;
     uint32_t holding_count;
     struct idle_names idle;

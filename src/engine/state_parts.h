@@ -1,5 +1,5 @@
 /*
- * state_parts.h - shared by state_save.c, state_restore.c and state_holders.c: sizes of saved
+ * state_parts.h - shared by state_save.c, state_restore.c and state_holders.c: layouts of saved
  * values, and data kept from the first restored name to the last restored waiter.
  */
 #ifndef ENGINE_STATE_PARTS_H

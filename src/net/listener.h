@@ -18,7 +18,7 @@ struct listener {
     struct protocol *protocol;
     bool tls;       /* clients start with a TLS handshake */
     bool local;     /* a unix socket: clients have no address and are always allowed */
-    bool inherited; /* for its owner: another process has it, too */
+    bool inherited; /* for its owner: the program before an upgrade opened it */
     bool own_file;  /* `where` is a file that we made and must unlink, of this device and inode */
     dev_t device;
     ino_t inode;

@@ -48,17 +48,18 @@ void sources_free(struct sources *sources)
     lock_destroy(&sources->lock);
 }
 
-/* The part of an address by which connections are counted. */
+/* The part of an address by which connections are counted; of an unknown one all 0. */
 static void key_of(const struct sockaddr *from, uint8_t key_r[16])
 {
     struct sockaddr_storage sa;
     address_normal(from, &sa);
+    const uint8_t *bytes = address_bytes(&sa);
     memset(key_r, 0, 16);
-    if (sa.ss_family == AF_INET6) {
-        memcpy(key_r, address_bytes(&sa), 8);
-    } else {
+    if (bytes && sa.ss_family == AF_INET6) {
+        memcpy(key_r, bytes, 8);
+    } else if (bytes) {
         key_r[10] = key_r[11] = 0xff;
-        memcpy(key_r + 12, address_bytes(&sa), 4);
+        memcpy(key_r + 12, bytes, 4);
     }
 }
 
