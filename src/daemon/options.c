@@ -189,40 +189,41 @@ static const struct option_group daemon_group = {
 /* Stands for all names of a family. */
 #define ANY_NAME "NAME"
 
-/* Puts a protocol's title into a help text. The caller frees the result. NULL: no memory. */
-static char *help_with(const char *title, const char *help)
-{
-    const char *place = strstr(help, "{}");
-    char *text;
-    if (!place)
-        return strdup(help);
-    return asprintf(&text, "%.*s%s%s", (int)(place - help), help, title, place + 2) < 0 ? NULL
-                                                                                        : text;
-}
+/* The most bytes of a help text with a protocol's title. */
+#define HELP_MAX 160
 
 /* The common options of one protocol; part of the table. */
 struct protocol_group {
     struct option_group group;
     struct option_row rows[ARRAY_SIZE(protocol_rows)];
+    char help[ARRAY_SIZE(protocol_rows)][HELP_MAX];
 };
 
-/* Fills in the group of one protocol. Returns false without memory. */
-static bool fill_protocol_group(struct protocol_group *of, const struct option_protocol *protocol)
+/* Puts a protocol's title into a help text, which may get a copy in `to` by that. */
+static const char *help_with(const char *title, const char *help, char to[HELP_MAX])
 {
-    bool good = true;
+    const char *place = strstr(help, "{}");
+    if (!place)
+        return help;
+    int len = snprintf(to, HELP_MAX, "%.*s%s%s", (int)(place - help), help, title, place + 2);
+    CHECK(len < HELP_MAX);
+    return to;
+}
+
+/* Fills in the group of one protocol. */
+static void fill_protocol_group(struct protocol_group *of, const struct option_protocol *protocol)
+{
     memcpy(of->rows, protocol_rows, sizeof protocol_rows);
-    for (size_t i = 0; good && i < ARRAY_SIZE(protocol_rows); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(protocol_rows); i++) {
         struct option_row *row = &of->rows[i];
         if (!row->default_text)
             row->default_text = row->type == &option_bool ? protocol->enable : protocol->port;
-        row->help = row->help ? help_with(protocol->title, row->help) : protocol->help;
-        good = row->help != NULL;
+        row->help = row->help ? help_with(protocol->title, row->help, of->help[i]) : protocol->help;
     }
     of->group = (struct option_group){.prefix = protocol->name,
                                       .rows = of->rows,
                                       .count = ARRAY_SIZE(protocol_rows),
                                       .size = sizeof(struct settings_protocol)};
-    return good;
 }
 
 /* Makes "PREFIX.NAME.KEY"; leaves out an empty prefix and a NULL name. The caller frees it. NULL:
@@ -282,15 +283,14 @@ const struct option_protocol *options_protocol_at(size_t i)
     return option_registry.protocols[i];
 }
 
-/* Fills in the table's groups. Returns false without memory. */
-static bool add_groups(struct table *table)
+/* Fills in the table's groups. */
+static void add_groups(struct table *table)
 {
     static struct protocol_group common[OPTION_PROTOCOLS_MAX];
     const struct option_protocol *protocol;
     for (size_t i = 0; (protocol = options_protocol_at(i)); i++) {
         CHECK(i < OPTION_PROTOCOLS_MAX);
-        if (!fill_protocol_group(&common[i], protocol))
-            return false;
+        fill_protocol_group(&common[i], protocol);
         add_group(table, &common[i].group);
         if (protocol->own)
             add_group(table, protocol->own);
@@ -302,7 +302,6 @@ static bool add_groups(struct table *table)
     for (size_t i = 0; options_protocol_at(i); i++)
         while (table->groups[table->protocol[i]].is != &common[i].group)
             table->protocol[i]++;
-    return true;
 }
 
 /* Never freed: rows and keys of the table stay valid until the process ends. */
@@ -313,14 +312,18 @@ const struct table *options_table(void)
     if (made)
         return &table;
     table = (struct table){.count = 0};
-    bool good = add_groups(&table);
-    for (size_t i = 0; good && i < table.count; i++) {
+    add_groups(&table);
+    for (size_t i = 0; i < table.count; i++) {
         const struct option_group *group = table.groups[i].is;
         table.groups[i].rows = table_make_rows(i, group, group->names_max ? ANY_NAME : NULL);
-        good = table.groups[i].rows != NULL;
+        if (!table.groups[i].rows) {
+            while (i-- > 0)
+                table_free_rows(table.groups[i].rows, table.groups[i].is);
+            return NULL;
+        }
     }
-    made = good;
-    return good ? &table : NULL;
+    made = true;
+    return &table;
 }
 
 const struct option_row *options_row_at(size_t index)
@@ -428,9 +431,9 @@ static bool take_apart(const char *key, struct family_key *parts_r)
 
 static bool is_name(const char *name, size_t len)
 {
-    static const char messages[] =
+    static const char letters[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
-    return len > 0 && len <= OPTION_NAME_MAX && strspn(name, messages) >= len;
+    return len > 0 && len <= OPTION_NAME_MAX && strspn(name, letters) >= len;
 }
 
 /* The group for key_of_family_at; main thread only. */

@@ -62,7 +62,7 @@ each sockets | said
     admin:{net}:0 | admin: can't listen on {net}:{=\d+}, which was passed as descriptor 3: {none}
     poolcounter:@a-{net} poolcounter:{net}:0 | poolcounter: can't listen on {net}:{=\d+}, which was passed as descriptor 4: {none}
 let none = Protocol not available; pass a TCP or unix socket, or leave it out
-$ handed '{sockets}' python3 -B "${BASH_ENV%transcripts/shell}system/confined.py" setsockopt=92 counterd -o poolcounter.listen={net} 2>&1
+$ handed '{sockets}' python3 -B "${BASH_ENV%transcripts/shell}system/confined.py" setsockopt=92 counterd -o security.sandbox=false -o poolcounter.listen={net} 2>&1
 > ...error: {said}
 ? 2
 
