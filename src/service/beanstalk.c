@@ -38,7 +38,7 @@ static void produces(struct conn *conn)
 {
     struct job_session *s = job_session(conn);
     if (!s->produces)
-        jobs_count(service_of(conn)->services, JOBS_PRODUCERS, 1);
+        atomic_fetch_add(&conn_tubes(conn)->counts[JOBS_PRODUCERS], 1);
     s->produces = true;
 }
 
@@ -46,7 +46,7 @@ void job_works(struct conn *conn)
 {
     struct job_session *s = job_session(conn);
     if (!s->works)
-        jobs_count(service_of(conn)->services, JOBS_WORKERS, 1);
+        atomic_fetch_add(&conn_tubes(conn)->counts[JOBS_WORKERS], 1);
     s->works = true;
 }
 
@@ -285,9 +285,9 @@ static void on_close(struct conn *conn)
     if (s->wait.on)
         job_give_up_wait(conn);
     if (s->produces)
-        jobs_count(service_of(conn)->services, JOBS_PRODUCERS, -1);
+        atomic_fetch_sub(&conn_tubes(conn)->counts[JOBS_PRODUCERS], 1);
     if (s->works)
-        jobs_count(service_of(conn)->services, JOBS_WORKERS, -1);
+        atomic_fetch_sub(&conn_tubes(conn)->counts[JOBS_WORKERS], 1);
     s->produces = s->works = false;
     if (!s->client)
         return;

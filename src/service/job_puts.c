@@ -43,10 +43,9 @@ void job_note_root(struct conn *conn, struct bytes root, int64_t root_ms)
 {
     static struct log_limit limit;
     const struct job_session *s = job_session(conn);
-    struct services *services = service_of(conn)->services;
     if (root_ms <= clock_unix_ns() / NS_PER_MS + ROOT_AHEAD_MS)
         return;
-    jobs_count(services, JOBS_ROOTS_AHEAD, 1);
+    atomic_fetch_add(&conn_tubes(conn)->counts[JOBS_ROOTS_AHEAD], 1);
     log_warning_limited(&limit,
                         "jobs: tube %.*s: a put gives its root %.*s the time %lld, more than a day "
                         "ahead; jobs of that root with earlier times are dropped: set the "

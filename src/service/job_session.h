@@ -124,43 +124,64 @@ static inline enum bs_verb job_waiting_verb(const struct job_session *s)
     return (enum bs_verb)s->wait.note[0];
 }
 
-/* ---- tubes.c --------------------------------------------------------------------------------- */
-
-struct jobs *jobs_of(const struct services *services);
-static inline struct jobs *conn_jobs(const struct conn *conn)
-{
-    return jobs_of(service_of(conn)->services);
-}
-/* The job queues serve nothing until the next start; `reason` stays. Before any thread runs.
- * Returns false without memory. */
-bool jobs_stop(struct services *services, const char *reason) MUST_USE;
-/* Why they serve nothing; NULL: they do. Any thread. */
-const char *jobs_stopped(const struct services *services);
-
-/* True while puts are answered with DRAINING: before the end of the daemon, or because an
- * administrator has switched it on. Any thread. */
-bool jobs_draining(const struct services *services);
-/* That switch. It stays on over an upgrade in place, not over a restart. Any thread. */
-bool jobs_drain_switched(const struct services *services);
-void jobs_switch_drain(struct services *services, bool on);
-/* Sends messages, and sets the timer. `from` is NULL in a thread that is no worker's. */
-void jobs_deliver(struct worker *from, const struct services *services, struct jobs_outbox *outbox);
-/* Makes the timer run when something is due. */
-void jobs_set_timer(const struct services *services);
-/* Makes settings of those that were parsed; others are the table's defaults. */
-void job_settings_from(const struct bs_settings *given, struct job_settings *settings_r);
-/* The machine, and a number that is new at each start. */
-const struct utsname *jobs_system(const struct services *services);
-uint64_t jobs_server_id(const struct services *services);
-/* What is counted of all connections. Any thread. */
+/* What is counted of all connections. */
 enum {
     JOBS_PRODUCERS,   /* open connections that have ever put */
     JOBS_WORKERS,     /* the same, reserved */
     JOBS_ROOTS_AHEAD, /* root times that were far ahead of the wall clock */
     JOBS_WAITING,     /* and a verb: connections that wait in it now */
 };
-uint64_t jobs_counted(const struct services *services, unsigned what);
-void jobs_count(struct services *services, unsigned what, int by);
+
+/* The resource. Any thread reads it. */
+struct tubes {
+    struct resource resource; /* first */
+    struct jobs *jobs;
+    struct jobs_config config;
+    const char *stopped; /* why nothing is served; NULL: it is. Set before any thread runs */
+    struct shared_timer timer;
+    _Atomic int64_t timer_ns; /* when the timer runs next */
+    _Atomic uint64_t counts[JOBS_WAITING + BS_VERB_COUNT];
+    /* An administrator's switch. It stays on over an upgrade in place, not over a restart. */
+    _Atomic bool drains;
+    struct utsname system; /* the machine */
+    uint64_t id;           /* new at each start */
+};
+
+static inline struct tubes *tubes_resource(const struct services *services)
+{
+    return container_of(services->tubes, struct tubes, resource);
+}
+
+static inline struct jobs *jobs_of(const struct services *services)
+{
+    return tubes_resource(services)->jobs;
+}
+
+static inline struct tubes *conn_tubes(const struct conn *conn)
+{
+    return tubes_resource(service_of(conn)->services);
+}
+
+static inline struct jobs *conn_jobs(const struct conn *conn)
+{
+    return conn_tubes(conn)->jobs;
+}
+
+/* ---- tubes.c --------------------------------------------------------------------------------- */
+
+/* The job queues serve nothing until the next start; `reason` stays. Before any thread runs.
+ * Returns false without memory. */
+bool jobs_stop(struct services *services, const char *reason) MUST_USE;
+
+/* True while puts are answered with DRAINING: before the end of the daemon, or because an
+ * administrator has switched it on. Any thread. */
+bool jobs_draining(const struct services *services);
+/* Sends messages, and sets the timer. `from` is NULL in a thread that is no worker's. */
+void jobs_deliver(struct worker *from, const struct services *services, struct jobs_outbox *outbox);
+/* Makes the timer run when something is due. */
+void jobs_set_timer(const struct services *services);
+/* Makes settings of those that were parsed; others are the table's defaults. */
+void job_settings_from(const struct bs_settings *given, struct job_settings *settings_r);
 
 /* ---- beanstalk.c ----------------------------------------------------------------------------- */
 

@@ -590,7 +590,7 @@ static void add_statistics(struct services *services, struct moment now, struct 
     struct reading r;
     read_store(services, now, &r);
     json_text_bool(to, "enabled", r.on);
-    json_text_string(to, "stopped", bytes_of(r.stopped ? jobs_stopped(services) : ""));
+    json_text_string(to, "stopped", bytes_of(r.stopped ? tubes_resource(services)->stopped : ""));
     json_text_bool(to, "failing", r.failing);
     json_text_number(to, "commits", r.commits);
     json_text_number(to, "failures", r.failures);

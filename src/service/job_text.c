@@ -190,7 +190,7 @@ void job_describe_tube(struct conn *conn, struct bytes tube, bool was_set)
 /* How often a verb was asked for, with those that wait. */
 static uint64_t asked(const struct conn *conn, enum bs_verb verb)
 {
-    uint64_t sum = jobs_counted(service_of(conn)->services, JOBS_WAITING + verb);
+    uint64_t sum = conn_tubes(conn)->counts[JOBS_WAITING + verb];
     for (unsigned n = 0; n < JOB_OUTCOME_COUNT; n++)
         sum += service_requests(service_of(conn), verb, n);
     return sum;
@@ -237,8 +237,8 @@ static void add_counts(struct job_text *text, const struct conn *conn)
     add_number(text, "current-tubes", stats.tubes);
     add_number(text, "current-connections",
                atomic_load_explicit(&protocol->connections, memory_order_relaxed));
-    add_number(text, "current-producers", jobs_counted(service_of(conn)->services, JOBS_PRODUCERS));
-    add_number(text, "current-workers", jobs_counted(service_of(conn)->services, JOBS_WORKERS));
+    add_number(text, "current-producers", conn_tubes(conn)->counts[JOBS_PRODUCERS]);
+    add_number(text, "current-workers", conn_tubes(conn)->counts[JOBS_WORKERS]);
     add_number(text, "current-waiting", stats.waiting);
     add_number(text, "total-connections",
                atomic_load_explicit(&protocol->connections_made, memory_order_relaxed));
@@ -247,7 +247,7 @@ static void add_counts(struct job_text *text, const struct conn *conn)
 enum served job_stats(struct conn *conn, const struct bs_request *r)
 {
     struct job_text text;
-    const struct utsname *system = jobs_system(service_of(conn)->services);
+    const struct utsname *system = &conn_tubes(conn)->system;
     struct rusage usage;
     char id[32];
     int64_t up_ns = service_now(conn).mono_ns - service_of(conn)->services->started_ns;
@@ -267,8 +267,7 @@ enum served job_stats(struct conn *conn, const struct bs_request *r)
     add_number(&text, "binlog-max-size", 0);
     add_text(&text, bs_compose_word, "draining",
              jobs_draining(service_of(conn)->services) ? "true" : "false");
-    snprintf(id, sizeof(id), "%016llx",
-             (unsigned long long)jobs_server_id(service_of(conn)->services));
+    snprintf(id, sizeof(id), "%016llx", (unsigned long long)conn_tubes(conn)->id);
     add_text(&text, bs_compose_word, "id", id);
     add_text(&text, bs_compose_string, "hostname", system->nodename);
     add_text(&text, bs_compose_string, "os", system->version);

@@ -189,13 +189,13 @@ void job_wait_begins(struct conn *conn, enum bs_verb verb, int64_t until_ns)
     wait_begin(conn, wait, WAIT_ON_JOBS, service_now(conn).mono_ns);
     wait->note[0] = (uint8_t)verb;
     wait->until_ns = until_ns;
-    jobs_count(service_of(conn)->services, JOBS_WAITING + verb, 1);
+    atomic_fetch_add(&conn_tubes(conn)->counts[JOBS_WAITING + verb], 1);
 }
 
 void job_forget_wait(struct conn *conn)
 {
     struct job_session *s = job_session(conn);
-    jobs_count(service_of(conn)->services, JOBS_WAITING + job_waiting_verb(s), -1);
+    atomic_fetch_sub(&conn_tubes(conn)->counts[JOBS_WAITING + job_waiting_verb(s)], 1);
     wait_end(conn, &s->wait, WAITED_CANCELLED, 0);
 }
 

@@ -333,7 +333,7 @@ static void answer_drain(const struct services *services, struct http_request *r
 {
     struct json_text json = json_text_begin();
     json_text_bool(&json, "draining", jobs_draining(services));
-    json_text_bool(&json, "switched", jobs_drain_switched(services));
+    json_text_bool(&json, "switched", tubes_resource(services)->drains);
     http_answer_json(request, 200, &json);
 }
 
@@ -357,10 +357,10 @@ void switch_drain(const struct route_request *r)
         http_error(r->http, 400, "jobs=on or jobs=off is missing");
         return;
     }
-    if (jobs_drain_switched(r->services) != (on == 1))
+    if (tubes_resource(r->services)->drains != (on == 1))
         log_info("admin: %s %s", http_peer(r->http),
                  on == 1 ? "drains the job queues: puts are answered with DRAINING"
                          : "has ended the draining of the job queues");
-    jobs_switch_drain(r->services, on == 1);
+    tubes_resource(r->services)->drains = on == 1;
     answer_drain(r->services, r->http);
 }

@@ -14,19 +14,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-struct tubes {
-    struct resource resource; /* first */
-    struct jobs *jobs;
-    struct jobs_config config;
-    const char *stopped; /* why nothing is served; NULL: it is */
-    struct shared_timer timer;
-    _Atomic int64_t timer_ns; /* when the timer runs next */
-    _Atomic uint64_t counts[JOBS_WAITING + BS_VERB_COUNT];
-    _Atomic bool drains; /* an administrator's switch */
-    struct utsname system;
-    uint64_t id;
-};
-
 #define MIB (UINT64_C(1) << 20)
 
 /* A smaller jobs.memory_limit counts as this. */
@@ -45,51 +32,10 @@ static struct tubes *own(const struct resource *r)
     return container_of(unconst(r), struct tubes, resource);
 }
 
-static struct tubes *of_services(const struct services *services)
-{
-    return own(services->tubes);
-}
-
-struct jobs *jobs_of(const struct services *services)
-{
-    return of_services(services)->jobs;
-}
-
-const struct utsname *jobs_system(const struct services *services)
-{
-    return &of_services(services)->system;
-}
-
-uint64_t jobs_server_id(const struct services *services)
-{
-    return of_services(services)->id;
-}
-
-bool jobs_drain_switched(const struct services *services)
-{
-    return atomic_load_explicit(&of_services(services)->drains, memory_order_relaxed);
-}
-
-void jobs_switch_drain(struct services *services, bool on)
-{
-    atomic_store_explicit(&of_services(services)->drains, on, memory_order_relaxed);
-}
-
 bool jobs_draining(const struct services *services)
 {
     return atomic_load_explicit(&services->draining, memory_order_relaxed) ||
-           jobs_drain_switched(services);
-}
-
-uint64_t jobs_counted(const struct services *services, unsigned what)
-{
-    return atomic_load_explicit(&of_services(services)->counts[what], memory_order_relaxed);
-}
-
-void jobs_count(struct services *services, unsigned what, int by)
-{
-    atomic_fetch_add_explicit(&of_services(services)->counts[what], (uint64_t)(int64_t)by,
-                              memory_order_relaxed);
+           tubes_resource(services)->drains;
 }
 
 /* ---- delivery, timer ------------------------------------------------------------------------- */
@@ -102,7 +48,7 @@ void jobs_deliver(struct worker *from, const struct services *services, struct j
 
 void jobs_set_timer(const struct services *services)
 {
-    struct tubes *t = of_services(services);
+    struct tubes *t = tubes_resource(services);
     int64_t next_ns = jobs_next_ns(t->jobs);
     if (next_ns < atomic_load_explicit(&t->timer_ns, memory_order_relaxed)) {
         atomic_store_explicit(&t->timer_ns, next_ns, memory_order_relaxed);
@@ -173,7 +119,7 @@ static bool check_settings(struct option_check *check)
 static void settings_changed(void *services, const char *name, const void *was, const void *is)
 {
     const struct tubes_settings *settings = is;
-    struct tubes *t = of_services(services);
+    struct tubes *t = tubes_resource(services);
     struct jobs_outbox outbox;
     uint64_t place = 0;
     bool done = false;
@@ -231,7 +177,7 @@ static bool start(struct resource *r, const void *settings, struct moment now)
 
 bool jobs_stop(struct services *services, const char *reason)
 {
-    struct tubes *t = of_services(services);
+    struct tubes *t = tubes_resource(services);
     const struct protocol *protocol = services_protocol(services, "jobs");
     if (protocol)
         ((struct service *)protocol->service)->stopped = true;
@@ -239,11 +185,6 @@ bool jobs_stop(struct services *services, const char *reason)
     jobs_free(&t->jobs); /* it may have a part of the file */
     t->jobs = jobs_new(&t->config);
     return t->jobs != NULL;
-}
-
-const char *jobs_stopped(const struct services *services)
-{
-    return of_services(services)->stopped;
 }
 
 static void end(struct resource *r)
@@ -273,7 +214,7 @@ static void save(const struct resource *r, struct moment now, struct record_writ
     const struct protocol *protocol = services_protocol(r->services, "jobs");
     (void)jobs_finish_ends(own(r)->jobs, now);
     jobs_save(own(r)->jobs, w);
-    if (jobs_drain_switched(r->services)) {
+    if (own(r)->drains) {
         record_begin(w, DRAIN_STATE);
         record_end(w);
     }
@@ -289,7 +230,7 @@ static bool restore(struct resource *r, struct moment now, uint32_t kind,
 {
     (void)now;
     if (kind == DRAIN_STATE) {
-        jobs_switch_drain(r->services, true);
+        own(r)->drains = true;
         return record_ok(section);
     }
     if (kind != SERVER_STATE)

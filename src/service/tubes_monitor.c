@@ -78,7 +78,7 @@ static void read_tubes(struct services *services, struct moment now, void *to)
     struct jobs *jobs = jobs_of(services);
     uint64_t place = 0;
     jobs_get_stats(jobs, &reading->all);
-    reading->roots_ahead = jobs_counted(services, JOBS_ROOTS_AHEAD);
+    reading->roots_ahead = tubes_resource(services)->counts[JOBS_ROOTS_AHEAD];
     reading->draining = jobs_draining(services);
     while (!jobs_visit_tubes(jobs, &place, PIECE, now, visit, reading))
         lock_give_way();
@@ -181,7 +181,7 @@ static void add_statistics(struct services *services, struct moment now, struct 
 
 bool jobs_refuse_stopped(const struct route_request *r)
 {
-    const char *why = jobs_stopped(r->services);
+    const char *why = tubes_resource(r->services)->stopped;
     if (why)
         http_error(r->http, 503, "the job queues do not serve: %s", why);
     return why != NULL;
