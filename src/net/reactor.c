@@ -302,14 +302,23 @@ void reactor_remove_timer(struct reactor *r, struct timer *timer)
 
 /* ---- shared timers --------------------------------------------------------------------------- */
 
-/* Until this message arrives and resets it, `wanted_ns` only decreases. on_its_way is cleared
- * before the reset, so a request in between sends a new message. */
+/* `next_ns` decreases until the next run resets it. */
+static int64_t run_shared(struct timer *timer, struct moment now)
+{
+    struct shared_timer *shared = container_of(timer, struct shared_timer, timer);
+    atomic_store(&shared->next_ns, DEADLINE_NONE);
+    shared->run(shared, now);
+    int64_t next_ns = atomic_load(&shared->next_ns);
+    return next_ns > now.mono_ns ? next_ns : now.mono_ns + 1;
+}
+
+/* on_its_way is cleared before `next_ns` is read, so a call in between sends a new message. */
 static void on_shared(struct mail *mail, void *reader)
 {
     struct shared_timer *timer = container_of(mail, struct shared_timer, mail);
     struct reactor *r = reader;
     atomic_store(&timer->on_its_way, false);
-    int64_t at_ns = atomic_exchange(&timer->wanted_ns, DEADLINE_NONE);
+    int64_t at_ns = atomic_load(&timer->next_ns);
     if (!timer->reactor)
         return; /* it was removed meanwhile */
     struct deadline *d = &timer->timer.deadline;
@@ -317,12 +326,13 @@ static void on_shared(struct mail *mail, void *reader)
         reactor_set_timer(r, &timer->timer, at_ns);
 }
 
-bool shared_timer_add(struct shared_timer *timer, struct reactor *r, int64_t at_ns)
+bool shared_timer_add(struct shared_timer *timer, struct reactor *r)
 {
+    timer->timer.run = run_shared;
     timer->reactor = r;
     timer->mail.deliver = on_shared;
-    atomic_store(&timer->wanted_ns, DEADLINE_NONE);
-    return reactor_add_timer(r, &timer->timer, at_ns);
+    atomic_store(&timer->next_ns, DEADLINE_NONE);
+    return reactor_add_timer(r, &timer->timer, DEADLINE_NONE);
 }
 
 void shared_timer_remove(struct shared_timer *timer)
@@ -333,11 +343,11 @@ void shared_timer_remove(struct shared_timer *timer)
 
 void shared_timer_by(struct shared_timer *timer, int64_t at_ns)
 {
-    int64_t wanted_ns = atomic_load(&timer->wanted_ns);
+    int64_t next_ns = atomic_load(&timer->next_ns);
     do {
-        if (wanted_ns <= at_ns)
+        if (next_ns <= at_ns)
             return;
-    } while (!atomic_compare_exchange_weak(&timer->wanted_ns, &wanted_ns, at_ns));
+    } while (!atomic_compare_exchange_weak(&timer->next_ns, &next_ns, at_ns));
     if (!atomic_exchange(&timer->on_its_way, true))
         reactor_post(timer->reactor, &timer->mail);
 }

@@ -132,21 +132,25 @@ static inline void reactor_remove_hook(struct reactor *r, struct reactor_hook *h
 }
 
 /* A timer that any thread may set to an earlier time, for a resource that uses a worker's thread.
- * Zero-initialise it, set `timer.run`, then call shared_timer_add. */
+ * Zero-initialise it, set `run`, then call shared_timer_add. */
 struct shared_timer {
+    /* Does a limited amount of work, and asks for the next run with shared_timer_by. Must not
+     * remove the timer itself. */
+    void (*run)(struct shared_timer *timer, struct moment now);
     struct timer timer;
-    struct reactor *reactor;   /* NULL when it was removed */
-    _Atomic int64_t wanted_ns; /* the earliest time requested since the message was sent */
-    _Atomic bool on_its_way;   /* the message was sent and has not arrived */
+    struct reactor *reactor; /* NULL when it was removed */
+    _Atomic int64_t next_ns; /* when it runs next, once the message has arrived */
+    _Atomic bool on_its_way; /* the message was sent and has not arrived */
     struct mail mail;
 };
-bool shared_timer_add(struct shared_timer *timer, struct reactor *r, int64_t at_ns) MUST_USE;
+/* Adds the timer, which shared_timer_by sets. Returns false when there is no memory. */
+bool shared_timer_add(struct shared_timer *timer, struct reactor *r) MUST_USE;
 /* Removes the timer, in the reactor's thread or while it does not run. No thread may call
  * shared_timer_by afterwards. A message may still be on its way, so the struct must stay until all
  * messages were delivered. */
 void shared_timer_remove(struct shared_timer *timer);
 /* Makes the timer run at `at_ns` or earlier. Any thread. A run that was due before counts too, and
- * its `now` may be before `at_ns`: `run` returns the next time. */
+ * its `now` may be before `at_ns`: `run` asks again. */
 void shared_timer_by(struct shared_timer *timer, int64_t at_ns);
 
 /* The time that the thread has spent working, in nanoseconds. Any thread. */

@@ -139,7 +139,6 @@ struct tubes {
     struct jobs_config config;
     const char *stopped; /* why nothing is served; NULL: it is. Set before any thread runs */
     struct shared_timer timer;
-    _Atomic int64_t timer_ns; /* when the timer runs next */
     _Atomic uint64_t counts[JOBS_WAITING + BS_VERB_COUNT];
     /* An administrator's switch. It stays on over an upgrade in place, not over a restart. */
     _Atomic bool drains;

@@ -32,7 +32,6 @@ struct pools_resource {
     struct pools *pools;
     struct pools *configured; /* after restore, until restore_done: what the configuration has */
     struct shared_timer timer;
-    _Atomic int64_t timer_ns;   /* when the timer runs next */
     struct pools_limits limits; /* of the main thread */
 
     struct lock lock; /* protects the networks */
@@ -68,11 +67,7 @@ void pools_deliver(struct worker *from, const struct services *services, struct 
         service_deliver(from, &outbox->woken);
     else if (outbox->woken.first)
         service_post(services, &outbox->woken);
-    int64_t next_ns = pools_next_ns(p->pools);
-    if (next_ns < atomic_load_explicit(&p->timer_ns, memory_order_relaxed)) {
-        atomic_store_explicit(&p->timer_ns, next_ns, memory_order_relaxed);
-        shared_timer_by(&p->timer, next_ns);
-    }
+    shared_timer_by(&p->timer, pools_next_ns(p->pools));
 }
 
 static void copy_text(char *to, size_t size, struct bytes from)
@@ -115,20 +110,16 @@ static void log_late(struct pools_resource *p)
     p->late_count = 0;
 }
 
-static int64_t run(struct timer *timer, struct moment now)
+static void run(struct shared_timer *timer, struct moment now)
 {
-    struct pools_resource *p = container_of(timer, struct pools_resource, timer.timer);
+    struct pools_resource *p = container_of(timer, struct pools_resource, timer);
     const struct services *services = p->resource.services;
     struct pool_outbox outbox;
     pool_outbox_init(&outbox);
-    atomic_store_explicit(&p->timer_ns, DEADLINE_NONE, memory_order_relaxed);
     pools_run(p->pools, now, &outbox);
     pools_deliver(services->server->workers[0], services, &outbox);
     if (p->late_count > 0)
         log_late(p);
-    int64_t next_ns = pools_next_ns(p->pools);
-    atomic_store_explicit(&p->timer_ns, next_ns, memory_order_relaxed);
-    return next_ns > now.mono_ns ? next_ns : now.mono_ns + 1;
 }
 
 static const struct pool_hooks hooks = {.event = pool_note_event, .late = note_late};
@@ -311,11 +302,9 @@ static bool start(struct resource *r, const void *settings, struct moment now)
     p->limits = limits_of(settings);
     lock_init(&p->lock, LOCK_RANK_RIGHTS);
     set_networks(p, settings);
-    atomic_init(&p->timer_ns, DEADLINE_NONE);
     p->pools = make_pools(p);
-    p->timer.timer.run = run;
-    if (p->pools &&
-        shared_timer_add(&p->timer, worker_reactor(r->services->server->workers[0]), DEADLINE_NONE))
+    p->timer.run = run;
+    if (p->pools && shared_timer_add(&p->timer, worker_reactor(r->services->server->workers[0])))
         return true;
     pools_free(&p->pools);
     errno = ENOMEM;

@@ -49,25 +49,17 @@ void jobs_deliver(struct worker *from, const struct services *services, struct j
 void jobs_set_timer(const struct services *services)
 {
     struct tubes *t = tubes_resource(services);
-    int64_t next_ns = jobs_next_ns(t->jobs);
-    if (next_ns < atomic_load_explicit(&t->timer_ns, memory_order_relaxed)) {
-        atomic_store_explicit(&t->timer_ns, next_ns, memory_order_relaxed);
-        shared_timer_by(&t->timer, next_ns);
-    }
+    shared_timer_by(&t->timer, jobs_next_ns(t->jobs));
 }
 
-static int64_t run(struct timer *timer, struct moment now)
+static void run(struct shared_timer *timer, struct moment now)
 {
-    struct tubes *t = container_of(timer, struct tubes, timer.timer);
+    struct tubes *t = container_of(timer, struct tubes, timer);
     const struct services *services = t->resource.services;
     struct jobs_outbox outbox;
     jobs_outbox_init(&outbox);
-    atomic_store_explicit(&t->timer_ns, DEADLINE_NONE, memory_order_relaxed);
     jobs_run(t->jobs, now, &outbox);
     jobs_deliver(services->server->workers[0], services, &outbox);
-    int64_t next_ns = jobs_next_ns(t->jobs);
-    atomic_store_explicit(&t->timer_ns, next_ns, memory_order_relaxed);
-    return next_ns > now.mono_ns ? next_ns : now.mono_ns + 1;
 }
 
 /* ---- settings of tubes ----------------------------------------------------------------------- */
@@ -166,9 +158,8 @@ static bool start(struct resource *r, const void *settings, struct moment now)
         return false;
     }
     services->tubes = r;
-    t->timer.timer.run = run;
-    atomic_store(&t->timer_ns, DEADLINE_NONE);
-    if (shared_timer_add(&t->timer, worker_reactor(services->server->workers[0]), DEADLINE_NONE))
+    t->timer.run = run;
+    if (shared_timer_add(&t->timer, worker_reactor(services->server->workers[0])))
         return true;
     jobs_free(&t->jobs);
     services->tubes = NULL;

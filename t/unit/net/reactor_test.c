@@ -32,24 +32,24 @@ static _Atomic unsigned runs;
 static struct shared_timer shared;
 static _Atomic int64_t ran_at_ns;
 
-static int64_t run_shared(struct timer *timer, struct moment now)
+static void run_shared(struct shared_timer *timer, struct moment now)
 {
-    CHECK(timer == &shared.timer);
+    CHECK(timer == &shared);
     atomic_store(&ran_at_ns, now.mono_ns);
     atomic_fetch_add(&runs, 1);
-    return DEADLINE_NONE;
 }
 
-static void add_shared(int64_t at_ns)
+static void add_shared(void)
 {
-    shared.timer.run = run_shared;
-    ck_assert(shared_timer_add(&shared, &reactor, at_ns));
+    shared.run = run_shared;
+    ck_assert(shared_timer_add(&shared, &reactor));
 }
 
 TEST(shared_timer_is_brought_forward_by_another_thread)
 {
     begin();
-    add_shared(clock_mono_ns() + 2 * PATIENCE_NS);
+    add_shared();
+    shared_timer_by(&shared, clock_mono_ns() + 2 * PATIENCE_NS);
     run();
     for (unsigned i = 0; i < 100; i++) {
         int64_t at_ns = clock_mono_ns() + (i % 3) * NS_PER_MS;
@@ -70,12 +70,11 @@ enum { THREADS = 4, WISHES = 2000 };
 static _Atomic unsigned wishes, fulfilled;
 
 /* Fulfils all wishes that there are. */
-static int64_t run_wishes(struct timer *timer, struct moment now)
+static void run_wishes(struct shared_timer *timer, struct moment now)
 {
     (void)timer;
     (void)now;
     atomic_store(&fulfilled, atomic_load(&wishes));
-    return DEADLINE_NONE;
 }
 
 static void *wish(void *arg)
@@ -97,8 +96,8 @@ TEST(no_wish_of_many_threads_is_lost)
 {
     pthread_t threads[THREADS];
     begin();
-    add_shared(DEADLINE_NONE);
-    shared.timer.run = run_wishes;
+    add_shared();
+    shared.run = run_wishes;
     run();
     for (unsigned i = 0; i < THREADS; i++)
         ck_assert(pthread_create(&threads[i], NULL, wish, NULL) == 0);
@@ -315,14 +314,14 @@ TEST(a_crowd_of_messages_lets_other_events_in_between)
 TEST(shared_timer_that_was_removed_does_not_run)
 {
     begin();
-    add_shared(DEADLINE_NONE);
+    add_shared();
     run();
     stop();
     shared_timer_by(&shared, clock_mono_ns());
     shared_timer_remove(&shared);
     ck_assert(reactor_deliver_paused(&reactor));
     ck_assert_int_eq(deadlines_next(&reactor.deadlines), DEADLINE_NONE);
-    add_shared(DEADLINE_NONE); /* it may be used again */
+    add_shared(); /* it may be used again */
     shared_timer_by(&shared, clock_mono_ns());
     run();
     WAIT_UNTIL(atomic_load(&runs) == 1);
