@@ -206,7 +206,7 @@ static enum served do_release(struct conn *conn, const struct ctr_request *req, 
     struct release r = {.name = name_of(req), .hash = hash, .units = req->units};
     enum arbiter_status status = arbiter_release(conn, &s->holder, &r, &out);
     if (out.first)
-        service_deliver(conn_worker(conn), &out);
+        service_deliver(conn_worker(conn), service_of(conn)->services, &out);
     if (unlikely(status != ARBITER_OK))
         return answer_now(conn, req, status);
     reply_status(conn, req, CTR_STATUS_SUCCESS);

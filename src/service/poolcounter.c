@@ -155,7 +155,7 @@ static inline enum arbiter_status give_back_lock(struct conn *conn, uint32_t i, 
         duration_sum_add_times(
             &own->gained_ns, count_done(&out),
             now.mono_ns > lock.granted_ns ? (uint64_t)(now.mono_ns - lock.granted_ns) : 0);
-        service_deliver(conn_worker(conn), &out);
+        service_deliver(conn_worker(conn), service_of(conn)->services, &out);
     }
     return status;
 }

@@ -63,10 +63,8 @@ void pools_deliver(struct worker *from, const struct services *services, struct 
 {
     struct pools_resource *p = of_services(services);
     service_send(from, services, &outbox->clients, pool_on_message);
-    if (outbox->woken.first && from)
-        service_deliver(from, &outbox->woken);
-    else if (outbox->woken.first)
-        service_post(services, &outbox->woken);
+    if (outbox->woken.first)
+        service_deliver(from, services, &outbox->woken);
     shared_timer_by(&p->timer, pools_next_ns(p->pools));
 }
 

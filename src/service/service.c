@@ -104,20 +104,15 @@ void service_send(struct worker *from, const struct services *services, struct m
     }
 }
 
-void service_deliver(struct worker *from, results *out)
+void service_deliver(struct worker *from, const struct services *services, results *out)
 {
-    for (unsigned i = 0; i < REACTOR_MESSAGES; i++) {
+    for (unsigned i = 0; from && i < REACTOR_MESSAGES; i++) {
         struct mail *mail = mail_list_take(out);
         if (!mail)
             return;
         mail->deliver = on_result;
         worker_deliver(from, &waiter_of(mail)->message);
     }
-    post_herd(worker_server(from), out);
-}
-
-void service_post(const struct services *services, results *out)
-{
     post_herd(services->server, out);
 }
 
@@ -126,7 +121,7 @@ void service_close_holder(struct conn *conn, struct holder *holder, struct histo
     results out;
     mail_list_init(&out);
     table_close(service_table(conn), holder, service_now(conn), holds, &out);
-    service_deliver(conn_worker(conn), &out);
+    service_deliver(conn_worker(conn), service_of(conn)->services, &out);
 }
 
 bool service_close_some(struct conn *conn, struct holder *holder, unsigned max,
@@ -135,7 +130,7 @@ bool service_close_some(struct conn *conn, struct holder *holder, unsigned max,
     results out;
     mail_list_init(&out);
     bool all = table_close_some(service_table(conn), holder, max, service_now(conn), holds, &out);
-    service_deliver(conn_worker(conn), &out);
+    service_deliver(conn_worker(conn), service_of(conn)->services, &out);
     return all;
 }
 

@@ -372,10 +372,7 @@ void service_describe(struct conn *conn, struct conn_info *info);
 void service_send(struct worker *from, const struct services *services, struct mail_list *messages,
                   void (*deliver)(struct mail *mail, void *worker));
 
-/* Sends the table's results to their connections, in order. The row's `result` is called for
- * each. */
-void service_deliver(struct worker *from, results *out);
-/* The same, as messages; any thread. */
-void service_post(const struct services *services, results *out);
+/* The same with the table's results, in order. The row's `result` is called for each. */
+void service_deliver(struct worker *from, const struct services *services, results *out);
 
 #endif
