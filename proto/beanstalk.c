@@ -16,7 +16,7 @@ _Static_assert(sizeof(struct bs_request) <= 120, "a parsed request is small");
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-/* The bytes of names, a bit each: messages, digits, and "-+/;.$_()". */
+/* The bytes of names, a bit each: letters, digits, and "-+/;.$_()". */
 #define BIT(byte) (UINT64_C(1) << ((byte)&63))
 static const uint64_t name_bytes[] = {
     BIT('0') * 0x3ff | BIT('-') | BIT('+') | BIT('/') | BIT(';') | BIT('.') | BIT('$') | BIT('(') |

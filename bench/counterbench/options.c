@@ -29,7 +29,7 @@ enum bench_option_type {
 
 struct bench_option_row {
     const char *name; /* without the dashes */
-    char message;     /* 0: no message */
+    char letter;      /* 0: no letter */
     enum bench_option_type type;
     const char *argument;
     size_t offset; /* of the value in struct bench_options */
@@ -201,25 +201,25 @@ static bool set(struct bench_options *options, const struct bench_option_row *ro
 #define BASE 256
 
 struct getopt_tables {
-    char messages[1 + 3 * BENCH_OPTION_COUNT + 1];
+    char letters[1 + 3 * BENCH_OPTION_COUNT + 1];
     struct option names[BENCH_OPTION_COUNT + 1];
 };
 
 static void make_tables(struct getopt_tables *tables)
 {
     *tables = (struct getopt_tables){0};
-    char *message = tables->messages;
-    *message++ = ':'; /* getopt_long then reports a missing argument with ':' */
+    char *letter = tables->letters;
+    *letter++ = ':'; /* getopt_long then reports a missing argument with ':' */
     for (size_t i = 0; i < BENCH_OPTION_COUNT; i++) {
         const struct bench_option_row *row = &rows[i];
         int has = row->type == BENCH_IS_JSON ? optional_argument
                   : row->argument            ? required_argument
                                              : no_argument;
         tables->names[i] = (struct option){.name = row->name, .has_arg = has, .val = BASE + (int)i};
-        if (row->message) {
-            *message++ = row->message;
+        if (row->letter) {
+            *letter++ = row->letter;
             if (row->argument)
-                *message++ = ':';
+                *letter++ = ':';
         }
     }
 }
@@ -230,7 +230,7 @@ static const struct bench_option_row *row_of(int option)
     if (option >= BASE && option < BASE + BENCH_OPTION_COUNT)
         return &rows[option - BASE];
     for (size_t i = 0; i < BENCH_OPTION_COUNT; i++)
-        if (rows[i].message && rows[i].message == option)
+        if (rows[i].letter && rows[i].letter == option)
             return &rows[i];
     return NULL;
 }
@@ -286,7 +286,7 @@ static bool read_options(int argc, char **argv, struct bench_options *options, F
     optind = 0;
     for (;;) {
         /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
-        int option = getopt_long(argc, argv, tables.messages, tables.names, NULL);
+        int option = getopt_long(argc, argv, tables.letters, tables.names, NULL);
         if (option == -1)
             return true;
         const struct bench_option_row *row = option == '?' || option == ':' ? NULL : row_of(option);
@@ -414,8 +414,8 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options_r,
 static void print_option(const struct bench_option_row *row, FILE *to)
 {
     char left[64];
-    snprintf(left, sizeof left, "%c%c%s --%s%s%s%s", row->message ? '-' : ' ',
-             row->message ? row->message : ' ', row->message ? "," : " ", row->name,
+    snprintf(left, sizeof left, "%c%c%s --%s%s%s%s", row->letter ? '-' : ' ',
+             row->letter ? row->letter : ' ', row->letter ? "," : " ", row->name,
              row->argument ? (row->type == BENCH_IS_JSON ? "[=" : "=") : "",
              row->argument ? row->argument : "", row->type == BENCH_IS_JSON ? "]" : "");
     fprintf(to, "  %-26s  %s", left, row->help);

@@ -119,7 +119,7 @@ extern const struct protocol protocol_text, protocol_binary, protocol_echo_text,
 /* Writes `said`: escapes bytes that are unsafe on a terminal, and cuts to SAID_ROOM. */
 void protocol_say(char *said, const void *data, size_t len);
 
-/* Writes the body of a job: a stamp of STAMP_LENGTH digits, and messages up to `len` bytes. */
+/* Writes the body of a job: a stamp of STAMP_LENGTH digits, and letters up to `len` bytes. */
 void protocol_write_body(int64_t stamp_ns, uint8_t *to, size_t len);
 
 /* ---- the requests of a run ------------------------------------------------------------------- */

@@ -189,13 +189,13 @@ static struct bytes hash_of_script(char hash[41])
     return bytes_of(hash);
 }
 
-/* The word that stands for a message. Returns false if it does not fit. */
-static bool take_word(char message, const struct request *request, struct values *values,
+/* The word that stands for a letter. Returns false if it does not fit. */
+static bool take_word(char letter, const struct request *request, struct values *values,
                       struct bytes *word_r)
 {
     int len = 0;
     uint64_t stamp = 0;
-    switch (message) {
+    switch (letter) {
     case 'n':
         *word_r = request->name;
         return true;
@@ -223,7 +223,7 @@ static bool take_word(char message, const struct request *request, struct values
         return len < LIST_MAX;
     default:
         snprintf(values->number, sizeof values->number, "%" PRId64,
-                 message == 'l' ? request->terms.limit : request->terms.timeout_ns / NS_PER_S);
+                 letter == 'l' ? request->terms.limit : request->terms.timeout_ns / NS_PER_S);
         *word_r = bytes_of(values->number);
         return true;
     }

@@ -174,12 +174,12 @@ def test_protocols_and_their_ports():
 def test_options_and_their_defaults():
     rows = re.findall(r"^  (?:-(\w), |    )--([\w-]+)(\[?)=?(\w*)\]? +(.*)", helped("Options"), re.M)
     heads = {}
-    for message, name, is_optional, argument, text in rows:
-        head = (message and message + " , Fl ") + "-" + name
+    for letter, name, is_optional, argument, text in rows:
+        head = (letter and letter + " , Fl ") + "-" + name
         head += (" Op" if is_optional else "") + (" Ar " + argument if argument else "")
         heads[head] = re.findall(r"\(default: (\S+)\)$", text)
-    messages = [message for message, *_ in rows if message]
-    assert len(set(messages)) == len(messages)
+    letters = [letter for letter, *_ in rows if letter]
+    assert len(set(letters)) == len(letters)
     listed = items("OPTIONS", "Fl")
     assert heads and set(listed) == set(heads)
     for head, default in heads.items():

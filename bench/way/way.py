@@ -2,7 +2,7 @@
 """
 Which of our functions does one request call? `./dev way` prints, for single requests of a warm daemon,
 the calls of functions whose body has 6 lines or more with its braces, how many such functions these
-are, and the calls of all functions; -v lists the former in their order, with a message for the thread of each.
+are, and the calls of all functions; -v lists the former in their order, with a letter for the thread of each.
 
 The daemon (build/way) is built without optimisation, so inline functions count, too. The calls of a
 request are those of all threads from its bytes to the end of what it causes: of the event loop, of
@@ -154,8 +154,8 @@ def ways(steps, *options):
         functions = Functions(program, daemon.pid)
         for step in filter(lambda step: step.name, steps):
             least = min((found[step.name] for found in rounds), key=len)
-            messages = {thread: string.ascii_lowercase[n] for n, thread in enumerate(dict.fromkeys(t for _, t in least))}
-            yield step, [Call(messages[t], f) for f, (_, t) in zip(functions.at([a for a, _ in least]), least)]
+            letters = {thread: string.ascii_lowercase[n] for n, thread in enumerate(dict.fromkeys(t for _, t in least))}
+            yield step, [Call(letters[t], f) for f, (_, t) in zip(functions.at([a for a, _ in least]), least)]
         daemon.stop()
 
 

@@ -148,7 +148,7 @@ def read_folder(folder):
 
 
 _ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})|\\(.)|\{((?:[^{}*\\]|\\.)+)\*(\d+)\}", re.S)
-_MESSAGES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"s": b" ", b"0": b"\0"}
+_LETTERS = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"s": b" ", b"0": b"\0"}
 
 
 def decode(text):
@@ -158,7 +158,7 @@ def decode(text):
         if found.group(1):
             return bytes([int(found.group(1), 16)])
         if found.group(2):
-            return _MESSAGES.get(found.group(2), found.group(2))
+            return _LETTERS.get(found.group(2), found.group(2))
         count = int(found.group(4))
         unit = _ESCAPE.sub(replace, found.group(3))
         if len(unit) * count > MAX_EXPANDED:

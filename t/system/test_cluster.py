@@ -254,7 +254,7 @@ class Player:
             self.text(who, what, reads, answers)
 
     def client(self, who, kind):
-        """A client: its node's message, `t` if it is one over TLS, and a number."""
+        """A client: its node's letter, `t` if it is one over TLS, and a number."""
         if who not in self.clients:
             node, tls = self.place.nodes[who[0]], None
             if who[1] == "t":

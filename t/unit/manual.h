@@ -86,16 +86,16 @@ static inline char *item_text(const char *text, const char *head)
 }
 
 /*
- * Writes the head of an option's item. Without a message `message` is 0, without an argument
+ * Writes the head of an option's item. Without a letter `letter` is 0, without an argument
  * `argument` is NULL.
  */
-static inline void write_option_head(char head[128], char message, const char *name,
+static inline void write_option_head(char head[128], char letter, const char *name,
                                      const char *argument)
 {
-    char with_message[16] = "";
-    if (message)
-        snprintf(with_message, sizeof with_message, "Fl %c , ", message);
-    snprintf(head, 128, ".It %sFl -%s%s%s", with_message, name, argument ? " " : "",
+    char with_letter[16] = "";
+    if (letter)
+        snprintf(with_letter, sizeof with_letter, "Fl %c , ", letter);
+    snprintf(head, 128, ".It %sFl -%s%s%s", with_letter, name, argument ? " " : "",
              argument ? argument : "");
 }
 
