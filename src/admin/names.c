@@ -19,6 +19,7 @@
 #define NAMES_MAX     1000
 #define BYTES_MAX     ((size_t)128 * 1024) /* more than any one name has */
 #define LOOKS         512                  /* at names and empty buckets, in a slice */
+_Static_assert(LOOKS <= NAMES_MAX, "there is room for what a slice visits");
 
 /* "none": as they come. */
 enum order { ORDER_NONE, ORDER_NAME, ORDER_IN_USE, ORDER_PEAK, ORDER_WAITING };

@@ -283,7 +283,7 @@ void record_get_text(struct record_reader *r, char *to, size_t size, const char 
 {
     const void *text;
     size_t len = record_get_bytes(r, &text);
-    if (len >= size) {
+    if (len >= size || (len > 0 && memchr(text, 0, len))) {
         record_refuse(r, too_long);
         len = 0;
     }

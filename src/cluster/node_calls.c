@@ -345,6 +345,7 @@ static bool on_holders(struct node *node, struct node_request *request, const re
         return false;
     size_t count = reply->elements / 3;
     struct node_share *shares = calloc(count ? count : 1, sizeof(*shares));
+    request->count_units = request->count_waits = 0; /* a wrong answer before may have added */
     for (size_t i = 0; shares && i < count; i++) {
         redisReply *const *at = &reply->element[3 * i];
         if (!reply_copy(at[0], shares[i].node, sizeof(shares[i].node)) ||

@@ -473,9 +473,9 @@ void http_free(struct http **http)
     struct http *h = *http;
     if (!h)
         return;
-    *http = NULL;
     http_pause(h);
     thread_end(&h->thread);
+    *http = NULL; /* not before: the thread reads it */
     for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++)
         end_job(&h->clients[i]);
     if (h->server)

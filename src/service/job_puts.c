@@ -28,6 +28,7 @@ static void set_options(struct job_put *put, const struct bs_put_options *option
 void job_take_options(struct job_session *s, const struct bs_put_options *options)
 {
     set_options(&s->put.is, options);
+    s->put.is.key = s->put.is.root = bytes_at(NULL, 0); /* they do not outlive the line */
     s->put.key_len = (uint8_t)options->key.len;
     s->put.root_len = (uint8_t)options->root.len;
     if (options->key.len > 0)

@@ -101,8 +101,10 @@ static enum bs_answer answer_of(enum jobs_status status, enum bs_answer good)
         [JOBS_NOT_IGNORED] = BS_ANSWER_NOT_IGNORED, [JOBS_TUBE_FULL] = BS_ANSWER_TUBE_FULL,
         [JOBS_NO_MEMORY] = BS_ANSWER_OUT_OF_MEMORY, [JOBS_IO] = BS_ANSWER_INTERNAL_ERROR,
     };
-    CHECK(status != JOBS_WAITS && status != JOBS_READ_ONLY && status != JOBS_COMMITS);
-    return status == JOBS_OK ? good : answers[status];
+    if (status == JOBS_OK)
+        return good;
+    CHECK(status < ARRAY_SIZE(answers) && answers[status]);
+    return answers[status];
 }
 
 /* ---- put ------------------------------------------------------------------------------------- */

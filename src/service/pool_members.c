@@ -224,7 +224,7 @@ static bool take_file(struct loading *load, const char *path)
 static void link_attributes(struct pool_members *m)
 {
     const struct pool_attribute *next = m->attrs;
-    for (size_t i = 0; i < m->count; i++) {
+    for (size_t i = 0; next && i < m->count; i++) {
         m->at[i].attributes = next;
         next += m->at[i].attribute_count;
     }

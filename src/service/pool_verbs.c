@@ -25,6 +25,7 @@ static enum text_outcome outcome_of(enum pool_reply reply)
         [POOL_REPLY_GONE] = OUTCOME_GONE,       [POOL_REPLY_NOT_TAKEN] = OUTCOME_NOT_TAKEN,
         [POOL_REPLY_TIMEOUT] = OUTCOME_TIMEOUT, [POOL_REPLY_QUEUE_FULL] = OUTCOME_QUEUE_FULL,
     };
+    CHECK(reply < ARRAY_SIZE(outcomes));
     return outcomes[reply] ? outcomes[reply] : OUTCOME_ERROR;
 }
 

@@ -368,7 +368,7 @@ bool service_close_some(struct conn *conn, struct holder *holder, unsigned max,
 void service_describe(struct conn *conn, struct conn_info *info);
 
 /* Sends messages to connections, which `deliver` gets. `from`: the worker whose thread this is;
- * NULL: another thread. */
+ * NULL: another thread, which is no reactor's: only those ring at once. */
 void service_send(struct worker *from, const struct services *services, struct mail_list *messages,
                   void (*deliver)(struct mail *mail, void *worker));
 
