@@ -349,6 +349,8 @@ void print_array(const struct column *columns, const json_t *rows, const char *i
 void json_line(json_t *value)
 {
     char *line = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (!line)
+        out_of_memory();
     size_t len = strlen(line);
     line = utf8_spell_json(line, &len);
     if (!line)

@@ -1,5 +1,5 @@
 /* jobs_commit_internal.h - the inside of changes, which jobs_commit.c, jobs_decide.c, jobs_plan.c,
- * jobs_write.c and jobs_make.c share. */
+ * jobs_write.c, jobs_make.c and jobs_load.c share. */
 #ifndef JOBS_JOBS_COMMIT_INTERNAL_H
 #define JOBS_JOBS_COMMIT_INTERNAL_H
 
