@@ -1,6 +1,7 @@
 /* json_text.c - see json_text.h. */
 #include "base/json_text.h"
 
+#include "base/lock.h"
 #include "base/utf8.h"
 
 #include <math.h>
@@ -17,6 +18,7 @@ static void begin_value(struct json_text *to, const char *key)
 
 void json_text_open(struct json_text *to, const char *key, char bracket)
 {
+    lock_assert_none_held();
     begin_value(to, key);
     text_add(&to->text, &bracket, 1);
     to->more = false;

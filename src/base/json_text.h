@@ -19,7 +19,8 @@ struct json_text {
 
 /* All of them: `key` is plain ASCII, in an object; NULL: in an array, or for the whole. */
 
-/* Opens an object '{' or an array '['; json_text_close takes the bracket that closes it. */
+/* Opens an object '{' or an array '['; json_text_close takes the bracket that closes it. Aborts
+ * under a lock: others would wait for the text and its memory. */
 void json_text_open(struct json_text *to, const char *key, char bracket);
 void json_text_close(struct json_text *to, char bracket);
 

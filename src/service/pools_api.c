@@ -1,9 +1,10 @@
 /*
  * pools_api.c - LIST and SHOW of pools as JSON, page by page. See pools_internal.h.
  *
- * An answer is made in steps. A step writes PIECE entries at most, under the pools' lock. A cursor
- * is the last item of its page, so an item that is there all the while is listed once. A page ends
- * early when its text has ANSWER_MAX bytes.
+ * An answer is made in steps. A step copies PIECE entries at most under the pools' lock, and writes
+ * them after that: requests wait for the copies only. A cursor is the last item of its page, so an
+ * item that is there all the while is listed once. A page ends early when its text has ANSWER_MAX
+ * bytes.
  *
  * Values of members are not shown (proto/pools.md), and do not come here.
  */
@@ -19,12 +20,33 @@
 #define LIMIT_DEFAULT 100
 #define LIMIT_MAX     1000
 #define ANSWER_MAX    ((size_t)256 * 1024)
-#define PIECE         8                   /* entries in a step; the suppliers are one step */
-#define PIECE_BYTES   ((size_t)16 * 1024) /* a step ends with the entry that passes it */
-#define SUPPLIERS_MAX 128                 /* shown of a pool */
+#define PIECE         32  /* entries in a step; the suppliers are one step */
+#define SUPPLIERS_MAX 128 /* shown of a pool */
+/* Bytes of names and words: of one entry at most (a member has most), and of a step. */
+#define ENTRY_BYTES                                                                                \
+    (POOL_NAME_MAX + 2 * POOL_SHORT_MAX + CONN_PEER_TEXT +                                         \
+     POOL_ATTRIBUTES_MAX * (POOL_KEY_MAX + POOL_SHORT_MAX))
+#define PIECE_BYTES ((size_t)32 * 1024)
+_Static_assert(ENTRY_BYTES + SUPPLIERS_MAX * CONN_PEER_TEXT <= PIECE_BYTES, "suppliers fit");
 
 /* What is listed, in this order. Of all pools only the first. */
 enum stage { STAGE_POOLS, STAGE_MEMBERS, STAGE_WAITERS, STAGE_SUPPLIERS, STAGE_OVER };
+
+struct pools_page;
+
+/* A copied entry. */
+struct item {
+    void (*write)(struct pools_page *page, const struct item *item);
+    union {
+        struct pool_entry pool;
+        struct pool_member_entry member;
+        struct pool_waiter_entry waiter;
+        struct pool_supplier_entry supplier;
+    };
+    struct pool_options options;                      /* of a pool */
+    struct pool_attribute pairs[POOL_ATTRIBUTES_MAX]; /* of a member; what a waiter asks for */
+    struct bytes peer;                                /* of a holder or client */
+};
 
 struct pools_page {
     struct pools *pools;
@@ -37,8 +59,12 @@ struct pools_page {
     size_t after_len;
     uint64_t after_seq;
     struct json_text json;
-    struct moment now; /* of the step */
-    size_t piece_max;  /* bytes of the text from which on the step takes no more entries */
+
+    /* The step. */
+    struct moment now;
+    struct item items[SUPPLIERS_MAX];
+    size_t item_count, used;
+    uint8_t bytes[PIECE_BYTES];
 };
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -86,10 +112,10 @@ static void write_connection(struct json_text *to, const char *key, uint64_t tag
     json_text_string(to, key, bytes_of(text));
 }
 
-static void write_client(struct json_text *to, uint64_t tag, const void *owner)
+static void write_client(struct json_text *to, uint64_t tag, struct bytes peer)
 {
     write_connection(to, "connection", tag);
-    json_text_string(to, "client", bytes_of(pool_session_peer(owner)));
+    json_text_string(to, "client", peer);
 }
 
 static void write_pairs(struct json_text *to, const char *key, const struct pool_attribute *pairs,
@@ -118,12 +144,6 @@ static void write_options(struct json_text *to, const struct pool_options *optio
             json_text_real(to, pool_option_name(i), strtod(text, NULL));
     }
     json_text_close(to, '}');
-}
-
-/* True if the step takes no more entries. */
-static bool is_full(const struct pools_page *page)
-{
-    return page->json.text.len >= page->piece_max;
 }
 
 static void write_pool(struct pools_page *page, const char *key, const struct pool_entry *e)
@@ -155,35 +175,23 @@ static void write_pool(struct pools_page *page, const char *key, const struct po
     json_text_close(to, '}');
 }
 
-static void visit_one_pool(void *arg, const struct pool_entry *entry)
-{
-    write_pool(arg, "pool", entry);
-}
-
-/* An entry was written; the next page begins after it. */
+/* The next step begins after this name. */
 static void note_last(struct pools_page *page, struct bytes name)
 {
-    page->counts[page->stage]++;
     page->after_len = name.len;
     memcpy(page->after, name.data, name.len);
 }
 
-static bool visit_pool(void *arg, const struct pool_entry *entry)
+static void write_listed_pool(struct pools_page *page, const struct item *item)
 {
-    struct pools_page *page = arg;
-    if (is_full(page))
-        return false;
-    write_pool(page, NULL, entry);
-    note_last(page, entry->name);
-    return true;
+    write_pool(page, NULL, &item->pool);
+    note_last(page, item->pool.name);
 }
 
-static bool visit_member(void *arg, const struct pool_member_entry *e)
+static void write_member(struct pools_page *page, const struct item *item)
 {
-    struct pools_page *page = arg;
     struct json_text *to = &page->json;
-    if (is_full(page))
-        return false;
+    const struct pool_member_entry *e = &item->member;
     json_text_open(to, NULL, '{');
     write_name(to, e->name);
     json_text_string(to, "state", bytes_of(pool_state_word(e->state)));
@@ -191,7 +199,7 @@ static bool visit_member(void *arg, const struct pool_member_entry *e)
     if (e->fence > 0) {
         json_text_number(to, "fence", e->fence);
         json_text_open(to, "holder", '{');
-        write_client(to, e->holder, e->holder_owner);
+        write_client(to, e->holder, item->peer);
         json_text_close(to, '}');
     } else {
         json_text_null(to, "fence");
@@ -209,17 +217,14 @@ static bool visit_member(void *arg, const struct pool_member_entry *e)
         json_text_null(to, "joined_by");
     json_text_close(to, '}');
     note_last(page, e->name);
-    return true;
 }
 
-static bool visit_waiter(void *arg, const struct pool_waiter_entry *e)
+static void write_waiter(struct pools_page *page, const struct item *item)
 {
-    struct pools_page *page = arg;
     struct json_text *to = &page->json;
-    if (is_full(page))
-        return false;
+    const struct pool_waiter_entry *e = &item->waiter;
     json_text_open(to, NULL, '{');
-    write_client(to, e->client, e->owner);
+    write_client(to, e->client, item->peer);
     write_since(page, e->since_ns);
     json_text_real(to, "timeout_seconds", seconds(e->timeout_ns));
     json_text_number(to, "count", e->count);
@@ -228,25 +233,119 @@ static bool visit_waiter(void *arg, const struct pool_waiter_entry *e)
     write_pairs(to, "with", e->with, e->with_count);
     write_words(to, "by", e->by);
     json_text_close(to, '}');
-    page->counts[page->stage]++;
     page->after_seq = e->seq;
-    return true;
 }
 
-static bool visit_supplier(void *arg, const struct pool_supplier_entry *e)
+static void write_supplier(struct pools_page *page, const struct item *item)
 {
-    struct pools_page *page = arg;
     struct json_text *to = &page->json;
-    if (page->counts[page->stage]++ == SUPPLIERS_MAX)
-        return false;
+    const struct pool_supplier_entry *e = &item->supplier;
     json_text_open(to, NULL, '{');
-    write_client(to, e->client, e->owner);
+    write_client(to, e->client, item->peer);
     json_text_number(to, "init", e->init);
     json_text_number(to, "max", e->max);
     json_text_number(to, "members", e->members);
     json_text_number(to, "want", e->want);
     json_text_bool(to, "late", e->late);
     json_text_close(to, '}');
+}
+
+/* ---- copies: under the pools' lock ----------------------------------------------------------- */
+
+/* NULL: the step takes no more entries. */
+static struct item *add_item(struct pools_page *page,
+                             void (*write)(struct pools_page *page, const struct item *item))
+{
+    if (page->item_count == SUPPLIERS_MAX || PIECE_BYTES - page->used < ENTRY_BYTES)
+        return NULL;
+    struct item *item = &page->items[page->item_count++];
+    item->write = write;
+    return item;
+}
+
+static struct bytes copy(struct pools_page *page, struct bytes from)
+{
+    uint8_t *to = page->bytes + page->used;
+    CHECK(from.len <= PIECE_BYTES - page->used);
+    if (from.len > 0)
+        memcpy(to, from.data, from.len);
+    page->used += from.len;
+    return bytes_at(to, from.len);
+}
+
+static const struct pool_attribute *copy_pairs(struct pools_page *page, struct item *item,
+                                               const struct pool_attribute *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        item->pairs[i] =
+            (struct pool_attribute){copy(page, from[i].key), copy(page, from[i].value)};
+    return item->pairs;
+}
+
+static struct bytes copy_peer(struct pools_page *page, const void *owner)
+{
+    return copy(page, bytes_of(pool_session_peer(owner)));
+}
+
+static bool copy_pool(void *arg, const struct pool_entry *entry)
+{
+    struct pools_page *page = arg;
+    const char *group = entry->options->group;
+    struct item *item = add_item(page, write_listed_pool);
+    if (!item)
+        return false;
+    item->pool = *entry;
+    item->pool.name = copy(page, entry->name);
+    item->options = *entry->options;
+    if (group)
+        item->options.group = unconst(copy(page, bytes_at(group, strlen(group) + 1)).data);
+    item->pool.options = &item->options;
+    return true;
+}
+
+static void copy_one_pool(void *arg, const struct pool_entry *entry)
+{
+    CHECK(copy_pool(arg, entry));
+}
+
+static bool copy_member(void *arg, const struct pool_member_entry *entry)
+{
+    struct pools_page *page = arg;
+    struct item *item = add_item(page, write_member);
+    if (!item)
+        return false;
+    item->member = *entry;
+    item->member.name = copy(page, entry->name);
+    item->member.by = copy(page, entry->by);
+    item->member.note = copy(page, entry->note);
+    item->member.attributes = copy_pairs(page, item, entry->attributes, entry->attribute_count);
+    if (entry->fence > 0)
+        item->peer = copy_peer(page, entry->holder_owner);
+    return true;
+}
+
+static bool copy_waiter(void *arg, const struct pool_waiter_entry *entry)
+{
+    struct pools_page *page = arg;
+    struct item *item = add_item(page, write_waiter);
+    if (!item)
+        return false;
+    item->waiter = *entry;
+    item->waiter.member = copy(page, entry->member);
+    item->waiter.by = copy(page, entry->by);
+    item->waiter.with = copy_pairs(page, item, entry->with, entry->with_count);
+    item->peer = copy_peer(page, entry->owner);
+    return true;
+}
+
+static bool copy_supplier(void *arg, const struct pool_supplier_entry *entry)
+{
+    struct pools_page *page = arg;
+    struct item *item = add_item(page, write_supplier);
+    if (!item)
+        return false;
+    item->supplier = *entry;
+    item->peer = copy_peer(page, entry->owner);
     return true;
 }
 
@@ -287,27 +386,27 @@ static void end_stage(struct pools_page *page, bool over)
     begin_stage(page, page->one ? page->stage + 1 : STAGE_OVER);
 }
 
-/* Writes the next entries, at most `left` and PIECE. True: those were the last; none are asked for.
+/* Copies the next entries, at most `left` and PIECE. True: those were the last; none are asked for.
  */
-static bool write_piece(struct pools_page *page, unsigned left)
+static bool copy_piece(struct pools_page *page, unsigned left)
 {
     struct pools *pools = page->pools;
     struct bytes name = bytes_at(page->name, page->name_len);
     struct bytes after = bytes_at(page->after, page->after_len);
     unsigned budget = left < PIECE ? left : PIECE;
     page->now = clock_now();
-    page->piece_max = page->json.text.len + PIECE_BYTES;
+    page->item_count = page->used = 0;
     if (left == 0)
         return true;
     switch (page->stage) {
     case STAGE_POOLS:
-        return pools_list(pools, name, after, budget, visit_pool, page, page->now);
+        return pools_list(pools, name, after, budget, copy_pool, page, page->now);
     case STAGE_MEMBERS:
-        return pool_show_members(pools, name, after, budget, visit_member, page);
+        return pool_show_members(pools, name, after, budget, copy_member, page);
     case STAGE_WAITERS:
-        return pool_show_waiters(pools, name, page->after_seq, budget, visit_waiter, page);
+        return pool_show_waiters(pools, name, page->after_seq, budget, copy_waiter, page);
     case STAGE_SUPPLIERS:
-        pool_show_suppliers(pools, name, visit_supplier, page);
+        pool_show_suppliers(pools, name, copy_supplier, page);
         return true;
     case STAGE_OVER:
         break;
@@ -318,9 +417,12 @@ static bool write_piece(struct pools_page *page, unsigned left)
 static void take_step(void *arg, struct http_request *request)
 {
     struct pools_page *page = arg;
-    const unsigned *count = &page->counts[page->stage], limit = page->limits[page->stage];
-    bool over = write_piece(page, limit - *count);
-    if (over || *count == limit || page->json.text.len >= ANSWER_MAX)
+    unsigned left = page->limits[page->stage] - page->counts[page->stage];
+    bool over = copy_piece(page, left);
+    for (size_t i = 0; i < page->item_count; i++)
+        page->items[i].write(page, &page->items[i]);
+    page->counts[page->stage] += (unsigned)page->item_count;
+    if (over || page->item_count == left || page->json.text.len >= ANSWER_MAX)
         end_stage(page, over);
     if (page->stage == STAGE_OVER)
         http_answer_json(request, 200, &page->json);
@@ -403,10 +505,12 @@ void get_pool(const struct route_request *r)
                 slug_name(r, "pool", "POOL", page->name, &name) &&
                 read_cursor(&query, CURSOR, page) &&
                 read_waiters_cursor(&query, WAITERS_CURSOR, page);
-    if (good && !pool_show(page->pools, name, visit_one_pool, page, clock_now())) {
+    if (good && !pool_show(page->pools, name, copy_one_pool, page, clock_now())) {
         http_error(r->http, 404, "there is no such pool");
         good = false;
     }
+    if (good)
+        write_pool(page, "pool", &page->items[0].pool);
     page->name_len = name.len;
     begin_stage(page, STAGE_MEMBERS);
     route_steps(r, good, take_step, end_page, page);

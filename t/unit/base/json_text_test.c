@@ -1,6 +1,7 @@
-/* json_text_test.c - the output is valid JSON for all values. */
+/* json_text_test.c - the output is valid JSON for all values, and no lock waits for it. */
 #include "base/json_text.h"
 
+#include "base/lock.h"
 #include "t/unit/unit.h"
 
 #include <math.h>
@@ -46,6 +47,15 @@ TEST(names_are_read_and_asked_for)
     json_text_percent(&json, NULL, bytes_of("a\\\n\xff\"%"));
     json_text_close(&json, ']');
     expect_written(&json, "[\"a\\\\\\\\\\\\x0a\\\\xff\\\"\\u202e\",\"a%5C%0A%FF%22%25\"]");
+}
+
+TEST_ABORTS(writing_under_a_lock_aborts)
+{
+    struct lock lock;
+    struct json_text json = {0};
+    lock_init(&lock, LOCK_RANK_POOLS);
+    lock_acquire(&lock);
+    json_text_open(&json, NULL, '{');
 }
 
 UNIT_MAIN("json_text")
