@@ -49,7 +49,7 @@ enum node_result {
     NODE_COUNTED,     /* GET: `units` and `waits`; HOLDERS: `shares` */
     NODE_CANCELLED,   /* node_cancel; units that came too late were given back */
     NODE_ALONE,       /* the name is not shared (now): ask the table */
-    NODE_ENGINE_AWAY, /* strict, and patience is over */
+    NODE_ENGINE_AWAY, /* strict, and patience is over; or the node leaves */
     NODE_ENGINE_FULL, /* the engine has no memory */
     NODE_NO_MEMORY,   /* this node has none */
 };

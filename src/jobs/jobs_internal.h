@@ -149,7 +149,7 @@ struct tube {
     uint32_t told_pri, many;
     int64_t paused_until_ns; /* 0: it is not paused */
     uint32_t pause_s;
-    struct deadline due;          /* the first end of a delay, or of the pause */
+    struct deadline due;          /* set by tube_set_due */
     struct job_settings settings; /* only those that are `given` */
     bool became_ready;            /* and no message has said so yet */
     bool serve_on;                /* a promise of tube_serve could not be made: it tries later */
@@ -214,7 +214,7 @@ struct jobs_client {
     uint32_t under_way;                     /* changes that it asked for, or that serve it */
     uint32_t writes, behind;                /* their writes; how many are behind those of others */
     bool refused;                           /* what was promised could not be committed */
-    struct deadline due;                    /* the first end of a reservation */
+    struct deadline due;                    /* set by client_set_due */
     uint64_t turn;                          /* of the tube that served it last; see struct tube */
     enum wait_state wait;
     bool claims;              /* the wait is a claim's */

@@ -615,7 +615,7 @@ const struct job_verb_row job_verb_rows[BS_VERB_COUNT] = {
 
 void job_answer_change(struct conn *conn, enum bs_verb verb, enum jobs_status status)
 {
-    enum bs_answer good = job_verb_rows[verb].good;
-    CHECK(status != JOBS_OK || good != BS_ANSWER_DELETED || verb == BS_VERB_DELETE);
-    job_answer(conn, verb, answer_of(status, good));
+    const struct job_verb_row *is = &job_verb_rows[verb];
+    CHECK(status != JOBS_OK || is->serve == job_change || is->serve == job_pause);
+    job_answer(conn, verb, answer_of(status, is->good));
 }
