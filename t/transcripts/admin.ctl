@@ -231,11 +231,15 @@ jj close
 ? 69
 
 == a page that is asked for again has no more time for its answer
-$ timeout 6 counterctl --admin {play} --io-timeout 4 loglevel
+needs (shifted counterctl --version)
+until shift_clocks '\0\0\0\0\0\0\0\0'
+$ shifted counterctl --admin {play} --io-timeout 1000 loglevel
 j> GET ...
-until sleep 2.5
+until shift_clocks '\0\160\311\262\213\0\0\0'
 j close
 jj> GET ...
+until shift_clocks '\0\340\222\145\027\001\0\0'
+jj<< HTTP/1.1 200 OK\r\n
 ! counterctl: admin interface at {play}: no answer in time (--io-timeout)
 ? 69
 
